@@ -1,8 +1,16 @@
-"""The options that decide what a conversion does."""
+"""The options that decide what a conversion does, and where a project may write them down."""
 
 from __future__ import annotations
 
+import difflib
+import sys
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+TARGETS = ("2.7", "2.8", "2.9", "2.10")
+DEVICES = ("portable", "CPU", "GPU", "Ascend")
+STYLES = ("functional", "cell")
 
 
 @dataclass(frozen=True)
@@ -14,3 +22,65 @@ class Config:
     style: str = "functional"
     jit: bool = False
     assume_cleared: bool = False
+
+
+class ConfigError(Exception):
+    """[tool.torch2ms] does not say what it should; the message names the file and the key."""
+
+
+# key -> (type, allowed values); the keys are the long options of the command line
+KEYS: dict[str, tuple[type, tuple[str, ...]]] = {
+    "target": (str, TARGETS),
+    "device-target": (str, DEVICES),
+    "style": (str, STYLES),
+    "jit": (bool, ()),
+    "assume-cleared": (bool, ()),
+    "out": (str, ()),
+    "exclude": (list, ()),
+    "select": (list, ()),
+    "ignore": (list, ()),
+    "strict": (bool, ()),
+    "jobs": (int, ()),
+    "report": (str, ("text", "json", "sarif", "markdown", "html")),
+    "report-file": (str, ()),
+}
+
+
+def find_pyproject(start: Path) -> Path | None:
+    """The nearest pyproject.toml at or above `start` that has a [tool.torch2ms] table."""
+    start = start.resolve()
+    for folder in (start, *start.parents):
+        path = folder / "pyproject.toml"
+        if path.is_file() and b"tool.torch2ms" in path.read_bytes():
+            return path
+    return None
+
+
+def read_pyproject(path: Path) -> dict[str, Any]:
+    """The [tool.torch2ms] table of `path`, checked key by key."""
+    if sys.version_info >= (3, 11):
+        import tomllib
+    else:
+        import tomli as tomllib
+    try:
+        data = tomllib.loads(path.read_text(encoding="utf-8"))
+    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+        raise ConfigError(f"{path}: {error}") from None
+    table = data.get("tool", {}).get("torch2ms", {})
+    for key, value in table.items():
+        _check(path, key, value)
+    return dict(table)
+
+
+def _check(path: Path, key: str, value: Any) -> None:
+    if key not in KEYS:
+        near = difflib.get_close_matches(key.replace("_", "-"), KEYS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else f"; known keys: {', '.join(KEYS)}"
+        raise ConfigError(f"{path}: [tool.torch2ms] has no key {key!r}{hint}")
+    kind, allowed = KEYS[key]
+    if type(value) is not kind:
+        raise ConfigError(f"{path}: [tool.torch2ms] {key} must be a {kind.__name__}, not {value!r}")
+    if isinstance(value, list) and not all(isinstance(entry, str) for entry in value):
+        raise ConfigError(f"{path}: [tool.torch2ms] {key} must be a list of strings")
+    if allowed and value not in allowed:
+        raise ConfigError(f"{path}: [tool.torch2ms] {key} is {value!r}; choose from {', '.join(allowed)}")

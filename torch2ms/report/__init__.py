@@ -1,0 +1,17 @@
+"""Reports: each module has one function from outcomes to text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from importlib import import_module
+from typing import cast
+
+from torch2ms.run import Outcome
+
+FORMATS = ("text", "json", "sarif", "markdown", "html")
+
+
+def render(form: str, outcomes: Sequence[Outcome]) -> str:
+    """The report on `outcomes` in one of FORMATS."""
+    module = import_module(f"torch2ms.report.{form}")
+    return cast(Callable[[Sequence[Outcome]], str], module.render)(outcomes)

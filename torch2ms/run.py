@@ -1,0 +1,252 @@
+"""One run over many files: read, convert, check, then write, each file on its own fate."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from torch2ms.check import check_output
+from torch2ms.config import Config
+from torch2ms.findings import Result
+from torch2ms.source import (
+    SourceError,
+    SourceFile,
+    check_syntax,
+    decode,
+    explain_os_error,
+    mentions_torch,
+    read_bytes,
+    write_atomic,
+)
+from torch2ms.tree import Item, Plan, ensure_inside
+
+TAPE_WORDS = (b".backward(", b".zero_grad(", b".step(", b".grad")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one file. `file` is missing for a file that could not be decoded or was not looked into."""
+
+    item: Item
+    result: Result
+    file: SourceFile | None = None
+
+    @property
+    def error(self) -> str:
+        return self.result.error
+
+    @property
+    def changed(self) -> bool:
+        return self.result.changed and not self.error
+
+
+def convert_plan(plan: Plan, config: Config) -> list[Outcome]:
+    """Convert every Python file of `plan`; nothing is written. Never raises for the files of a user."""
+    files: dict[str, SourceFile] = {}
+    failed: dict[str, str] = {}
+    python = [item for item in plan.items if item.kind == "python"]
+    data = _read(python, failed)
+    wanted = _wanted(data)
+    for key in wanted:
+        try:
+            files[key] = decode(data[key])
+            check_syntax(files[key].text)
+        except SourceError as error:
+            failed[key] = str(error)
+            files.pop(key, None)
+    results = convert_checked({key: file.text for key, file in files.items()}, config)
+    outcomes = []
+    for item in plan.items:
+        if item.key in files:
+            outcomes.append(Outcome(item, replace(results[item.key], path=item.shown), files[item.key]))
+        else:
+            outcomes.append(Outcome(item, Result(item.shown, "", "", error=failed.get(item.key, ""))))
+    return outcomes
+
+
+def convert_data(item: Item, data: bytes, config: Config) -> Outcome:
+    """Convert what came from somewhere else than a file: standard input."""
+    try:
+        file = decode(data)
+        if not mentions_torch(data):
+            return Outcome(item, Result(item.shown, file.text, file.text), file)
+        check_syntax(file.text)
+    except SourceError as error:
+        return Outcome(item, Result(item.shown, "", "", error=str(error)))
+    return Outcome(item, replace(convert_checked({item.key: file.text}, config)[item.key], path=item.shown), file)
+
+
+def _read(items: list[Item], failed: dict[str, str]) -> dict[str, bytes]:
+    data = {}
+    for item in items:
+        try:
+            data[item.key] = read_bytes(item.path)
+        except SourceError as error:
+            failed[item.key] = str(error)
+    return data
+
+
+def _wanted(data: Mapping[str, bytes]) -> list[str]:
+    """Files that mention torch and, where any does, those that train without ever naming it."""
+    named = {key for key, text in data.items() if mentions_torch(text)}
+    if not named:
+        return []
+    return [key for key, text in data.items() if key in named or any(word in text for word in TAPE_WORDS)]
+
+
+def convert_checked(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
+    """Convert one project and put every changed file through the self-check."""
+    results = convert_guarded(sources, config)
+    if not any(result.changed for result in results.values()):
+        return results
+    again: dict[str, Result] = {}
+
+    def reconvert(key: str, text: str) -> str:
+        if not again:  # one second conversion for the whole project, since files are read in each other's light
+            again.update(convert_guarded({k: r.source if r.error else r.text for k, r in results.items()}, config))
+        if again[key].error:
+            raise SourceError(again[key].error)
+        return again[key].text
+
+    checked = {}
+    for key, result in results.items():
+        if result.changed and not result.error:
+            error = check_output(
+                result.source,
+                result.text,
+                result.findings,
+                lambda text, key=key: reconvert(key, text),  # type: ignore[misc]
+            )
+            result = replace(result, error=error) if error else result
+        checked[key] = result
+    return checked
+
+
+def convert_guarded(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
+    """`convert_project`; where it raises, file by file, so that one file's trouble stays its own."""
+    if not sources:
+        return {}
+    from torch2ms.pipeline import convert_project
+
+    try:
+        return dict(convert_project(sources, config))
+    except Exception:  # whatever the engine raises: found again below, for the one file it belongs to
+        return {key: _convert_one(key, text, config) for key, text in sources.items()}
+
+
+def _convert_one(key: str, text: str, config: Config) -> Result:
+    from torch2ms.pipeline import convert_project
+
+    try:
+        return convert_project({key: text}, config)[key]
+    except Exception as error:
+        if os.environ.get("TORCH2MS_DEBUG"):
+            raise
+        message = f"internal error: {type(error).__name__}: {error} ({_innermost(error)}); please report it"
+        return Result(key, text, text, error=message)
+
+
+def _innermost(error: BaseException) -> str:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    if trace is None:
+        return "no place known"
+    return f"{Path(trace.tb_frame.f_code.co_filename).name}:{trace.tb_lineno}"
+
+
+def write_in_place(outcome: Outcome) -> Outcome:
+    """Replace the source by its translation, unless the file has changed since it was read."""
+    if not outcome.changed or outcome.file is None:
+        return outcome
+    try:
+        data = outcome.file.encode(outcome.result.text)
+        if read_bytes(outcome.item.path) != outcome.file.data:
+            raise SourceError("the file changed while it was being converted; run again")
+        write_atomic(outcome.item.path, data)
+    except SourceError as error:
+        return _with_error(outcome, error)
+    return outcome
+
+
+def write_target(outcome: Outcome, out: Path | None, *, force: bool) -> Outcome:
+    """Put the translation, or a copy of a file that has none, at its target."""
+    item = outcome.item
+    if item.target is None:
+        return outcome
+    try:
+        ensure_inside(item.target, out)
+        if item.kind == "link":
+            _copy_link(item)
+        elif outcome.changed and outcome.file is not None:
+            if read_bytes(item.path) != outcome.file.data:
+                raise SourceError("the file changed while it was being converted; run again")
+            _write_new(item, outcome.file.encode(outcome.result.text), force)
+        else:
+            _copy_file(item, force)
+    except SourceError as error:
+        return _with_error(outcome, error)
+    except (OSError, RuntimeError) as error:
+        reason = explain_os_error(error) if isinstance(error, OSError) else "a loop of symbolic links"
+        return _with_error(outcome, SourceError(f"cannot write {item.target}: {reason}"))
+    return outcome
+
+
+def _with_error(outcome: Outcome, error: SourceError) -> Outcome:
+    first = f"{outcome.error}; " if outcome.error else ""
+    return replace(outcome, result=replace(outcome.result, error=f"{first}{error}"))
+
+
+def _write_new(item: Item, data: bytes, force: bool) -> None:
+    assert item.target is not None
+    if item.target.exists():
+        if item.target.is_file() and read_bytes(item.target) == data:
+            return
+        _may_replace(item.target, force)
+    write_atomic(item.target, data, item.path.stat().st_mode & 0o7777 | 0o200)
+
+
+def _copy_file(item: Item, force: bool) -> None:
+    assert item.target is not None
+    if item.target.exists():
+        if _same_content(item.path, item.target):
+            return
+        _may_replace(item.target, force)
+    item.target.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=".copy.", suffix=".torch2ms", dir=item.target.parent)
+    os.close(handle)
+    try:
+        shutil.copy2(item.path, name)
+        os.replace(name, item.target)
+    except BaseException:
+        os.unlink(name)
+        raise
+
+
+def _may_replace(target: Path, force: bool) -> None:
+    if not target.is_file():
+        raise SourceError(f"{target} exists and is not a file")
+    if not force:
+        raise SourceError(f"{target} exists with other content; --force replaces it")
+
+
+def _same_content(one: Path, other: Path) -> bool:
+    import filecmp
+
+    return other.is_file() and filecmp.cmp(one, other, shallow=False)
+
+
+def _copy_link(item: Item) -> None:
+    """The same link at the target: it stays relative, so that it leads to the copy and not to the source."""
+    assert item.target is not None
+    if item.target.exists():
+        return
+    leads = os.readlink(item.path)
+    if os.path.isabs(leads):
+        leads = os.path.relpath(leads, item.path.parent.resolve())
+    item.target.parent.mkdir(parents=True, exist_ok=True)
+    os.symlink(leads, item.target)

@@ -1,0 +1,150 @@
+"""Bytes in, bytes out: reading source files and replacing them without losing anything."""
+
+from __future__ import annotations
+
+import ast
+import codecs
+import errno
+import io
+import os
+import re
+import tempfile
+import tokenize
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+PYTHON2 = re.compile(
+    r"""^\s*print\s+[^\s=(.,:\[]|^\s*print\s*>>|^\s*exec\s+['"\w]|^\s*except\s+[\w.()\s,]+,\s*\w+\s*:"""
+    r"""|^\s*raise\s+\w+\s*,|\bur['"]|<>|\b0[0-7]+\b|`""",
+    re.VERBOSE,
+)
+REASONS = {
+    errno.ENOENT: "no such file or directory",
+    errno.EACCES: "permission denied",
+    errno.EPERM: "permission denied",
+    errno.EROFS: "the file system is read-only",
+    errno.ENOSPC: "no space left on the device",
+    errno.EDQUOT: "the disk quota is used up",
+    errno.ELOOP: "a loop of symbolic links",
+    errno.EISDIR: "is a directory",
+    errno.ENOTDIR: "a part of the path is not a directory",
+    errno.ENAMETOOLONG: "the name is too long",
+    errno.EFBIG: "the file is too large",
+}
+
+
+class SourceError(Exception):
+    """A file that cannot be read, understood or written; the message is one sentence for the user."""
+
+
+@dataclass(frozen=True)
+class SourceFile:
+    """One file as it was read: its bytes, and their text with every line end as it stands."""
+
+    data: bytes
+    text: str
+    encoding: str
+    bom: bool = False
+
+    def encode(self, text: str) -> bytes:
+        """`text` in the encoding (and with the byte order mark) of this file."""
+        try:
+            return (codecs.BOM_UTF8 if self.bom else b"") + text.encode(self.encoding)
+        except UnicodeEncodeError as error:
+            raise SourceError(f"the translation does not fit the file's encoding {self.encoding}: {error}") from None
+
+
+def mentions_torch(data: bytes) -> bool:
+    """The test that comes before any parsing: can this file hold anything of torch?"""
+    return b"torch" in data
+
+
+def explain_os_error(error: OSError) -> str:
+    """What the operating system said, in a few words."""
+    reason = REASONS.get(error.errno or 0) or error.strerror or str(error)
+    return reason[0].lower() + reason[1:] if reason else "unknown operating system error"
+
+
+def read_bytes(path: Path) -> bytes:
+    """The bytes of one file."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise SourceError(f"cannot read: {explain_os_error(error)}") from None
+
+
+def decode(data: bytes) -> SourceFile:
+    """The text of Python source, decoded as Python itself does (PEP 263), newlines untouched."""
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise SourceError("the file is UTF-16; Python source is read as UTF-8 unless its first lines say otherwise")
+    if b"\0" in data:
+        raise SourceError("the file contains NUL bytes; it is not Python source")
+    bom = data.startswith(codecs.BOM_UTF8)
+    body = data[len(codecs.BOM_UTF8) :] if bom else data
+    try:
+        encoding, _ = tokenize.detect_encoding(io.BytesIO(body).readline)
+        if bom and encoding != "utf-8":
+            raise SourceError(f"the file starts with a UTF-8 byte order mark but declares {encoding}")
+        text = body.decode(encoding)
+    except UnicodeDecodeError as error:
+        line = body.count(b"\n", 0, error.start) + 1
+        raise SourceError(f"line {line}: byte 0x{body[error.start]:02x} is not valid {error.encoding}") from None
+    except SyntaxError as error:
+        raise SourceError(f"cannot decode: {error.msg}") from None
+    return SourceFile(data, text, encoding, bom)
+
+
+def check_syntax(text: str) -> ast.Module:
+    """The parsed module, or the reason why it is not Python 3."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            return ast.parse(text)
+    except SyntaxError as error:
+        raise SourceError(_syntax_message(text, error)) from None
+    except (RecursionError, MemoryError):
+        raise SourceError("the code is nested too deeply to be parsed") from None
+    except ValueError as error:
+        raise SourceError(f"cannot parse: {error}") from None
+
+
+def _syntax_message(text: str, error: SyntaxError) -> str:
+    lines = re.split(r"\r\n|\r|\n", text)  # str.splitlines knows more line ends than Python does
+    at = error.lineno or 0
+    line = lines[at - 1] if 0 < at <= len(lines) else ""
+    if PYTHON2.search(line):
+        return f"line {at}: this is Python 2 ({line.strip()[:60]}); translate it to Python 3 first"
+    return f"line {at}: syntax error: {error.msg}"
+
+
+def write_atomic(path: Path, data: bytes, mode: int | None = None) -> None:
+    """Put `data` at `path` in one step: readers see the old file or the new one, never a part.
+
+    A symbolic link is followed, so that the link stays a link. `mode` are the permission bits to give; by default
+    those of the file that is replaced, or the usual ones for a new file.
+    """
+    target = path.resolve() if path.is_symlink() else path
+    try:
+        if mode is None:
+            mode = target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask()
+        target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name[:40]}.", suffix=".torch2ms", dir=target.parent)
+        try:
+            with os.fdopen(handle, "wb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
+            os.chmod(name, mode)
+            os.replace(name, target)
+        except BaseException:
+            os.unlink(name)
+            raise
+    except OSError as error:
+        raise SourceError(f"cannot write {path}: {explain_os_error(error)}") from None
+
+
+def _umask() -> int:
+    current = os.umask(0)
+    os.umask(current)
+    return current
