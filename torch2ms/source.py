@@ -57,7 +57,7 @@ class SourceFile:
 
 def mentions_torch(data: bytes) -> bool:
     """The test that comes before any parsing: can this file hold anything of torch?"""
-    return b"torch" in data
+    return b"torch" in data or data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # the latter: an error
 
 
 def explain_os_error(error: OSError) -> str:

@@ -1,0 +1,55 @@
+"""What start-up imports, and how long it takes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+HEAVY = ("torch", "mindspore", "libcst", "numpy")
+PROBE = """
+import sys
+try:
+    {code}
+except SystemExit:
+    pass
+print(*sorted(set(sys.modules) & {heavy}), file=sys.stderr)
+"""
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import torch2ms",
+        "import torch2ms; torch2ms.convert_source('x = 1')",
+        "from torch2ms.cli import main; main(['--help'])",
+        "from torch2ms.cli import main; main(['verify', '--help'])",
+        "from torch2ms.cli import main; main(['convert', '--check', 'plain.py'])",
+        "from torch2ms.cli import main; main(['explain', 'T2M600'])",
+    ],
+)
+def test_nothing_heavy_is_imported(code: str, tmp_path: Path) -> None:
+    (tmp_path / "plain.py").write_text("x = 1\n")
+    probe = PROBE.format(code=code, heavy=set(HEAVY))
+    command = [sys.executable, "-c", probe]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=ENVIRONMENT, check=True)
+    assert done.stderr.splitlines()[-1] == ""
+
+
+def seconds(*arguments: str) -> float:
+    best = 60.0
+    for _ in range(5):
+        start = time.perf_counter()
+        subprocess.run([sys.executable, *arguments], capture_output=True, env=ENVIRONMENT, check=True)
+        best = min(best, time.perf_counter() - start)
+    return best
+
+
+def test_help_starts_quickly() -> None:
+    assert seconds("-m", "torch2ms", "--help") < seconds("-c", "pass") + 0.15
