@@ -1,0 +1,406 @@
+"""The value of every expression, evaluated abstractly in an environment of places."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis import guess, torchapi
+from torch2ms.analysis.names import dotted, is_foreign
+from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo
+from torch2ms.analysis.tree import children, constant
+from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, join
+
+if TYPE_CHECKING:
+    from torch2ms.analysis.infer import Inference
+
+PURE_BUILTINS = {"len": "int", "range": "list", "int": "int", "bool": "bool", "str": "str", "isinstance": "bool",
+                 "print": "none", "id": "int", "type": "unknown", "hasattr": "bool", "repr": "str", "open": "unknown",
+                 "round": "float", "format": "str", "issubclass": "bool", "callable": "bool"}  # fmt: skip
+HOST_LIBRARIES = {"numpy", "math", "random", "os", "time", "json", "logging", "argparse", "sys", "itertools", "collections",
+                  "copy", "functools", "tqdm", "matplotlib", "pandas", "sklearn", "scipy", "pickle", "datetime", "re"}  # fmt: skip
+
+
+class Evaluator:
+    """Evaluates the expressions of one scope; remembers the value of each node in `module.values`."""
+
+    def __init__(self, inference: Inference, module: ModuleInfo, env: dict[str, Value], function: FunctionInfo | None,
+                 cls: ClassInfo | None) -> None:  # fmt: skip
+        self.inference = inference
+        self.module = module
+        self.env = env
+        self.function = function
+        self.cls = cls
+        self.cut = False  # inside no_grad
+        self.memo = module.values
+
+    def ev(self, node: cst.CSTNode) -> Value:
+        value = self.dispatch(node)
+        if self.cut and value.deps and value.kind not in ("module", "optimizer", "params", "named_params", "object", "param"):
+            value = value.with_deps(NO_DEPS)
+        self.memo[id(node)] = value
+        return value
+
+    def dispatch(self, node: cst.CSTNode) -> Value:
+        if isinstance(node, cst.Name):
+            return self.name(node)
+        if isinstance(node, cst.Attribute):
+            return self.attribute(node)
+        if isinstance(node, cst.Call):
+            return self.call(node)
+        if isinstance(node, cst.BinaryOperation):
+            return self.binary(self.ev(node.left), self.ev(node.right))
+        if isinstance(node, cst.UnaryOperation):
+            value = self.ev(node.expression)
+            if isinstance(node.operator, cst.Not):
+                return Value("bool")
+            return value if value.kind != "tensor" else Value("tensor", deps=value.deps, rank=value.rank)
+        if isinstance(node, cst.Comparison):
+            values = [self.ev(node.left), *(self.ev(c.comparator) for c in node.comparisons)]
+            tests = all(isinstance(c.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)) for c in node.comparisons)
+            return Value("tensor", dtype="bool") if not tests and any(v.kind == "tensor" for v in values) else Value("bool")
+        if isinstance(node, cst.BooleanOperation):
+            return join(self.ev(node.left), self.ev(node.right))
+        if isinstance(node, cst.IfExp):
+            self.ev(node.test)
+            return join(self.ev(node.body), self.ev(node.orelse))
+        if isinstance(node, cst.Subscript):
+            return self.subscript(node)
+        if isinstance(node, (cst.Tuple, cst.List, cst.Set)):
+            items = tuple(self.ev(e.value) for e in node.elements)
+            starred = any(isinstance(e, cst.StarredElement) for e in node.elements)
+            kind = "tuple" if isinstance(node, cst.Tuple) else "list"
+            return Value(kind, deps=_deps(items), items=None if starred else items)
+        if isinstance(node, cst.Dict):
+            parts = [self.ev(e.value) for e in node.elements]
+            for element in node.elements:
+                if isinstance(element, cst.DictElement):
+                    self.ev(element.key)
+            return Value("dict", deps=_deps(parts))
+        if isinstance(node, (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)):
+            return self.comprehension(node)
+        if isinstance(node, cst.Lambda):
+            return self.lambda_(node)
+        if isinstance(node, cst.NamedExpr):
+            value = self.ev(node.value)
+            self.inference.bind(node.target, value, self)
+            return value
+        if isinstance(node, (cst.Integer, cst.Float, cst.SimpleString, cst.ConcatenatedString, cst.FormattedString)):
+            for part in getattr(node, "parts", ()):
+                if isinstance(part, cst.FormattedStringExpression):
+                    self.ev(part.expression)
+            if isinstance(node, cst.ConcatenatedString):
+                self.ev(node.left)
+                self.ev(node.right)
+            return Value("int" if isinstance(node, cst.Integer) else "float" if isinstance(node, cst.Float) else "str")
+        if isinstance(node, (cst.Await, cst.Yield)):
+            return join(self.everything(node), UNKNOWN)
+        return self.everything(node)
+
+    def everything(self, node: cst.CSTNode) -> Value:
+        deps = NO_DEPS
+        for child in children(node):
+            deps |= self.ev(child).deps
+        return Value("unknown", deps=deps)
+
+    # --- names and attributes
+
+    def name(self, node: cst.Name) -> Value:
+        name = node.value
+        if name in ("True", "False"):
+            return Value("bool")
+        if name == "None":
+            return Value("none")
+        found = self.env.get(name)
+        if found is not None:
+            return found
+        return self.inference.lookup(name, self)
+
+    def attribute(self, node: cst.Attribute) -> Value:
+        place = dotted(node)
+        base = self.ev(node.value)
+        attr = node.attr.value
+        if place and place in self.env:
+            return self.env[place]
+        if base.kind == "api":
+            return self.api(f"{base.name}.{attr}")
+        if base.kind == "modulefile":
+            return self.inference.member(base.name, attr, self.module)
+        if base.kind in ("object", "module", "class") and (cls := self.inference.cls_of(base, self.module)) is not None:
+            return self.member(cls, base, attr, place)
+        if base.kind in ("tensor", "param") and attr in torchapi.TENSOR_ATTRS:
+            return Value(torchapi.TENSOR_ATTRS[attr])
+        if base.kind in ("tensor", "param"):
+            if attr == "grad":
+                return Value("tensor", name="grad")
+            deps = NO_DEPS if attr == "data" else base.deps
+            if attr in ("T", "data", "mT", "H", "real", "imag"):
+                return Value("tensor", deps=deps, leaf=False, place=base.place if attr == "data" else "")
+            return Value("method", name=attr, deps=base.deps)
+        if base.kind == "module":
+            return self.module_attr(base, attr, place)
+        if base.kind == "unknown" and attr in ("grad", "requires_grad"):
+            return Value("tensor" if attr == "grad" else "bool", name=attr, likely=True)
+        if base.kind == "optimizer" and attr == "param_groups":
+            return Value("list", items=None, name="param_groups", place=base.place)
+        guessed = guess.by_name(attr)
+        if guessed.kind != "unknown" and base.kind in ("unknown", "object"):
+            return replace(guessed, place=place or attr)
+        deps = base.deps
+        if base.kind == "unknown" and place:
+            deps = deps | ({place} if guessed.kind == "module" else NO_DEPS)
+        return Value("unknown", deps=deps, place=place)
+
+    def module_attr(self, base: Value, attr: str, place: str) -> Value:
+        if attr in ("weight", "bias", "running_mean", "running_var", "in_proj_weight", "embedding"):
+            trained = not attr.startswith("running")
+            own = place or base.place
+            return Value("tensor", name="module_param", place=own, deps=frozenset({own} if trained and own else ()),
+                         likely=base.likely)  # fmt: skip
+        if attr in ("training",):
+            return Value("bool")
+        if attr == "module" and base.place:
+            return replace(base, name="")
+        return Value("unknown", place=place, deps=NO_DEPS)
+
+    def member(self, cls: ClassInfo, base: Value, attr: str, place: str) -> Value:
+        found = cls.attr(attr)
+        if found is not None:
+            return self.inference.rebase(found, "self", base.place or place.rpartition(".")[0])
+        method = cls.method(attr)
+        if method is not None:
+            node = method.scope.node
+            if any(dotted(d.decorator) == "property" for d in node.decorators):  # type: ignore[union-attr]
+                returns = method.returns or UNKNOWN
+                return self.inference.rebase(returns, "self", base.place)
+            return Value("method", name=attr, place=base.place)
+        if cls.kind == "module":
+            return self.module_attr(base, attr, place)
+        guessed = guess.by_name(attr)
+        return replace(guessed, place=place) if guessed.kind != "unknown" else Value("unknown", place=place)
+
+    def api(self, name: str) -> Value:
+        last = name.rpartition(".")[2]
+        if last in ("float32", "float16", "float64", "int64", "int32", "bool", "float", "long", "half", "double", "int",
+                    "uint8", "int8", "int16", "bfloat16", "short") and name.count(".") == 1:  # fmt: skip
+            return Value("dtype", name=name)
+        return Value("api", name=name)
+
+    # --- containers
+
+    def subscript(self, node: cst.Subscript) -> Value:
+        base = self.ev(node.value)
+        for element in node.slice:
+            self.everything_in_slice(element)
+        index = constant(node.slice[0].slice.value) if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index) else ...
+        if base.kind in ("tuple", "list") and base.items is not None and isinstance(index, int) and -len(base.items) <= index < len(base.items):
+            return base.items[index]
+        if base.kind in ("tuple", "list") and base.items:
+            value = base.items[0]
+            for item in base.items[1:]:
+                value = join(value, item)
+            return value.with_deps(base.deps | value.deps)
+        if base.kind == "tensor":
+            return Value("tensor", deps=base.deps, likely=base.likely)
+        if base.kind == "size":
+            return Value("int" if isinstance(node.slice[0].slice, cst.Index) else "size")
+        if base.kind == "module":
+            return Value("module", place=base.place, likely=True)
+        if base.kind == "numpy":
+            return Value("numpy")
+        if base.name == "param_groups":
+            return Value("dict", name="param_group", place=base.place)
+        if base.name == "param_group":
+            return Value("float", name="param_group_item", place=base.place)
+        return Value("unknown", deps=base.deps)
+
+    def everything_in_slice(self, element: cst.SubscriptElement) -> None:
+        part = element.slice
+        if isinstance(part, cst.Index):
+            self.ev(part.value)
+        else:
+            for piece in (part.lower, part.upper, part.step):
+                if piece is not None:
+                    self.ev(piece)
+
+    def comprehension(self, node: cst.CSTNode) -> Value:
+        saved = dict(self.env)
+        clause = node.for_in  # type: ignore[attr-defined]
+        while clause is not None:
+            element = self.element(self.ev(clause.iter))
+            self.inference.bind(clause.target, element, self)
+            for test in clause.ifs:
+                self.ev(test.test)
+            clause = clause.inner_for_in
+        if isinstance(node, cst.DictComp):
+            self.ev(node.key)
+            value = self.ev(node.value)
+            kind = "dict"
+        else:
+            value = self.ev(node.elt)  # type: ignore[attr-defined]
+            kind = "list"
+        self.env.clear()
+        self.env.update(saved)
+        return Value(kind, deps=value.deps, name=f"of {value.kind}", items=(value,) if kind == "list" and False else None)
+
+    def lambda_(self, node: cst.Lambda) -> Value:
+        saved = dict(self.env)
+        for param in node.params.params:
+            self.env[param.name.value] = UNKNOWN
+        body = self.ev(node.body)
+        self.env.clear()
+        self.env.update(saved)
+        return Value("function", deps=body.deps)
+
+    def element(self, value: Value) -> Value:
+        """What iterating over a value yields."""
+        if value.kind == "loader":
+            return Value("tensor", name="batch", likely=True)
+        if value.kind == "params":
+            return Value("param", deps=value.deps)
+        if value.kind == "named_params":
+            return Value("tuple", items=(Value("str"), Value("param", deps=value.deps)))
+        if value.name == "of param_groups" or value.name == "param_groups":
+            return Value("dict", name="param_group", place=value.place)
+        if value.items:
+            first = value.items[0]
+            for item in value.items[1:]:
+                first = join(first, item)
+            return first.with_deps(first.deps | value.deps)
+        if value.name == "range":
+            return Value("int")
+        if value.name.startswith("of ") and value.kind == "list":
+            kind = value.name[3:]
+            return Value(kind if kind in ("tensor", "int", "float", "str", "param", "numpy", "module") else "unknown", deps=value.deps)
+        if value.kind == "tensor":
+            return Value("tensor", deps=value.deps, likely=value.likely)
+        if value.kind == "module":
+            return Value("module", place=value.place, likely=True)
+        if value.kind == "numpy":
+            return Value("numpy")
+        return Value("unknown", deps=value.deps, place=value.place)
+
+    def binary(self, left: Value, right: Value) -> Value:
+        deps = left.deps | right.deps
+        kinds = {left.kind, right.kind}
+        if "tensor" in kinds or "param" in kinds:
+            return Value("tensor", deps=deps, likely=left.likely or right.likely)
+        if "numpy" in kinds:
+            return Value("numpy", deps=deps)
+        if deps and "unknown" in kinds:
+            return Value("tensor", deps=deps, likely=True)
+        if kinds <= {"int", "bool"}:
+            return Value("int")
+        if kinds <= {"int", "float", "bool"}:
+            return Value("float")
+        if kinds == {"str"} or left.kind == "str":
+            return Value("str")
+        if left.kind == right.kind and left.kind in ("list", "tuple", "params"):
+            items = left.items + right.items if left.items is not None and right.items is not None else None
+            return Value(left.kind, deps=deps, items=items, name=left.name if left.name == right.name else "")
+        if "list" in kinds and "int" in kinds:
+            listed = left if left.kind == "list" else right
+            return replace(listed, items=None)
+        return Value("unknown", deps=deps)
+
+    # --- calls
+
+    def call(self, node: cst.Call) -> Value:
+        func = node.func
+        target = self.ev(func)
+        args = [self.ev(arg.value) for arg in node.args]
+        keywords = {arg.keyword.value: value for arg, value in zip(node.args, args) if arg.keyword is not None}
+        deps = _deps(args) | frozenset(a.place for a in args if a.kind == "module" and a.place)
+        if target.kind == "api":
+            return self.call_api(target.name, node, args, keywords, deps)
+        if isinstance(func, cst.Attribute):
+            receiver = self.memo.get(id(func.value), UNKNOWN)
+            return self.inference.call_method(node, func, receiver, target, args, keywords, deps, self)
+        return self.inference.call_value(node, target, args, keywords, deps, self)
+
+    def call_api(self, name: str, node: cst.Call, args: list[Value], keywords: dict[str, Value], deps: frozenset[str]) -> Value:
+        last = name.rpartition(".")[2]
+        owner = name.rpartition(".")[0]
+        first = args[0] if args else UNKNOWN
+        if not is_foreign(name):
+            return _host(name, deps, args)
+        if name.startswith("torch.optim.lr_scheduler.") or name.startswith("torch.optim.swa"):
+            return Value("scheduler", name=name)
+        if name.startswith("torch.optim."):
+            owns = first.deps if first.kind in ("params", "list", "named_params", "tuple") or first.deps else None
+            return Value("optimizer", name=name, owns=owns or None)
+        if last == "GradScaler":
+            return Value("scaler", name=name)
+        if last in ("DataLoader",):
+            return Value("loader", name=name)
+        if name.startswith("torch.utils.data.") and last[:1].isupper():
+            return Value("dataset", name=name)
+        if last == "device":
+            return Value("device")
+        if last in ("Variable",):
+            return replace(first, leaf=True) if _true(node, "requires_grad") else replace(first, kind="tensor")
+        if last == "Parameter":
+            return Value("tensor", leaf=True, name="parameter")
+        if last in ("DataParallel", "DistributedDataParallel", "compile") and first.kind in ("module", "function", "unknown"):
+            return first
+        if owner in ("torch.nn", "torch.nn.modules") or owner.startswith("torch.nn.modules.") or owner.startswith("torchvision.models"):
+            if last[:1].isupper() and last not in torchapi.NOT_LEARNED:
+                return Value("module", name=name)
+            if owner.startswith("torchvision.models"):
+                return Value("module", name=name)
+        if name in ("torch.autograd.grad",):
+            inputs = keywords.get("inputs") or (args[1] if len(args) > 1 else UNKNOWN)
+            keep = _true(node, "create_graph")
+            items = None
+            if inputs.items is not None:
+                items = tuple(Value("tensor", deps=deps if keep else NO_DEPS) for _ in inputs.items)
+            elif inputs.kind == "tensor":
+                items = (Value("tensor", deps=deps if keep else NO_DEPS),)
+            return Value("tuple", items=items, deps=deps if keep else NO_DEPS, name="of tensor")
+        if last.endswith("clip_grad_norm_"):
+            return Value("tensor")
+        if owner.startswith("torch.cuda") or owner.startswith("torch.backends") or owner.startswith("torch.distributed"):
+            return Value("bool" if last.startswith("is_") else "unknown")
+        if last in ("save", "seed", "set_printoptions", "set_default_dtype", "set_num_threads"):
+            return Value("none")
+        if last == "load":
+            return Value("unknown")
+        if name.startswith("torch.distributions.") or name.startswith("torch.func") or name.startswith("torchvision"):
+            return Value("object" if "distributions" in name else "unknown", name=name, deps=deps)
+        if name.startswith("torch.nn.init.") or name.startswith("torch.utils."):
+            return Value("unknown", deps=deps)
+        self.inference.likely_tensors(node, args, name, self)
+        value = torchapi.result(name, deps, len(node.args) - 1)
+        if value.kind == "tensor" and _true(node, "requires_grad"):
+            return replace(value, leaf=True)
+        return value
+
+
+def _deps(values: list[Value] | tuple[Value, ...]) -> frozenset[str]:
+    return frozenset().union(*(v.deps for v in values)) if values else NO_DEPS
+
+
+def _true(node: cst.Call, keyword: str) -> bool:
+    return any(a.keyword is not None and a.keyword.value == keyword and constant(a.value) is not False for a in node.args)
+
+
+def _host(name: str, deps: frozenset[str], args: list[Value]) -> Value:
+    """A call into a library that knows nothing of gradients, as far as the name tells."""
+    root = name.partition(".")[0]
+    last = name.rpartition(".")[2]
+    first = args[0] if args else UNKNOWN
+    if root == "numpy":
+        return Value("numpy")
+    if root == "copy" and args:
+        return replace(first, place="")
+    if name == "itertools.chain" and all(a.kind in ("params", "list") for a in args):
+        return Value("params", deps=deps)
+    if root == "tqdm":
+        return first
+    if root == "math":
+        return Value("float")
+    if root in HOST_LIBRARIES:
+        return Value("unknown")
+    return Value("unknown", deps=deps, name=last and "")

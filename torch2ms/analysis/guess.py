@@ -1,0 +1,41 @@
+"""Kinds guessed from the names people give: always marked likely."""
+
+from __future__ import annotations
+
+import re
+
+from torch2ms.analysis.values import UNKNOWN, Value
+
+_GUESSES = [
+    (re.compile(r"sched", re.I), "scheduler"),
+    (re.compile(r"(^|_)(opt|optim)(_|$)|optim(izer)?s?(_|$|[A-Z])|^opt[A-Z_]?\w?$|optimi[sz]er", re.I), "optimizer"),
+    (re.compile(r"scaler$", re.I), "scaler"),
+    (re.compile(r"criterion|^crit(_|$)|loss_?(fn|func|function|module|criterion)$|^(mse|bce|l1|ce)_?loss$", re.I), "lossfn"),
+    (re.compile(r"loader$|^dataloader|_dl$", re.I), "loader"),
+    (re.compile(r"^device$|_device$", re.I), "device"),
+    (re.compile(r"^dtype$"), "dtype"),
+    (
+        re.compile(
+            r"^(model|net|network|module|generator|discriminator|critic|actor|policy|encoder|decoder|backbone|classifier|"
+            r"[GD]|net_?[A-Z]\w*|\w+_net|\w+_?model|model_\w+|student|teacher|ema|target_\w*net\w*|lstm|rnn|gru|gpt|bert|"
+            r"resnet|vgg|unet|vae|autoencoder|transformer)$",
+            re.I,
+        ),
+        "module",
+    ),
+]
+
+ANNOTATIONS = {
+    "torch.Tensor": "tensor", "torch.FloatTensor": "tensor", "torch.LongTensor": "tensor", "torch.nn.Module": "module",
+    "torch.optim.Optimizer": "optimizer", "torch.utils.data.DataLoader": "loader", "torch.device": "device",
+    "torch.dtype": "dtype", "int": "int", "float": "float", "bool": "bool", "str": "str", "numpy.ndarray": "numpy",
+    "torch.optim.optimizer.Optimizer": "optimizer", "torch.nn.Parameter": "tensor",
+}  # fmt: skip
+
+
+def by_name(name: str) -> Value:
+    """A likely value for a variable or parameter called `name`."""
+    for pattern, kind in _GUESSES:
+        if pattern.search(name):
+            return Value(kind, place=name, likely=True)
+    return UNKNOWN

@@ -1,0 +1,67 @@
+"""What imported names stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+FOREIGN = ("torch", "torchvision", "torchaudio", "apex")
+
+
+def dotted(node: cst.CSTNode) -> str:
+    """`a.b.c` for a chain of names, "" for anything else."""
+    parts: list[str] = []
+    while isinstance(node, cst.Attribute):
+        parts.append(node.attr.value)
+        node = node.value
+    if not isinstance(node, cst.Name):
+        return ""
+    parts.append(node.value)
+    return ".".join(reversed(parts))
+
+
+def is_foreign(name: str) -> bool:
+    return name.split(".", 1)[0] in FOREIGN
+
+
+@dataclass
+class Imports:
+    """The import statements of a module: `table` maps local names to qualified ones."""
+
+    package: str = ""
+    table: dict[str, str] = field(default_factory=dict)
+    stars: list[str] = field(default_factory=list)
+    roots: set[str] = field(default_factory=set)  # names bound by `import a.b` without `as`
+
+    def add(self, node: cst.Import | cst.ImportFrom) -> None:
+        if isinstance(node, cst.Import):
+            for alias in node.names:
+                name = dotted(alias.name)
+                if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
+                    self.table[alias.asname.name.value] = name
+                else:
+                    root = name.split(".", 1)[0]
+                    self.table[root] = root
+                    self.roots.add(root)
+            return
+        module = self.source(node)
+        if isinstance(node.names, cst.ImportStar):
+            self.stars.append(module)
+            return
+        for alias in node.names:
+            name = alias.name.value if isinstance(alias.name, cst.Name) else dotted(alias.name)
+            local = name
+            if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
+                local = alias.asname.name.value
+            self.table[local] = f"{module}.{name}" if module else name
+
+    def source(self, node: cst.ImportFrom) -> str:
+        """The absolute name of the module a `from` import reads."""
+        module = dotted(node.module) if node.module is not None else ""
+        level = len(node.relative)
+        if not level:
+            return module
+        parts = self.package.split(".") if self.package else []
+        parts = parts[: len(parts) - (level - 1)] if level > 1 else parts
+        return ".".join([*parts, module]) if module else ".".join(parts)

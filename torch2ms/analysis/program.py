@@ -1,0 +1,113 @@
+"""The structured program: scopes, blocks and statements, with `with torch.no_grad():` and its kin made transparent.
+
+A statement knows what it defines, mutates and uses as *places*: `x`, `self.net`, `a.b.c`. Elements of a container are
+one with it. See `flow.py` for how these are collected.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis.values import Value
+
+SmallOrCompound = cst.BaseSmallStatement | cst.BaseCompoundStatement
+
+
+@dataclass(eq=False)
+class Stmt:
+    """One statement: a small one, or a compound one with its blocks."""
+
+    node: SmallOrCompound
+    line: cst.SimpleStatementLine | None  # the line a small statement stands on; None in a one-line suite
+    block: Block
+    number: int
+    lineno: int = 0
+    blocks: list[Block] = field(default_factory=list)
+    leading: tuple[cst.EmptyLine, ...] = ()  # comments and blank lines above
+    trailing: cst.TrailingWhitespace | None = None  # the comment after a small statement
+    modes: tuple[cst.With, ...] = ()  # the transparent `with` blocks it stands in, outermost first
+    defs: set[str] = field(default_factory=set)
+    muts: set[str] = field(default_factory=set)
+    uses: set[str] = field(default_factory=set)
+    calls: list[cst.Call] = field(default_factory=list)
+    out: dict[str, Value] = field(default_factory=dict)  # the places it writes, as they are afterwards
+
+    def walk(self) -> Iterator[Stmt]:
+        yield self
+        for block in self.blocks:
+            yield from block.walk()
+
+    @property
+    def is_loop(self) -> bool:
+        return isinstance(self.node, (cst.For, cst.While))
+
+    @property
+    def all_defs(self) -> set[str]:
+        return set().union(*(s.defs for s in self.walk()))
+
+    @property
+    def all_muts(self) -> set[str]:
+        return set().union(*(s.muts for s in self.walk()))
+
+    @property
+    def all_uses(self) -> set[str]:
+        return set().union(*(s.uses for s in self.walk()))
+
+    def ancestors(self) -> Iterator[Stmt]:
+        """The compound statements around it, innermost first."""
+        owner = self.block.owner
+        while owner is not None:
+            yield owner
+            owner = owner.block.owner
+
+
+@dataclass(eq=False)
+class Block:
+    """A sequence of statements under one header."""
+
+    scope: Scope
+    owner: Stmt | None
+    role: str  # body, orelse, handler, finalbody, case
+    node: cst.CSTNode
+    stmts: list[Stmt] = field(default_factory=list)
+
+    def walk(self) -> Iterator[Stmt]:
+        for stmt in self.stmts:
+            yield from stmt.walk()
+
+
+@dataclass(eq=False)
+class Scope:
+    """A module, class or function body."""
+
+    node: cst.Module | cst.ClassDef | cst.FunctionDef
+    name: str
+    parent: Scope | None
+    body: Block = field(init=False)
+    children: list[Scope] = field(default_factory=list)
+    locals: set[str] = field(default_factory=set)
+    params: list[str] = field(default_factory=list)
+    transparent: dict[int, cst.With] = field(default_factory=dict)  # id -> the `with` that was dissolved
+
+    @property
+    def is_function(self) -> bool:
+        return isinstance(self.node, cst.FunctionDef)
+
+    @property
+    def is_module(self) -> bool:
+        return isinstance(self.node, cst.Module)
+
+    @property
+    def cls(self) -> Scope | None:
+        """The class whose method this is."""
+        if self.is_function and self.parent is not None and isinstance(self.parent.node, cst.ClassDef):
+            return self.parent
+        return None
+
+    def walk(self) -> Iterator[Scope]:
+        yield self
+        for child in self.children:
+            yield from child.walk()

@@ -1,0 +1,199 @@
+"""All modules that are converted together, and what is known of their classes and functions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis import flow
+from torch2ms.analysis.names import Imports, dotted
+from torch2ms.analysis.program import Scope
+from torch2ms.analysis.values import Value
+
+BASES = {
+    "torch.nn.Module": "module",
+    "torch.nn.modules.module.Module": "module",
+    "torch.autograd.Function": "autograd",
+    "torch.autograd.function.Function": "autograd",
+    "torch.utils.data.Dataset": "dataset",
+    "torch.utils.data.dataset.Dataset": "dataset",
+    "torch.utils.data.IterableDataset": "dataset",
+    "torch.optim.Optimizer": "optimizer",
+    "torch.optim.optimizer.Optimizer": "optimizer",
+}
+
+
+@dataclass(eq=False)
+class FunctionInfo:
+    """A function or method of the project. `args` joins what its callers pass."""
+
+    scope: Scope
+    module: ModuleInfo
+    cls: ClassInfo | None
+    args: dict[str, Value] = field(default_factory=dict)
+    returns: Value | None = None
+    callers: int = 0
+    differentiated: bool = False  # may run inside a function whose gradient is taken
+
+    @property
+    def name(self) -> str:
+        return self.scope.name
+
+    @property
+    def static(self) -> bool:
+        node = self.scope.node
+        assert isinstance(node, cst.FunctionDef)
+        return any(dotted(d.decorator) == "staticmethod" for d in node.decorators)
+
+
+@dataclass(eq=False)
+class ClassInfo:
+    """A class of the project; `kind` says what it inherits from torch: module, autograd, dataset, optimizer, object."""
+
+    scope: Scope
+    module: ModuleInfo
+    bases: list[str]
+    kind: str = "object"
+    torch_base: str = ""
+    methods: dict[str, FunctionInfo] = field(default_factory=dict)
+    attrs: dict[str, Value] = field(default_factory=dict)
+    parents: list[ClassInfo] = field(default_factory=list)
+
+    @property
+    def qualified(self) -> str:
+        return f"{self.module.name}.{self.scope.name}"
+
+    def method(self, name: str) -> FunctionInfo | None:
+        for cls in self.lineage():
+            if name in cls.methods:
+                return cls.methods[name]
+        return None
+
+    def attr(self, name: str) -> Value | None:
+        for cls in self.lineage():
+            if name in cls.attrs:
+                return cls.attrs[name]
+        return None
+
+    def lineage(self, seen: frozenset[int] = frozenset()) -> list[ClassInfo]:
+        found = [self]
+        for parent in self.parents:
+            if id(parent) not in seen and parent is not self:
+                found += parent.lineage(seen | {id(self)})
+        return found
+
+
+@dataclass(eq=False)
+class ModuleInfo:
+    """One module: its tree, its imports and everything inferred about its nodes."""
+
+    name: str
+    path: str
+    tree: cst.Module
+    imports: Imports
+    scope: Scope
+    values: dict[int, Value] = field(default_factory=dict)
+    env: dict[str, Value] = field(default_factory=dict)
+    classes: dict[str, ClassInfo] = field(default_factory=dict)
+    functions: dict[int, FunctionInfo] = field(default_factory=dict)  # by id of the scope
+
+    def value(self, node: cst.CSTNode) -> Value:
+        from torch2ms.analysis.values import UNKNOWN
+
+        return self.values.get(id(node), UNKNOWN)
+
+
+@dataclass(eq=False)
+class Project:
+    """Modules by dotted name; names are resolved through re-exports."""
+
+    modules: dict[str, ModuleInfo] = field(default_factory=dict)
+
+    def add(self, path: str, tree: cst.Module, source: str) -> ModuleInfo:
+        name = module_name(path)
+        package = name if path.endswith("__init__.py") else name.rpartition(".")[0]
+        imports = Imports(package)
+        scope = flow.build(tree, source, imports)
+        module = ModuleInfo(name, path, tree, imports, scope)
+        for inner in scope.walk():
+            self._register(module, inner)
+        self.modules[name] = module
+        return module
+
+    def _register(self, module: ModuleInfo, scope: Scope) -> None:
+        if isinstance(scope.node, cst.ClassDef):
+            bases = [qualified(arg.value, module.imports) for arg in scope.node.bases]
+            cls = ClassInfo(scope, module, bases)
+            module.classes[scope.name] = cls
+        elif isinstance(scope.node, cst.FunctionDef):
+            owner = module.classes.get(scope.parent.name) if scope.cls is not None and scope.parent else None
+            info = FunctionInfo(scope, module, owner)
+            module.functions[id(scope)] = info
+            if owner is not None and owner.scope is scope.parent:
+                owner.methods[scope.name] = info
+
+    def link(self) -> None:
+        """Resolve base classes once every module is known."""
+        everything = [c for m in self.modules.values() for c in m.classes.values()]
+        for cls in everything:
+            for base in cls.bases:
+                found = self.find(base, cls.module)
+                if isinstance(found, ClassInfo) and found is not cls:
+                    cls.parents.append(found)
+        for cls in everything:
+            for ancestor in cls.lineage():
+                for base in ancestor.bases:
+                    kind = BASES.get(base) or ("module" if base.startswith("torch.nn.") and base[9:10].isupper() else "")
+                    if kind and cls.kind == "object":
+                        cls.kind, cls.torch_base = kind, base
+
+    def find(self, name: str, module: ModuleInfo, depth: int = 0) -> ClassInfo | FunctionInfo | ModuleInfo | None:
+        """The project's definition behind a qualified name, or behind a bare name in a module."""
+        if depth > 8 or not name:
+            return None
+        if "." not in name:
+            return self._member(module, name, depth)
+        owner, _, last = name.rpartition(".")
+        found = self.modules.get(name) or self._by_suffix(name)
+        if found is not None:
+            return found
+        home = self.modules.get(owner) or self._by_suffix(owner)
+        return self._member(home, last, depth) if home is not None else None
+
+    def _by_suffix(self, name: str) -> ModuleInfo | None:
+        """A module imported by a path relative to some folder of the converted set."""
+        hits = [m for key, m in self.modules.items() if key.endswith("." + name)]
+        return hits[0] if len(hits) == 1 else None
+
+    def _member(self, module: ModuleInfo, name: str, depth: int) -> ClassInfo | FunctionInfo | ModuleInfo | None:
+        if name in module.classes:
+            return module.classes[name]
+        for child in module.scope.children:
+            if child.is_function and child.name == name:
+                return module.functions[id(child)]
+        target = module.imports.table.get(name, "")
+        if target and target != name:
+            return self.find(target, module, depth + 1)
+        for star in module.imports.stars:
+            home = self.modules.get(star) or self._by_suffix(star)
+            if home is not None and home is not module and (found := self._member(home, name, depth + 1)):
+                return found
+        return None
+
+
+def qualified(node: cst.CSTNode, imports: Imports) -> str:
+    """The full name of a dotted expression as the imports have it, or the local one."""
+    name = dotted(node)
+    head, _, rest = name.partition(".")
+    full = imports.table.get(head, head)
+    return f"{full}.{rest}" if rest else full
+
+
+def module_name(path: str) -> str:
+    """`pkg/sub/mod.py` -> `pkg.sub.mod`."""
+    stem = path[:-3] if path.endswith(".py") else path
+    parts = [p for p in stem.replace("\\", "/").split("/") if p not in ("", ".")]
+    if parts and parts[-1] == "__init__":
+        parts.pop()
+    return ".".join(parts) or "__main__"

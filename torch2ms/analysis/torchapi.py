@@ -1,0 +1,53 @@
+"""What calls on torch return, as far as the flow of gradients and kinds is concerned. Translation rules live in rules/."""
+
+from __future__ import annotations
+
+from torch2ms.analysis.values import NO_DEPS, Value
+
+# results that carry no gradient
+CUT = {
+    "argmax", "argmin", "argsort", "argwhere", "eq", "ne", "gt", "lt", "ge", "le", "greater", "less", "zeros", "ones",
+    "rand", "randn", "randint", "randperm", "empty", "full", "arange", "linspace", "eye", "zeros_like", "ones_like",
+    "rand_like", "randn_like", "full_like", "empty_like", "isnan", "isinf", "isfinite", "isclose", "allclose", "bool",
+    "long", "int", "short", "byte", "nonzero", "unique", "bincount", "one_hot", "multinomial", "bernoulli", "detach",
+    "logical_and", "logical_or", "logical_not", "equal", "from_numpy", "normal", "floor_divide", "searchsorted",
+    "new_zeros", "new_ones", "new_full", "new_empty", "new_tensor", "count_nonzero", "detach_", "tril_indices",
+    "triu_indices", "manual_seed", "as_tensor", "tensor", "Tensor", "FloatTensor", "LongTensor", "histc", "is_tensor",
+}  # fmt: skip
+HOST = {"item": "float", "tolist": "list", "numpy": "numpy", "dim": "int", "ndimension": "int", "numel": "int",
+        "nelement": "int", "element_size": "int", "is_contiguous": "bool", "data_ptr": "int", "get_device": "int",
+        "backward": "none", "storage": "unknown", "type": "unknown", "is_floating_point": "bool", "__len__": "int"}  # fmt: skip
+TENSOR_ATTRS = {"shape": "size", "dtype": "dtype", "device": "device", "ndim": "int", "requires_grad": "bool",
+                "is_cuda": "bool", "is_leaf": "bool", "grad_fn": "unknown", "names": "unknown", "layout": "unknown"}  # fmt: skip
+# methods that only tensors of torch have: seen on an unknown receiver they make it a likely tensor
+TENSOR_METHODS = {
+    "unsqueeze", "detach", "cuda", "contiguous", "requires_grad_", "masked_fill", "masked_fill_", "unsqueeze_", "permute",
+    "view", "view_as", "expand", "expand_as", "backward", "numel", "retain_grad", "scatter_", "scatter", "gather",
+    "index_select", "masked_select", "type_as", "bmm", "mm", "matmul", "addmm", "addcmul_", "addcdiv_", "zero_", "fill_",
+    "copy_", "add_", "sub_", "mul_", "div_", "clamp_", "clamp", "clamp_min", "clamp_max", "softmax", "log_softmax",
+    "sigmoid", "relu", "tanh", "pow", "exp", "sqrt", "abs", "log", "neg", "long", "float", "half", "double", "normal_",
+    "uniform_", "new_zeros", "new_ones", "new_tensor", "narrow", "chunk", "unbind", "unfold", "topk", "logsumexp",
+    "triu", "tril", "ge", "le", "gt", "lt", "eq", "ne", "squeeze_", "sign", "logical_not", "index_fill_", "index_add_",
+    "index_copy_", "data_ptr", "register_hook", "detach_", "is_contiguous", "repeat_interleave", "erf", "rsqrt", "t",
+}  # fmt: skip
+STATEFUL = {"item", "tolist"}
+TUPLES = {"max": 2, "min": 2, "sort": 2, "topk": 2, "median": 2, "mode": 2, "kthvalue": 2, "cummax": 2, "cummin": 2}
+LISTS = {"chunk", "split", "unbind", "meshgrid", "tensor_split", "broadcast_tensors"}
+RECURRENT = {"LSTM", "GRU", "RNN"}
+NOT_LEARNED = {"Parameter", "ParameterList", "ParameterDict", "Buffer", "UninitializedParameter"}
+
+
+def result(name: str, deps: frozenset[str], nargs: int) -> Value:
+    """The value of calling the torch function `name` (fully qualified, not a class) on values that carry `deps`."""
+    last = name.rpartition(".")[2]
+    if name.startswith("torch.nn.utils."):
+        return Value("unknown") if "clip_grad" not in last else Value("tensor")
+    if last in HOST and name.startswith("torch.Tensor."):
+        return Value(HOST[last])
+    if last in CUT or last.startswith("is_"):
+        deps = NO_DEPS
+    if last in TUPLES and nargs:
+        return Value("tuple", items=(Value("tensor", deps=deps), Value("tensor")), deps=deps)
+    if last in LISTS:
+        return Value("list", deps=deps)
+    return Value("tensor", deps=deps)

@@ -1,0 +1,79 @@
+"""What an expression is, as far as the source tells: the kinds that decisions rest on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+NO_DEPS: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Value:
+    """An abstract value.
+
+    `kind` is one of tensor, module, optimizer, scheduler, scaler, loader, dataset, lossfn, params (an iterable of
+    parameters), named_params, param, numpy, int, float, bool, str, none, list, tuple, dict, size, dtype, device, api
+    (a torch name), class, function, method, object, unknown.
+    `name` is the qualified name behind an api, class, function, module or object.
+    `deps` holds the places whose gradients the value is varied with; `place` is where a module, an optimizer or a leaf
+    lives. `owns` are the places an optimizer updates (None: not seen). `likely` marks a guess from names and use.
+    """
+
+    kind: str = "unknown"
+    name: str = ""
+    deps: frozenset[str] = NO_DEPS
+    place: str = ""
+    items: tuple[Value, ...] | None = None
+    owns: frozenset[str] | None = None
+    likely: bool = False
+    leaf: bool = False
+    dtype: str = ""
+    rank: int | None = None
+
+    def with_deps(self, deps: frozenset[str]) -> Value:
+        return self if deps == self.deps else replace(self, deps=deps)
+
+    @property
+    def differentiable(self) -> bool:
+        return bool(self.deps)
+
+
+UNKNOWN = Value()
+TENSOR = Value("tensor")
+
+
+def join(a: Value, b: Value) -> Value:
+    """The value that may be either; what the two disagree on is not known."""
+    if a == b:
+        return a
+    if a.kind == "unknown" or a.kind == "none":
+        return replace(b, deps=a.deps | b.deps, likely=b.likely or a.kind == "unknown")
+    if b.kind == "unknown" or b.kind == "none":
+        return replace(a, deps=a.deps | b.deps, likely=a.likely or b.kind == "unknown")
+    deps = a.deps | b.deps
+    if a.kind != b.kind:
+        return Value("unknown", deps=deps)
+    items = None
+    if a.items is not None and b.items is not None and len(a.items) == len(b.items):
+        items = tuple(join(x, y) for x, y in zip(a.items, b.items))
+    return Value(
+        a.kind,
+        a.name if a.name == b.name else "",
+        deps,
+        a.place if a.place == b.place else "",
+        items,
+        (a.owns | b.owns) if a.owns is not None and b.owns is not None else None,
+        a.likely or b.likely,
+        a.leaf and b.leaf,
+        a.dtype if a.dtype == b.dtype else "",
+        a.rank if a.rank == b.rank else None,
+    )
+
+
+def overlaps(a: str, b: str) -> bool:
+    """Whether two places share parameters: the same, or one inside the other."""
+    return a == b or a.startswith(b + ".") or b.startswith(a + ".")
+
+
+def any_overlap(left: frozenset[str], right: frozenset[str]) -> bool:
+    return any(overlaps(a, b) for a in left for b in right)
