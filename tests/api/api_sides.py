@@ -1,0 +1,143 @@
+"""Runs many snippets on one framework, in one process: `python api_sides.py torch|mindspore JOBS RESULTS`.
+
+A job is {"text": ..., "grad": [input names]}; a result holds the outputs, the gradients of a weighted sum of the
+floating ones, or the error.
+"""
+
+from __future__ import annotations
+
+import pickle
+import sys
+from typing import Any
+
+import numpy as np
+
+FLOATS = ("x", "y", "z", "p", "q", "u", "a", "b", "c", "im", "v", "w", "s", "sq", "spd", "tri", "up")
+
+
+def inputs() -> dict[str, np.ndarray]:
+    """The values behind the single-letter names of the cases."""
+    rng = np.random.RandomState(0)
+    f = lambda *shape: rng.randn(*shape).astype(np.float32)  # noqa: E731
+    square = f(3, 3)
+    return {
+        "x": f(3, 4), "y": f(3, 4), "z": f(4, 5), "p": np.abs(f(3, 4)) + 0.5, "q": np.abs(f(3, 4)) + 0.3,
+        "u": np.tanh(f(3, 4)) * 0.9, "a": f(2, 3, 4), "b": f(2, 4, 5), "c": f(2, 3, 5), "im": f(2, 3, 6, 6), "v": f(4), "w": f(3),
+        "s": np.float32(0.7), "k": rng.randint(-5, 6, (3, 4)), "k2": rng.randint(1, 6, (3, 4)),
+        "k1": rng.randint(0, 6, 8), "ki": np.array([2, 0, 1]), "i": rng.randint(0, 3, (3, 4)), "t": np.array([1, 3, 0]),
+        "m": rng.rand(3, 4) > 0.5, "m2": rng.rand(3, 4) > 0.5, "sq": square + 3 * np.eye(3, dtype=np.float32),
+        "spd": (square @ square.T + np.eye(3)).astype(np.float32), "tri": np.tril(square + 3 * np.eye(3)).astype(np.float32),
+        "up": np.sort(f(6)),
+    }
+
+
+def flat(value: Any, tensor: type) -> list[Any]:
+    """Every number and tensor of a result, in order."""
+    if isinstance(value, (list, tuple)):
+        return [item for part in value for item in flat(part, tensor)]
+    if isinstance(value, dict):
+        return [item for key in value for item in flat(value[key], tensor)]
+    return [value]
+
+
+def weights(shape: tuple[int, ...]) -> np.ndarray:
+    """A cotangent without symmetry."""
+    size = int(np.prod(shape))
+    return np.cos(np.arange(size) * 1.3 + 0.4).astype(np.float32).reshape(shape)
+
+
+def plain(value: Any, to_numpy: Any, tensor: type) -> Any:
+    if isinstance(value, tensor):
+        return to_numpy(value)
+    if isinstance(value, (np.ndarray, np.generic)):
+        return np.asarray(value)
+    return value if isinstance(value, (bool, int, float, str, type(None))) else str(type(value))
+
+
+def evaluate(text: str, names: dict[str, Any]) -> Any:
+    """The value of the last expression of `stmt; stmt; expr`."""
+    head, _, last = text.rpartition(";")
+    scope = dict(names)
+    exec(head.strip() or "pass", scope)
+    return eval(last.strip(), scope)
+
+
+def run_torch(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+
+    results = []
+    for job in jobs:
+        torch.manual_seed(0)
+        names = {k: torch.tensor(v) for k, v in inputs().items()}
+        for name in job["grad"]:
+            names[name].requires_grad_(True)
+        scope = {"torch": torch, "F": F, "nn": nn, "np": np, "device": "cpu", "size": (2, 3), **names}
+        try:
+            outs = flat(evaluate(job["text"], scope), torch.Tensor)
+            total = sum((o * torch.from_numpy(weights(tuple(o.shape))).to(o.dtype)).sum() for o in outs
+                        if isinstance(o, torch.Tensor) and o.requires_grad and o.is_floating_point())
+            grads = None
+            if isinstance(total, torch.Tensor) and job["grad"]:
+                found = torch.autograd.grad(total, [names[n] for n in job["grad"]], allow_unused=True)
+                grads = [np.zeros(names[n].shape, np.float32) if g is None else g.numpy()
+                         for n, g in zip(job["grad"], found, strict=True)]
+            results.append({"outs": [plain(o, lambda v: v.detach().numpy(), torch.Tensor) for o in outs],
+                            "counted": [bool(job["grad"]) and isinstance(o, torch.Tensor) and o.requires_grad for o in outs], "grads": grads})
+        except Exception as error:  # noqa: BLE001  the report shows whatever a snippet raises
+            results.append({"error": f"{type(error).__name__}: {error}"})
+    return results
+
+
+def run_mindspore(jobs: list[dict[str, Any]], counted: list[list[bool]]) -> list[dict[str, Any]]:
+    import math
+    from functools import partial
+
+    import mindspore as ms
+    from mindspore import mint, nn, ops
+    from mindspore.common.initializer import initializer
+    from mindspore.experimental import optim
+
+    ms.runtime.launch_blocking()
+    results = []
+    for job, mask in zip(jobs, counted, strict=True):
+        ms.set_seed(0)
+        names = {k: ms.Tensor(v) for k, v in inputs().items()}
+        scope = {"ms": ms, "ops": ops, "mint": mint, "nn": nn, "optim": optim, "np": np, "math": math, "partial": partial,
+                 "initializer": initializer, "size": (2, 3), **names}
+        held: list[Any] = []
+
+        def forward(*values: Any, job: Any = job, mask: Any = mask, scope: Any = scope, held: Any = held) -> Any:
+            found = flat(evaluate(job["text"], {**scope, **dict(zip(job["grad"], values, strict=True))}), ms.Tensor)
+            held[:] = found
+            total = ms.Tensor(0.0)
+            for out, counts in zip(found, mask):  # noqa: B905  the comparison reports a differing number of results
+                if counts:
+                    total = total + (out * ms.Tensor(weights(tuple(out.shape))).astype(out.dtype)).sum()
+            return total
+
+        try:
+            grads = None
+            if any(mask):
+                grads = ms.grad(forward, tuple(range(len(job["grad"]))))(*[names[n] for n in job["grad"]])
+                grads = [g.asnumpy() for g in (grads if isinstance(grads, tuple) else (grads,))]
+            else:
+                forward(*[names[n] for n in job["grad"]])
+            results.append({"outs": [plain(o, lambda v: v.asnumpy(), ms.Tensor) for o in held], "grads": grads})
+        except Exception as error:  # noqa: BLE001
+            results.append({"error": f"{type(error).__name__}: {error}"[:300]})
+    return results
+
+
+def main() -> None:
+    side, source, target = sys.argv[1:]
+    with open(source, "rb") as stream:
+        jobs = pickle.load(stream)
+    results = run_torch(jobs) if side == "torch" else run_mindspore(*jobs)
+    with open(target, "wb") as stream:
+        pickle.dump(results, stream)
+
+
+if __name__ == "__main__":
+    main()

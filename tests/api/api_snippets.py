@@ -1,0 +1,114 @@
+"""Translating and running one-line torch snippets: the names are resolved by spelling alone, kinds by a table of inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms import api
+from torch2ms.findings import Finding, Tier
+
+ROOTS = {"torch": "torch", "F": "torch.nn.functional", "nn": "torch.nn"}
+KINDS = {"device": "device", "size": "tuple"}
+TENSORS = {
+    "x": 2, "y": 2, "z": 2, "p": 2, "q": 2, "u": 2, "sq": 2, "spd": 2, "tri": 2, "a": 3, "b": 3, "c": 3, "im": 4, "v": 1, "w": 1, "s": 0,
+    "k": 2, "k2": 2, "ki": 1, "i": 2, "m": 2, "m2": 2, "t": 1, "up": 1, "k1": 1,
+}
+
+
+@dataclass
+class Names:
+    """Facts for snippets: single-letter inputs are tensors, and results have the kind their rule promises."""
+
+    rules: api.Rules
+    made: dict[str, str] = field(default_factory=dict)
+
+    def kind(self, node: cst.BaseExpression) -> str:
+        text = api.code(node)
+        if text in TENSORS:
+            return "tensor"
+        if text in KINDS:
+            return KINDS[text]
+        if isinstance(node, (cst.Call, cst.Attribute)):
+            rule = self.rules.find(torch_name(node.func if isinstance(node, cst.Call) else node) or "")
+            if rule is not None:
+                return api.returns(rule).split(":")[0]
+        if isinstance(node, cst.BinaryOperation):
+            left, right = self.kind(node.left), self.kind(node.right)
+            return "tensor" if "tensor" in (left, right) else "unknown"
+        if isinstance(node, (cst.UnaryOperation, cst.Comparison)):
+            return self.kind(node.expression if isinstance(node, cst.UnaryOperation) else node.left)
+        if isinstance(node, cst.Subscript):
+            inner = self.kind(node.value)
+            return inner if inner == "tensor" else "unknown"
+        value = api.literal(node)
+        return type(value).__name__ if type(value) in (int, float, bool, str) else "unknown"
+
+    def rank(self, node: cst.BaseExpression) -> int | None:
+        return TENSORS.get(api.code(node))
+
+    def dtype(self, node: cst.BaseExpression) -> str:
+        text = api.code(node)
+        if text not in TENSORS:
+            return ""
+        return "int64" if text in ("k", "k1", "k2", "ki", "i", "t") else "bool" if text in ("m", "m2") else "float32"
+
+
+def torch_name(node: cst.CSTNode) -> str | None:
+    """`torch.nn.functional.relu` for `F.relu`, `torch.Tensor.view` for any attribute of an expression."""
+    if isinstance(node, cst.Name):
+        return ROOTS.get(node.value)
+    if not isinstance(node, cst.Attribute):
+        return None
+    base = torch_name(node.value) if isinstance(node.value, (cst.Name, cst.Attribute)) else None
+    if base is not None and not base.startswith("torch.Tensor"):
+        return f"{base}.{node.attr.value}"
+    if isinstance(node.value, cst.Name) and node.value.value in ("np", "math", "ms", "ops"):
+        return None
+    return f"torch.Tensor.{node.attr.value}"
+
+
+class Translator(cst.CSTTransformer):
+    """Applies the rules bottom-up."""
+
+    def __init__(self, rules: api.Rules) -> None:
+        super().__init__()
+        self.rules = rules
+        self.facts = Names(rules)
+        self.findings: list[Finding] = []
+        self.callees: set[int] = set()
+        self.needs: set[str] = set()
+
+    def visit_Call(self, node: cst.Call) -> None:
+        self.callees.add(id(node.func))
+
+    def _take(self, outcome: api.Outcome, node: cst.BaseExpression) -> cst.BaseExpression:
+        self.findings += outcome.findings
+        self.needs |= outcome.needs
+        return node if outcome.node is None else outcome.node
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        name = torch_name(original_node.func)
+        if name is None:
+            return updated_node
+        rule = self.rules.find(name)
+        if rule is None:
+            self.findings.append(Finding("T2M600", Tier.REFUSED, name))
+            return updated_node
+        return self._take(api.apply_call(rule, original_node, updated_node, self.facts), updated_node)
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
+        if id(original_node) in self.callees:
+            return updated_node
+        rule = self.rules.find(torch_name(original_node) or "")
+        if rule is None:
+            return updated_node
+        return self._take(api.apply_attribute(rule, original_node, updated_node, self.facts), updated_node)
+
+
+def translate(text: str, rules: api.Rules | None = None) -> tuple[str, list[Finding]]:
+    """The MindSpore text of a torch snippet, and what was found."""
+    translator = Translator(rules or api.Rules.load())
+    module = cst.parse_module(text).visit(translator)
+    return module.code, translator.findings

@@ -1,0 +1,96 @@
+"""The engine without any framework: binding, text, findings."""
+
+from __future__ import annotations
+
+import libcst as cst
+import pytest
+from api_snippets import translate
+
+from torch2ms import api
+from torch2ms.api import signature
+from torch2ms.findings import Tier
+
+RULES = api.Rules.load()
+
+
+def call(text: str) -> cst.Call:
+    node = cst.parse_expression(text)
+    assert isinstance(node, cst.Call)
+    return node
+
+
+@pytest.mark.parametrize(("before", "after"), [
+    ("torch.cat([x,\n           y],  # both\n          dim=1)", "ops.cat([x,\n           y],  # both\n          axis=1)"),
+    ("torch.stack(\n    [x, y],\n    dim=0,\n)", "ops.stack(\n    [x, y],\n    axis=0,\n)"),
+    ("torch.add(x, y if s else z, alpha=2)", "ops.add(x, (y if s else z) * 2)"),
+    ("torch.stack(v for v in x)", "ops.stack(v for v in x)"),
+    ("torch.stack((v for v in x), 1)", "ops.stack((v for v in x), 1)"),
+    ("(x\n .exp()\n .sum(dim=1))", "(x\n .exp()\n .sum(dim=1))"),
+    ("torch.relu(*args)", "ops.relu(*args)"),
+    ("(x + y).relu()", "ops.relu(x + y)"),
+    ("torch.zeros(n)", "ops.zeros(n)"),
+])
+def test_text(before: str, after: str) -> None:
+    assert translate(before)[0] == after
+
+
+@pytest.mark.parametrize("text", [
+    "torch.cat(parts, **options)",  # the dimension may hide in there, and MindSpore names it otherwise
+    "torch.sum(x, **options)",
+    "torch.cat([x], nonsense=1)",
+    "torch.argmax(x, 1, False, 3)",
+    "x.to(whatever)",
+])
+def test_refused_text_stays(text: str) -> None:
+    translated, findings = translate(text)
+    assert translated == text
+    assert [finding.tier for finding in findings] == [Tier.REFUSED]
+    assert findings[0].todo
+
+
+def test_dropped_argument_is_told() -> None:
+    _, findings = translate("torch.zeros(3, device=device)")
+    assert [(f.code, f.what) for f in findings] == [("T2M601", "torch.zeros"), ("T2M602", "torch.zeros(device=device)")]
+
+
+def test_default_given_counts_as_not_given() -> None:
+    assert translate("torch.cat([x, y], out=None)")[0] == "ops.cat([x, y])"
+
+
+def test_binding_by_position_keyword_and_numpy_name() -> None:
+    parsed = signature.parse("input, dim=None, keepdim=False")
+    found = signature.bind(parsed, call("f(a, axis=1)"), call("f(a, axis=1)"))
+    assert found.value("dim") == 1 and found.value("keepdim") is False and not found.given("keepdim")
+    with pytest.raises(signature.BindError):
+        signature.bind(parsed, call("f(dim=1)"), call("f(dim=1)"))
+
+
+@pytest.mark.parametrize(("name", "canonical"), [
+    ("torch.concat", "torch.cat"),
+    ("torch.functional.norm", "torch.norm"),
+])
+def test_spellings(name: str, canonical: str) -> None:
+    found = RULES.find(name)
+    assert found is not None and found is RULES.find(canonical)
+
+
+def test_every_rule_parses_and_mentions_only_its_parameters() -> None:
+    for rule in set(RULES.table.values()):
+        for form in rule.forms:
+            assert form.to or form.refuse or rule.choose, rule.name
+            if form.to is not None:
+                known = set(form.signature.by_name) | {"self"}
+                assert form.template.params <= known, rule.name
+            for name in form.drop:
+                assert name in form.signature.by_name, (rule.name, name)
+
+
+def test_value_use() -> None:
+    rule = RULES.find("torch.relu")
+    assert rule is not None
+    outcome = api.apply_value(rule, cst.parse_expression("torch.relu"), api.NoFacts())
+    assert outcome.node is not None and api.code(outcome.node) == "ops.relu" and outcome.needs == {"ops"}
+    flatten = RULES.find("torch.flatten")
+    assert flatten is not None
+    outcome = api.apply_value(flatten, cst.parse_expression("torch.flatten"), api.NoFacts())
+    assert outcome.node is not None and api.code(outcome.node) == "partial(ops.flatten, start_dim=0)"

@@ -1,0 +1,22 @@
+"""The mapping of single torch APIs, as data with evidence, and the engine that applies it."""
+
+from __future__ import annotations
+
+from torch2ms.api.apply import (
+    Choice,
+    Outcome,
+    apply_attribute,
+    apply_call,
+    apply_partial,
+    apply_value,
+    binding_of,
+    returns,
+)
+from torch2ms.api.facts import Facts, NoFacts, Use
+from torch2ms.api.rules import Form, Rule, RuleError, Rules
+from torch2ms.api.signature import code, literal
+
+__all__ = [
+    "Choice", "Facts", "Form", "NoFacts", "Outcome", "Rule", "RuleError", "Rules", "Use", "apply_attribute",
+    "apply_call", "apply_partial", "apply_value", "binding_of", "code", "literal", "returns",
+]

@@ -1,0 +1,305 @@
+"""Applying a rule to a call, a name used as a value, or an attribute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from torch2ms.api import signature, template
+from torch2ms.api.facts import Facts, Use
+from torch2ms.api.imports import IMPORTS
+from torch2ms.api.rules import DROPPED, Form, Rule
+from torch2ms.api.signature import BindError, Binding, StarError
+from torch2ms.findings import Finding, Tier
+
+_RENAMED, _DROPPED, _ARGUMENT, _ASSUMED = "T2M601", "T2M602", "T2M603", "T2M604"
+_NONE, _STAR, _TWICE, _VALUE, _MISFIT = "T2M605", "T2M606", "T2M607", "T2M608", "T2M609"
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of one expression; `node` is None where it was refused and stays as it is."""
+
+    node: cst.BaseExpression | None
+    findings: tuple[Finding, ...]
+    needs: frozenset[str] = frozenset()
+    returns: str = "unknown"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What a function of `hard` answers: a target, or a refusal with its reason."""
+
+    to: str | None = None
+    returns: str | None = None
+    assume: str = ""
+    refuse: str = ""
+    todo: str = ""
+    evidence: str | None = None
+
+
+def _refused(rule: Rule, code: str, why: str, todo: str = "", what: str = "") -> Outcome:
+    todo = todo or "write it by hand with mindspore.ops"
+    return Outcome(None, (Finding(code, Tier.REFUSED, what or rule.name, why, todo),))
+
+
+def returns(rule: Rule) -> str:
+    """The kind of what a rule gives where no call is at hand; `Outcome.returns` is more exact."""
+    return rule.returns
+
+
+def apply_call(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) -> Outcome:
+    """Translate one call whose arguments are translated already."""
+    receivers = _receivers(rule, original, updated)
+    problem: BindError | None = None
+    for form in rule.forms:
+        try:
+            binding = signature.bind(form.signature, original, updated)
+        except StarError as error:
+            if rule.choose is None and (renamed := _star_renamed(rule, form, original, updated)) is not None:
+                return renamed
+            problem = problem if isinstance(problem, StarError) else error
+            continue
+        except BindError as error:
+            problem = problem or error
+            continue
+        use = Use(binding, facts, receivers[0])
+        if not use.holds(form.condition):
+            continue
+        if rule.choose is not None:
+            form = _chosen(form, rule.choose(use))
+        return _fill_call(rule, form, use, receivers[1], updated)
+    if isinstance(problem, StarError):
+        return _refused(rule, _STAR, f"{problem} hides which arguments are given", "write the arguments out")
+    if problem is not None:
+        return _refused(rule, _MISFIT, str(problem), "check the call against the PyTorch documentation")
+    return _refused(rule, _ARGUMENT, "no MindSpore form is known for these arguments")
+
+
+def _receivers(
+    rule: Rule, original: cst.Call, updated: cst.Call
+) -> tuple[cst.BaseExpression | None, cst.BaseExpression | None]:
+    """The tensor a method is called on, before and after translation."""
+    if isinstance(original.func, cst.Attribute) and isinstance(updated.func, cst.Attribute):
+        return original.func.value, updated.func.value
+    return None, None
+
+
+def _chosen(form: Form, choice: Choice) -> Form:
+    changed = replace(form, to=choice.to, assume=choice.assume, refuse=choice.refuse, todo=choice.todo)
+    if choice.evidence is not None:
+        changed = replace(changed, evidence=choice.evidence)
+    return replace(changed, returns=choice.returns) if choice.returns is not None else changed
+
+
+def _fill_call(
+    rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | None, updated: cst.Call
+) -> Outcome:
+    if form.refuse or form.to is None:
+        return _refused(rule, _NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
+    dropped: list[Finding] = []
+    for name, bound in use.binding.all():
+        if name in form.template.params or not use.given(name):
+            continue
+        argument = f"{rule.name}({name}={signature.code(bound.original.value)})"
+        if name in form.drop or name in DROPPED:
+            why = DROPPED.get(name, "it changes neither values nor gradients")
+            dropped.append(Finding(_DROPPED, Tier.EXACT, argument, f"dropped: {why}"))
+        else:
+            why = f"MindSpore's counterpart has no {name}"
+            return _refused(rule, _ARGUMENT, why, form.todo, argument)
+    try:
+        node = template.fill(form.template, use.binding, receiver, updated)
+    except template.TemplateError as error:
+        return _refused(rule, _TWICE, str(error), "assign the expression to a name first")
+    return Outcome(node, (_told(rule, form), *dropped), needs(form.template), form.returns)
+
+
+def _told(rule: Rule, form: Form) -> Finding:
+    """The finding of a translated use."""
+    assert form.to is not None
+    if form.tier is Tier.EXACT:
+        return Finding(_RENAMED, Tier.EXACT, rule.name, signature.code(form.template.root.deep_clone())
+                       if not form.template.placeholders else _shown(form))
+    why = form.assume or "the pair was not measured"
+    return Finding(_ASSUMED, Tier.ASSUMED, rule.name, f"{_shown(form)}: {why}")
+
+
+def _shown(form: Form) -> str:
+    """A target for people: placeholders without their marks."""
+    text = form.to or ""
+    return text.replace("{", "").replace("}", "").replace("!", "").split("|")[0] if text.count("{") == 1 else text
+
+
+def _star_renamed(rule: Rule, form: Form, original: cst.Call, updated: cst.Call) -> Outcome | None:
+    """`f(*args)` survives where the target has the same parameters, by name, order and default."""
+    if form.condition or form.to is None:
+        return None
+    root = form.template.root
+    if not isinstance(root, cst.Call):
+        return None
+    parameters = [param for param in form.signature.params if param.name not in DROPPED and param.name != "out"]
+    if len(parameters) != len(root.args):
+        return None
+    by_keyword = any(arg.star == "**" or arg.keyword is not None for arg in original.args)
+    for param, arg in zip(parameters, root.args, strict=True):
+        mark = form.template.placeholders.get(getattr(arg.value, "value", ""))
+        if mark is None or mark.param != param.name or mark.written or mark.transform or arg.keyword is not None:
+            return None
+        if by_keyword and mark.keyword != param.name:
+            return None
+    if "self" in form.template.params:
+        return None
+    node = updated.with_changes(func=root.func.deep_clone())
+    return Outcome(node, (_told(rule, form),), needs(form.template), form.returns)
+
+
+def needs(parsed: template.Template) -> frozenset[str]:
+    """The names a target uses that an import must provide."""
+    names: set[str] = set()
+    stack: list[cst.CSTNode] = [parsed.root]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, cst.Name) and node.value in IMPORTS:
+            names.add(node.value)
+        if isinstance(node, cst.Attribute):
+            stack.append(node.value)
+        elif isinstance(node, cst.Arg):
+            stack.append(node.value)
+        else:
+            stack.extend(node.children)
+    return frozenset(names)
+
+
+def apply_attribute(rule: Rule, original: cst.Attribute, updated: cst.Attribute, facts: Facts) -> Outcome:
+    """Translate an attribute: `x.T`, `torch.float32`."""
+    if not rule.attribute:
+        return apply_value(rule, updated, facts)
+    use = Use(template.EMPTY, facts, original.value)
+    for form in rule.forms:
+        if not use.holds(form.condition):
+            continue
+        if rule.choose is not None:
+            form = _chosen(form, rule.choose(use))
+        if form.refuse or form.to is None:
+            return _refused(rule, _NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
+        try:
+            node = template.fill(form.template, template.EMPTY, updated.value, None)
+        except template.TemplateError as error:
+            return _refused(rule, _TWICE, str(error), "assign the expression to a name first")
+        if isinstance(node, cst.Attribute) and node.value.deep_equals(updated.value):
+            node = updated.with_changes(attr=node.attr)  # the user's own line breaks before the dot stay
+        return Outcome(node, (_told(rule, form),), needs(form.template), form.returns)
+    return _refused(rule, _NONE, "there is no counterpart in MindSpore")
+
+
+def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
+    """Translate the name of a function or class that is not called here: `act=nn.ReLU`."""
+    if rule.attribute and "self" not in rule.main.template.params and rule.main.to is not None:
+        parsed = rule.main.template
+        return Outcome(parsed.root.deep_clone(), (_told(rule, rule.main),), needs(parsed), rule.returns)
+    form = rule.main
+    if form.to is None or form.refuse:
+        return _refused(rule, _NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
+    if rule.value is not None:
+        parsed = template.parse(rule.value)
+        found = Finding(_RENAMED if form.tier is Tier.EXACT else _ASSUMED, form.tier, rule.name, rule.value)
+        return Outcome(parsed.root.deep_clone(), (found,), needs(parsed), "function")
+    bare = _bare(rule, form)
+    if bare is None:
+        return _refused(rule, _VALUE, "its MindSpore form cannot be written without the arguments",
+                        "write a small function around the call")
+    target, written, told = bare
+    if not written:
+        return Outcome(target, (told,), needs(form.template), "function")
+    partial = cst.Call(cst.Name("partial"), _partial_args(target, written))
+    return Outcome(partial, (told,), needs(form.template) | {"partial"}, "function")
+
+
+def _bare(rule: Rule, form: Form) -> tuple[cst.BaseExpression, list[cst.Arg], Finding] | None:
+    """The callee of a target, the arguments it must always have, and what that assumes of the caller."""
+    root = form.template.root
+    if not isinstance(root, cst.Call) or rule.choose is not None or "self" in form.template.params:
+        return None
+    order = [param.name for param in form.signature.params if not param.keyword_only]
+    same = 0
+    written: list[cst.Arg] = []
+    differs: list[str] = []
+    for place, arg in enumerate(root.args):
+        mark = form.template.placeholders.get(getattr(arg.value, "value", ""))
+        if mark is None:
+            if form.template.placeholders and template._marks(arg, form.template):
+                return None
+            if arg.keyword is None:
+                return None
+            written.append(arg)
+            continue
+        if mark.transform or mark.spread:
+            return None
+        keyword = arg.keyword.value if arg.keyword is not None else mark.keyword
+        if mark.written:
+            default = form.signature.by_name[mark.param].default
+            if default is None or keyword is None:
+                return None
+            written.append(cst.Arg(cst.parse_expression(default), cst.Name(keyword), equal=_TIGHT))
+            continue
+        if arg.keyword is None and same == place and place < len(order) and order[place] == mark.param:
+            same += 1
+        if keyword is not None and keyword != mark.param:
+            differs.append(mark.param)
+    required = sum(param.default is None for param in form.signature.params if not param.variadic)
+    if same < required:
+        return None
+    tier, why = form.tier, form.assume or signature.code(root.func)
+    if differs:
+        tier = Tier.ASSUMED
+        why = f"{signature.code(root.func)}: nobody passes {', '.join(differs)} by keyword"
+    told = Finding(_RENAMED if tier is Tier.EXACT else _ASSUMED, tier, rule.name, why)
+    return root.func.deep_clone(), written, told
+
+
+_TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+_COMMA = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+
+
+def _partial_args(target: cst.BaseExpression, rest: Iterable[cst.Arg]) -> list[cst.Arg]:
+    args = [cst.Arg(target), *rest]
+    commas: list[cst.Comma | cst.MaybeSentinel] = [_COMMA] * (len(args) - 1) + [cst.MaybeSentinel.DEFAULT]
+    return [arg.with_changes(comma=comma) for arg, comma in zip(args, commas, strict=True)]
+
+
+def apply_partial(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) -> Outcome:
+    """Translate `partial(nn.LayerNorm, eps=1e-6)`: the first argument is the rule's name."""
+    inner, inner_updated = (call.with_changes(args=call.args[1:]) for call in (original, updated))
+    form = rule.main
+    if rule.choose is not None or form.to is None or form.refuse or not isinstance(form.template.root, cst.Call):
+        return _refused(rule, _VALUE, form.refuse or "its MindSpore form cannot be written as a partial")
+    optional = tuple(replace(p, default="None") if p.default is None and not p.variadic else p
+                     for p in form.signature.params)
+    try:
+        binding = signature.bind(signature.Signature(optional), inner, inner_updated)
+    except BindError as error:
+        return _refused(rule, _MISFIT, str(error))
+    use = Use(binding, facts)
+    if any(bound.positional for _, bound in binding.all()):
+        return _refused(rule, _VALUE, "positional arguments in a partial", "give them by keyword")
+    filled = _fill_call(rule, form, use, None, inner_updated)
+    if filled.node is None or not isinstance(filled.node, cst.Call):
+        return filled
+    keywords = [arg for arg in filled.node.args if arg.keyword is not None]
+    if len(keywords) != len(filled.node.args):
+        return _refused(rule, _VALUE, "its MindSpore form needs positional arguments first")
+    node = updated.with_changes(args=_partial_args(filled.node.func, keywords))
+    return Outcome(node, filled.findings, filled.needs, "function")
+
+
+def binding_of(rule: Rule, original: cst.Call, updated: cst.Call) -> Binding | None:
+    """The arguments by torch parameter, for callers that need them; None where they do not bind."""
+    for form in rule.forms:
+        try:
+            return signature.bind(form.signature, original, updated)
+        except BindError:
+            continue
+    return None

@@ -1,0 +1,121 @@
+"""What a rule may ask about the call in front of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from types import CodeType
+from typing import Any, Protocol
+
+import libcst as cst
+
+from torch2ms.api.signature import UNKNOWN, Binding, literal
+
+
+class Facts(Protocol):
+    """What the analysis knows about expressions of the source; every answer may be `unknown`."""
+
+    def kind(self, node: cst.BaseExpression) -> str: ...
+    def rank(self, node: cst.BaseExpression) -> int | None: ...
+    def dtype(self, node: cst.BaseExpression) -> str: ...
+
+
+class NoFacts:
+    """An analysis that knows nothing."""
+
+    def kind(self, node: cst.BaseExpression) -> str:
+        return "unknown"
+
+    def rank(self, node: cst.BaseExpression) -> int | None:
+        return None
+
+    def dtype(self, node: cst.BaseExpression) -> str:
+        return ""
+
+
+_LITERAL_KINDS = {bool: "bool", int: "int", float: "float", str: "str", list: "list", tuple: "tuple", dict: "dict"}
+
+
+@dataclass(frozen=True)
+class Use:
+    """One call: its arguments by parameter, its receiver, and the facts about them."""
+
+    binding: Binding
+    facts: Facts
+    receiver: cst.BaseExpression | None = None
+
+    def node(self, name: str) -> cst.BaseExpression | None:
+        """The argument as the user wrote it; the first one of a variadic parameter."""
+        if name == "self":
+            return self.receiver
+        if name in self.binding.single:
+            return self.binding.single[name].original.value
+        bounds = self.binding.variadic.get(name, ())
+        return bounds[0].original.value if bounds else None
+
+    def passed(self, name: str) -> bool:
+        """True where the call has the argument at all."""
+        return self.binding.passed(name)
+
+    def given(self, name: str) -> bool:
+        """True where the call has the argument and it is not torch's default."""
+        return self.binding.given(name)
+
+    def value(self, name: str) -> Any:
+        """The literal value (or torch's default), UNKNOWN (equal to nothing) otherwise."""
+        return self.binding.value(name)
+
+    def known(self, name: str) -> bool:
+        """True where the value is a literal."""
+        return self.binding.value(name) is not UNKNOWN
+
+    def count(self, name: str) -> int:
+        """How many arguments a variadic parameter got."""
+        return len(self.binding.variadic.get(name, ()))
+
+    def starred(self, name: str) -> bool:
+        """True where a variadic parameter got a `*something`."""
+        return any(bound.original.star for bound in self.binding.variadic.get(name, ()))
+
+    def kind(self, name: str) -> str:
+        """The kind of an argument; of torch's default where it is left out."""
+        node = self.node(name)
+        value = literal(node) if node is not None else self.binding.value(name)
+        if value is None:
+            return "none"
+        if type(value) in _LITERAL_KINDS:
+            return _LITERAL_KINDS[type(value)]
+        if node is None:
+            return "unknown"
+        if isinstance(node, (cst.List, cst.ListComp)):
+            return "list"
+        if isinstance(node, cst.Tuple):
+            return "tuple"
+        return self.facts.kind(node)
+
+    def rank(self, name: str) -> int | None:
+        """The number of dimensions of a tensor argument, None where unknown."""
+        node = self.node(name)
+        return self.facts.rank(node) if node is not None else None
+
+    def dtype(self, name: str) -> str:
+        """The element type of a tensor argument, empty where unknown."""
+        node = self.node(name)
+        return self.facts.dtype(node) if node is not None else ""
+
+    def holds(self, condition: str) -> bool:
+        """Evaluate the condition of a form."""
+        if not condition:
+            return True
+        names: dict[str, Callable[..., Any]] = {
+            name: getattr(self, name)
+            for name in ("passed", "given", "value", "known", "count", "starred", "kind", "rank", "dtype")
+        }
+        # the text comes from this package's own tables; without builtins it can only ask the questions above
+        return bool(eval(_compiled(condition), {"__builtins__": {}, "len": len, **names}))
+
+
+@cache
+def _compiled(condition: str) -> CodeType:
+    return compile(condition, "<rule>", "eval")

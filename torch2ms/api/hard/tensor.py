@@ -1,0 +1,48 @@
+"""Tensor methods that do different things by the kind of their argument."""
+
+from __future__ import annotations
+
+from torch2ms.api.apply import Choice
+from torch2ms.api.facts import Use
+from torch2ms.api.signature import code
+
+_DEVICE_WORDS = ("dev", "cuda", "cpu", "gpu", "rank")
+
+
+def to(use: Use) -> Choice:
+    """`x.to(device | dtype | tensor, ...)`: the device goes, the dtype stays."""
+    if use.passed("dtype") and use.kind("dtype") != "bool":  # .to(device, dtype); a bool there is non_blocking
+        return Choice("{self}.astype({dtype})")
+    if use.passed("other"):
+        return Choice("{self}.astype({other}.dtype)")
+    first = use.kind("target")
+    if first == "dtype":
+        return Choice("{self}.astype({target})")
+    if first == "tensor":
+        return Choice("{self}.astype({target}.dtype)")
+    if first in ("device", "str", "int", "none"):
+        return Choice("{self}", returns="same")
+    node = use.node("target")
+    text = code(node).lower() if node is not None else ""
+    if "dtype" in text:
+        return Choice("{self}.astype({target})", assume=f"{text} is a dtype")
+    if any(word in text for word in _DEVICE_WORDS):
+        return Choice("{self}", returns="same", assume=f"{text} is a device")
+    return Choice(refuse="cannot tell whether the argument is a device, a dtype or a tensor",
+                  todo="drop .to(device), or write .to(dtype=...)")
+
+
+def view(use: Use) -> Choice:
+    """`x.view(shape)` reshapes, `x.view(dtype)` reinterprets memory."""
+    if use.count("shape") == 1 and use.kind("shape") == "dtype":
+        return Choice(refuse="view(dtype) reinterprets memory", todo="convert with .to(dtype) if that was meant")
+    return Choice("{self}.view({*shape})")
+
+
+def type_(use: Use) -> Choice:
+    """`x.type()` names the type, `x.type(dtype)` converts."""
+    if not use.given("dtype"):
+        return Choice(refuse="x.type() gives torch's own type name", todo="compare x.dtype instead")
+    if use.kind("dtype") == "str":
+        return Choice(refuse="the type is named by a string", todo="write .type(torch.float32)")
+    return Choice("{self}.astype({dtype})")

@@ -1,0 +1,25 @@
+"""The import statement behind every name that translated code may use."""
+
+from __future__ import annotations
+
+IMPORTS: dict[str, str] = {
+    "ms": "import mindspore as ms",
+    "np": "import numpy as np",
+    "math": "import math",
+    "nn": "from mindspore import nn",
+    "ops": "from mindspore import ops",
+    "mint": "from mindspore import mint",
+    "optim": "from mindspore.experimental import optim",
+    "lr_scheduler": "from mindspore.experimental.optim import lr_scheduler",
+    "partial": "from functools import partial",
+    "vision": "from mindspore.dataset import vision",
+    "transforms": "from mindspore.dataset import transforms",
+    "ds": "import mindspore.dataset as ds",
+}
+for _name in ("NumpySlicesDataset", "GeneratorDataset", "SequentialSampler", "RandomSampler", "SubsetSampler",
+              "SubsetRandomSampler", "WeightedRandomSampler", "MnistDataset", "Cifar10Dataset", "Cifar100Dataset",
+              "FashionMnistDataset", "ImageFolderDataset"):
+    IMPORTS[_name] = f"from mindspore.dataset import {_name}"
+for _name in ("initializer", "Normal", "TruncatedNormal", "Uniform", "XavierUniform", "XavierNormal", "HeUniform",
+              "HeNormal", "Constant", "Zero", "One", "Orthogonal", "Sparse", "Dirac", "Identity"):
+    IMPORTS[_name] = f"from mindspore.common.initializer import {_name}"

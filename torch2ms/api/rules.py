@@ -1,0 +1,255 @@
+"""The rule tables: reading them, and finding the rule of a torch name."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field, replace
+from functools import cached_property, lru_cache
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+from torch2ms.api import signature, template
+from torch2ms.findings import Tier
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_FORM_KEYS = {"sig", "to", "drop", "returns", "evidence", "assume", "refuse", "todo"}
+_RULE_KEYS = _FORM_KEYS | {"when", "alias", "value", "method", "code", "attribute"}
+
+# what every signature may have, and what becomes of it; a rule that names the parameter in its target keeps it
+DROPPED = {
+    "device": "MindSpore places tensors by ms.set_device",
+    "pin_memory": "MindSpore has no pinned memory",
+    "non_blocking": "MindSpore launches asynchronously anyway",
+    "requires_grad": "the gradient call names what is differentiated",
+    "memory_format": "MindSpore tensors have one layout",
+    "layout": "MindSpore tensors are strided",
+    "copy": "translated tensors are never changed in place",
+    "stable": "MindSpore's sort was stable in every measured case",
+}
+
+
+class RuleError(Exception):
+    """A rule table is wrong; names the file and the entry."""
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way to write a call: a signature, a condition, a target."""
+
+    sig: str = ""
+    to: str | None = None
+    condition: str = ""
+    drop: tuple[str, ...] = ()
+    returns: str = "tensor"
+    evidence: str = "none"
+    assume: str = ""
+    refuse: str = ""
+    todo: str = ""
+
+    @property
+    def signature(self) -> signature.Signature:
+        return signature.parse(self.sig)
+
+    @property
+    def template(self) -> template.Template:
+        assert self.to is not None
+        return template.parse(self.to)
+
+    @property
+    def tier(self) -> Tier:
+        if self.refuse or self.to is None:
+            return Tier.REFUSED
+        return Tier.EXACT if self.evidence == "pass" and not self.assume else Tier.ASSUMED
+
+
+@dataclass(frozen=True)
+class Rule:
+    """What is known about one torch name."""
+
+    name: str
+    forms: tuple[Form, ...]
+    value: str | None = None
+    attribute: bool = False
+    choose: Callable[..., Any] | None = None
+    aliases: tuple[str, ...] = ()
+    source: str = field(default="", compare=False)
+
+    @cached_property
+    def main(self) -> Form:
+        """The form that stands for the rule where no call is at hand."""
+        return next((form for form in self.forms if form.to is not None), self.forms[0])
+
+    @property
+    def tier(self) -> Tier:
+        return Tier.ASSUMED if self.choose else self.main.tier
+
+    @property
+    def code(self) -> str:
+        """The code of the finding that an unconditional use gives."""
+        return {Tier.EXACT: "T2M601", Tier.ASSUMED: "T2M604", Tier.REFUSED: "T2M605"}[self.tier]
+
+    @property
+    def params(self) -> tuple[signature.Param, ...]:
+        return self.main.signature.params
+
+    @property
+    def returns(self) -> str:
+        return self.main.returns
+
+    @property
+    def reason(self) -> str:
+        return self.main.refuse or self.main.assume
+
+    @property
+    def todo(self) -> str:
+        return self.main.todo
+
+
+@dataclass(frozen=True)
+class Rules:
+    """All rules for one target."""
+
+    table: dict[str, Rule]
+
+    @classmethod
+    def load(cls, target: str = "2.10", device: str = "portable") -> Rules:
+        """The rules for a MindSpore version and device, read once per process."""
+        return _load(target, device)
+
+    def find(self, name: str) -> Rule | None:
+        """The rule of a torch name, whichever public path it was reached by."""
+        for candidate in _spellings(name):
+            if candidate in self.table:
+                return self.table[candidate]
+        return None
+
+
+_MODULES = (
+    (re.compile(r"^torch\.nn\.modules\.\w+\.(\w+)$"), r"torch.nn.\1"),
+    (re.compile(r"^torch\.nn\.modules\.(\w+)$"), r"torch.nn.\1"),
+    (re.compile(r"^torch\.nn\.parameter\.(\w+)$"), r"torch.nn.\1"),
+    (re.compile(r"^torch\.nn\.utils\.clip_grad\.(\w+)$"), r"torch.nn.utils.\1"),
+    (re.compile(r"^torch\.optim\.(?!lr_scheduler\b)[a-z_]\w*\.(\w+)$"), r"torch.optim.\1"),
+    (re.compile(r"^torch\.utils\.data\.[a-z_]\w*\.(\w+)$"), r"torch.utils.data.\1"),
+    (re.compile(r"^torch\.(?:functional|_C|_C\._VariableFunctions|_tensor|_torch_docs)\.(\w+)$"), r"torch.\1"),
+    (re.compile(r"^torch\._tensor\.Tensor\.(\w+)$"), r"torch.Tensor.\1"),
+    (re.compile(r"^torch\._C\._(nn|linalg|special|fft)\.(?:\1_)?(\w+)$"), r"torch.\1.\2"),
+    (re.compile(r"^torch\.nn\.Parameter\.(\w+)$"), r"torch.Tensor.\1"),
+)
+
+
+def _spellings(name: str) -> Iterator[str]:
+    yield name
+    for pattern, replacement in _MODULES:
+        if pattern.match(name):
+            yield pattern.sub(replacement, name)
+
+
+def rules_dir() -> Path:
+    """Where the tables lie: inside an installed package, beside it in a checkout."""
+    inside = Path(__file__).resolve().parent.parent / "rules"
+    return inside if inside.is_dir() else inside.parent.parent / "rules"
+
+
+@lru_cache(maxsize=8)
+def _load(target: str, device: str) -> Rules:
+    table: dict[str, Rule] = {}
+    for path in sorted((rules_dir() / "api").glob("*.toml")):
+        for rule in read_table(path):
+            for name in (rule.name, *rule.aliases):
+                if name in table:
+                    raise RuleError(f"{path.name}: {name} is already in {table[name].source}")
+                table[name] = rule
+    return Rules(table)
+
+
+def read_table(path: Path) -> Iterator[Rule]:
+    """The rules of one file."""
+    with path.open("rb") as stream:
+        entries = tomllib.load(stream)
+    for key, entry in entries.items():
+        unknown = set(entry) - _RULE_KEYS
+        if unknown:
+            raise RuleError(f"{path.name}: {key}: unknown keys {sorted(unknown)}")
+        for name in _expanded(key):
+            try:
+                yield from _rules_of(name, entry, path.name)
+            except (SyntaxError, KeyError, TypeError, ValueError) as error:
+                raise RuleError(f"{path.name}: {name}: {error!r}") from error
+
+
+def _expanded(key: str) -> Iterator[str]:
+    """`torch.{abs,neg}` is two names."""
+    parts = re.split(r"\{([^}]*)\}", key)
+    choices = [part.split(",") if i % 2 else [part] for i, part in enumerate(parts)]
+    for choice in product(*choices):
+        yield "".join(text.strip() for text in choice)
+
+
+def _rules_of(name: str, entry: dict[str, Any], source: str) -> Iterator[Rule]:
+    short = name.rsplit(".", 1)[-1]
+    entry = _named(entry, short)
+    forms = tuple(_forms(entry))
+    choose = _hard(entry["code"]) if "code" in entry else None
+    aliases = tuple(alias for text in entry.get("alias", ()) for alias in _expanded(text))
+    yield Rule(name, forms, entry.get("value"), entry.get("attribute", False), choose, aliases, source)
+    method = entry.get("method")
+    if method:
+        short_names = [alias.rsplit(".", 1)[-1] for alias in aliases if alias.count(".") == 1]
+        as_method = tuple(_method_form(form, method if isinstance(method, str) else None) for form in forms)
+        names = tuple(f"torch.Tensor.{alias}" for alias in short_names if alias != short)
+        yield Rule(f"torch.Tensor.{short}", as_method, None, False, choose, names, source)
+
+
+def _named(value: Any, short: str) -> Any:
+    """`$name` in a table stands for the last part of the rule's name."""
+    if isinstance(value, str):
+        return value.replace("${name}", short).replace("$name", short)
+    if isinstance(value, list):
+        return [_named(item, short) for item in value]
+    if isinstance(value, dict):
+        return {key: _named(item, short) for key, item in value.items()}
+    return value
+
+
+def _forms(entry: dict[str, Any]) -> Iterator[Form]:
+    shared = {key: entry[key] for key in _FORM_KEYS if key in entry and key not in ("to", "refuse")}
+    for special in entry.get("when", ()):
+        keys = {**shared, **special}
+        condition = keys.pop("if", "")
+        if condition:
+            compile(condition, "<rule>", "eval")
+        yield _form(keys, condition)
+    if "to" in entry or "refuse" in entry or "when" not in entry:
+        yield _form({**shared, **{key: entry[key] for key in ("to", "refuse") if key in entry}}, "")
+
+
+def _form(keys: dict[str, Any], condition: str) -> Form:
+    unknown = set(keys) - _FORM_KEYS
+    if unknown:
+        raise ValueError(f"unknown keys {sorted(unknown)}")
+    return Form(**{**keys, "drop": tuple(keys.get("drop", ())), "condition": condition})
+
+
+def _method_form(form: Form, to: str | None) -> Form:
+    """The same form for the method: the first parameter is the receiver."""
+    head, _, rest = form.sig.partition(",")
+    first = head.split("=")[0].strip()
+    target = to if to is not None and not form.condition else form.to
+    if target is not None:
+        target = re.sub(r"\{" + first + r"(?=[|!}])", "{self", target)
+    condition = re.sub(rf"(['\"]){first}\1", "'self'", form.condition)
+    return replace(form, sig=rest.strip(), to=target, condition=condition)
+
+
+def _hard(name: str) -> Callable[..., Any]:
+    from torch2ms.api import hard
+
+    return hard.FUNCTIONS[name]

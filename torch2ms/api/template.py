@@ -1,0 +1,339 @@
+"""Targets written as Python with {placeholders}: parsing them, and filling them with a call's own arguments.
+
+    {p}       the argument for torch's parameter p, positional; left out where the user left it out
+    {p:kw}    positional where the user wrote it so and nothing before it is missing, else `kw=`
+    kw={p}    always by keyword
+    {p!}      written out with torch's default where the user left it out
+    {p|f}     passed through the transform f (transforms.py), also {p|f:kw}
+    {*p}      the arguments of a variadic parameter, spread
+    {self}    the receiver of a method
+"""
+
+from __future__ import annotations
+
+import re
+from collections import Counter
+from dataclasses import dataclass, field
+from functools import cache
+
+import libcst as cst
+
+from torch2ms.api import transforms
+from torch2ms.api.signature import Binding, Bound, Signature
+
+_PLACEHOLDER = re.compile(r"\{(\*?)(\w+)((?:\|\w+)*)(!?)(?::(\w+))?(!?)\}")
+_MARK = "_placeholder_"
+_TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+_COMMA = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+
+
+class TemplateError(Exception):
+    """A template cannot be filled from these arguments; the message is for the finding."""
+
+
+@dataclass(frozen=True)
+class Placeholder:
+    """One {placeholder} of a template."""
+
+    param: str
+    spread: bool = False
+    transform: tuple[str, ...] = ()
+    keyword: str | None = None
+    written: bool = False
+
+
+@dataclass(frozen=True)
+class Template:
+    """A parsed target."""
+
+    text: str
+    root: cst.BaseExpression
+    placeholders: dict[str, Placeholder]
+    uses: Counter[str] = field(default_factory=Counter)
+
+    @property
+    def params(self) -> set[str]:
+        return {placeholder.param for placeholder in self.placeholders.values()}
+
+
+@cache
+def parse(text: str) -> Template:
+    """Read a target once."""
+    found: dict[str, Placeholder] = {}
+
+    def note(match: re.Match[str]) -> str:
+        star, name, pipes, early, keyword, late = match.groups()
+        mark = f"{_MARK}{len(found)}"
+        transform = tuple(pipe for pipe in pipes.split("|") if pipe)
+        found[mark] = Placeholder(name, bool(star), transform, keyword, bool(early or late))
+        return mark
+
+    root = cst.parse_expression(_PLACEHOLDER.sub(note, text))
+    return Template(text, root, found, Counter(placeholder.param for placeholder in found.values()))
+
+
+def atomic(node: cst.BaseExpression) -> bool:
+    """True where a node can stand next to any operator without parentheses."""
+    if getattr(node, "lpar", ()):
+        return True
+    plain = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.SimpleString, cst.FormattedString, cst.Integer,
+             cst.Float, cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp, cst.SetComp)
+    return isinstance(node, plain)
+
+
+def parenthesised(node: cst.BaseExpression) -> cst.BaseExpression:
+    """The node with parentheses, unless it is atomic."""
+    if atomic(node):
+        return node
+    return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
+def simple(node: cst.BaseExpression) -> bool:
+    """True where evaluating an expression twice is as good as once."""
+    if isinstance(node, (cst.Name, cst.Integer, cst.Float, cst.SimpleString)):
+        return True
+    if isinstance(node, cst.Attribute):
+        return simple(node.value)
+    if isinstance(node, cst.UnaryOperation):
+        return simple(node.expression)
+    if isinstance(node, (cst.Tuple, cst.List)):
+        return all(isinstance(element, cst.Element) and simple(element.value) for element in node.elements)
+    if isinstance(node, cst.Subscript):
+        slices = [part.slice for part in node.slice]
+        return simple(node.value) and all(isinstance(s, cst.Index) and simple(s.value) for s in slices)
+    return False
+
+
+class Filler(cst.CSTTransformer):
+    """Builds the translated expression for one call."""
+
+    def __init__(
+        self, template: Template, binding: Binding, receiver: cst.BaseExpression | None, call: cst.Call | None
+    ) -> None:
+        super().__init__()
+        self.template = template
+        self.binding = binding
+        self.receiver = receiver
+        self.call = call
+        self.operands: set[int] = set()
+
+    def fill(self) -> cst.BaseExpression:
+        self._refuse_double_evaluation()
+        return cst.ensure_type(self.template.root.deep_clone().visit(self), cst.BaseExpression)  # type: ignore[arg-type]
+
+    def _refuse_double_evaluation(self) -> None:
+        for name, count in self.template.uses.items():
+            if count < 2:
+                continue
+            nodes = [self.receiver] if name == "self" else [b.updated.value for b in self._bounds(name)]
+            if any(node is not None and not simple(node) for node in nodes):
+                raise TemplateError(f"{name} would be evaluated {count} times: give it a name first")
+
+    def _bounds(self, name: str) -> tuple[Bound, ...]:
+        if name in self.binding.single:
+            return (self.binding.single[name],)
+        return self.binding.variadic.get(name, ())
+
+    # -- where a placeholder stands decides about parentheses
+
+    def _operand(self, node: cst.CSTNode) -> None:
+        if isinstance(node, cst.Name) and node.value in self.template.placeholders:
+            self.operands.add(id(node))
+
+    def visit_BinaryOperation(self, node: cst.BinaryOperation) -> None:
+        self._operand(node.left)
+        self._operand(node.right)
+
+    def visit_BooleanOperation(self, node: cst.BooleanOperation) -> None:
+        self._operand(node.left)
+        self._operand(node.right)
+
+    def visit_UnaryOperation(self, node: cst.UnaryOperation) -> None:
+        self._operand(node.expression)
+
+    def visit_Comparison(self, node: cst.Comparison) -> None:
+        self._operand(node.left)
+        for comparison in node.comparisons:
+            self._operand(comparison.comparator)
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        self._operand(node.value)
+
+    def visit_Subscript(self, node: cst.Subscript) -> None:
+        self._operand(node.value)
+
+    def visit_Slice(self, node: cst.Slice) -> None:
+        for part in (node.lower, node.upper, node.step):
+            if part is not None:
+                self._operand(part)
+
+    def visit_IfExp(self, node: cst.IfExp) -> None:
+        for part in (node.test, node.body, node.orelse):
+            self._operand(part)
+
+    def visit_StarredElement(self, node: cst.StarredElement) -> None:
+        self._operand(node.value)
+
+    # -- filling
+
+    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
+        placeholder = self.template.placeholders.get(original_node.value)
+        if placeholder is None:
+            return updated_node
+        operand = id(original_node) in self.operands
+        node = self._node(placeholder, operand)
+        if operand:
+            if isinstance(node, cst.Integer) and not node.lpar:
+                return node
+            return parenthesised(node)
+        return node
+
+    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
+        value = updated_node.value
+        if isinstance(value, (cst.Integer, cst.Float)) and not value.lpar:  # 2.exp() is not Python
+            return updated_node.with_changes(value=value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()]))
+        return updated_node
+
+    def _node(self, placeholder: Placeholder, operand: bool) -> cst.BaseExpression:
+        """The expression that takes a placeholder's place."""
+        name = placeholder.param
+        if name == "self":
+            if self.receiver is None:
+                raise TemplateError("the tensor it belongs to is not written at the call")
+            if not operand:
+                return transforms.run(placeholder.transform, _bare(self.receiver))
+            return transforms.run(placeholder.transform, self.receiver)
+        bounds = self._bounds(name)
+        if name in self.binding.variadic:
+            return transforms.run(placeholder.transform or ("tuple",), [bound.updated for bound in bounds])
+        if bounds:
+            return transforms.run(placeholder.transform, bounds[0].updated.value)
+        default = self.binding.signature.by_name[name].default
+        if default is None:
+            if self.binding.signature.by_name[name].variadic:
+                return transforms.run(placeholder.transform or ("tuple",), [])
+            raise TemplateError(f"{name} is missing")
+        return transforms.run(placeholder.transform, cst.parse_expression(default))
+
+    def _omitted(self, node: cst.CSTNode) -> bool:
+        """True where a template argument stands for something the user left out."""
+        names = _marks(node, self.template)
+        for placeholder in names:
+            if placeholder.param == "self" or placeholder.written:
+                continue
+            if not self.binding.passed(placeholder.param):
+                return True
+        return False
+
+    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        items: list[tuple[Bound | None, cst.Arg]] = []
+        gap = False  # a positional place was left empty: what follows goes by keyword
+        for before, after in zip(original_node.args, updated_node.args, strict=True):
+            placeholder = None
+            if isinstance(before.value, cst.Name):
+                placeholder = self.template.placeholders.get(before.value.value)
+            if placeholder is None or placeholder.param == "self":
+                if self._omitted(before):
+                    gap = gap or before.keyword is None
+                else:
+                    items.append((None, after))
+            elif placeholder.spread:
+                items += [(b, b.updated.with_changes(keyword=None)) for b in self._bounds(placeholder.param)]
+            elif self._omitted(before) and not self._needed_as_filler(original_node, before, gap):
+                gap = gap or before.keyword is None
+            else:
+                items.append(self._argument(placeholder, before, after, gap))
+                gap = gap or items[-1][1].keyword is not None
+        if original_node.deep_equals(self.template.root) and self.call is not None:
+            return self._laid_out(updated_node, items)
+        return updated_node.with_changes(args=_separated([arg for _, arg in items], []))
+
+    def _needed_as_filler(self, call: cst.Call, arg: cst.Arg, gap: bool) -> bool:
+        """A place left empty must be filled where a later argument can only be given by position."""
+        if arg.keyword is not None or gap:
+            return False
+        later = list(call.args)[[a is arg for a in call.args].index(True) + 1 :]
+        for other in later:
+            placeholder = self.template.placeholders.get(getattr(other.value, "value", ""), None)
+            by_position = other.keyword is None and (placeholder is None or placeholder.keyword is None)
+            if by_position and not self._omitted(other):
+                return True
+        return False
+
+    def _argument(
+        self, placeholder: Placeholder, before: cst.Arg, after: cst.Arg, gap: bool
+    ) -> tuple[Bound | None, cst.Arg]:
+        bounds = self._bounds(placeholder.param)
+        bound = bounds[0] if bounds else None
+        keyword = after.keyword
+        if keyword is None and placeholder.keyword is not None:
+            by_position = bound.positional if bound else False
+            if gap or not by_position:
+                keyword = cst.Name(placeholder.keyword)
+        base = bound.updated if bound is not None and len(bounds) == 1 else after
+        equal: cst.AssignEqual | cst.MaybeSentinel = cst.MaybeSentinel.DEFAULT
+        if keyword is not None:
+            equal = base.equal if isinstance(base.equal, cst.AssignEqual) else _TIGHT
+        return bound, base.with_changes(keyword=keyword, equal=equal, value=after.value, star=after.star)
+
+    def _laid_out(self, template_call: cst.Call, items: list[tuple[Bound | None, cst.Arg]]) -> cst.Call:
+        """The user's own call with another callee and other arguments: its line breaks and comments stay."""
+        call = self.call
+        assert call is not None
+        func = template_call.func
+        root = self.template.root
+        if isinstance(root, cst.Call) and isinstance(root.func, cst.Attribute) and isinstance(call.func, cst.Attribute):
+            receiver = self.template.placeholders.get(getattr(root.func.value, "value", ""))
+            if receiver is not None and receiver.param == "self" and isinstance(func, cst.Attribute):
+                func = call.func.with_changes(value=func.value, attr=func.attr)
+        args = [arg for _, arg in items]
+        return call.with_changes(func=func, args=_separated(args, list(call.args)))
+
+
+def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
+    """A receiver without the parentheses that only the method call needed."""
+    if len(node.lpar) != 1 or isinstance(node, (cst.Tuple, cst.GeneratorExp, cst.NamedExpr, cst.Yield)):
+        return node
+    if "\n" in cst.Module([]).code_for_node(node):
+        return node
+    return node.with_changes(lpar=[], rpar=[])
+
+
+def _marks(node: cst.CSTNode, template: Template) -> list[Placeholder]:
+    found: list[Placeholder] = []
+    stack: list[cst.CSTNode] = [node]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, cst.Name) and current.value in template.placeholders:
+            found.append(template.placeholders[current.value])
+        stack.extend(current.children)
+    return found
+
+
+def _separated(args: list[cst.Arg], old: list[cst.Arg]) -> list[cst.Arg]:
+    """Arguments with the commas of the call they replace, place by place."""
+    if not args:
+        return []
+    between = next((arg.comma for arg in old[:-1] if isinstance(arg.comma, cst.Comma)), _COMMA)
+    result = []
+    for place, arg in enumerate(args[:-1]):
+        own = old[place].comma if place < len(old) - 1 else between
+        result.append(arg.with_changes(comma=own if isinstance(own, cst.Comma) else between))
+    last = args[-1].with_changes(comma=old[-1].comma if old else cst.MaybeSentinel.DEFAULT)
+    if old:
+        last = last.with_changes(whitespace_after_arg=old[-1].whitespace_after_arg)
+    result.append(last)
+    if len(result) > 1:
+        result = [arg.with_changes(value=parenthesised(arg.value)) if isinstance(arg.value, cst.GeneratorExp) else arg
+                  for arg in result]
+    return result
+
+
+def fill(
+    template: Template, binding: Binding, receiver: cst.BaseExpression | None, call: cst.Call | None
+) -> cst.BaseExpression:
+    """The translated expression, with parentheses where it became an operator expression."""
+    return parenthesised(Filler(template, binding, receiver, call).fill())
+
+
+EMPTY = Binding(Signature(()), {}, {})

@@ -1,0 +1,95 @@
+"""Named changes of an argument: literals are folded, other expressions are written out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import Decimal
+
+import libcst as cst
+
+Value = cst.BaseExpression | Sequence[cst.Arg]
+
+
+def _operand(node: cst.BaseExpression) -> cst.BaseExpression:
+    from torch2ms.api.template import parenthesised
+
+    return parenthesised(node)
+
+
+def _single(value: Value) -> cst.BaseExpression:
+    if isinstance(value, cst.BaseExpression):
+        return value
+    return tuple_of(value)
+
+
+def tuple_of(value: Value) -> cst.BaseExpression:
+    """The arguments of a variadic parameter as one tuple; one plain argument is a tuple or an int already."""
+    if isinstance(value, cst.BaseExpression):
+        return value
+    if len(value) == 1 and not value[0].star:
+        return value[0].value
+    elements = [
+        cst.StarredElement(_operand(arg.value)) if arg.star else cst.Element(arg.value) for arg in value
+    ]
+    return cst.Tuple(elements, lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
+def wrapped(value: Value) -> cst.BaseExpression:
+    """As `tuple`, but a single number becomes `(number,)`."""
+    node = tuple_of(value)
+    if isinstance(node, (cst.Integer, cst.UnaryOperation)):
+        return cst.Tuple([cst.Element(node, comma=cst.Comma())], lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    return node
+
+
+def one_minus(value: Value) -> cst.BaseExpression:
+    """`1 - x`: momentum of batch normalisation."""
+    node = _single(value)
+    if isinstance(node, (cst.Float, cst.Integer)):
+        return cst.parse_expression(str(Decimal(1) - Decimal(node.value.replace("_", ""))))
+    return cst.BinaryOperation(cst.Integer("1"), cst.Subtract(), _operand(node))
+
+
+def as_int(value: Value) -> cst.BaseExpression:
+    """A flag as 0 or 1."""
+    node = _single(value)
+    if isinstance(node, cst.Name) and node.value in ("True", "False"):
+        return cst.Integer("1" if node.value == "True" else "0")
+    return cst.Call(cst.Name("int"), [cst.Arg(node)])
+
+
+def negated(value: Value) -> cst.BaseExpression:
+    """A flag the other way round."""
+    node = _single(value)
+    if isinstance(node, cst.Name) and node.value in ("True", "False"):
+        return cst.Name("False" if node.value == "True" else "True")
+    return cst.UnaryOperation(cst.Not(), _operand(node))
+
+
+def as_float(value: Value) -> cst.BaseExpression:
+    """An integer literal as a float literal; other expressions through float()."""
+    node = _single(value)
+    if isinstance(node, cst.Integer):
+        return node.with_changes(value=node.value + ".0") if node.value.isdigit() else node
+    if isinstance(node, cst.Float):
+        return node
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.expression, (cst.Integer, cst.Float)):
+        return node.with_changes(expression=as_float(node.expression))
+    return cst.Call(cst.Name("float"), [cst.Arg(node)])
+
+
+TRANSFORMS: dict[str, Callable[[Value], cst.BaseExpression]] = {
+    "tuple": tuple_of,
+    "wrapped": wrapped,
+    "one_minus": one_minus,
+    "as_int": as_int,
+    "as_float": as_float,
+    "negated": negated,
+}
+
+
+def run(names: tuple[str, ...], value: Value) -> cst.BaseExpression:
+    """Apply transforms in order."""
+    for name in names:
+        value = TRANSFORMS[name](value)
+    return _single(value)
