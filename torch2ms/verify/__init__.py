@@ -1,0 +1,6 @@
+"""Run a program and its translation from the same weights, data and random draws, and compare every gradient."""
+
+from torch2ms.verify.report import Report, cli_table
+from torch2ms.verify.runner import assert_same_gradients, verify
+
+__all__ = ["Report", "assert_same_gradients", "cli_table", "verify"]

@@ -1,0 +1,94 @@
+"""The child process of one side: instrument the framework, run the program as a script, save what was seen."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sys
+import traceback
+import types
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from torch2ms.verify.session import Session, StopProgram
+from torch2ms.verify.trace import Trace, flatten_result
+
+
+def run_job(job: dict[str, Any]) -> int:
+    """Run one job (see process.py) in this process; the exit code says only that the trace was written."""
+    if job["side"] == "torch":
+        from torch2ms.verify.torch_side import install
+    else:
+        from torch2ms.verify.mindspore_side import install
+    replay = Trace.load(job["replay"]) if job.get("replay") else None
+    session = Session(Trace({"side": job["side"]}), job.get("steps"), replay, job)
+    np.random.seed(0)
+    random.seed(0)
+    to_array, finish = install(session)
+    namespace = _execute(job, session.trace)
+    try:
+        finish()
+    except Exception:
+        session.trace.meta.setdefault("notes", []).append("final state not read: " + traceback.format_exc(limit=1))
+    _keep_result(namespace, to_array, session.trace)
+    session.trace.meta["steps"] = session.done
+    session.trace.save(job["out"])
+    return 0
+
+
+def _execute(job: dict[str, Any], trace: Trace) -> dict[str, Any]:
+    path = Path(job["program"]).resolve()
+    module = types.ModuleType("__main__")
+    module.__file__ = str(path)
+    module.__dict__["__builtins__"] = __builtins__
+    sys.modules["__main__"] = module
+    sys.argv = [str(path), *job["argv"]]
+    sys.path.insert(0, str(path.parent))
+    trace.meta["status"] = "ok"
+    try:
+        code = compile(path.read_bytes(), str(path), "exec")
+        exec(code, module.__dict__)
+    except StopProgram:
+        trace.meta["status"] = "stopped"
+    except SystemExit as stop:
+        if stop.code not in (None, 0):
+            trace.meta.update(status="error", error=f"the program exited with {stop.code!r}")
+    except BaseException as error:
+        trace.meta.update(status="error", error=_explain(error, str(path)))
+    return module.__dict__
+
+
+def _explain(error: BaseException, path: str) -> str:
+    """The exception's last line first, then the frames of the program (not those of the harness)."""
+    headline = "".join(traceback.format_exception_only(type(error), error)).strip()
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
+    shown = [f for f in frames if str(Path(path).parent) in f.filename] or frames[-3:]
+    return headline + "\n" + "".join(traceback.format_list(shown[-6:])).rstrip()
+
+
+def _keep_result(namespace: dict[str, Any], to_array: Any, trace: Trace) -> None:
+    result = namespace.get("RESULT")
+    if not isinstance(result, dict):
+        return
+    try:
+        leaves = flatten_result(result, to_array)
+    except TypeError as error:
+        trace.meta.setdefault("notes", []).append(str(error))
+        return
+    trace.add("result", leaves=[[where, trace.keep(value)] for where, value in leaves])
+
+
+def main() -> None:
+    """Entry of the process: the job is the JSON file named on the command line."""
+    job = json.loads(Path(sys.argv[1]).read_text())
+    code = 1
+    try:
+        code = run_job(job)
+    except BaseException:
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)  # the frameworks' own exit handlers hang or crash now and then after everything is saved

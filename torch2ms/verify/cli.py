@@ -1,0 +1,85 @@
+"""The command `torch2ms verify`."""
+
+from __future__ import annotations
+
+import contextlib
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+
+DEVICES = ("CPU", "GPU", "Ascend")
+SKIPPED = {".git", "__pycache__", ".venv", "venv", "node_modules", "build", "dist"}
+
+
+@click.command(context_settings={"ignore_unknown_options": False})
+@click.argument("program", type=click.Path(exists=True, dir_okay=False, path_type=Path))
+@click.argument("translated", required=False, type=click.Path(path_type=Path))
+@click.argument("arguments", nargs=-1, type=click.UNPROCESSED)
+@click.option("--steps", type=click.IntRange(min=1), help="Stop both sides after this many optimizer steps.")
+@click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the report as JSON (- for stdout).")
+@click.option("--device", type=click.Choice(DEVICES), default="CPU", help="Where the MindSpore side runs.")
+@click.option("--mode", type=click.Choice(["pynative", "graph"]), default="pynative", help="MindSpore's execution mode.")
+@click.option("--timeout", type=float, default=300.0, show_default=True, help="Seconds per side.")
+def verify(
+    program: Path,
+    translated: Path | None,
+    arguments: tuple[str, ...],
+    steps: int | None,
+    json_path: Path | None,
+    device: str,
+    mode: str,
+    timeout: float,
+) -> None:
+    """Run PROGRAM and its translation and compare losses, gradients, weights and buffers.
+
+    Without TRANSLATED the program's folder is converted into a temporary one first. Arguments for the program follow `--`.
+    Exit code 0: agree, 1: differ, 2: a side could not run.
+    """
+    from torch2ms.verify.report import cli_table
+    from torch2ms.verify.runner import verify as run_both
+
+    if translated is not None and translated.suffix != ".py":
+        arguments, translated = (str(translated), *arguments), None
+    click.echo(f"verify executes {program} and its translation on this machine.", err=True)
+    with _translation(program, translated) as other:
+        report = run_both(program, other, argv=arguments, steps=steps, device=device, mode=mode, timeout=timeout)
+    if json_path is not None and str(json_path) == "-":
+        click.echo(report.to_json())
+    else:
+        if json_path is not None:
+            json_path.write_text(report.to_json() + "\n")
+        click.echo(cli_table(report))
+    raise SystemExit(report.exit_code)
+
+
+@contextlib.contextmanager
+def _translation(program: Path, translated: Path | None) -> Iterator[Path]:
+    """The translated program: the file given, or the converted copy of the program's folder."""
+    if translated is not None:
+        yield translated
+        return
+    with tempfile.TemporaryDirectory(prefix="torch2ms-converted-") as name:
+        yield convert_folder(program.resolve(), Path(name))
+
+
+def convert_folder(program: Path, target: Path) -> Path:
+    """Convert the program and the modules beside it; other files are linked, so that relative data is found."""
+    from torch2ms.config import Config
+    from torch2ms.pipeline import convert_project
+
+    root = program.parent
+    sources: dict[str, str] = {}
+    for path in sorted(root.rglob("*")):
+        relative = path.relative_to(root)
+        if SKIPPED & set(relative.parts) or not path.is_file():
+            continue
+        (target / relative).parent.mkdir(parents=True, exist_ok=True)
+        if path.suffix == ".py":
+            sources[relative.as_posix()] = path.read_text(encoding="utf-8")
+        else:
+            (target / relative).symlink_to(path)
+    for name, result in convert_project(sources, Config()).items():
+        (target / name).write_text(result.text, encoding="utf-8")
+    return target / program.name

@@ -1,0 +1,230 @@
+"""Compare the traces of both sides: losses, gradients, weights, buffers, RESULT and what was printed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torch2ms.verify.layers import fit
+from torch2ms.verify.numbers import FLOAT32, HALF, Judgement, Tolerance, judge, printed_numbers, same_printed
+from torch2ms.verify.report import Problem, Report, Step, Worst
+from torch2ms.verify.roots import compare_roots
+from torch2ms.verify.trace import Trace
+
+Entry = dict[str, Any]
+
+
+class Comparison:
+    """Two traces and the report that grows out of them."""
+
+    def __init__(self, torch: Trace, mindspore: Trace, report: Report, noise: Trace | None = None) -> None:
+        self.torch, self.mindspore, self.report = torch, mindspore, report
+        self.tolerance: Tolerance = HALF if torch.meta.get("half") else FLOAT32
+        self.stopped = "stopped" in (torch.meta.get("status"), mindspore.meta.get("status"))
+        self.noise = noise
+
+    def run(self) -> Report:
+        """Compare everything that can be and set the verdict."""
+        self._streams()
+        steps = self._pair_steps()
+        compare_roots(self, steps)
+        for number, (left, right) in enumerate(steps, 1):
+            self._step(number, left, right)
+        if not self.stopped:
+            self._final()
+            self._results()
+        self._printed()
+        self._precision()
+        self._verdict()
+        return self.report
+
+    def problem(self, what: str, text: str, step: int = 0) -> None:
+        """Record one difference."""
+        self.report.problems.append(Problem(what, text, step))
+
+    def check(
+        self, kind: str, name: str, left: np.ndarray, right: np.ndarray, step: int = 0, scale: float | None = None
+    ) -> Judgement:
+        """Judge a pair of tensors, count it, and record a problem if it differs."""
+        result = judge(left, right, self.tolerance, scale)
+        self.report.count(kind)
+        self.report.saw(kind, Worst(name, result.max_abs, result.max_rel))
+        if result.equal and result.why:
+            self.report.notes.append(f"{kind} {name}{f' at step {step}' if step else ''}: {result.why}")
+        if not result.equal:
+            text = result.why or f"max abs {result.max_abs:.3g}, max rel {result.max_rel:.3g}"
+            self.problem(f"{kind} {name}".strip(), text, step)
+        return result
+
+    # -- streams ----------------------------------------------------------------------------------------------------
+
+    def _streams(self) -> None:
+        for event in self.mindspore.of("divergence"):
+            self.problem("random draws", event["text"])
+        draws = self.mindspore.meta.get("draws", {})
+        if draws.get("reordered"):
+            self.report.notes.append(f"{draws['reordered']} random draws were made in another order")
+        if draws.get("used"):
+            self.report.notes.append(f"{draws['used']} random draws replayed")
+        if self.mindspore.meta.get("unused") and not self.stopped:
+            self.problem("random draws", self.mindspore.meta["unused"])
+        for event in self.mindspore.of("unmatched"):
+            if event.get("constant"):
+                self.report.notes.append(event["text"])
+            else:
+                self.problem("weights", event["text"])
+        without = set(self.mindspore.meta.get("without_cell", []))
+        for layer in self.torch.of("layer"):
+            if layer["id"] in without:
+                shapes = ", ".join(f"{p['name']} {self.torch.arrays[p['value']].shape}" for p in layer["parameters"])
+                text = f"torch's nn.{layer['torch']} ({shapes}) has no MindSpore layer"
+                if self._constant(layer):
+                    self.report.notes.append(text)
+                else:
+                    self.problem("weights", text)
+        for trace in (self.torch, self.mindspore):
+            self.report.notes += [f"{trace.meta['side']}: {note}" for note in trace.meta.get("notes", [])]
+
+    def _constant(self, layer: Entry) -> bool:
+        return all(np.ptp(self.torch.arrays[p["value"]]) == 0 for p in layer["parameters"])
+
+    # -- steps ------------------------------------------------------------------------------------------------------
+
+    def _pair_steps(self) -> list[tuple[Entry, Entry]]:
+        left, right = self.torch.of("step"), self.mindspore.of("step")
+        if left and not right:
+            self.report.notes.append(f"{len(left)} torch optimizer steps, none observed in mindspore: final weights only")
+        elif right and not left:
+            self.report.notes.append(f"{len(right)} mindspore optimizer steps, none in torch: final weights only")
+        elif len(left) != len(right):
+            self.problem("optimizer steps", f"torch took {len(left)}, mindspore {len(right)}")
+        if _order(left) != _order(right) and len(left) == len(right):
+            self.report.notes.append("the optimizers are stepped in another order")
+            left, right = _by_optimizer(left), _by_optimizer(right)
+        pairs = list(zip(left, right, strict=False))
+        self.report.steps = [Step(i + 1, a["type"]) for i, (a, _) in enumerate(pairs)]
+        return pairs
+
+    def _step(self, number: int, left: Entry, right: Entry) -> None:
+        row = self.report.steps[number - 1]
+        if right["given"] != len(right["parameters"]):
+            given, owned = right["given"], len(right["parameters"])
+            self.problem("gradients", f"mindspore's optimizer got {given} gradients for {owned} parameters", number)
+        pairs, lonely = pair_parameters(left["parameters"], right["parameters"], self.torch, self.mindspore)
+        gradients = [self.torch.arrays[a["gradient"]] for a, _ in pairs if a["gradient"]]
+        scale = min(1.0, max((_largest(g) for g in gradients), default=1.0))
+        for a, b in pairs:
+            name = a["name"] or b["name"] or a["uid"] or "?"
+            self._gradient(row, name, a, b, number, scale)
+            after_a, after_b = self._arrays(a["after"], b["after"])
+            result = self.check("weight", name, after_a, after_b, number)
+            row.weight = row.weight.or_worse(Worst(name, result.max_abs, result.max_rel))
+        for a in lonely:
+            if a["gradient"] is not None and _largest(self.torch.arrays[a["gradient"]]) > 0:
+                self.problem(f"weight {a['name'] or a['uid']}", "is updated by torch's optimizer only", number)
+
+    def _gradient(self, row: Step, name: str, a: Entry, b: Entry, number: int, scale: float) -> None:
+        if a["gradient"] is None or b["gradient"] is None:
+            return  # torch skipped this parameter; its value after the step is compared all the same
+        left, right = self._arrays(a["gradient"], b["gradient"])
+        result = self.check("gradient", name, left, right, number, scale)
+        row.gradient = row.gradient.or_worse(Worst(name, result.max_abs, result.max_rel))
+
+    def _arrays(self, left: str, right: str) -> tuple[np.ndarray, np.ndarray]:
+        a, b = self.torch.arrays[left], self.mindspore.arrays[right]
+        fitted = fit(b, a.shape)
+        return a, b if fitted is None else fitted
+
+    # -- the end ----------------------------------------------------------------------------------------------------
+
+    def _final(self) -> None:
+        other = {event["id"]: event["parameters"] for event in self.mindspore.of("final")}
+        for event in self.torch.of("final"):
+            for name, left in event["parameters"].items():
+                right = other.get(event["id"], {}).get(name)
+                if right is None:
+                    continue
+                kind = "buffer" if name.rpartition(".")[2].startswith("running_") else "final weight"
+                self.check(kind, left["name"], *self._arrays(left["value"], right["value"]))
+
+    def _results(self) -> None:
+        left, right = self.torch.of("result"), self.mindspore.of("result")
+        if bool(left) != bool(right):
+            self.report.notes.append(f"only the {'torch' if left else 'mindspore'} side has a RESULT")
+        if not left or not right:
+            return
+        a, b = (dict(event["leaves"]) for event in (left[0], right[0]))
+        for where in a:
+            if where not in b:
+                self.problem(f"RESULT{where}", "is missing on the mindspore side")
+            else:
+                self.check("result", f"RESULT{where}", self.torch.arrays[a[where]], self.mindspore.arrays[b[where]])
+        for where in b.keys() - a.keys():
+            self.problem(f"RESULT{where}", "is missing on the torch side")
+
+    def _printed(self) -> None:
+        left, right = (printed_numbers(self.report.stdout.get(side, "")) for side in ("torch", "mindspore"))
+        if not left and not right:
+            return
+        if len(left) != len(right):
+            self.report.notes.append(f"torch printed {len(left)} lines with numbers, mindspore {len(right)}")
+            return
+        self.report.count("printed lines", len(left))
+        for i, (a, b) in enumerate(zip(left, right, strict=True), 1):
+            if len(a) != len(b) or not all(map(same_printed, a, b)):
+                text = f"printed line {i}: torch {' '.join(a)}, mindspore {' '.join(b)}"
+                if set(self.report.compared) == {"printed lines"}:
+                    self.problem("printed numbers", text)
+                else:
+                    self.report.notes.append(text)
+                return
+
+    def _precision(self) -> None:
+        if self.torch.meta.get("autocast") and not self.mindspore.meta.get("half"):
+            self.problem("precision", "torch computed under autocast, mindspore never in half precision")
+
+    def _verdict(self) -> None:
+        if not self.report.compared and not self.report.problems:
+            self.problem("nothing to compare", "neither losses, gradients, weights, RESULT nor printed numbers were seen")
+        self.report.problems.sort(key=lambda problem: problem.step or (0 if problem.what == "random draws" else 1 << 30))
+        self.report.verdict = "differ" if self.report.problems else "agree"
+
+
+def pair_parameters(
+    left: list[Entry], right: list[Entry], torch: Trace, mindspore: Trace
+) -> tuple[list[tuple[Entry, Entry]], list[Entry]]:
+    """Pair parameters by construction record, then by name, then by order among equal shapes; and torch's rest."""
+    pairs: list[tuple[Entry, Entry]] = []
+    rest_left, rest_right = list(left), list(right)
+
+    def pair(test: Any) -> None:
+        for a in list(rest_left):
+            match = next((b for b in rest_right if test(a, b)), None)
+            if match is not None:
+                pairs.append((a, match))
+                rest_left.remove(a)
+                rest_right.remove(match)
+
+    def shape(a: Entry, b: Entry) -> bool:
+        return fit(mindspore.arrays[b["after"]], torch.arrays[a["after"]].shape) is not None
+
+    pair(lambda a, b: a["uid"] and a["uid"] == b["uid"])
+    pair(lambda a, b: not (a["uid"] and b["uid"]) and a["name"] and a["name"] == b["name"] and shape(a, b))
+    pair(lambda a, b: not (a["uid"] and b["uid"]) and shape(a, b))
+    position = {id(entry): i for i, entry in enumerate(left)}
+    return sorted(pairs, key=lambda p: position[id(p[0])]), rest_left
+
+
+def _largest(array: np.ndarray) -> float:
+    finite = np.abs(array[np.isfinite(array)])
+    return float(finite.max()) if finite.size else 0.0
+
+
+def _order(steps: list[Entry]) -> list[int]:
+    seen: dict[int, int] = {}
+    return [seen.setdefault(step["optimizer"], len(seen)) for step in steps]
+
+
+def _by_optimizer(steps: list[Entry]) -> list[Entry]:
+    return sorted(steps, key=lambda step: step["optimizer"])

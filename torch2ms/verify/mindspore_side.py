@@ -1,0 +1,302 @@
+"""What the harness observes in the MindSpore process, and how its layers start from torch's weights.
+
+Gradients are observed below `ms.grad`, `ms.value_and_grad`, `ms.vjp` and `GradOperation`, where PyNative runs the forward and plays
+it back: the public functions stay as they are, so code under `@ms.jit` (which MindSpore parses as text) is not touched.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+import mindspore as ms
+import numpy as np
+from mindspore import nn
+from mindspore.ops.composite import base as composite
+from mindspore.ops.function.grad import grad_func
+
+from torch2ms.verify.layers import fit, layer_table
+from torch2ms.verify.replay import Stream
+from torch2ms.verify.session import Quiet, Session
+
+HALF = (ms.float16, ms.bfloat16)
+
+
+def to_array(value: Any) -> np.ndarray | None:
+    """The numbers of a tensor, or None for anything else."""
+    if not isinstance(value, ms.Tensor):
+        return None
+    if value.dtype == ms.bfloat16:
+        value = value.astype(ms.float32)
+    return value.asnumpy()
+
+
+class MindSporeSide:
+    """Patches MindSpore in this process; everything seen goes to the session's trace."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.trace = session.trace
+        self.quiet = Quiet()
+        self.records = session.replay.of("layer") if session.replay else []
+        self.taken: set[str] = set()
+        self.layers: list[tuple[dict[str, Any], Any]] = []
+        self.uids: dict[int, tuple[Any, str]] = {}
+        self.optimizers: dict[int, int] = {}
+        self.forwards: list[tuple[Any, Any, int]] = []  # forwards that were run and not yet played back
+        self.depth = 0
+
+    def install(self) -> None:
+        """Put every observation point in place."""
+        cells = {cell for layer in layer_table().values() for cell in layer.cells}
+        for namespace in (nn, ms.mint.nn):
+            for name in sorted(cells):
+                if hasattr(namespace, name):
+                    self._watch_cell(getattr(namespace, name), name)
+        self._watch_gradients()
+        self._watch_optimizer(ms.experimental.optim.optimizer.Optimizer)
+        self._watch_optimizer(nn.Optimizer)
+        self._watch_precision()
+
+    # -- layers -----------------------------------------------------------------------------------------------------
+
+    def _watch_cell(self, cls: type, name: str) -> None:
+        construct = cls.__init__  # type: ignore[misc]
+
+        @functools.wraps(construct)
+        def __init__(cell: Any, *args: Any, **kwargs: Any) -> None:
+            with self.quiet:
+                construct(cell, *args, **kwargs)
+            if not self.quiet.active:
+                self._made(cell, name)
+
+        cls.__init__ = __init__  # type: ignore[misc]
+
+    def _made(self, cell: Any, name: str) -> None:
+        """Give a new cell the initial values of the torch layer it stands for."""
+        own = {parameter_path: p for parameter_path, p in cell.parameters_and_names()}
+        if not own:
+            return
+        for record in self.records:
+            layer = layer_table()[record["torch"]]
+            if record["id"] in self.taken or name not in layer.cells:
+                continue
+            values = self._match(record, own)
+            if values is None:
+                continue
+            self.taken.add(record["id"])
+            self.layers.append((record, weakref.ref(cell)))
+            for torch_name, parameter, array in values:
+                parameter.set_data(ms.Tensor(array, dtype=parameter.dtype))
+                self.uids[id(parameter)] = (weakref.ref(parameter), f"{record['id']}.{torch_name}")
+            return
+        shapes = ", ".join(f"{n} {tuple(p.shape)}" for n, p in own.items())
+        self.trace.add(
+            "unmatched",
+            text=f"mindspore's nn.{name} ({shapes}) has no torch layer left to start from",
+            constant=all(np.ptp(to_array(p)) == 0 for p in own.values()),
+        )
+
+    def _match(self, record: dict[str, Any], own: dict[str, Any]) -> list[tuple[str, Any, np.ndarray]] | None:
+        assert self.session.replay is not None
+        values, claimed = [], set()
+        for entry in record["parameters"]:
+            name = entry["other"] if entry["other"] in own else entry["name"]
+            array = self.session.replay.arrays[entry["value"]]
+            fitted = fit(array, tuple(own[name].shape)) if name in own else None
+            if fitted is None:
+                return None
+            claimed.add(name)
+            values.append((entry["name"], own[name], fitted))
+        left = [n for n in own if n not in claimed and not n.rpartition(".")[2].startswith("moving_")]
+        return None if left else values
+
+    def uid_of(self, parameter: Any) -> str:
+        """The torch construction record a parameter was filled from, "" if none."""
+        known = self.uids.get(id(parameter))
+        return known[1] if known and known[0]() is parameter else ""
+
+    def finish(self) -> None:
+        """Record what the cells that are still alive hold at the end, and which torch layers found no cell."""
+        for record, reference in self.layers:
+            cell = reference()
+            if cell is None:
+                continue
+            own = dict(cell.parameters_and_names())
+            kept = {}
+            for entry in record["parameters"]:
+                parameter = own.get(entry["other"], own.get(entry["name"]))
+                if parameter is not None:
+                    kept[entry["name"]] = {"value": self.trace.keep(to_array(parameter)), "name": parameter.name}
+            self.trace.add("final", id=record["id"], parameters=kept)
+        self.trace.meta["without_cell"] = [r["id"] for r in self.records if r["id"] not in self.taken]
+
+    # -- gradients --------------------------------------------------------------------------------------------------
+
+    def _watch_gradients(self) -> None:
+        forward, backward = composite._pynative_func_grad_forward, composite._pynative_func_grad_backward
+
+        @functools.wraps(forward)
+        def observed_forward(fn: Any, *args: Any, **kwargs: Any) -> Any:
+            self.depth += 1
+            try:
+                outputs = forward(fn, *args, **kwargs)
+            finally:
+                self.depth -= 1
+            self.forwards.append((fn, outputs, self.depth))
+            return outputs
+
+        @functools.wraps(backward)
+        def observed_backward(fn: Any, operation: Any, weights: Any, position: Any, has_aux: Any, *args: Any) -> Any:
+            result = backward(fn, operation, weights, position, has_aux, *args)
+            outputs, depth = self._forward_of(fn)
+            self._gradient(fn, operation, weights, position, has_aux, outputs, depth, result)
+            return result
+
+        for module in (composite, grad_func):
+            module._pynative_func_grad_forward = observed_forward
+            module._pynative_func_grad_backward = observed_backward
+
+    def _forward_of(self, fn: Any) -> tuple[Any, int]:
+        for i in range(len(self.forwards) - 1, -1, -1):
+            if self.forwards[i][0] is fn:
+                _, outputs, depth = self.forwards.pop(i)
+                return outputs, depth
+        return None, self.depth
+
+    def _gradient(
+        self,
+        fn: Any,
+        operation: Any,
+        weights: Any,
+        position: Any,
+        has_aux: bool,
+        outputs: Any,
+        depth: int,
+        result: Any,
+    ) -> None:
+        roots = _tensors(outputs[0] if has_aux and isinstance(outputs, tuple) else outputs)
+        if any(root.dtype in HALF for root in roots):
+            self.trace.meta["half"] = True
+        arrays = [array for array in map(to_array, roots) if array is not None]
+        names = _argument_names(fn, position, operation)
+        gradients = _tensors(result)
+        listed = [weights] if isinstance(weights, ms.Parameter) else list(weights or [])
+        offset = len(gradients) - len(listed)
+        entries = []
+        for i, gradient in enumerate(gradients):
+            weight = listed[i - offset] if 0 <= i - offset < len(listed) else None
+            name = weight.name if weight is not None else (names[i] if i < len(names) else "")
+            uid = self.uid_of(weight) if weight is not None else ""
+            entries.append({"uid": uid, "name": name, "value": self.trace.keep(to_array(gradient))})
+        self.trace.add(
+            "backward",
+            value=float(sum(array.astype(np.float64).sum() for array in arrays)),
+            scalar=bool(arrays) and all(array.size == 1 for array in arrays),
+            cotangent=bool(getattr(operation, "sens_param", False)),
+            depth=depth,
+            gradients=entries,
+        )
+
+    # -- optimizers -------------------------------------------------------------------------------------------------
+
+    def _watch_optimizer(self, cls: Any) -> None:
+        call, construct = nn.Cell.__call__, cls.__init__
+
+        @functools.wraps(construct)
+        def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            construct(optimizer, *args, **kwargs)
+            self.optimizers.setdefault(id(optimizer), len(self.optimizers))
+
+        @functools.wraps(call)
+        def __call__(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
+            gradients = _tensors(args[0] if args else next(iter(kwargs.values()), ()))
+            before = [self.trace.keep(to_array(g)) for g in gradients]
+            result = call(optimizer, *args, **kwargs)
+            parameters = list(optimizer.parameters)
+            missing: list[str | None] = [None] * (len(parameters) - len(before))
+            self.trace.add(
+                "step",
+                optimizer=self.optimizers.get(id(optimizer), -1),
+                type=type(optimizer).__name__,
+                given=len(before),
+                parameters=[
+                    {"uid": self.uid_of(p), "name": p.name, "gradient": g, "after": self.trace.keep(to_array(p))}
+                    for p, g in zip(parameters, before + missing, strict=False)
+                ],
+            )
+            self.session.stepped()
+            return result
+
+        cls.__init__ = __init__
+        cls.__call__ = __call__
+
+    def _watch_precision(self) -> None:
+        def marks(owner: Any, name: str, asked: Callable[..., bool]) -> None:
+            original = getattr(owner, name)
+
+            @functools.wraps(original)
+            def observed(*args: Any, **kwargs: Any) -> Any:
+                if asked(*args, **kwargs):
+                    self.trace.meta["half"] = self.trace.meta["autocast"] = True
+                return original(*args, **kwargs)
+
+            setattr(owner, name, observed)
+
+        for name in ("auto_mixed_precision", "custom_mixed_precision", "build_train_network"):
+            marks(ms.amp, name, lambda *a, **k: True)
+        marks(nn.Cell, "to_float", lambda _, dtype: dtype in HALF)
+
+
+def _tensors(value: Any) -> list[Any]:
+    """The tensors of a nested tuple or list, in order."""
+    if isinstance(value, ms.Tensor):
+        return [value]
+    if isinstance(value, (tuple, list)):
+        return [tensor for item in value for tensor in _tensors(item)]
+    return []
+
+
+def _argument_names(fn: Any, position: Any, operation: Any) -> list[str]:
+    """What the program calls the arguments a gradient is taken for."""
+    while getattr(fn, "__name__", "") == "aux_fn" and fn.__closure__:  # MindSpore's own wrapper around has_aux functions
+        inner = [cell.cell_contents for cell in fn.__closure__ if callable(cell.cell_contents)]
+        if not inner:
+            break
+        fn = inner[0]
+    target = fn.construct if isinstance(fn, nn.Cell) else fn
+    try:
+        names = list(inspect.signature(target).parameters)
+    except (TypeError, ValueError):
+        return []
+    if getattr(operation, "get_by_position", False) and position is not None:
+        positions = (position,) if isinstance(position, int) else position
+        return [names[p] for p in positions if p < len(names)]
+    return names if getattr(operation, "get_all", False) else names[:1]
+
+
+def install(session: Session) -> tuple[Callable[[Any], np.ndarray | None], Callable[[], None]]:
+    """Instrument MindSpore; returns the tensor reader and what to call when the program has ended."""
+    from torch2ms.verify.mindspore_draws import MindSporeDraws
+
+    options = session.options
+    if options.get("device", "CPU") != "CPU":
+        ms.set_device(options["device"])
+    ms.set_context(mode=ms.GRAPH_MODE if options.get("mode") == "graph" else ms.PYNATIVE_MODE)
+    ms.runtime.launch_blocking()  # a kernel's error then belongs to the line that asked for it
+    ms.set_seed(0)
+    side = MindSporeSide(session)
+    side.install()
+    stream = Stream(session.replay, session.trace) if session.replay else None
+    if stream:
+        MindSporeDraws(stream, side.quiet).install()
+
+    def finish() -> None:
+        side.finish()
+        if stream:
+            stream.finish()
+
+    return to_array, finish

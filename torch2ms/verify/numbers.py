@@ -1,0 +1,73 @@
+"""When two arrays count as equal, and how far apart they are."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import numpy as np
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """`atol` is meant for tensors of magnitude up to one and grows with the tensor's largest value."""
+
+    rtol: float
+    atol: float
+
+
+FLOAT32 = Tolerance(2e-4, 2e-5)
+HALF = Tolerance(2e-3, 5e-4)
+NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)(?![\w.]*\w)")
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """The outcome for one pair of tensors."""
+
+    equal: bool
+    max_abs: float
+    max_rel: float
+    why: str = ""
+
+
+def judge(left: np.ndarray, right: np.ndarray, tolerance: Tolerance, scale: float | None = None) -> Judgement:
+    """Compare in float64. `scale` replaces 1.0 as the magnitude below which `atol` does not shrink."""
+    if left.shape != right.shape:
+        if left.size == right.size == 1:
+            left, right = left.reshape(()), right.reshape(())
+        else:
+            return Judgement(False, np.inf, np.inf, f"shapes {left.shape} and {right.shape}")
+    kind = np.complex128 if np.iscomplexobj(left) or np.iscomplexobj(right) else np.float64
+    a, b = left.astype(kind), right.astype(kind)
+    if not np.array_equal(np.isnan(a), np.isnan(b)):
+        return Judgement(False, np.nan, np.nan, f"{np.isnan(a).sum()} NaN in torch, {np.isnan(b).sum()} in mindspore")
+    finite = np.isfinite(a) & np.isfinite(b)
+    infinite = ~finite & ~np.isnan(a)
+    if not np.array_equal(a[infinite], b[infinite]):
+        return Judgement(False, np.inf, np.inf, "infinite in different places")
+    why = f"{np.isnan(a).sum()} NaN in the same places" if np.isnan(a).any() else ""
+    x, y = a[finite], b[finite]
+    if not x.size:
+        return Judgement(True, 0.0, 0.0, why)
+    difference, size = np.abs(x - y), np.abs(x)
+    largest = float(size.max())
+    floor = tolerance.atol * max(1.0 if scale is None else scale, largest)
+    equal = bool((difference <= floor + tolerance.rtol * size).all())
+    relative = float((difference / np.maximum(size, 1e-3 * largest + 1e-12)).max())
+    return Judgement(equal, float(difference.max()), relative, why)
+
+
+def printed_numbers(text: str) -> list[list[str]]:
+    """The numbers of every printed line that has any."""
+    lines = (NUMBER.findall(line) for line in text.splitlines())
+    return [numbers for numbers in lines if numbers]
+
+
+def same_printed(left: str, right: str) -> bool:
+    """Equal up to the last printed digit and the tolerance of single precision."""
+    a, b = float(left), float(right)
+    if a == b or (a != a and b != b):
+        return True
+    decimals = min(len(number.partition(".")[2].split("e")[0]) for number in (left, right))
+    return abs(a - b) <= 1.01 * 10.0**-decimals * ("." in left or "e" in left) + 1e-3 * abs(a)

@@ -1,0 +1,110 @@
+"""Hand the recorded draws out again, in call order, and say where the two sides' requests part."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from torch2ms.verify.trace import Trace
+
+Shape = tuple[int, ...]
+
+
+class Divergence(Exception):
+    """The program asked for a draw that the recorded stream does not have."""
+
+
+class Stream:
+    """The recorded draws of one class (draws, initial values, shuffles) and how far they are used."""
+
+    def __init__(self, recorded: Trace, observed: Trace) -> None:
+        self.recorded, self.observed = recorded, observed
+        self.draws = [e for e in recorded.of("draw") if e["draw"] != "init"]
+        self.initial = [e for e in recorded.of("draw") if e["draw"] == "init"]
+        self.shuffles = recorded.of("shuffle")
+        self.used: set[int] = set()
+        self.used_initial: set[int] = set()
+        self.count = 0
+        self.shuffled = 0
+        self.reordered = 0
+
+    def take(self, kinds: tuple[str, ...], shape: Shape, request: str, **parameters: Any) -> dict[str, Any] | None:
+        """The next unused draw of these kinds and this shape; None (and a reported divergence) if there is none.
+
+        A draw further on may be taken first: independent draws may change places with the evaluation order. That is
+        counted and reported. Parameters given must be the recorded ones.
+        """
+        self.count += 1
+        head = next((i for i in range(len(self.draws)) if i not in self.used), None)
+        for i, event in enumerate(self.draws):
+            if i in self.used or event["draw"] not in kinds or tuple(event["shape"]) != tuple(shape):
+                continue
+            if not all(self._same(event.get(name), value) for name, value in parameters.items() if value is not None):
+                continue
+            self.used.add(i)
+            if i != head:
+                self.reordered += 1
+            return event
+        there = "nothing (the stream is used up)"
+        if head is not None:
+            event = self.draws[head]
+            there = f"{event['source']}{tuple(event['shape'])}{_settings(event)}"
+        text = f"draw {self.count}: torch {there}, mindspore {request}{tuple(shape)}{_settings(parameters)}"
+        self.observed.add("divergence", text=text)
+        return None
+
+    def take_initial(self, shape: Shape) -> np.ndarray | None:
+        """The next recorded initializer result of this shape."""
+        for i, event in enumerate(self.initial):
+            if i not in self.used_initial and [n for n in event["shape"] if n != 1] == [n for n in shape if n != 1]:
+                self.used_initial.add(i)
+                return self.value(event).reshape(shape)
+        return None
+
+    def take_shuffle(self, length: int) -> np.ndarray | None:
+        """The next recorded permutation, which must be of this many samples."""
+        self.shuffled += 1
+        if self.shuffled > len(self.shuffles):
+            self.observed.add("divergence", text=f"shuffle {self.shuffled}: torch shuffled {len(self.shuffles)} times")
+            return None
+        order = self.value(self.shuffles[self.shuffled - 1])
+        if len(order) != length:
+            text = f"shuffle {self.shuffled}: torch {len(order)} samples, mindspore {length}"
+            self.observed.add("divergence", text=text)
+            return None
+        return order
+
+    def value(self, event: dict[str, Any]) -> np.ndarray:
+        """The recorded numbers."""
+        return self.recorded.arrays[event["value"]]
+
+    def parameter(self, value: Any) -> Any:
+        """A recorded parameter: a number, or the array it stands for."""
+        return self.recorded.arrays[value["array"]] if isinstance(value, dict) else value
+
+    def finish(self) -> None:
+        """Report what torch drew and nobody asked for."""
+        rest = [e for i, e in enumerate(self.draws) if i not in self.used]
+        self.observed.meta["draws"] = {"used": len(self.used), "left": len(rest), "reordered": self.reordered}
+        if rest:
+            first = f"{rest[0]['source']}{tuple(rest[0]['shape'])}"
+            self.observed.meta["unused"] = f"torch drew {len(rest)} more, first {first}"
+
+    def _same(self, recorded: Any, asked: Any) -> bool:
+        if recorded is None:
+            return True
+        recorded, asked = np.asarray(self.parameter(recorded)), np.asarray(asked)
+        try:
+            return bool(np.allclose(recorded, asked, rtol=1e-3, atol=1e-5))
+        except ValueError:
+            return False
+
+
+def _settings(event: dict[str, Any]) -> str:
+    shown = [f"{n}={event[n]:g}" for n in ("low", "high", "mean", "std", "p", "rate") if _is_number(event.get(n))]
+    return f" [{', '.join(shown)}]" if shown else ""
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)

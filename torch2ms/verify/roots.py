@@ -1,0 +1,119 @@
+"""Compare what was differentiated: the losses of both sides and, where no optimizer consumes them, the gradients."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from torch2ms.verify.trace import Trace
+
+if TYPE_CHECKING:
+    from torch2ms.verify.compare import Comparison
+
+Entry = dict[str, Any]
+
+
+def compare_roots(comparison: Comparison, steps: list[tuple[Entry, Entry]]) -> None:
+    """One to one where both sides differentiated equally often, else by sums between two optimizer steps."""
+    pairs = _pair_all(comparison, scalars=True)
+    if pairs is None:
+        _compare_sums(comparison, steps)
+    else:
+        for i, (a, b) in enumerate(pairs, 1):
+            step = _step_of(comparison.torch, a, steps, 0)
+            row = comparison.report.steps[step - 1] if 0 < step <= len(comparison.report.steps) else None
+            if row is not None:
+                row.loss_torch = (row.loss_torch or 0.0) + a["value"]
+                row.loss_mindspore = (row.loss_mindspore or 0.0) + b["value"]
+            comparison.check("loss", "" if row else str(i), np.asarray(a["value"]), np.asarray(b["value"]), step)
+    if not steps:
+        _compare_gradients(comparison)
+
+
+def _candidates(comparison: Comparison, scalars: bool) -> list[tuple[list[Entry], list[Entry]]]:
+    every = comparison.mindspore.of("backward")
+    outer = [event for event in every if event["depth"] == 0]
+    torch, mindspore = comparison.torch, (outer, every)
+    found = [(torch.of(*kinds), other) for other in mindspore for kinds in (("backward",), ("backward", "grad"))]
+    if not scalars:
+        return found
+    return [([a for a in left if a["scalar"]], [b for b in right if b["scalar"]]) for left, right in found]
+
+
+def _pair_all(comparison: Comparison, scalars: bool) -> list[tuple[Entry, Entry]] | None:
+    """Pairs of differentiated values in order, from the first view of both sides that has equally many."""
+    equal = [(left, right) for left, right in _candidates(comparison, scalars) if len(left) == len(right)]
+    if not equal:
+        return None
+    best = min(equal, key=lambda view: sum(not _close(comparison, a, b) for a, b in zip(*view, strict=True)))
+    return list(zip(*best, strict=True))
+
+
+def _close(comparison: Comparison, a: Entry, b: Entry) -> bool:
+    tolerance = comparison.tolerance
+    return bool(np.isclose(a["value"], b["value"], rtol=tolerance.rtol * 10, atol=tolerance.atol * 10, equal_nan=True))
+
+
+def _step_of(trace: Trace, event: Entry, steps: list[tuple[Entry, Entry]], side: int) -> int:
+    """The 1-based number of the optimizer step that follows an event, 0 if none does."""
+    position = next(i for i, e in enumerate(trace.events) if e is event)
+    places = {id(pair[side]): number for number, pair in enumerate(steps, 1)}
+    return next((places[id(e)] for e in trace.events[position:] if id(e) in places), 0)
+
+
+def _compare_sums(comparison: Comparison, steps: list[tuple[Entry, Entry]]) -> None:
+    left = comparison.torch.of("backward", "step")
+    right = [e for e in comparison.mindspore.of("backward", "step") if e.get("depth", 0) == 0]
+    if not steps:
+        counts = [sum(e["kind"] == "backward" for e in side) for side in (left, right)]
+        comparison.report.notes.append(f"losses not compared: torch differentiated {counts[0]} times, mindspore {counts[1]}")
+        return
+    comparison.report.notes.append("losses are compared as sums between two optimizer steps")
+    pending = [0.0, 0.0]
+    filled = [False, False]
+    for number, (groups) in enumerate(zip(_groups(left), _groups(right), strict=False), 1):
+        for side, values in enumerate(groups):
+            pending[side] += sum(values)
+            filled[side] = filled[side] or bool(values)
+        if all(filled) and number <= len(comparison.report.steps):
+            row = comparison.report.steps[number - 1]
+            row.loss_torch, row.loss_mindspore = pending
+            comparison.check("loss", "(sum)", np.asarray(pending[0]), np.asarray(pending[1]), number)
+            pending, filled = [0.0, 0.0], [False, False]
+
+
+def _groups(events: list[Entry]) -> list[list[float]]:
+    groups: list[list[float]] = [[]]
+    for event in events:
+        if event["kind"] == "step":
+            groups.append([])
+        elif event["scalar"]:
+            groups[-1].append(event["value"])
+    return groups
+
+
+def _compare_gradients(comparison: Comparison) -> None:
+    """Programs without an optimizer: gradients of equally named leaves, one differentiation after the other."""
+    pairs = _pair_all(comparison, scalars=False)
+    if pairs is None:
+        comparison.report.notes.append("gradients not compared: the sides differentiate differently often")
+        return
+    for number, (a, b) in enumerate(pairs, 1):
+        if not _close(comparison, a, b) and not (a["cotangent"] or b["cotangent"]):
+            continue  # not the same value: reported as a loss, or not the same differentiation at all
+        for left in a["gradients"]:
+            right = next((r for r in b["gradients"] if _same_leaf(left, r)), None)
+            if right is None and len(a["gradients"]) == len(b["gradients"]) == 1:
+                right = b["gradients"][0]
+            if right is None:
+                continue
+            x, y = comparison.torch.arrays[left["value"]], comparison.mindspore.arrays[right["value"]]
+            if x.size == y.size:
+                comparison.check("gradient", f"{left['name'] or right['name']} (backward {number})", x, y.reshape(x.shape))
+
+
+def _same_leaf(left: Entry, right: Entry) -> bool:
+    if left["uid"] and right["uid"]:
+        return bool(left["uid"] == right["uid"])
+    return bool(left["name"] and left["name"] == right["name"])

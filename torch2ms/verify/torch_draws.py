@@ -1,0 +1,196 @@
+"""Record every random draw the torch program makes, in call order."""
+
+from __future__ import annotations
+
+import functools
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch.utils.data import dataset, sampler
+
+from torch2ms.verify.session import Quiet, Session
+
+CREATORS = {"rand": "uniform", "rand_like": "uniform", "randn": "normal", "randn_like": "normal", "normal": "normal"}
+OTHERS = ("randint", "randint_like", "randperm", "bernoulli", "multinomial", "poisson")
+METHODS = {
+    "normal_": "normal",
+    "uniform_": "uniform",
+    "bernoulli_": "bernoulli",
+    "random_": "randint",
+    "exponential_": "exponential",
+    "bernoulli": "bernoulli",
+    "multinomial": "multinomial",
+    "geometric_": "geometric",
+    "cauchy_": "cauchy",
+    "log_normal_": "log_normal",
+}
+DROPOUTS = ("dropout", "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_alpha_dropout")
+INITIALIZERS = (
+    "uniform_",
+    "normal_",
+    "trunc_normal_",
+    "xavier_uniform_",
+    "xavier_normal_",
+    "kaiming_uniform_",
+    "kaiming_normal_",
+    "orthogonal_",
+    "sparse_",
+)
+
+
+class TorchDraws:
+    """Wraps torch's sources of randomness; a draw made inside a recorded one is part of it."""
+
+    def __init__(self, session: Session, quiet: Quiet) -> None:
+        self.trace = session.trace
+        self.quiet = quiet
+
+    def install(self) -> None:
+        """Wrap functions, tensor methods, dropout, initializers and samplers."""
+        for name in (*CREATORS, *OTHERS):
+            self._wrap(torch, name, CREATORS.get(name, name.removesuffix("_like")), name)
+        for name, kind in METHODS.items():
+            self._wrap(torch.Tensor, name, kind, f"Tensor.{name}")
+        for name in DROPOUTS:
+            self._wrap_dropout(F, name)
+        for name in ("dropout", "feature_dropout", "alpha_dropout"):
+            self._wrap_dropout(torch, name)
+        for name in INITIALIZERS:
+            self._wrap(torch.nn.init, name, "init", f"init.{name}", name)
+        dataset.randperm = torch.randperm  # random_split imported it by name
+        for cls in (sampler.RandomSampler, sampler.SubsetRandomSampler, sampler.WeightedRandomSampler):
+            self._wrap_sampler(cls)
+
+    def _wrap(self, owner: Any, name: str, kind: str, label: str, initializer: str = "") -> None:
+        draw = getattr(owner, name)
+
+        @functools.wraps(draw)
+        def recorded(*args: Any, **kwargs: Any) -> Any:
+            with self.quiet:
+                result = draw(*args, **kwargs)
+            if not self.quiet.active and not _from_loader():
+                self._record(kind, label, result, self._parameters(label, args, kwargs, result))
+            return result
+
+        setattr(owner, name, recorded)
+
+    def _record(self, kind: str, label: str, result: Any, parameters: dict[str, Any]) -> None:
+        from torch2ms.verify.torch_side import to_array
+
+        array = to_array(result)
+        if array is None:
+            return
+        self.trace.add(
+            "draw",
+            draw=kind,
+            source=label,
+            shape=list(array.shape),
+            dtype=str(result.dtype)[6:],
+            value=self.trace.keep(array),
+            **parameters,
+        )
+
+    def _parameters(self, label: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> dict[str, Any]:
+        """The distribution's parameters where the other side may ask for the same family with other ones."""
+
+        def given(position: int, *names: str, default: Any = None) -> Any:
+            found = next((kwargs[n] for n in names if n in kwargs), None)
+            if found is None and position < len(args):
+                found = args[position]
+            return default if found is None else self._number(found)
+
+        match label:
+            case "rand" | "rand_like":
+                return {"low": 0.0, "high": 1.0}
+            case "randn" | "randn_like":
+                return {"mean": 0.0, "std": 1.0}
+            case "normal":
+                return {"mean": given(0, "mean"), "std": given(1, "std", default=1.0)}
+            case "Tensor.normal_":
+                return {"mean": given(1, "mean", default=0.0), "std": given(2, "std", default=1.0)}
+            case "Tensor.uniform_":
+                return {"low": given(1, "from", default=0.0), "high": given(2, "to", default=1.0)}
+            case "Tensor.exponential_":
+                return {"rate": given(1, "lambd", default=1.0)}
+            case "bernoulli" | "Tensor.bernoulli":
+                return {"p": given(0, "input")} if given(1, "p") is None else {"p": given(1, "p")}
+            case "Tensor.bernoulli_":
+                return {"p": given(1, "p", default=0.5)}
+            case "randint":
+                bounds = [a for a in args if isinstance(a, int)]
+                low = kwargs.get("low", bounds[0] if len(bounds) > 1 else 0)
+                return {"low": int(low), "high": int(kwargs.get("high", bounds[-1] if bounds else 0))}
+        return {}
+
+    def _number(self, value: Any) -> Any:
+        if isinstance(value, torch.Tensor):
+            return float(value) if value.numel() == 1 else {"array": self.trace.keep(value.detach().cpu().numpy())}
+        return float(value) if isinstance(value, (int, float)) else None
+
+    def _wrap_dropout(self, owner: Any, name: str) -> None:
+        dropout = getattr(owner, name)
+
+        @functools.wraps(dropout)
+        def recorded(input: Any, p: float = 0.5, *args: Any, **kwargs: Any) -> Any:
+            position = {"training": 0}
+            training = kwargs.get("training", args[position["training"]] if args else kwargs.get("train", True))
+            if self.quiet.active or not training or p == 0.0:
+                return dropout(input, p, *args, **kwargs)
+            with self.quiet:
+                mask = self._mask(name, input, float(p))
+            self.trace.add(
+                "draw",
+                draw="dropout",
+                source=name,
+                shape=list(input.shape),
+                dtype="bool",
+                value=self.trace.keep(mask.expand(input.shape).numpy()),
+                p=float(p),
+            )
+            if "alpha" in name:
+                return _alpha(input, mask, p)
+            scaled = mask.to(input.dtype) / (1.0 - p) if p < 1.0 else mask.to(input.dtype)
+            return input.mul_(scaled) if _in_place(args, kwargs) else input * scaled
+
+        setattr(owner, name, recorded)
+
+    def _mask(self, name: str, tensor: Any, p: float) -> Any:
+        shape = tuple(tensor.shape)
+        if name in ("dropout1d", "dropout2d", "dropout3d", "feature_dropout", "feature_alpha_dropout"):
+            spatial = {"dropout1d": 1, "dropout2d": 2, "dropout3d": 3}.get(name, len(shape) - 2)
+            shape = shape[: len(shape) - spatial] + (1,) * spatial
+        return torch.rand(shape) >= p
+
+    def _wrap_sampler(self, cls: Any) -> None:
+        iterate = cls.__iter__
+
+        @functools.wraps(iterate)
+        def __iter__(source: Any) -> Iterator[int]:
+            with self.quiet:
+                order = [int(i) for i in iterate(source)]
+            self.trace.add("shuffle", shape=[len(order)], value=self.trace.keep(order))
+            return iter(order)
+
+        cls.__iter__ = __iter__
+
+
+def _in_place(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    return bool(kwargs.get("inplace", args[1] if len(args) > 1 else False))
+
+
+def _alpha(tensor: Any, mask: Any, p: float) -> Any:
+    """torch's alpha dropout: mean and variance kept, dropped units at the negative saturation value."""
+    saturation = -1.7580993408473766
+    a = ((1 - p) * (1 + p * saturation**2)) ** -0.5
+    keep = mask.to(tensor.dtype)
+    return (tensor * keep + saturation * (1 - keep)) * a - a * saturation * p
+
+
+def _from_loader() -> bool:
+    """True for the seed a DataLoader draws for its workers, which no other side has."""
+    return str(sys._getframe(2).f_globals.get("__name__", "")).startswith("torch.utils.data.dataloader")
+
+

@@ -1,0 +1,292 @@
+"""What the harness observes in the torch process: layers as they are made, backward passes, optimizer steps."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+import numpy as np
+import torch
+from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
+
+from torch2ms.verify.layers import layer_table, mindspore_name
+from torch2ms.verify.session import Quiet, Session
+
+HALF = (torch.float16, torch.bfloat16)
+
+
+def to_array(value: Any) -> np.ndarray | None:
+    """The numbers of a tensor, or None for anything else."""
+    if not isinstance(value, torch.Tensor):
+        return None
+    tensor = value.detach()
+    if tensor.is_sparse:
+        tensor = tensor.to_dense()
+    if tensor.dtype in HALF:
+        tensor = tensor.float()
+    return tensor.resolve_conj().resolve_neg().cpu().numpy()
+
+
+class TorchSide:
+    """Patches torch in this process; everything seen goes to the session's trace."""
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self.trace = session.trace
+        self.quiet = Quiet()
+        self.layers: list[tuple[str, Any]] = []  # (layer id, weak reference), in order of construction
+        self.owners: dict[int, tuple[Any, str]] = {}  # id of a parameter or module -> (weak owner, attribute)
+        self.uids: dict[int, tuple[Any, str]] = {}  # id of a parameter -> (weak parameter, "L3.weight")
+        self.optimizers: dict[int, int] = {}
+        self.closures: set[int] = set()
+        self.depth = 0
+
+    def install(self) -> None:
+        """Put every observation point in place."""
+        self._watch_names()
+        for name in layer_table():
+            if hasattr(torch.nn, name):
+                self._watch_layer(getattr(torch.nn, name), name)
+        self._watch_backward()
+        self._watch_optimizers()
+        self._watch_autocast()
+
+    # -- names ------------------------------------------------------------------------------------------------------
+
+    def _watch_names(self) -> None:
+        def registered(module: Any, name: str, value: Any) -> None:
+            if value is not None:
+                self.owners[id(value)] = (weakref.ref(module), name)
+
+        torch.nn.modules.module.register_module_module_registration_hook(registered)
+        torch.nn.modules.module.register_module_parameter_registration_hook(registered)
+
+    def name_of(self, value: Any) -> str:
+        """The attribute path of a parameter below its root module, "" where it belongs to none."""
+        parts: list[str] = []
+        while id(value) in self.owners and len(parts) < 64:
+            owner, name = self.owners[id(value)]
+            module = owner()
+            if module is None or (getattr(module, name, None) is not value):
+                break
+            parts.append(name)
+            value = module
+        return ".".join(reversed(parts))
+
+    def uid_of(self, parameter: Any) -> str:
+        """The construction record a parameter belongs to, "" for a parameter the program made itself."""
+        known = self.uids.get(id(parameter))
+        return known[1] if known and known[0]() is parameter else ""
+
+    def variable(self, tensor: Any) -> str:
+        """The name the program's variables give a tensor: module path, else the nearest variable that holds it."""
+        path = self.name_of(tensor)
+        if path:
+            return path
+        frame = sys._getframe(1)
+        while frame is not None:
+            for name, value in frame.f_locals.items():
+                if value is tensor and name not in ("self", "tensor", "leaf", "root") and not name.startswith("_"):
+                    if frame.f_globals.get("__name__", "").split(".")[0] not in ("torch", "torch2ms"):
+                        return name
+            frame = frame.f_back  # type: ignore[assignment]
+        return ""
+
+    # -- layers -----------------------------------------------------------------------------------------------------
+
+    def _watch_layer(self, cls: type, name: str) -> None:
+        construct = cls.__init__  # type: ignore[misc]
+
+        @functools.wraps(construct)
+        def __init__(module: Any, *args: Any, **kwargs: Any) -> None:
+            with self.quiet:
+                construct(module, *args, **kwargs)
+            if not self.quiet.active:
+                self._made(module, name)
+
+        cls.__init__ = __init__  # type: ignore[misc]
+
+    def _made(self, module: Any, name: str) -> None:
+        layer = layer_table()[name]
+        owners = {path: type(part).__mro__ for path, part in module.named_modules()}
+        entries = []
+        for full, value in [*module.named_parameters(), *module.named_buffers()]:
+            leaf = full.rpartition(".")[2]
+            part = next((c.__name__ for c in owners[full.rpartition(".")[0]] if c.__name__ in layer_table()), name)
+            if leaf in layer.drop or leaf in layer_table()[part].drop or value is None:
+                continue
+            entries.append((full, mindspore_name(layer, part, full), value))
+        if not entries:
+            return
+        identity = f"L{len(self.layers)}"
+        self.layers.append((identity, weakref.ref(module)))
+        for full, _, value in entries:
+            self.uids[id(value)] = (weakref.ref(value), f"{identity}.{full}")
+        self.trace.add(
+            "layer",
+            id=identity,
+            torch=name,
+            parameters=[
+                {"name": full, "other": other, "value": self.trace.keep(to_array(value)), "dtype": str(value.dtype)[6:]}
+                for full, other, value in entries
+            ],
+        )
+
+    def finish(self) -> None:
+        """Record what the layers that are still alive hold at the end."""
+        for identity, reference in self.layers:
+            module = reference()
+            if module is None:
+                continue
+            values = dict([*module.named_parameters(), *module.named_buffers()])
+            kept = {
+                name: {"value": self.trace.keep(to_array(value)), "name": self._display(module, name)}
+                for name, value in values.items()
+                if not name.endswith("num_batches_tracked")
+            }
+            self.trace.add("final", id=identity, parameters=kept)
+
+    def _display(self, module: Any, name: str) -> str:
+        path = self.name_of(module)
+        return f"{path}.{name}" if path else name
+
+    # -- backward ---------------------------------------------------------------------------------------------------
+
+    def _watch_backward(self) -> None:
+        backward, grad = torch.autograd.backward, torch.autograd.grad
+
+        @functools.wraps(backward)
+        def observed_backward(tensors: Any, grad_tensors: Any = None, *args: Any, **kwargs: Any) -> None:
+            roots = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+            cotangent = grad_tensors if grad_tensors is not None else kwargs.get("grad_variables")
+            contributions: list[tuple[Any, Any]] = []
+            handles = [
+                leaf.register_hook(lambda g, leaf=leaf: contributions.append((leaf, g.detach().clone())))
+                for leaf in _leaves(roots)
+            ]
+            try:
+                backward(tensors, grad_tensors, *args, **kwargs)
+            finally:
+                for handle in handles:
+                    handle.remove()
+            self._root("backward", roots, cotangent, contributions)
+
+        @functools.wraps(grad)
+        def observed_grad(outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any, **kwargs: Any) -> Any:
+            result = grad(outputs, inputs, grad_outputs, *args, **kwargs)
+            caller = sys._getframe(1).f_globals.get("__name__", "")
+            if not caller.startswith("torch."):
+                wanted = [inputs] if isinstance(inputs, torch.Tensor) else list(inputs)
+                roots = [outputs] if isinstance(outputs, torch.Tensor) else list(outputs)
+                pairs = [(leaf, g) for leaf, g in zip(wanted, result, strict=True) if isinstance(g, torch.Tensor)]
+                self._root("grad", roots, grad_outputs, pairs)
+            return result
+
+        torch.autograd.backward = observed_backward  # type: ignore[assignment]
+        torch.autograd.grad = observed_grad
+
+    def _root(self, kind: str, roots: list[Any], cotangent: Any, pairs: list[tuple[Any, Any]]) -> None:
+        arrays = [array for array in map(to_array, roots) if array is not None]
+        if any(root.dtype in HALF for root in roots):
+            self.trace.meta["half"] = True
+        self.trace.add(
+            kind,
+            value=float(sum(array.astype(np.float64).sum() for array in arrays)),
+            scalar=all(array.size == 1 for array in arrays),
+            cotangent=cotangent is not None,
+            gradients=[
+                {"uid": self.uid_of(leaf), "name": self.variable(leaf), "value": self.trace.keep(to_array(gradient))}
+                for leaf, gradient in pairs
+            ],
+        )
+
+    # -- optimizers -------------------------------------------------------------------------------------------------
+
+    def _watch_optimizers(self) -> None:
+        construct = torch.optim.Optimizer.__init__
+
+        @functools.wraps(construct)
+        def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:
+            construct(optimizer, *args, **kwargs)
+            self.optimizers[id(optimizer)] = len(self.optimizers)
+
+        def before(optimizer: Any, args: Any, kwargs: Any) -> None:
+            closure = args[0] if args else kwargs.get("closure")
+            if closure is not None:
+                self.closures.add(id(optimizer))  # the gradients that count are those of the closure
+                return
+            optimizer._torch2ms_seen = self._gradients(optimizer)
+
+        def after(optimizer: Any, args: Any, kwargs: Any) -> None:
+            gradients = optimizer.__dict__.pop("_torch2ms_seen", None)
+            if gradients is None:
+                gradients = self._gradients(optimizer)
+            inner = isinstance(optimizer, torch.optim.LBFGS)
+            parameters = list(_parameters(optimizer))
+            self.trace.add(
+                "inner_step" if inner else "step",
+                optimizer=self.optimizers.get(id(optimizer), -1),
+                type=type(optimizer).__name__,
+                parameters=[
+                    {"uid": self.uid_of(p), "name": self.variable(p), "gradient": g, "after": self.trace.keep(to_array(p))}
+                    for p, g in zip(parameters, gradients, strict=True)
+                ],
+            )
+            self.session.stepped(inner)
+
+        torch.optim.Optimizer.__init__ = __init__  # type: ignore[method-assign]
+        register_optimizer_step_pre_hook(before)
+        register_optimizer_step_post_hook(after)
+
+    def _gradients(self, optimizer: Any) -> list[str | None]:
+        return [None if p.grad is None else self.trace.keep(to_array(p.grad)) for p in _parameters(optimizer)]
+
+    def _watch_autocast(self) -> None:
+        enter = torch.autocast.__enter__
+
+        def __enter__(context: Any) -> Any:
+            if context._enabled:
+                self.trace.meta["half"] = True
+                self.trace.meta["autocast"] = True
+            return enter(context)
+
+        torch.autocast.__enter__ = __enter__  # type: ignore[method-assign]
+
+
+def _parameters(optimizer: Any) -> Iterator[Any]:
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def _leaves(roots: Iterable[Any]) -> list[Any]:
+    """The tensors that accumulate gradients below these roots, in the order a walk from the roots finds them."""
+    found: dict[int, Any] = {}
+    seen: set[Any] = set()
+    stack: list[Any] = [root.grad_fn for root in roots if root.grad_fn is not None]
+    for root in roots:
+        if root.grad_fn is None and root.requires_grad:
+            found[id(root)] = root
+    while stack:
+        node = stack.pop()
+        if node in seen:
+            continue
+        seen.add(node)
+        variable = getattr(node, "variable", None)
+        if isinstance(variable, torch.Tensor):
+            found.setdefault(id(variable), variable)
+        stack.extend(following for following, _ in node.next_functions if following is not None)
+    return list(found.values())
+
+
+def install(session: Session) -> tuple[Callable[[Any], np.ndarray | None], Callable[[], None]]:
+    """Instrument torch; returns the tensor reader and what to call when the program has ended."""
+    from torch2ms.verify.torch_draws import TorchDraws
+
+    torch.manual_seed(0)
+    side = TorchSide(session)
+    side.install()
+    TorchDraws(session, side.quiet).install()
+    return to_array, side.finish
