@@ -44,7 +44,9 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.fixture
-def run(engine: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]) -> Run:
+def run(
+    engine: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> Run:
     """`run("convert", "x.py")` in a folder of its own: status, stdout and stderr as a process would give them."""
     from torch2ms.cli import main
 
