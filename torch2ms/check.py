@@ -54,7 +54,7 @@ def _parse(text: str) -> ast.Module | str:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(text)
-            compile(text, "<translation>", "exec", dont_inherit=True)
+            compile(text, "<translation>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)  # as notebooks do
             return tree
     except SyntaxError as error:
         return f"line {error.lineno}: {error.msg}"

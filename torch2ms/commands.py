@@ -12,10 +12,9 @@ from typing import Any
 
 import click
 
-from torch2ms.check import marks
 from torch2ms.config import Config
 from torch2ms.findings import Finding, Result, Tier
-from torch2ms.run import Outcome, convert_plan, write_in_place, write_target
+from torch2ms.run import Outcome, convert_data, convert_plan, write_in_place, write_target
 from torch2ms.tree import Item, Plan, make_plan
 
 DONE, FOUND, FAILED = 0, 1, 2
@@ -25,14 +24,15 @@ def run_convert(paths: Sequence[str], config: Config, options: Mapping[str, Any]
     """`torch2ms convert`: every mode takes the same way up to the last step."""
     _check_modes(paths, options)
     writes = not (options["diff"] or options["check"])
+    data = sys.stdin.buffer.read() if list(paths) == ["-"] else b""
     if list(paths) == ["-"]:
         plan = Plan([Item(Path("<stdin>"), "<stdin>", "stdin.py")])
-        outcomes = _convert_stdin(plan.items[0], config)
+        outcomes = convert_data(plan, {"stdin.py": data}, config)
     else:
         plan = make_plan(paths, options["out"], in_place=options["in_place"], exclude=options["exclude"])
         outcomes = convert_plan(plan, config)
     if list(paths) == ["-"] and writes:
-        _write_stdout(outcomes[0])
+        _write_stdout(outcomes[0], data)
     elif writes and options["in_place"]:
         outcomes = [write_in_place(outcome) for outcome in outcomes]
     elif writes:
@@ -60,20 +60,15 @@ def status(outcomes: Iterable[Outcome], *, check: bool, strict: bool) -> int:
     found = failed = False
     for outcome in outcomes:
         failed |= bool(outcome.error)
-        found |= check and (outcome.changed or bool(marks(outcome.result.text)))
+        found |= check and (outcome.changed or outcome.marks > 0)
         found |= (check or strict) and outcome.result.count(Tier.REFUSED) > 0
     return FAILED if failed else FOUND if found else DONE
 
 
-def _convert_stdin(item: Item, config: Config) -> list[Outcome]:
-    from torch2ms.run import convert_data
-
-    return [convert_data(item, sys.stdin.buffer.read(), config)]
-
-
-def _write_stdout(outcome: Outcome) -> None:
-    if outcome.file is not None and not outcome.error:
-        sys.stdout.buffer.write(outcome.file.encode(outcome.result.text))
+def _write_stdout(outcome: Outcome, data: bytes) -> None:
+    if not outcome.error:
+        file = outcome.file
+        sys.stdout.buffer.write(file.encode(outcome.result.text) if file and outcome.changed else data)
         sys.stdout.buffer.flush()
 
 

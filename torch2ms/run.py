@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from torch2ms.check import check_output
+from torch2ms.check import check_output, marks
 from torch2ms.config import Config
 from torch2ms.findings import Result
+from torch2ms.notebook import Notebook, load, place, rebuild
 from torch2ms.source import (
     SourceError,
     SourceFile,
@@ -28,12 +29,25 @@ TAPE_WORDS = (b".backward(", b".zero_grad(", b".step(", b".grad")
 
 
 @dataclass(frozen=True)
+class Opened:
+    """A file that may hold code: its text, and the notebook around it where it is one."""
+
+    file: SourceFile
+    notebook: Notebook | None = None
+
+    @property
+    def code(self) -> str:
+        return self.notebook.text if self.notebook else self.file.text
+
+
+@dataclass(frozen=True)
 class Outcome:
     """What became of one file. `file` is missing for a file that could not be decoded or was not looked into."""
 
     item: Item
     result: Result
     file: SourceFile | None = None
+    marks: int = 0  # how many marks the text holds that the file has, or would have
 
     @property
     def error(self) -> str:
@@ -45,39 +59,59 @@ class Outcome:
 
 
 def convert_plan(plan: Plan, config: Config) -> list[Outcome]:
-    """Convert every Python file of `plan`; nothing is written. Never raises for the files of a user."""
-    files: dict[str, SourceFile] = {}
+    """Convert every Python file and notebook of `plan`; nothing is written. Never raises for the files of a user."""
     failed: dict[str, str] = {}
-    python = [item for item in plan.items if item.kind == "python"]
-    data = _read(python, failed)
-    wanted = _wanted(data)
-    for key in wanted:
-        try:
-            files[key] = decode(data[key])
-            check_syntax(files[key].text)
-        except SourceError as error:
-            failed[key] = str(error)
-            files.pop(key, None)
-    results = convert_checked({key: file.text for key, file in files.items()}, config)
+    data = _read([item for item in plan.items if item.kind in ("python", "notebook")], failed)
+    return convert_data(plan, data, config, failed)
+
+
+def convert_data(
+    plan: Plan, data: Mapping[str, bytes], config: Config, failed: dict[str, str] | None = None
+) -> list[Outcome]:
+    """The same for bytes that are read already, by the keys of their items."""
+    failed = {} if failed is None else failed
+    wanted = set(_wanted(data))
+    opened: dict[str, Opened] = {}
+    for item in plan.items:
+        if item.key in wanted:
+            try:
+                opened[item.key] = _open(item, data[item.key])
+            except SourceError as error:
+                failed[item.key] = str(error)
+    results = convert_checked({key: one.code for key, one in opened.items()}, config)
     outcomes = []
     for item in plan.items:
-        if item.key in files:
-            outcomes.append(Outcome(item, replace(results[item.key], path=item.shown), files[item.key]))
+        if item.key in opened:
+            outcomes.append(_outcome(item, opened[item.key], results[item.key]))
         else:
             outcomes.append(Outcome(item, Result(item.shown, "", "", error=failed.get(item.key, ""))))
     return outcomes
 
 
-def convert_data(item: Item, data: bytes, config: Config) -> Outcome:
-    """Convert what came from somewhere else than a file: standard input."""
-    try:
+def _open(item: Item, data: bytes) -> Opened:
+    if item.kind != "notebook":
         file = decode(data)
-        if not mentions_torch(data):
-            return Outcome(item, Result(item.shown, file.text, file.text), file)
         check_syntax(file.text)
-    except SourceError as error:
-        return Outcome(item, Result(item.shown, "", "", error=str(error)))
-    return Outcome(item, replace(convert_checked({item.key: file.text}, config)[item.key], path=item.shown), file)
+        return Opened(file)
+    try:
+        file = SourceFile(data, data.decode("utf-8"), "utf-8")
+    except UnicodeDecodeError as error:
+        raise SourceError(f"not a notebook: {error}") from None
+    return Opened(file, load(file.text))
+
+
+def _outcome(item: Item, opened: Opened, result: Result) -> Outcome:
+    left = len(marks(result.text))
+    notebook = opened.notebook
+    if notebook is None:
+        return Outcome(item, replace(result, path=item.shown), opened.file, left)
+    findings = tuple(place(notebook, finding) for finding in sorted(result.findings, key=lambda f: f.line))
+    text, error = notebook.raw, result.error
+    try:
+        text = notebook.raw if error else rebuild(notebook, result.text)
+    except SourceError as problem:
+        error = str(problem)
+    return Outcome(item, Result(item.shown, notebook.raw, text, findings, error), opened.file, left)
 
 
 def _read(items: list[Item], failed: dict[str, str]) -> dict[str, bytes]:

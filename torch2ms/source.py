@@ -95,12 +95,17 @@ def decode(data: bytes) -> SourceFile:
     return SourceFile(data, text, encoding, bom)
 
 
+def parse_quietly(text: str) -> ast.Module:
+    """`ast.parse` without the warnings it has for the user's own code."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        return ast.parse(text)
+
+
 def check_syntax(text: str) -> ast.Module:
     """The parsed module, or the reason why it is not Python 3."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            return ast.parse(text)
+        return parse_quietly(text)
     except SyntaxError as error:
         raise SourceError(_syntax_message(text, error)) from None
     except (RecursionError, MemoryError):
