@@ -18,7 +18,8 @@ HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class Case:
-    """One line of a case file: `text`, `text => expected text`, `! refused`, `~ random: shapes only`, `= not run`."""
+    """One line of a case file: `text`, `text => expected text`, `! refused`, `~ random: shapes only`, `= not run`,
+    `- values only` (torch has no gradient there)."""
 
     file: str
     line: int
@@ -39,10 +40,24 @@ def read_cases() -> list[Case]:
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
             if not line.strip() or line.startswith("#"):
                 continue
-            mode = line[0] if line[:2] in ("! ", "~ ", "= ") else " "
-            text, _, expected = (line[2:] if mode != " " else line).partition(" => ")
-            cases.append(Case(path.stem, number, mode, text.strip(), expected.strip() or None))
+            for one in expanded(line):
+                cases.append(case_of(path.stem, number, one))
     return cases
+
+
+def expanded(line: str) -> list[str]:
+    """`torch.<abs|neg>(x)` is two lines."""
+    match = re.search(r"<(\w+(?:\|\w+)+)>", line)
+    if match is None:
+        return [line]
+    return [more for name in match[1].split("|") for more in expanded(line.replace(match[0], name))]
+
+
+def case_of(file: str, number: int, line: str) -> Case:
+    """One expanded line."""
+    mode = line[0] if line[:2] in ("! ", "~ ", "= ", "- ") else " "
+    text, _, expected = (line[2:] if mode != " " else line).partition(" => ")
+    return Case(file, number, mode, text.strip(), expected.strip() or None)
 
 
 def both_sides(texts: list[tuple[str, str, list[str]]], folder: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import libcst as cst
 
-from torch2ms.api.signature import UNKNOWN, Binding, literal
+from torch2ms.api.signature import UNKNOWN, Binding, code, literal
 
 
 class Facts(Protocol):
@@ -70,6 +70,15 @@ class Use:
         """True where the value is a literal."""
         return self.binding.value(name) is not UNKNOWN
 
+    def named(self, name: str) -> bool:
+        """True where the call gives the argument by keyword."""
+        return name in self.binding.single and not self.binding.single[name].positional
+
+    def text(self, name: str) -> str:
+        """The source text of an argument, empty where left out."""
+        node = self.node(name)
+        return code(node) if node is not None else ""
+
     def count(self, name: str) -> int:
         """How many arguments a variadic parameter got."""
         return len(self.binding.variadic.get(name, ()))
@@ -110,7 +119,7 @@ class Use:
             return True
         names: dict[str, Callable[..., Any]] = {
             name: getattr(self, name)
-            for name in ("passed", "given", "value", "known", "count", "starred", "kind", "rank", "dtype")
+            for name in ("passed", "given", "value", "known", "named", "text", "count", "starred", "kind", "rank", "dtype")
         }
         # the text comes from this package's own tables; without builtins it can only ask the questions above
         return bool(eval(_compiled(condition), {"__builtins__": {}, "len": len, **names}))

@@ -35,6 +35,9 @@ DROPPED = {
 }
 
 
+_ALIASES = "alias.toml"
+
+
 class RuleError(Exception):
     """A rule table is wrong; names the file and the entry."""
 
@@ -117,6 +120,7 @@ class Rules:
     """All rules for one target."""
 
     table: dict[str, Rule]
+    aliases: dict[str, str]
 
     @classmethod
     def load(cls, target: str = "2.10", device: str = "portable") -> Rules:
@@ -126,6 +130,7 @@ class Rules:
     def find(self, name: str) -> Rule | None:
         """The rule of a torch name, whichever public path it was reached by."""
         for candidate in _spellings(name):
+            candidate = self.aliases.get(candidate, candidate)
             if candidate in self.table:
                 return self.table[candidate]
         return None
@@ -161,13 +166,27 @@ def rules_dir() -> Path:
 @lru_cache(maxsize=8)
 def _load(target: str, device: str) -> Rules:
     table: dict[str, Rule] = {}
+    aliases = _aliases(rules_dir() / "api" / _ALIASES)
     for path in sorted((rules_dir() / "api").glob("*.toml")):
+        if path.name == _ALIASES:
+            continue
         for rule in read_table(path):
             for name in (rule.name, *rule.aliases):
                 if name in table:
                     raise RuleError(f"{path.name}: {name} is already in {table[name].source}")
                 table[name] = rule
-    return Rules(table)
+    return Rules(table, aliases)
+
+
+def _aliases(path: Path) -> dict[str, str]:
+    """Second names; where a function has one, the method of the same name has it too."""
+    with path.open("rb") as stream:
+        aliases: dict[str, str] = tomllib.load(stream)["aliases"]
+    methods = {}
+    for name, target in aliases.items():
+        if name.count(".") == 1 and target.count(".") == 1:
+            methods[name.replace("torch.", "torch.Tensor.")] = target.replace("torch.", "torch.Tensor.")
+    return {**methods, **aliases}
 
 
 def read_table(path: Path) -> Iterator[Rule]:

@@ -119,7 +119,9 @@ class Filler(cst.CSTTransformer):
 
     def fill(self) -> cst.BaseExpression:
         self._refuse_double_evaluation()
-        return cst.ensure_type(self.template.root.deep_clone().visit(self), cst.BaseExpression)  # type: ignore[arg-type]
+        filled = self.template.root.deep_clone().visit(self)
+        assert isinstance(filled, cst.BaseExpression)
+        return filled
 
     def _refuse_double_evaluation(self) -> None:
         for name, count in self.template.uses.items():
@@ -300,13 +302,14 @@ def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _marks(node: cst.CSTNode, template: Template) -> list[Placeholder]:
+    """The placeholders that an argument cannot be written without; those of nested calls may go by themselves."""
     found: list[Placeholder] = []
     stack: list[cst.CSTNode] = [node]
     while stack:
         current = stack.pop()
         if isinstance(current, cst.Name) and current.value in template.placeholders:
             found.append(template.placeholders[current.value])
-        stack.extend(current.children)
+        stack.extend([current.func] if isinstance(current, cst.Call) else current.children)
     return found
 
 

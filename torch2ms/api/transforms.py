@@ -70,12 +70,23 @@ def as_float(value: Value) -> cst.BaseExpression:
     """An integer literal as a float literal; other expressions through float()."""
     node = _single(value)
     if isinstance(node, cst.Integer):
-        return node.with_changes(value=node.value + ".0") if node.value.isdigit() else node
+        return cst.Float(f"{node.value}.0") if node.value.isdigit() else cst.Call(cst.Name("float"), [cst.Arg(node)])
     if isinstance(node, cst.Float):
         return node
     if isinstance(node, cst.UnaryOperation) and isinstance(node.expression, (cst.Integer, cst.Float)):
         return node.with_changes(expression=as_float(node.expression))
     return cst.Call(cst.Name("float"), [cst.Arg(node)])
+
+
+def axes(value: Value) -> cst.BaseExpression:
+    """A list of dimensions as a tuple, which is what most MindSpore functions take."""
+    node = _single(value)
+    if not isinstance(node, cst.List):
+        return node
+    elements = list(node.elements)
+    if len(elements) == 1 and not isinstance(elements[0].comma, cst.Comma):
+        elements = [elements[0].with_changes(comma=cst.Comma())]
+    return cst.Tuple(elements, lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
 TRANSFORMS: dict[str, Callable[[Value], cst.BaseExpression]] = {
@@ -85,6 +96,7 @@ TRANSFORMS: dict[str, Callable[[Value], cst.BaseExpression]] = {
     "as_int": as_int,
     "as_float": as_float,
     "negated": negated,
+    "axes": axes,
 }
 
 
