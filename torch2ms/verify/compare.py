@@ -18,11 +18,10 @@ Entry = dict[str, Any]
 class Comparison:
     """Two traces and the report that grows out of them."""
 
-    def __init__(self, torch: Trace, mindspore: Trace, report: Report, noise: Trace | None = None) -> None:
+    def __init__(self, torch: Trace, mindspore: Trace, report: Report) -> None:
         self.torch, self.mindspore, self.report = torch, mindspore, report
         self.tolerance: Tolerance = HALF if torch.meta.get("half") else FLOAT32
         self.stopped = "stopped" in (torch.meta.get("status"), mindspore.meta.get("status"))
-        self.noise = noise
 
     def run(self) -> Report:
         """Compare everything that can be and set the verdict."""

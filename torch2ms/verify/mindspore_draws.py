@@ -7,6 +7,7 @@ scaling and argument checks of MindSpore stay in force. A function that does not
 from __future__ import annotations
 
 import functools
+import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -52,7 +53,7 @@ class MindSporeDraws:
         self._replace_function("randperm", self._randperm)
         self._watch_initializers()
         self._watch_shuffles()
-        self._keep_numpy()
+        self._keep_python_streams()
 
     def _replace(self, cls: Any, draw: Callable[..., Any]) -> None:
         original = cls.__call__
@@ -183,15 +184,16 @@ class MindSporeDraws:
 
         setattr(dataset.Dataset, name, started)
 
-    def _keep_numpy(self) -> None:
-        """`ms.set_seed` also seeds numpy, `torch.manual_seed` does not: numpy's stream must stay the same on both sides."""
+    def _keep_python_streams(self) -> None:
+        """`ms.set_seed` also seeds numpy and `random`, `torch.manual_seed` does not: their streams must not part here."""
         seed = ms.set_seed
 
         @functools.wraps(seed)
         def set_seed(value: int) -> None:
-            state = np.random.get_state()
+            state, python = np.random.get_state(), random.getstate()
             seed(value)
             np.random.set_state(state)
+            random.setstate(python)
 
         ms.set_seed = ms.common.set_seed = set_seed
 

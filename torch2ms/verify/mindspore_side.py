@@ -41,6 +41,7 @@ class MindSporeSide:
         self.session = session
         self.trace = session.trace
         self.quiet = Quiet()
+        self.stream = Stream(session.replay, session.trace) if session.replay else None
         self.records = session.replay.of("layer") if session.replay else []
         self.taken: set[str] = set()
         self.layers: list[tuple[dict[str, Any], Any]] = []
@@ -71,12 +72,15 @@ class MindSporeSide:
             with self.quiet:
                 construct(cell, *args, **kwargs)
             if not self.quiet.active:
-                self._made(cell, name)
+                self._made(cell, name, _explicit(kwargs))
 
         cls.__init__ = __init__  # type: ignore[misc]
 
-    def _made(self, cell: Any, name: str) -> None:
-        """Give a new cell the initial values of the torch layer it stands for."""
+    def _made(self, cell: Any, name: str, explicit: set[str]) -> None:
+        """Give a new cell the initial values of the torch layer it stands for.
+
+        Where the program gave the constructor an initializer, it says what torch says with `nn.init` after the construction.
+        """
         own = {parameter_path: p for parameter_path, p in cell.parameters_and_names()}
         if not own:
             return
@@ -90,8 +94,14 @@ class MindSporeSide:
             self.taken.add(record["id"])
             self.layers.append((record, weakref.ref(cell)))
             for torch_name, parameter, array in values:
+                uid = f"{record['id']}.{torch_name}"
+                self.uids[id(parameter)] = (weakref.ref(parameter), uid)
+                if parameter.name.rpartition(".")[2] in explicit:
+                    later = self.stream.initial_of(uid) if self.stream else None
+                    if later is None and np.ptp(to_array(parameter)) == 0:
+                        continue
+                    array = array if later is None else later.reshape(array.shape)
                 parameter.set_data(ms.Tensor(array, dtype=parameter.dtype))
-                self.uids[id(parameter)] = (weakref.ref(parameter), f"{record['id']}.{torch_name}")
             return
         shapes = ", ".join(f"{n} {tuple(p.shape)}" for n, p in own.items())
         self.trace.add(
@@ -214,6 +224,9 @@ class MindSporeSide:
         @functools.wraps(call)
         def __call__(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
             gradients = _tensors(args[0] if args else next(iter(kwargs.values()), ()))
+            if self.session.options.get("zero"):
+                args, kwargs = (self._zeroed(optimizer, gradients),), {}
+                gradients = _tensors(args[0])
             before = [self.trace.keep(to_array(g)) for g in gradients]
             result = call(optimizer, *args, **kwargs)
             parameters = list(optimizer.parameters)
@@ -234,6 +247,14 @@ class MindSporeSide:
         cls.__init__ = __init__
         cls.__call__ = __call__
 
+    def _zeroed(self, optimizer: Any, gradients: list[Any]) -> tuple[Any, ...]:
+        """The gradients with those held at zero replaced."""
+        zero = self.session.options["zero"]
+        return tuple(
+            ms.ops.zeros_like(g) if (self.uid_of(p) or p.name) in zero else g
+            for p, g in zip(optimizer.parameters, gradients, strict=False)
+        )
+
     def _watch_precision(self) -> None:
         def marks(owner: Any, name: str, asked: Callable[..., bool]) -> None:
             original = getattr(owner, name)
@@ -249,6 +270,12 @@ class MindSporeSide:
         for name in ("auto_mixed_precision", "custom_mixed_precision", "build_train_network"):
             marks(ms.amp, name, lambda *a, **k: True)
         marks(nn.Cell, "to_float", lambda _, dtype: dtype in HALF)
+
+
+def _explicit(arguments: dict[str, Any]) -> set[str]:
+    """The parameters whose initial values a constructor call states itself."""
+    stated = {name.removesuffix("_init") for name, value in arguments.items() if name.endswith("_init") and value is not None}
+    return stated | ({"embedding_table"} & arguments.keys())
 
 
 def _tensors(value: Any) -> list[Any]:
@@ -290,7 +317,7 @@ def install(session: Session) -> tuple[Callable[[Any], np.ndarray | None], Calla
     ms.set_seed(0)
     side = MindSporeSide(session)
     side.install()
-    stream = Stream(session.replay, session.trace) if session.replay else None
+    stream = side.stream
     if stream:
         MindSporeDraws(stream, side.quiet).install()
 

@@ -35,6 +35,8 @@ class Job:
     timeout: float = 300.0
     cwd: Path | None = None
     replay: Path | None = None
+    zero: Sequence[str] = ()  # parameters whose gradient is held at zero (see noise.py)
+    perturb: bool = False  # torch only: disturb the weights in their last digit (see noise.py)
 
     def document(self, out: Path) -> dict[str, Any]:
         """The JSON the child reads."""
@@ -46,6 +48,8 @@ class Job:
             "device": self.device,
             "mode": self.mode,
             "replay": str(self.replay.resolve()) if self.replay else None,
+            "zero": list(self.zero),
+            "perturb": self.perturb,
             "out": str(out.resolve()),
         }
 

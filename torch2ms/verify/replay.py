@@ -20,11 +20,9 @@ class Stream:
 
     def __init__(self, recorded: Trace, observed: Trace) -> None:
         self.recorded, self.observed = recorded, observed
-        self.draws = [e for e in recorded.of("draw") if e["draw"] != "init"]
-        self.initial = [e for e in recorded.of("draw") if e["draw"] == "init"]
+        self.draws = [e for e in recorded.of("draw") if e["draw"] != "constant"]
         self.shuffles = recorded.of("shuffle")
         self.used: set[int] = set()
-        self.used_initial: set[int] = set()
         self.count = 0
         self.shuffled = 0
         self.reordered = 0
@@ -36,14 +34,14 @@ class Stream:
         counted and reported. Parameters given must be the recorded ones.
         """
         self.count += 1
-        head = next((i for i in range(len(self.draws)) if i not in self.used), None)
+        head = next((i for i, e in enumerate(self.draws) if i not in self.used and not e["initial"]), None)
         for i, event in enumerate(self.draws):
             if i in self.used or event["draw"] not in kinds or tuple(event["shape"]) != tuple(shape):
                 continue
             if not all(self._same(event.get(name), value) for name, value in parameters.items() if value is not None):
                 continue
             self.used.add(i)
-            if i != head:
+            if i != head and not event["initial"]:
                 self.reordered += 1
             return event
         there = "nothing (the stream is used up)"
@@ -55,12 +53,21 @@ class Stream:
         return None
 
     def take_initial(self, shape: Shape) -> np.ndarray | None:
-        """The next recorded initializer result of this shape."""
-        for i, event in enumerate(self.initial):
-            if i not in self.used_initial and [n for n in event["shape"] if n != 1] == [n for n in shape if n != 1]:
-                self.used_initial.add(i)
+        """The next recorded initial value of this shape (axes of length one aside)."""
+        for i, event in enumerate(self.draws):
+            same = [n for n in event["shape"] if n != 1] == [n for n in shape if n != 1]
+            if i not in self.used and event["initial"] and same:
+                self.used.add(i)
                 return self.value(event).reshape(shape)
         return None
+
+    def initial_of(self, uid: str) -> np.ndarray | None:
+        """What torch's initializers left in the parameter with this construction record, if any touched it."""
+        found = None
+        for event in self.recorded.of("draw"):
+            if event.get("into") == uid:
+                found = self.value(event)
+        return found
 
     def take_shuffle(self, length: int) -> np.ndarray | None:
         """The next recorded permutation, which must be of this many samples."""
@@ -85,8 +92,10 @@ class Stream:
 
     def finish(self) -> None:
         """Report what torch drew and nobody asked for."""
-        rest = [e for i, e in enumerate(self.draws) if i not in self.used]
+        rest = [e for i, e in enumerate(self.draws) if i not in self.used and not e["initial"]]
         self.observed.meta["draws"] = {"used": len(self.used), "left": len(rest), "reordered": self.reordered}
+        if len(self.shuffles) > self.shuffled:
+            self.observed.meta["unused"] = f"torch shuffled {len(self.shuffles)} times, mindspore {self.shuffled}"
         if rest:
             first = f"{rest[0]['source']}{tuple(rest[0]['shape'])}"
             self.observed.meta["unused"] = f"torch drew {len(rest)} more, first {first}"

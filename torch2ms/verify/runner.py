@@ -5,15 +5,19 @@ from __future__ import annotations
 import hashlib
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from torch2ms.verify.compare import Comparison
+from torch2ms.verify.noise import candidates, confirmed
 from torch2ms.verify.process import Job, Outcome, run
 from torch2ms.verify.report import Report, cli_table
+from torch2ms.verify.trace import Trace
 
 DEVICES = ("CPU", "GPU", "Ascend")
 MODES = ("pynative", "graph")
+Run = Callable[[Job, Path], Outcome]
 
 
 def verify(
@@ -36,24 +40,72 @@ def verify(
         raise ValueError(f"device must be one of {', '.join(DEVICES)}, not {device!r}")
     if mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
+    left = Job("torch", Path(original), argv, steps, timeout=timeout, cwd=None if cwd is None else Path(cwd))
+    right = replace(left, side="mindspore", program=Path(translated), device=device, mode=mode)
+    return verify_jobs(left, right, run)
+
+
+def verify_jobs(left: Job, right: Job, run: Run) -> Report:
+    """Run a pair of jobs with `run` and compare; once more where the difference may be rounding noise."""
     started = time.monotonic()
-    folder = None if cwd is None else Path(cwd)
-    report = Report(str(original), str(translated))
-    for side, path in (("torch", Path(original)), ("mindspore", Path(translated))):
-        if not path.is_file():
-            report.reason = f"{side} side: no such file {path}"
-            return report
-        report.sources[side] = hashlib.sha256(path.read_bytes()).hexdigest()
+    report = _report(left, right)
+    if report.reason:
+        return report
     with tempfile.TemporaryDirectory(prefix="torch2ms-verify-") as name:
-        place = Path(name)
-        left = run(Job("torch", Path(original), argv, steps, timeout=timeout, cwd=folder), place)
-        if _ran(report, "torch", left):
-            job = Job("mindspore", Path(translated), argv, steps, device, mode, timeout, folder, place / "torch.zip")
-            right = run(job, place)
-            if _ran(report, "mindspore", right) and left.trace and right.trace:
-                Comparison(left.trace, right.trace, report).run()
+        traces = _run_both(report, left, right, run, Path(name), "first")
+        if traces is not None:
+            Comparison(*traces, report).run()
+        if traces is not None and not report.agrees:
+            report = _without_noise(report, left, right, traces, run, Path(name))
     report.seconds = time.monotonic() - started
     return report
+
+
+def _report(left: Job, right: Job) -> Report:
+    report = Report(str(left.program), str(right.program))
+    for job in (left, right):
+        if not job.program.is_file():
+            report.reason = f"{job.side} side: no such file {job.program}"
+            break
+        report.sources[job.side] = hashlib.sha256(job.program.read_bytes()).hexdigest()
+    return report
+
+
+def _run_both(
+    report: Report, left: Job, right: Job, run: Run, place: Path, label: str
+) -> tuple[Trace, Trace] | None:
+    folder = place / label
+    folder.mkdir()
+    first = run(left, folder)
+    if not _ran(report, "torch", first) or first.trace is None:
+        return None
+    second = run(replace(right, replay=folder / "torch.zip"), folder)
+    if not _ran(report, "mindspore", second) or second.trace is None:
+        return None
+    return first.trace, second.trace
+
+
+def _without_noise(
+    report: Report, left: Job, right: Job, traces: tuple[Trace, Trace], run: Run, place: Path
+) -> Report:
+    """Run again with the gradients that are proven noise held at zero (noise.py)."""
+    suspects = candidates(*traces)
+    if not suspects:
+        return report
+    folder = place / "disturbed"
+    folder.mkdir()
+    disturbed = run(replace(left, perturb=True), folder)
+    found = confirmed(traces[0], disturbed.trace, suspects) if disturbed.trace else {}
+    if not found:
+        return report
+    zero = tuple(found)
+    again = _report(left, right)
+    quiet = _run_both(again, replace(left, zero=zero), replace(right, zero=zero), run, place, "without noise")
+    if quiet is None:
+        return report
+    Comparison(*quiet, again).run()
+    again.noise = list(found.values())
+    return again
 
 
 def _ran(report: Report, side: str, outcome: Outcome) -> bool:

@@ -11,7 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch.utils.data import dataset, sampler
 
-from torch2ms.verify.session import Quiet, Session
+from torch2ms.verify.session import Session
+from torch2ms.verify.torch_side import TorchSide, to_array
 
 CREATORS = {"rand": "uniform", "rand_like": "uniform", "randn": "normal", "randn_like": "normal", "normal": "normal"}
 OTHERS = ("randint", "randint_like", "randperm", "bernoulli", "multinomial", "poisson")
@@ -39,14 +40,16 @@ INITIALIZERS = (
     "orthogonal_",
     "sparse_",
 )
+CONSTANT_INITIALIZERS = ("zeros_", "ones_", "constant_", "eye_", "dirac_")
 
 
 class TorchDraws:
     """Wraps torch's sources of randomness; a draw made inside a recorded one is part of it."""
 
-    def __init__(self, session: Session, quiet: Quiet) -> None:
+    def __init__(self, session: Session, side: TorchSide) -> None:
         self.trace = session.trace
-        self.quiet = quiet
+        self.side = side
+        self.quiet = side.quiet
 
     def install(self) -> None:
         """Wrap functions, tensor methods, dropout, initializers and samplers."""
@@ -59,12 +62,14 @@ class TorchDraws:
         for name in ("dropout", "feature_dropout", "alpha_dropout"):
             self._wrap_dropout(torch, name)
         for name in INITIALIZERS:
-            self._wrap(torch.nn.init, name, "init", f"init.{name}", name)
+            self._wrap(torch.nn.init, name, "init", f"init.{name}")
+        for name in CONSTANT_INITIALIZERS:
+            self._wrap(torch.nn.init, name, "constant", f"init.{name}")
         dataset.randperm = torch.randperm  # random_split imported it by name
         for cls in (sampler.RandomSampler, sampler.SubsetRandomSampler, sampler.WeightedRandomSampler):
             self._wrap_sampler(cls)
 
-    def _wrap(self, owner: Any, name: str, kind: str, label: str, initializer: str = "") -> None:
+    def _wrap(self, owner: Any, name: str, kind: str, label: str) -> None:
         draw = getattr(owner, name)
 
         @functools.wraps(draw)
@@ -78,15 +83,16 @@ class TorchDraws:
         setattr(owner, name, recorded)
 
     def _record(self, kind: str, label: str, result: Any, parameters: dict[str, Any]) -> None:
-        from torch2ms.verify.torch_side import to_array
-
         array = to_array(result)
         if array is None:
             return
+        into = self.side.stored_in(result) if kind == "init" or label.endswith("_") else ""
         self.trace.add(
             "draw",
             draw=kind,
             source=label,
+            initial=kind in ("init", "constant") or bool(into),
+            into=into,
             shape=list(array.shape),
             dtype=str(result.dtype)[6:],
             value=self.trace.keep(array),
@@ -145,6 +151,7 @@ class TorchDraws:
                 "draw",
                 draw="dropout",
                 source=name,
+                initial=False,
                 shape=list(input.shape),
                 dtype="bool",
                 value=self.trace.keep(mask.expand(input.shape).numpy()),

@@ -41,8 +41,7 @@ class TorchSide:
         self.owners: dict[int, tuple[Any, str]] = {}  # id of a parameter or module -> (weak owner, attribute)
         self.uids: dict[int, tuple[Any, str]] = {}  # id of a parameter -> (weak parameter, "L3.weight")
         self.optimizers: dict[int, int] = {}
-        self.closures: set[int] = set()
-        self.depth = 0
+        self.rounding = np.random.RandomState(0)
 
     def install(self) -> None:
         """Put every observation point in place."""
@@ -80,6 +79,15 @@ class TorchSide:
         """The construction record a parameter belongs to, "" for a parameter the program made itself."""
         known = self.uids.get(id(parameter))
         return known[1] if known and known[0]() is parameter else ""
+
+    def stored_in(self, tensor: Any) -> str:
+        """The construction record of the parameter whose memory a tensor (`p.data`, `p.detach()`) is, "" if none."""
+        place = tensor.data_ptr()
+        for reference, uid in self.uids.values():
+            parameter = reference()
+            if parameter is not None and parameter.shape == tensor.shape and parameter.data_ptr() == place:
+                return uid
+        return ""
 
     def variable(self, tensor: Any) -> str:
         """The name the program's variables give a tensor: module path, else the nearest variable that holds it."""
@@ -160,7 +168,7 @@ class TorchSide:
 
         @functools.wraps(backward)
         def observed_backward(tensors: Any, grad_tensors: Any = None, *args: Any, **kwargs: Any) -> None:
-            roots = [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
+            roots = tensors = _listed(tensors)
             cotangent = grad_tensors if grad_tensors is not None else kwargs.get("grad_variables")
             contributions: list[tuple[Any, Any]] = []
             handles = [
@@ -176,13 +184,12 @@ class TorchSide:
 
         @functools.wraps(grad)
         def observed_grad(outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any, **kwargs: Any) -> Any:
+            outputs, inputs = _listed(outputs), _listed(inputs)
             result = grad(outputs, inputs, grad_outputs, *args, **kwargs)
             caller = sys._getframe(1).f_globals.get("__name__", "")
             if not caller.startswith("torch."):
-                wanted = [inputs] if isinstance(inputs, torch.Tensor) else list(inputs)
-                roots = [outputs] if isinstance(outputs, torch.Tensor) else list(outputs)
-                pairs = [(leaf, g) for leaf, g in zip(wanted, result, strict=True) if isinstance(g, torch.Tensor)]
-                self._root("grad", roots, grad_outputs, pairs)
+                pairs = [(leaf, g) for leaf, g in zip(inputs, result, strict=True) if isinstance(g, torch.Tensor)]
+                self._root("grad", outputs, grad_outputs, pairs)
             return result
 
         torch.autograd.backward = observed_backward  # type: ignore[assignment]
@@ -212,13 +219,12 @@ class TorchSide:
         def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:
             construct(optimizer, *args, **kwargs)
             self.optimizers[id(optimizer)] = len(self.optimizers)
+            self._disturb(optimizer)
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
             closure = args[0] if args else kwargs.get("closure")
-            if closure is not None:
-                self.closures.add(id(optimizer))  # the gradients that count are those of the closure
-                return
-            optimizer._torch2ms_seen = self._gradients(optimizer)
+            if closure is None:  # else the gradients that count are those the closure is going to make
+                optimizer._torch2ms_seen = self._gradients(optimizer)
 
         def after(optimizer: Any, args: Any, kwargs: Any) -> None:
             gradients = optimizer.__dict__.pop("_torch2ms_seen", None)
@@ -235,13 +241,26 @@ class TorchSide:
                     for p, g in zip(parameters, gradients, strict=True)
                 ],
             )
+            self._disturb(optimizer)
             self.session.stepped(inner)
 
         torch.optim.Optimizer.__init__ = __init__  # type: ignore[method-assign]
         register_optimizer_step_pre_hook(before)
         register_optimizer_step_post_hook(after)
 
+    def _disturb(self, optimizer: Any) -> None:
+        """Change weights by a rounding error, if that is what this run is for."""
+        if not self.session.options.get("perturb"):
+            return
+        for p in _parameters(optimizer):
+            if p.is_floating_point():
+                sign = self.rounding.choice((-1.0, 1.0), size=tuple(p.shape))
+                p.data.mul_(torch.from_numpy(np.asarray(1.0 + 1.2e-7 * sign)).to(p.dtype))
+
     def _gradients(self, optimizer: Any) -> list[str | None]:
+        for p in _parameters(optimizer):
+            if p.grad is not None and (self.uid_of(p) or self.variable(p)) in self.session.options.get("zero", ()):
+                p.grad.zero_()
         return [None if p.grad is None else self.trace.keep(to_array(p.grad)) for p in _parameters(optimizer)]
 
     def _watch_autocast(self) -> None:
@@ -259,6 +278,11 @@ class TorchSide:
 def _parameters(optimizer: Any) -> Iterator[Any]:
     for group in optimizer.param_groups:
         yield from group["params"]
+
+
+def _listed(tensors: Any) -> list[Any]:
+    """One tensor or any iterable of them (a generator, too) as a list that can be read twice."""
+    return [tensors] if isinstance(tensors, torch.Tensor) else list(tensors)
 
 
 def _leaves(roots: Iterable[Any]) -> list[Any]:
@@ -288,5 +312,5 @@ def install(session: Session) -> tuple[Callable[[Any], np.ndarray | None], Calla
     torch.manual_seed(0)
     side = TorchSide(session)
     side.install()
-    TorchDraws(session, side.quiet).install()
+    TorchDraws(session, side).install()
     return to_array, side.finish
