@@ -11,6 +11,7 @@ from pathlib import Path
 
 from torch2ms.check import check_output, marks
 from torch2ms.config import Config
+from torch2ms.dependencies import Wish, edit, still_imported
 from torch2ms.findings import Result
 from torch2ms.notebook import Notebook, load, place, rebuild
 from torch2ms.source import (
@@ -85,7 +86,33 @@ def convert_data(
             outcomes.append(_outcome(item, opened[item.key], results[item.key]))
         else:
             outcomes.append(Outcome(item, Result(item.shown, "", "", error=failed.get(item.key, ""))))
-    return outcomes
+    return _with_dependencies(outcomes, config)
+
+
+def _with_dependencies(outcomes: list[Outcome], config: Config) -> list[Outcome]:
+    """Edit the dependency files of a project, where its code changed in this run."""
+    listed = [outcome for outcome in outcomes if outcome.item.kind == "dependencies"]
+    if not listed or not any(outcome.changed for outcome in outcomes):
+        return outcomes
+    used: set[str] = set()
+    for outcome in outcomes:
+        unknown = outcome.error and outcome.file is None  # could not be read: it may import anything
+        used |= {"torch", "torchvision"} if unknown else still_imported(_final(outcome))
+    wish = Wish(frozenset({"torch", "torchvision"} - used), config.target)
+    edited = {outcome.item.key: _edit_dependencies(outcome.item, wish) for outcome in listed}
+    return [edited.get(outcome.item.key, outcome) for outcome in outcomes]
+
+
+def _final(outcome: Outcome) -> str:
+    return outcome.result.source if outcome.error else outcome.result.text
+
+
+def _edit_dependencies(item: Item, wish: Wish) -> Outcome:
+    try:
+        file = decode(read_bytes(item.path))
+    except SourceError as error:
+        return Outcome(item, Result(item.shown, "", "", error=str(error)))
+    return Outcome(item, edit(item.shown, file.text, wish), file)
 
 
 def _open(item: Item, data: bytes) -> Opened:

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from torch2ms.dependencies import is_dependency_file
 from torch2ms.source import SourceError, explain_os_error
 
 SKIPPED_FOLDERS = frozenset(
@@ -167,6 +168,8 @@ def _kind(path: Path) -> str:
         return "python"
     if path.suffix == ".ipynb":
         return "notebook"
+    if is_dependency_file(str(path)):
+        return "dependencies"
     if not path.suffix and os.access(path, os.X_OK):
         return "python" if _has_python_shebang(path) else "other"
     return "other"
