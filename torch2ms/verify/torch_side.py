@@ -222,7 +222,7 @@ class TorchSide:
             self._disturb(optimizer)
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
-            closure = args[0] if args else kwargs.get("closure")
+            closure = args[1] if len(args) > 1 else kwargs.get("closure")  # args[0] is the optimizer
             if closure is None:  # else the gradients that count are those the closure is going to make
                 optimizer._torch2ms_seen = self._gradients(optimizer)
 
