@@ -72,6 +72,7 @@ def engine_options(function: Function) -> Function:
         click.option("--select", multiple=True, metavar="CODE", help="Report only these codes (T2M1 is all of 1xx)."),
         click.option("--ignore", multiple=True, metavar="CODE", help="Do not report these codes."),
         click.option("-j", "--jobs", type=click.IntRange(0), default=0, help="Worker processes; 0 chooses."),
+        click.option("--no-cache", is_flag=True, help="Convert everything anew and keep nothing for the next run."),
         click.option(
             "--config", "config_file", type=click.Path(dir_okay=False), is_eager=True, expose_value=False,
             callback=load_config, help="A pyproject.toml to use instead of the nearest one.",

@@ -14,7 +14,7 @@ import click
 
 from torch2ms.config import Config
 from torch2ms.findings import Finding, Result, Tier
-from torch2ms.run import Outcome, convert_data, convert_plan, write_in_place, write_target
+from torch2ms.run import Outcome, Work, convert_data, convert_plan, write_in_place, write_target
 from torch2ms.tree import Item, Plan, make_plan
 
 DONE, FOUND, FAILED = 0, 1, 2
@@ -27,10 +27,10 @@ def run_convert(paths: Sequence[str], config: Config, options: Mapping[str, Any]
     data = sys.stdin.buffer.read() if list(paths) == ["-"] else b""
     if list(paths) == ["-"]:
         plan = Plan([Item(Path("<stdin>"), "<stdin>", "stdin.py")])
-        outcomes = convert_data(plan, {"stdin.py": data}, config)
+        outcomes = convert_data(plan, {"stdin.py": data}, config, _work(options))
     else:
         plan = make_plan(paths, options["out"], in_place=options["in_place"], exclude=options["exclude"])
-        outcomes = convert_plan(plan, config)
+        outcomes = convert_plan(plan, config, _work(options))
     if list(paths) == ["-"] and writes:
         _write_stdout(outcomes[0], data)
     elif writes and options["in_place"]:
@@ -42,6 +42,10 @@ def run_convert(paths: Sequence[str], config: Config, options: Mapping[str, Any]
     outcomes = [*select(outcomes, options["select"], options["ignore"]), *_not_found(plan)]
     _report(outcomes, plan, options, writes)
     return status(outcomes, check=options["check"], strict=options["strict"])
+
+
+def _work(options: Mapping[str, Any]) -> Work:
+    return Work(jobs=options["jobs"], cached=not options["no_cache"])
 
 
 def _check_modes(paths: Sequence[str], options: Mapping[str, Any]) -> None:
@@ -153,7 +157,7 @@ def run_scan(paths: Sequence[str], config: Config, form: str, options: Mapping[s
     from torch2ms.report import scan
 
     plan = make_plan(paths, in_place=True, exclude=options["exclude"])
-    outcomes = select(convert_plan(plan, config), options["select"], options["ignore"])
+    outcomes = select(convert_plan(plan, config, _work(options)), options["select"], options["ignore"])
     outcomes = [*outcomes, *_not_found(plan)]
     click.echo(scan.render(outcomes, form), nl=False)
     return FAILED if any(outcome.error for outcome in outcomes) else DONE

@@ -6,6 +6,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Mapping
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from torch2ms.config import Config
 from torch2ms.dependencies import Wish, edit, still_imported
 from torch2ms.findings import Result
 from torch2ms.notebook import Notebook, load, place, rebuild
+from torch2ms.parallel import convert_parts
 from torch2ms.source import (
     SourceError,
     SourceFile,
@@ -59,15 +61,24 @@ class Outcome:
         return self.result.changed and not self.error
 
 
-def convert_plan(plan: Plan, config: Config) -> list[Outcome]:
+@dataclass(frozen=True)
+class Work:
+    """How a run is carried out; nothing of it changes a result."""
+
+    jobs: int = 1  # processes; 0 chooses
+    cached: bool = False
+    executor: Executor | None = None  # in place of the local processes
+
+
+def convert_plan(plan: Plan, config: Config, work: Work = Work()) -> list[Outcome]:
     """Convert every Python file and notebook of `plan`; nothing is written. Never raises for the files of a user."""
     failed: dict[str, str] = {}
     data = _read([item for item in plan.items if item.kind in ("python", "notebook")], failed)
-    return convert_data(plan, data, config, failed)
+    return convert_data(plan, data, config, work, failed)
 
 
 def convert_data(
-    plan: Plan, data: Mapping[str, bytes], config: Config, failed: dict[str, str] | None = None
+    plan: Plan, data: Mapping[str, bytes], config: Config, work: Work, failed: dict[str, str] | None = None
 ) -> list[Outcome]:
     """The same for bytes that are read already, by the keys of their items."""
     failed = {} if failed is None else failed
@@ -79,7 +90,8 @@ def convert_data(
                 opened[item.key] = _open(item, data[item.key])
             except SourceError as error:
                 failed[item.key] = str(error)
-    results = convert_checked({key: one.code for key, one in opened.items()}, config)
+    code = {key: one.code for key, one in opened.items()}
+    results = convert_parts(convert_checked, code, config, jobs=work.jobs, cached=work.cached, executor=work.executor)
     outcomes = []
     for item in plan.items:
         if item.key in opened:

@@ -45,12 +45,17 @@ def engine(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def run(
-    engine: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+    engine: None,
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    capfdbinary: pytest.CaptureFixture[bytes],
 ) -> Run:
     """`run("convert", "x.py")` in a folder of its own: status, stdout and stderr as a process would give them."""
     from torch2ms.cli import main
 
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("TORCH2MS_CACHE", str(tmp_path_factory.mktemp("cache")))
 
     def call(*arguments: str, stdin: bytes = b"") -> subprocess.CompletedProcess[bytes]:
         read, write = os.pipe()
