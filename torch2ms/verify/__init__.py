@@ -2,5 +2,6 @@
 
 from torch2ms.verify.report import Report, cli_table
 from torch2ms.verify.runner import assert_same_gradients, verify
+from torch2ms.verify.warm import Case, verify_many
 
-__all__ = ["Report", "assert_same_gradients", "cli_table", "verify"]
+__all__ = ["Case", "Report", "assert_same_gradients", "cli_table", "verify", "verify_many"]

@@ -83,7 +83,49 @@ def _keep_result(namespace: dict[str, Any], to_array: Any, trace: Trace) -> None
 
 def main() -> None:
     """Entry of the process: the job is the JSON file named on the command line."""
-    job = json.loads(Path(sys.argv[1]).read_text())
+    _run_and_exit(sys.argv[1])
+
+
+def serve() -> None:
+    """Entry of a warm process: for every line on standard input fork a child, say its id, then how it ended."""
+    answers = os.fdopen(os.dup(1), "w", buffering=1)
+    for line in iter(_read_line, b""):
+        order = json.loads(line)
+        child = os.fork()
+        if child == 0:
+            os.setsid()
+            answers.close()
+            _redirect(order["streams"])
+            os.chdir(order["cwd"])
+            _run_and_exit(order["document"])
+        print(json.dumps({"pid": child}), file=answers)
+        status = os.waitpid(child, 0)[1]
+        print(json.dumps({"code": os.waitstatus_to_exitcode(status)}), file=answers)
+
+
+def _read_line() -> bytes:
+    """One line of standard input without reading ahead: what is buffered here would be duplicated in every fork."""
+    line = b""
+    while not line.endswith(b"\n"):
+        byte = os.read(0, 1)
+        if not byte:
+            return b""
+        line += byte
+    return line
+
+
+def _redirect(streams: list[str]) -> None:
+    for number, path in enumerate(streams, 1):
+        target = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(target, number)
+        os.close(target)
+    nothing = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nothing, 0)
+    os.close(nothing)
+
+
+def _run_and_exit(document: str) -> None:
+    job = json.loads(Path(document).read_text())
     code = 1
     try:
         code = run_job(job)

@@ -36,13 +36,28 @@ def verify(
     Both get the same arguments, environment and working directory. `steps` ends both after that many optimizer
     updates; `timeout` is in seconds and per side. Never raises for what the programs do.
     """
+    options = {"argv": argv, "steps": steps, "device": device, "mode": mode, "timeout": timeout, "cwd": cwd}
+    return verify_jobs(*jobs(original, translated, **options), run)
+
+
+def jobs(
+    original: str | Path,
+    translated: str | Path,
+    *,
+    argv: Sequence[str] = (),
+    steps: int | None = None,
+    device: str = "CPU",
+    mode: str = "pynative",
+    timeout: float = 300.0,
+    cwd: str | Path | None = None,
+) -> tuple[Job, Job]:
+    """What to run on either side, for the options of `verify`."""
     if device not in DEVICES:
         raise ValueError(f"device must be one of {', '.join(DEVICES)}, not {device!r}")
     if mode not in MODES:
         raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
     left = Job("torch", Path(original), argv, steps, timeout=timeout, cwd=None if cwd is None else Path(cwd))
-    right = replace(left, side="mindspore", program=Path(translated), device=device, mode=mode)
-    return verify_jobs(left, right, run)
+    return left, replace(left, side="mindspore", program=Path(translated), device=device, mode=mode)
 
 
 def verify_jobs(left: Job, right: Job, run: Run) -> Report:

@@ -1,0 +1,158 @@
+"""Many verifications with the frameworks imported once: a warm process per framework forks a child for every job."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torch2ms.verify.process import ROOT, Job, Outcome, environment, kill_group, outcome
+from torch2ms.verify.report import Report
+from torch2ms.verify.runner import jobs, verify_jobs
+
+START = (
+    "import sys; sys.path.insert(0, {root!r}); from torch2ms.verify import child, {side}; "
+    "sys.path.remove({root!r}); child.serve()"
+)
+STARTUP = 120.0
+
+
+class Warm:
+    """A process that has imported one framework and forks for each job; it never runs a program itself."""
+
+    def __init__(self, side: str) -> None:
+        module = "torch_side" if side == "torch" else "mindspore_side"
+        self.process = subprocess.Popen(
+            [sys.executable, "-P" if sys.version_info >= (3, 11) else "-s", "-c", START.format(root=str(ROOT), side=module)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            env=environment(),
+            start_new_session=True,
+        )
+        self.pending = b""
+
+    def run(self, job: Job, folder: Path) -> Outcome:
+        """Run one job in a fork; same contract as `process.run`."""
+        document, out = folder / f"{job.side}.json", folder / f"{job.side}.zip"
+        streams = [folder / f"{job.side}.{name}" for name in ("stdout", "stderr")]
+        order = {"document": str(document), "streams": [str(s) for s in streams], "cwd": str(job.cwd or Path.cwd())}
+        document.write_text(json.dumps(job.document(out)))
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps(order).encode() + b"\n")
+        self.process.stdin.flush()
+        started = self._answer(STARTUP)
+        if started is None:
+            raise RuntimeError(f"the warm {job.side} process does not answer")
+        ended = self._answer(job.timeout)
+        kill_group(started["pid"])
+        problem = ""
+        if ended is None:
+            problem = f"did not finish within {job.timeout:g} s"
+            ended = self._answer(STARTUP) or {"code": -9}
+        texts = [stream.read_text(encoding="utf-8", errors="replace") for stream in streams]
+        return outcome(out, ended["code"], problem, *texts)
+
+    def close(self) -> None:
+        """End the process and whatever it left."""
+        kill_group(self.process.pid)
+        self.process.wait()
+
+    def _answer(self, seconds: float) -> dict[str, Any] | None:
+        """The next line from the process, None if it does not come in time."""
+        assert self.process.stdout is not None
+        end = time.monotonic() + seconds
+        while b"\n" not in self.pending:
+            left = end - time.monotonic()
+            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+                return None
+            data = os.read(self.process.stdout.fileno(), 65536)
+            if not data:
+                raise RuntimeError("the warm process has ended")
+            self.pending += data
+        line, _, self.pending = self.pending.partition(b"\n")
+        answer: dict[str, Any] = json.loads(line)
+        return answer
+
+
+class Pair:
+    """One warm process per framework, started when first needed."""
+
+    def __init__(self) -> None:
+        self.sides: dict[str, Warm] = {}
+
+    def run(self, job: Job, folder: Path) -> Outcome:
+        """Run a job on its side; a side that broke is started anew for the next job."""
+        side = self.sides.get(job.side)
+        if side is None:
+            side = self.sides[job.side] = Warm(job.side)
+        try:
+            return side.run(job, folder)
+        except (RuntimeError, OSError) as error:
+            self.sides.pop(job.side).close()
+            return Outcome(None, "", "", str(error))
+
+    def close(self) -> None:
+        """End both processes."""
+        for side in self.sides.values():
+            side.close()
+
+
+@contextlib.contextmanager
+def warm_pair() -> Iterator[Pair]:
+    """A pair of warm processes that is gone afterwards."""
+    pair = Pair()
+    try:
+        yield pair
+    finally:
+        pair.close()
+
+
+@dataclass(frozen=True)
+class Case:
+    """One program and its translation for `verify_many`, with the options of `verify`."""
+
+    original: Path
+    translated: Path
+    argv: tuple[str, ...] = ()
+    steps: int | None = None
+    mode: str = "pynative"
+    timeout: float = 120.0
+    cwd: Path | None = None
+
+
+def verify_many(cases: Iterable[Case], workers: int = 1) -> list[Report]:
+    """Verify many pairs, each in a fresh fork of processes that have the frameworks imported already.
+
+    Without a `cwd` a case runs in an empty temporary folder. On systems without `fork` use `verify`.
+    """
+    local = threading.local()
+    pairs: list[Pair] = []
+
+    def one(case: Case) -> Report:
+        if not hasattr(local, "pair"):
+            local.pair = Pair()
+            pairs.append(local.pair)
+        with tempfile.TemporaryDirectory(prefix="torch2ms-cwd-") as empty:
+            cwd = case.cwd or Path(empty)
+            options = {"argv": case.argv, "steps": case.steps, "mode": case.mode, "timeout": case.timeout, "cwd": cwd}
+            left, right = jobs(case.original, case.translated, **options)
+            return verify_jobs(left, right, local.pair.run)
+
+    try:
+        with ThreadPoolExecutor(workers) as executor:
+            return list(executor.map(one, cases))
+    finally:
+        for pair in pairs:
+            pair.close()
