@@ -79,7 +79,7 @@ def parts(sources: Mapping[str, str]) -> list[Sources]:
     """The files in groups, none of which imports from another, the largest first.
 
     An import may reach a file under several names (a source root, a package, a relative import), so a file is connected
-    with every other whose name, or whose package's name, one of its imports mentions: rather too few parts than a wrong one.
+    with every other whose name, or whose package's name, its imports mention: rather too few parts than a wrong one.
     """
     named = defaultdict(list)
     for key in sources:
