@@ -30,11 +30,18 @@ class Commands(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in ELSEWHERE:
             return super().get_command(ctx, name)
-        module, attribute, line = ELSEWHERE[name]
-        if not set(sys.argv) & {name}:  # only the line for --help is wanted
-            return click.Command(name, short_help=line)
-        command: click.Command = getattr(import_module(module), attribute)
+        module, attribute, _ = ELSEWHERE[name]
+        try:
+            command: click.Command = getattr(import_module(module), attribute)
+        except ModuleNotFoundError as error:
+            raise click.UsageError(f"{name} needs {error.name}: pip install 'torch2ms[{name}]'", ctx) from None
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        lines = {name: line for name, (_, _, line) in ELSEWHERE.items()}  # without importing what they stand for
+        lines |= {name: command.get_short_help_str(100) for name, command in self.commands.items()}
+        with formatter.section("Commands"):
+            formatter.write_dl(sorted(lines.items()))
 
     def resolve_command(self, ctx: click.Context, args: list[str]) -> Any:
         if args and args[0] in ("--check", "--diff"):  # torch2ms --check src/ is torch2ms convert --check src/
@@ -184,9 +191,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """The program: no traceback reaches the user, whatever happens."""
     args = None if arguments is None else list(arguments)
     try:
-        torch2ms.main(args=args, prog_name="torch2ms", standalone_mode=False)
-    except click.exceptions.Exit as leave:
-        _leave(leave.exit_code)
+        status = torch2ms.main(args=args, prog_name="torch2ms", standalone_mode=False)
     except click.ClickException as error:
         error.show()
         _leave(FAILED)
@@ -201,7 +206,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             raise
         click.echo(f"internal error: {type(error).__name__}: {error}; please report it", err=True)
         _leave(FAILED)
-    _leave(DONE)
+    _leave(status if isinstance(status, int) else DONE)  # --help and --version come back with a status
 
 
 def _leave(status: int) -> NoReturn:
