@@ -8,6 +8,7 @@ import random
 import sys
 import traceback
 import types
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -86,8 +87,9 @@ def main() -> None:
     _run_and_exit(sys.argv[1])
 
 
-def serve() -> None:
+def serve(preload: Callable[[], None]) -> None:
     """Entry of a warm process: for every line on standard input fork a child, say its id, then how it ended."""
+    preload()
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     for line in iter(_read_line, b""):
         order = json.loads(line)

@@ -7,6 +7,7 @@ it back: the public functions stay as they are, so code under `@ms.jit` (which M
 from __future__ import annotations
 
 import functools
+import importlib
 import inspect
 import weakref
 from collections.abc import Callable
@@ -303,6 +304,11 @@ def _argument_names(fn: Any, position: Any, operation: Any) -> list[str]:
         positions = (position,) if isinstance(position, int) else position
         return [names[p] for p in positions if p < len(names)]
     return names if getattr(operation, "get_all", False) else names[:1]
+
+
+def preload() -> None:
+    """Import what the side needs besides MindSpore itself."""
+    importlib.import_module("torch2ms.verify.mindspore_draws")
 
 
 def install(session: Session) -> tuple[Callable[[Any], np.ndarray | None], Callable[[], None]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import importlib
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -303,6 +304,12 @@ def _leaves(roots: Iterable[Any]) -> list[Any]:
             found.setdefault(id(variable), variable)
         stack.extend(following for following, _ in node.next_functions if following is not None)
     return list(found.values())
+
+
+def preload() -> None:
+    """Import what every training program imports late: constructing an optimizer pulls in the compiler."""
+    importlib.import_module("torch._dynamo")
+    importlib.import_module("torch2ms.verify.torch_draws")
 
 
 def install(session: Session) -> tuple[Callable[[Any], np.ndarray | None], Callable[[], None]]:

@@ -23,7 +23,7 @@ from torch2ms.verify.runner import jobs, verify_jobs
 
 START = (
     "import sys; sys.path.insert(0, {root!r}); from torch2ms.verify import child, {side}; "
-    "sys.path.remove({root!r}); child.serve()"
+    "sys.path.remove({root!r}); child.serve({side}.preload)"
 )
 STARTUP = 120.0
 
