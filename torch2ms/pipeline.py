@@ -1,11 +1,92 @@
-"""One file through the program: parse, analyse, rewrite, check."""
+"""A project through the program: parse, analyse, plan, rewrite, check."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+import libcst as cst
+
+from torch2ms.analysis.infer import infer
+from torch2ms.analysis.project import ModuleInfo, Project
+from torch2ms.api import Rules
+from torch2ms.check import check_output
 from torch2ms.config import Config
-from torch2ms.findings import Result
+from torch2ms.findings import Finding, Result
+from torch2ms.rewrite import imports
+from torch2ms.rewrite.emit import Emitter
+from torch2ms.tape.plan import Plan
+from torch2ms.tape.planner import plan_scope
+from torch2ms.tape.project import prepare
 
 
 def convert_module(source: str, config: Config, path: str) -> Result:
     """Translate the text of one module that mentions torch."""
-    return Result(path, source, source)
+    return convert_project({path: source}, config)[path]
+
+
+def convert_project(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
+    """Translate modules that belong together; keys are POSIX paths relative to the project's root."""
+    project = Project()
+    results: dict[str, Result] = {}
+    modules: list[tuple[str, ModuleInfo]] = []
+    for path in sorted(sources):
+        try:
+            tree = cst.parse_module(sources[path])
+        except (cst.ParserSyntaxError, RecursionError) as error:
+            results[path] = Result(path, sources[path], sources[path], error=_parse_error(error))
+            continue
+        modules.append((path, project.add(path, tree, sources[path])))
+    infer(project)
+    rules = Rules.load(config.target, config.device)
+    prepare(project)
+    for path, module in modules:
+        results[path] = _convert(project, module, rules, config, sources[path], path)
+    return results
+
+
+def _parse_error(error: Exception) -> str:
+    if isinstance(error, cst.ParserSyntaxError):
+        return f"line {error.raw_line}: it does not parse"
+    return "it is nested too deeply"
+
+
+def _convert(project: Project, module: ModuleInfo, rules: Rules, config: Config, source: str, path: str) -> Result:
+    text, findings = translate(project, module, rules)
+    if text != source:
+        problem = check_output(source, text, findings, lambda again: _again(again, config, path))
+        if problem:
+            return Result(path, source, source, tuple(findings), error=problem)
+    return Result(path, source, text, tuple(findings))
+
+
+def translate(project: Project, module: ModuleInfo, rules: Rules) -> tuple[str, list[Finding]]:
+    """The text a module becomes, and what was decided on the way."""
+    plan = Plan()
+    plan.leaves = leaves(module)
+    for scope in module.scope.walk():
+        plan_scope(scope, module, plan, module.functions.get(id(scope)))
+    aliases = imports.conflicts(module.scope, module.imports)
+    emitter = Emitter(project, module, rules, plan, aliases)
+    tree = emitter.emit()
+    tree = imports.rewrite(tree, module.imports, emitter.needs, aliases)
+    findings = sorted(emitter.findings, key=lambda f: f.line)
+    return tree.code, findings
+
+
+def leaves(module: ModuleInfo) -> dict[str, str]:
+    """Places of leaf tensors that optimizers own: they become Parameters."""
+    found: dict[str, str] = {}
+    owned = {o for v in module.values.values() if v.kind == "optimizer" and v.owns for o in v.owns}
+    for value in module.values.values():
+        if value.leaf and value.place and value.place in owned:
+            found[value.place] = value.place.rpartition(".")[2]
+    return found
+
+
+def _again(text: str, config: Config, path: str) -> str:
+    """A second conversion, without a third."""
+    project = Project()
+    module = project.add(path, cst.parse_module(text), text)
+    infer(project)
+    prepare(project)
+    return translate(project, module, Rules.load(config.target, config.device))[0]

@@ -280,7 +280,7 @@ class Evaluator:
             return Value("module", place=value.place, likely=True)
         if value.kind == "numpy":
             return Value("numpy")
-        return Value("unknown", deps=value.deps, place=value.place)
+        return Value("unknown", deps=value.deps)
 
     def binary(self, left: Value, right: Value) -> Value:
         deps = left.deps | right.deps

@@ -614,15 +614,16 @@ def _outward(value: Value, params: dict[str, frozenset[str]], receiver: str) -> 
             deps |= params[head]
         elif head == "self" and receiver:
             deps |= {receiver + ("." + rest if rest else "")}
-        elif not dep.startswith("@"):
+        elif not dep.startswith(("@", "^")):
             deps |= {dep}
+    owns = None if value.owns is None else _outward(Value(deps=value.owns), params, receiver).deps
     items = tuple(_outward(i, params, receiver) for i in value.items) if value.items is not None else None
     place = value.place
     if value.kind in ("module", "optimizer", "object", "scheduler") and not place.startswith("self."):
         place = ""  # made inside: it lives where the caller puts it
     elif place.startswith("self.") and receiver:
         place = receiver + place[4:]
-    return replace(value, deps=deps, items=items, place=place, leaf=False)
+    return replace(value, deps=deps, items=items, place=place, owns=owns, leaf=False)
 
 
 def bind_arguments(info: FunctionInfo, node: cst.Call, args: list[Value], skip_self: bool) -> dict[str, Value]:

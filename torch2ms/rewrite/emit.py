@@ -1,0 +1,405 @@
+"""Writes the translated module: statements in their planned places, expressions by the rules, comments where they belong."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import replace
+
+import libcst as cst
+
+from torch2ms.analysis.infer import is_no_grad
+from torch2ms.analysis.program import Block, Scope, Stmt
+from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project, qualified
+from torch2ms.analysis.tree import code
+from torch2ms.api import Rules
+from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite import layout
+from torch2ms.rewrite.expressions import Expressions, Notes
+from torch2ms.rewrite.statements import Statements
+from torch2ms.tape.plan import Branch, Function, Item, Plan, Text
+
+BLANK = cst.EmptyLine(indent=False)
+
+
+class Emitter:
+    """Emits one module."""
+
+    def __init__(self, project: Project, module: ModuleInfo, rules: Rules, plan: Plan, aliases: dict[str, str]) -> None:
+        self.project = project
+        self.module = module
+        self.rules = rules
+        self.plan = plan
+        self.aliases = aliases
+        self.findings: list[Finding] = list(plan.findings)
+        self.needs: set[str] = set(plan.needs)
+        self.differentiated = False
+        self.scope = module.scope
+        self.config = module.tree.config_for_parsing
+        self.statements = Statements(self)
+        self.by_node = {id(s.node): s for s in module.scope.walk()}
+        self.marked: list[Finding] = []
+
+    def emit(self) -> cst.Module:
+        body, footer = self.block(self.module.scope.body)
+        tree = self.module.tree
+        return tree.with_changes(body=body, footer=[*footer, *tree.footer])
+
+    # --- blocks
+
+    def block(self, block: Block) -> tuple[list[cst.BaseStatement], layout.Lines]:
+        """The statements of a block, and comments that no statement is left to carry."""
+        return self.sequence(block.stmts, top=block.owner is None and block.scope.is_module)
+
+    def sequence(self, items: Sequence[Item], top: bool = False, placed: bool = False) -> tuple[list[cst.BaseStatement], layout.Lines]:
+        """Statements and new items in order; `placed`: moved statements have arrived where they go."""
+        out: list[cst.BaseStatement] = []
+        pending: layout.Lines = ()
+        modes: tuple[cst.With, ...] = ()
+        open_stmts: dict[int, list[Stmt]] = {}
+        for position, item in enumerate(items):
+            if not isinstance(item, Stmt):
+                nodes = self.item(item)
+                out += _lead(nodes, pending)
+                pending = ()
+                continue
+            stmt = item
+            for mode in modes:
+                if mode not in stmt.modes:
+                    nodes, lines = self.close(mode, open_stmts.pop(id(mode), []))
+                    out += _lead(nodes, pending) if nodes else []
+                    pending = (() if nodes else pending) + lines
+            for mode in stmt.modes:
+                if mode not in modes:
+                    pending += self.open(mode, stmt)
+                open_stmts.setdefault(id(mode), []).append(stmt)
+            modes = stmt.modes
+            nodes, pending = self.statement(stmt, pending, fresh=not out and position > 0, top=top, placed=placed)
+            out += nodes
+        for mode in modes:
+            nodes, lines = self.close(mode, open_stmts.pop(id(mode), []))
+            out += _lead(nodes, pending) if nodes else []
+            pending = (() if nodes else pending) + lines
+        return out, pending
+
+    def open(self, mode: cst.With, stmt: Stmt) -> layout.Lines:
+        lines = tuple(mode.leading_lines)
+        header = mode.body.header if isinstance(mode.body, cst.IndentedBlock) else None
+        self.findings.append(Finding("T2M301", Tier.EXACT, "gradient mode block", "MindSpore records only inside gradient functions: dissolved",
+                                     line=max(stmt.lineno - 1, 1)))  # fmt: skip
+        return lines + layout.trailing_comment(header)
+
+    def close(self, mode: cst.With, stmts: list[Stmt]) -> tuple[list[cst.BaseStatement], layout.Lines]:
+        footer = mode.body.footer if isinstance(mode.body, cst.IndentedBlock) else ()
+        nodes: list[cst.BaseStatement] = []
+        if self.differentiated and self.cuts(mode):
+            names: dict[str, None] = {}
+            for stmt in stmts:
+                for inner in stmt.walk():
+                    for place in sorted(inner.defs):
+                        if inner.out.get(place) is not None and inner.out[place].kind == "tensor":
+                            names.setdefault(place)
+            for name in names:
+                nodes += self.text(Text(f"{name} = ops.stop_gradient({name})"))
+                self.needs.add("ops")
+        return nodes, layout.comments_only(footer)
+
+    def cuts(self, mode: cst.With) -> bool:
+        for item in mode.items:
+            name = qualified(item.item.func if isinstance(item.item, cst.Call) else item.item, self.module.imports)
+            if name.rpartition(".")[2] in ("no_grad", "inference_mode"):
+                return True
+        return False
+
+    def statement(self, stmt: Stmt, pending: layout.Lines, fresh: bool, top: bool, placed: bool) -> tuple[list[cst.BaseStatement], layout.Lines]:
+        """What one statement becomes, and the comments that wait for the next."""
+        key = id(stmt)
+        out: list[cst.BaseStatement] = []
+        arrived = placed and key in self.plan.moved
+        above = None if arrived else self.plan.before.get(key)
+        own = tuple(stmt.leading)
+        if above:
+            nodes = [n for item in above for n in self.item(item)]
+            out += self.spaced(nodes, top)
+            has_def = any(isinstance(i, Function) for i in above)
+            if top and has_def:
+                own = (BLANK, *layout.strip_blank(own)) if not _starts_blank(own) else own
+            elif has_def:
+                own = layout.strip_blank(own)
+        if not arrived and (key in self.plan.moved or key in self.plan.replaced):
+            gone = () if key in self.plan.moved else layout.trailing_comment(stmt.trailing)
+            if key in self.plan.replaced and self.plan.replaced[key]:
+                nodes = [n for item in self.plan.replaced[key] for n in (self.sequence([item], placed=True)[0] if isinstance(item, Stmt) else self.item(item))]
+                lead = pending + (() if key in self.plan.moved else own) + gone
+                functions = [i for i, item in enumerate(self.plan.replaced[key]) if isinstance(item, Function)]
+                if functions:
+                    nodes = self.spaced(nodes, top)
+                    if top and len(nodes) > 1:
+                        nodes[1] = _prepend(nodes[1], (BLANK, BLANK)) if not _starts_blank(tuple(nodes[1].leading_lines)) else nodes[1]
+                out += _lead(nodes, layout.strip_blank(lead) if fresh else lead)
+                return self.mark(stmt, out), ()
+            if key in self.plan.moved:
+                return out, pending
+            lost = () if not stmt.blocks else layout.inner_comments(stmt.node)
+            return out, pending + layout.comments_only(own) + gone + lost
+        nodes, extra = self.plain(stmt)
+        if not nodes:
+            return out, pending + layout.comments_only(own) + layout.trailing_comment(stmt.trailing) + extra
+        lead = pending + own
+        lead = layout.strip_blank(lead) if fresh and not out else lead
+        nodes = [nodes[0].with_changes(leading_lines=lead), *nodes[1:]]
+        nodes = self.mark(stmt, nodes)
+        return out + nodes, extra
+
+    def mark(self, stmt: Stmt, nodes: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
+        marks = [*self.plan.marks.get(id(stmt), ()), *self.marked]
+        self.marked = []
+        if not marks or not nodes:
+            return nodes
+        target = nodes[-1] if len(nodes) > 1 and id(stmt) in self.plan.before else nodes[0]
+        lines = tuple(target.leading_lines)  # type: ignore[attr-defined]
+        present = {line.comment.value for line in lines if line.comment is not None}
+        new: list[cst.EmptyLine] = []
+        for finding in marks:
+            text = finding.mark.replace("\n", " ")
+            if text not in present and text not in {line.comment.value for line in new if line.comment}:
+                new.append(layout.comment_line(text))
+        index = nodes.index(target)
+        nodes[index] = target.with_changes(leading_lines=[*lines, *new])
+        return nodes
+
+    # --- items the planner made
+
+    def item(self, item: Item) -> list[cst.BaseStatement]:
+        if isinstance(item, Text):
+            return self.text(item)
+        if isinstance(item, Function):
+            return [self.function(item)]
+        if isinstance(item, Branch):
+            return [self.branch(item)]
+        return self.sequence([item], placed=True)[0]
+
+    def text(self, item: Text) -> list[cst.BaseStatement]:
+        template = item.template
+        for name, alias in self.aliases.items():
+            template = re.sub(rf"\b{name}\.", f"{alias}.", template)
+        parts = []
+        for node in item.nodes:
+            parts.append(code(self.expression(node)))
+        text = re.sub(r"\{(\d+)\}", lambda m: parts[int(m.group(1))], template) if parts else template
+        return layout.parse(text, self.config)
+
+    def function(self, item: Function) -> cst.FunctionDef:
+        outer, self.differentiated = self.differentiated, True
+        body, pending = self.sequence(item.body, placed=True)
+        self.differentiated = outer
+        if body:
+            body[0] = body[0].with_changes(leading_lines=layout.strip_blank(tuple(body[0].leading_lines)))  # type: ignore[attr-defined]
+        head = layout.parse(f"def {item.name}({', '.join(item.params)}):\n    pass", self.config)[0]
+        assert isinstance(head, cst.FunctionDef)
+        return head.with_changes(body=cst.IndentedBlock(body, footer=pending))
+
+    def branch(self, item: Branch) -> cst.If:
+        body, footer = self.sequence(item.body, placed=True)
+        orelse, footer2 = self.sequence(item.orelse, placed=True)
+        body[0] = body[0].with_changes(leading_lines=layout.strip_blank(tuple(body[0].leading_lines)))  # type: ignore[attr-defined]
+        orelse[0] = orelse[0].with_changes(leading_lines=layout.strip_blank(tuple(orelse[0].leading_lines)))  # type: ignore[attr-defined]
+        comments: list[cst.EmptyLine] = []
+        return cst.If(
+            self.expression(item.test), cst.IndentedBlock(body, footer=footer),
+            orelse=cst.Else(cst.IndentedBlock(orelse, footer=footer2)), leading_lines=comments,
+        )  # fmt: skip
+
+    def spaced(self, nodes: list[cst.BaseStatement], top: bool) -> list[cst.BaseStatement]:
+        """Blank lines around new definitions as PEP 8 has them."""
+        out: list[cst.BaseStatement] = []
+        after = False
+        for node in nodes:
+            gap = 2 if top else 1
+            if isinstance(node, cst.FunctionDef):
+                node = _prepend(node, (BLANK,) * gap)
+            elif after:
+                node = _prepend(node, (BLANK,) * gap)
+            after = isinstance(node, cst.FunctionDef)
+            out.append(node)
+        return out
+
+    # --- statements that stay
+
+    def plain(self, stmt: Stmt) -> tuple[list[cst.BaseStatement], layout.Lines]:
+        node = stmt.node
+        if isinstance(node, cst.BaseSmallStatement):
+            return self.statements.small(stmt), ()
+        compound, extra = self.compound(stmt)
+        return ([compound] if compound is not None else []), extra
+
+    def expression(self, node: cst.CSTNode) -> cst.CSTNode:
+        """Translate one expression; what it brings up belongs to the statement being emitted."""
+        visitor = Expressions(self.project, self.module, self.rules, self.plan, self.differentiated)
+        result = node.visit(visitor)
+        self.absorb(visitor.notes)
+        assert isinstance(result, cst.CSTNode)
+        return result
+
+    def absorb(self, notes: Notes) -> None:
+        line = self.line
+        for finding in notes.findings:
+            placed = replace(finding, line=line)
+            self.findings.append(placed)
+            if finding.tier is Tier.REFUSED:
+                self.marked.append(placed)
+        self.needs |= notes.needs
+
+    line = 0
+
+    def compound(self, stmt: Stmt) -> tuple[cst.BaseStatement | None, layout.Lines]:
+        node = stmt.node
+        self.line = stmt.lineno
+        if isinstance(node, cst.FunctionDef):
+            return self.function_def(stmt, node), ()
+        if isinstance(node, cst.ClassDef):
+            return self.class_def(stmt, node), ()
+        changes: dict[str, object] = {}
+        if isinstance(node, (cst.If, cst.While)):
+            changes["test"] = self.expression(node.test)
+        elif isinstance(node, cst.For):
+            changes["iter"] = self.expression(node.iter)
+            if id(node.target) in self.plan.expressions:
+                changes["target"] = cst.parse_expression(self.plan.expressions[id(node.target)])
+        elif isinstance(node, cst.With):
+            changes["items"] = [i.with_changes(item=self.expression(i.item)) for i in node.items]
+        elif isinstance(node, cst.Match):
+            changes["subject"] = self.expression(node.subject)
+        held = self.marked
+        self.marked = []
+        result = node.with_changes(**changes)
+        bodies = [self.body(b) for b in stmt.blocks]
+        if isinstance(node, cst.If) and len(bodies) == 1 and bodies[0] is None and not stmt.calls:
+            self.marked = held
+            return None, layout.inner_comments(stmt.node)
+        result = self.with_bodies(stmt, result, bodies)
+        self.marked = held
+        return result, ()
+
+    def with_bodies(self, stmt: Stmt, node: cst.CSTNode, bodies: list[cst.CSTNode | None]) -> cst.BaseStatement:
+        handlers, cases = [], []
+        for block, body in zip(stmt.blocks, bodies):
+            if body is None:
+                body = cst.IndentedBlock(layout.parse("pass", self.config))
+            if block.role == "body":
+                node = node.with_changes(body=body)
+            elif block.role == "orelse":
+                if isinstance(block.node, cst.If):
+                    branch = body.body[0] if isinstance(body, cst.IndentedBlock) else body
+                    node = node.with_changes(orelse=branch if isinstance(branch, cst.If) and len(body.body) == 1 else cst.Else(body))  # type: ignore[attr-defined]
+                else:
+                    node = node.with_changes(orelse=node.orelse.with_changes(body=body))  # type: ignore[attr-defined]
+            elif block.role == "handler":
+                handlers.append(block.node.with_changes(body=body))
+            elif block.role == "finalbody":
+                node = node.with_changes(finalbody=node.finalbody.with_changes(body=body))  # type: ignore[attr-defined]
+            elif block.role == "case":
+                cases.append(body)
+        if handlers:
+            node = node.with_changes(handlers=handlers)
+        if cases:
+            node = node.with_changes(cases=[c.with_changes(body=b) for c, b in zip(node.cases, cases)])  # type: ignore[attr-defined]
+        return node  # type: ignore[return-value]
+
+    def body(self, block: Block) -> cst.IndentedBlock | cst.SimpleStatementSuite | None:
+        """The translated suite of a block; None when nothing is left in it."""
+        stmts, pending = self.block(block)
+        holder: cst.CSTNode = block.node
+        if isinstance(holder, (cst.ExceptHandler, cst.ExceptStarHandler)):
+            holder = holder.body
+        if not stmts and not pending:
+            return None
+        if not stmts:
+            stmts = layout.parse("pass", self.config)
+        if isinstance(holder, cst.IndentedBlock):
+            first = stmts[0]
+            if len(block.stmts) and not block.stmts[0].modes and id(block.stmts[0]) not in self.plan.replaced | self.plan.before:
+                pass
+            else:
+                stmts[0] = first.with_changes(leading_lines=layout.strip_blank(tuple(first.leading_lines)))  # type: ignore[attr-defined]
+            return holder.with_changes(body=stmts, footer=[*pending, *holder.footer])
+        if isinstance(holder, cst.SimpleStatementSuite) and all(isinstance(s, cst.SimpleStatementLine) and not s.leading_lines for s in stmts):
+            small = [b for s in stmts for b in s.body]  # type: ignore[attr-defined]
+            if len(small) == len(holder.body):
+                return holder.with_changes(body=small)
+        return cst.IndentedBlock(stmts, footer=pending)
+
+    # --- definitions
+
+    def function_def(self, stmt: Stmt, node: cst.FunctionDef) -> cst.FunctionDef:
+        scope = self.by_node[id(node)]
+        info = self.module.functions[id(scope)]
+        outer, outer_scope = self.differentiated, self.scope
+        self.differentiated = info.differentiated
+        self.scope = scope
+        decorators, above = self.decorators(node, info)
+        params = self.expression(node.params)
+        returns = self.expression(node.returns) if node.returns is not None else None
+        name = self.statements.method_name(info)
+        held, self.marked = self.marked, []
+        body = self.body(scope.body)
+        self.marked = held
+        self.differentiated, self.scope = outer, outer_scope
+        if body is None:
+            body = cst.IndentedBlock(layout.parse("pass", self.config))
+        result = node.with_changes(body=body, params=params, decorators=decorators, returns=returns, name=node.name.with_changes(value=name))
+        if above:
+            result = result.with_changes(leading_lines=[*result.leading_lines, *above])
+        return result
+
+    def decorators(self, node: cst.FunctionDef, info: FunctionInfo) -> tuple[list[cst.Decorator], layout.Lines]:
+        kept, above = [], ()
+        for decorator in node.decorators:
+            if is_no_grad(decorator.decorator, self.module):
+                above += layout.comments_only(decorator.leading_lines) + layout.trailing_comment(decorator.trailing_whitespace)
+                why = "nothing is recorded outside gradient functions: the decorator goes"
+                tier, code_ = Tier.EXACT, "T2M301"
+                finding = Finding(code_, tier, "no_grad decorator", why, line=self.line)
+                if info.differentiated:
+                    finding = Finding("T2M304", Tier.REFUSED, "no_grad decorator", "the function also runs inside a gradient function",
+                                      "put ops.stop_gradient around what it returns", self.line)  # fmt: skip
+                    self.marked.append(finding)
+                    kept.append(decorator)
+                self.findings.append(finding)
+            else:
+                kept.append(decorator.with_changes(decorator=self.expression(decorator.decorator)))
+        return kept, above
+
+    def class_def(self, stmt: Stmt, node: cst.ClassDef) -> cst.ClassDef:
+        scope = self.by_node[id(node)]
+        cls = self.module.classes[node.name.value]
+        bases = self.statements.bases(cls, node)
+        decorators = [d.with_changes(decorator=self.expression(d.decorator)) for d in node.decorators]
+        held, self.marked = self.marked, []
+        outer, self.scope = self.scope, scope
+        body = self.body(scope.body)
+        self.scope = outer
+        self.marked = held
+        result = node.with_changes(body=body, decorators=decorators)
+        if bases != list(node.bases):
+            result = result.with_changes(bases=bases)
+            if not bases and not node.keywords:
+                result = result.with_changes(lpar=cst.MaybeSentinel.DEFAULT, rpar=cst.MaybeSentinel.DEFAULT)
+        return result
+
+
+def _prepend(node: cst.BaseStatement, lines: layout.Lines) -> cst.BaseStatement:
+    return node.with_changes(leading_lines=[*lines, *node.leading_lines])  # type: ignore[attr-defined]
+
+
+def _lead(nodes: list[cst.BaseStatement], lines: layout.Lines) -> list[cst.BaseStatement]:
+    if nodes and lines:
+        nodes = [_prepend(nodes[0], lines), *nodes[1:]]
+    return nodes
+
+
+def _starts_blank(lines: layout.Lines) -> bool:
+    return bool(lines) and lines[0].comment is None
+
+
+__all__ = ["Emitter", "Scope"]

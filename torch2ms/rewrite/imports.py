@@ -1,0 +1,237 @@
+"""Replaces the imports of torch by those the output needs."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.names import Imports, dotted, is_foreign
+from torch2ms.analysis.program import Scope
+from torch2ms.analysis.tree import descend
+from torch2ms.api.imports import IMPORTS
+from torch2ms.rewrite import layout
+
+STAYS = {"torch": "import torch", "torchvision": "import torchvision", "torchaudio": "import torchaudio", "apex": "import apex"}
+ORDER = ("ms", "nn", "ops", "mint", "optim", "lr_scheduler")
+
+
+def conflicts(scope: Scope, imports: Imports) -> dict[str, str]:
+    """Names the output wants that the user has for something else -> the alias to use instead."""
+    taken = {n for s in scope.walk() if not isinstance(s.node, cst.ClassDef) for n in s.locals}
+    taken |= {n.value for s in scope.walk() for st in s.body.walk() for n in _comprehension_names(st.node)} if False else set()
+    found = {}
+    for name, statement in IMPORTS.items():
+        if name not in taken:
+            continue
+        target = imports.table.get(name, "")
+        bound_by_import = bool(target) and not _rebound(scope, name)
+        if bound_by_import and (is_foreign(target) or _same(target, name, statement)):
+            continue
+        found[name] = f"ms_{name}" if name != "ms" else "mindspore"
+    return found
+
+
+def _comprehension_names(node: cst.CSTNode) -> list[cst.Name]:
+    return []
+
+
+def _same(target: str, name: str, statement: str) -> bool:
+    if statement.startswith("import "):
+        return statement.split()[1] == target
+    module = statement.split()[1]
+    return target == f"{module}.{name}"
+
+
+def _rebound(scope: Scope, name: str) -> bool:
+    return any(
+        name in stmt.defs and not isinstance(stmt.node, (cst.Import, cst.ImportFrom)) for s in scope.walk() for stmt in s.body.walk()
+    ) or any(name in s.params for s in scope.walk())
+
+
+def rewrite(tree: cst.Module, imports: Imports, needs: set[str], aliases: dict[str, str]) -> cst.Module:
+    """Drop what is imported from torch and no longer used; put the new imports where the first of it stood."""
+    used = _used_names(tree)
+    transformer = _Imports(used, imports)
+    tree = tree.visit(transformer)
+    have = {n for n, target in imports.table.items() if not is_foreign(target) and n in IMPORTS and _same(target, n, IMPORTS[n])}
+    stays = {n for n in needs if n in STAYS}
+    have |= {n for n in stays if imports.table.get(n) == n}
+    lines = statements(needs - have, aliases)
+    if not lines and not transformer.comments:
+        return tree
+    body = list(tree.body)
+    config = tree.config_for_parsing
+    new = [s for line in lines for s in layout.parse(line, config)]
+    position = transformer.position(body)
+    if new and position is None:
+        position = _after_header(body)
+    anchors = [i for i, s in enumerate(body) if _is_anchor(s)]
+    if anchors:
+        first = anchors[0]
+        leading = list(body[first].leading_lines)  # type: ignore[attr-defined]
+        carried = [line for i in anchors[1:] for line in body[i].leading_lines if line.comment is not None]  # type: ignore[attr-defined]
+        kept = [s for i, s in enumerate(body) if i not in anchors]
+        if new:
+            new[0] = new[0].with_changes(leading_lines=[*leading, *carried])  # type: ignore[attr-defined]
+            body = [*kept[:first], *new, *kept[first:]]
+        else:
+            body = kept
+            comments = [line for line in [*leading, *carried] if line.comment is not None]
+            if comments and first < len(body):
+                body[first] = body[first].with_changes(leading_lines=[*comments, *body[first].leading_lines])  # type: ignore[attr-defined]
+            elif comments:
+                tree = tree.with_changes(footer=[*comments, *tree.footer])
+        return tree.with_changes(body=body)
+    if new and position is not None:
+        body[position:position] = new
+    return tree.with_changes(body=body)
+
+
+def statements(needs: set[str], aliases: dict[str, str]) -> list[str]:
+    """Import lines in a fixed order; names of one module share a line."""
+    grouped: dict[str, list[str]] = {}
+    plain: list[str] = []
+    ordered = [n for n in ORDER if n in needs] + sorted(needs - set(ORDER))
+    for name in ordered:
+        line = STAYS.get(name) or IMPORTS[name]
+        alias = aliases.get(name)
+        if line.startswith("import "):
+            text = line if not alias else (f"import {line.split()[1]}" + (f" as {alias}" if alias != line.split()[1] else ""))
+            plain.append(text)
+        else:
+            module = line.split()[1]
+            grouped.setdefault(module, []).append(f"{name} as {alias}" if alias else name)
+    lines = [f"from {module} import {', '.join(names)}" for module, names in grouped.items()]
+    standard = [ln for ln in [*plain, *lines] if not ln.split()[1].startswith("mindspore")]
+    return standard + [ln for ln in [*plain, *lines] if ln.split()[1].startswith("mindspore")]
+
+
+def _after_header(body: list[cst.BaseStatement]) -> int:
+    position = 0
+    for i, stmt in enumerate(body):
+        if not isinstance(stmt, cst.SimpleStatementLine):
+            break
+        small = stmt.body[0]
+        docstring = i == 0 and isinstance(small, cst.Expr) and isinstance(small.value, (cst.SimpleString, cst.ConcatenatedString))
+        future = isinstance(small, cst.ImportFrom) and small.module is not None and dotted(small.module) == "__future__"
+        if docstring or future:
+            position = i + 1
+    return position
+
+
+def _used_names(tree: cst.Module) -> set[str]:
+    used: set[str] = set()
+    for node in descend(tree):
+        if isinstance(node, cst.Name):
+            used.add(node.value)
+    counts: set[str] = set()
+
+    def scan(node: cst.CSTNode) -> None:
+        from torch2ms.analysis.tree import children
+
+        if isinstance(node, (cst.Import, cst.ImportFrom)):
+            return
+        if isinstance(node, cst.Attribute):
+            scan(node.value)
+            return
+        if isinstance(node, cst.Arg):
+            scan(node.value)
+            return
+        if isinstance(node, cst.Name):
+            counts.add(node.value)
+            return
+        for child in children(node):
+            scan(child)
+
+    scan(tree)
+    return counts
+
+
+_ANCHOR = "__torch2ms_anchor__"
+
+
+def _is_anchor(stmt: cst.CSTNode) -> bool:
+    return (
+        isinstance(stmt, cst.SimpleStatementLine) and len(stmt.body) == 1 and isinstance(stmt.body[0], cst.Expr)
+        and isinstance(stmt.body[0].value, cst.Name) and stmt.body[0].value.value == _ANCHOR
+    )  # fmt: skip
+
+
+class _Imports(cst.CSTTransformer):
+    """Shortens import statements; a module-level one that becomes empty leaves an anchor."""
+
+    def __init__(self, used: set[str], imports: Imports) -> None:
+        super().__init__()
+        self.used = used
+        self.imports = imports
+        self.depth = 0
+        self.comments: list[cst.EmptyLine] = []
+
+    def position(self, body: list[cst.BaseStatement]) -> int | None:
+        return next((i for i, s in enumerate(body) if _is_anchor(s)), None)
+
+    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> bool:
+        self.depth += 1
+        return True
+
+    def leave_IndentedBlock(self, original: cst.IndentedBlock, updated: cst.IndentedBlock) -> cst.BaseSuite:
+        self.depth -= 1
+        body, pending = [], []
+        for stmt in updated.body:
+            if _is_anchor(stmt):
+                pending += [line for line in stmt.leading_lines if line.comment is not None]  # type: ignore[attr-defined]
+                continue
+            if pending:
+                stmt = stmt.with_changes(leading_lines=[*pending, *stmt.leading_lines])  # type: ignore[attr-defined]
+                pending = []
+            body.append(stmt)
+        if len(body) == len(updated.body):
+            return updated
+        if not body:
+            body = [cst.SimpleStatementLine([cst.Pass()], leading_lines=pending)]
+            pending = []
+        return updated.with_changes(body=body, footer=[*pending, *updated.footer])
+
+    def leave_SimpleStatementLine(self, original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine) -> cst.BaseStatement:
+        if not any(isinstance(s, (cst.Import, cst.ImportFrom)) for s in original.body):
+            return updated
+        kept: list[cst.BaseSmallStatement] = []
+        gone = False
+        for small in updated.body:
+            new = self.shorten(small) if isinstance(small, (cst.Import, cst.ImportFrom)) else small
+            gone = gone or new is None
+            if new is not None:
+                kept.append(new)
+        if not gone:
+            return updated.with_changes(body=kept)
+        if kept:
+            kept[-1] = kept[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+            return updated.with_changes(body=kept)
+        comments = [*updated.leading_lines, *layout.trailing_comment(updated.trailing_whitespace)]
+        inner = [line for small in original.body for line in layout.inner_comments(small)]
+        self.comments += comments
+        return cst.SimpleStatementLine([cst.Expr(cst.Name(_ANCHOR))], leading_lines=[*comments, *inner])
+
+    def shorten(self, node: cst.Import | cst.ImportFrom) -> cst.BaseSmallStatement | None:
+        if isinstance(node, cst.ImportFrom):
+            if not is_foreign(self.imports.source(node)) or node.relative:
+                return node
+            if isinstance(node.names, cst.ImportStar):
+                return None
+            return self.names(node, list(node.names))
+        if not any(is_foreign(dotted(a.name)) for a in node.names):
+            return node
+        return self.names(node, list(node.names))
+
+    def names(self, node: cst.Import | cst.ImportFrom, aliases: list[cst.ImportAlias]) -> cst.BaseSmallStatement | None:
+        kept = []
+        for alias in aliases:
+            local = dotted(alias.asname.name) if alias.asname is not None else dotted(alias.name).split(".", 1)[0]
+            foreign = isinstance(node, cst.ImportFrom) or is_foreign(dotted(alias.name))
+            if not foreign or local in self.used:
+                kept.append(alias)
+        if len(kept) == len(aliases):
+            return node
+        if not kept:
+            return None
+        kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        return node.with_changes(names=kept)

@@ -1,0 +1,50 @@
+"""Comments and blank lines: nothing a person wrote is lost when statements move or go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+import libcst as cst
+
+Lines = tuple[cst.EmptyLine, ...]
+
+
+def comments_only(lines: Iterable[cst.EmptyLine]) -> Lines:
+    return tuple(line for line in lines if line.comment is not None)
+
+
+def comment_line(text: str) -> cst.EmptyLine:
+    return cst.EmptyLine(comment=cst.Comment(text))
+
+
+def trailing_comment(trailing: cst.TrailingWhitespace | None) -> Lines:
+    """The comment at the end of a statement, as a line of its own."""
+    if trailing is None or trailing.comment is None:
+        return ()
+    return (cst.EmptyLine(comment=trailing.comment),)
+
+
+def inner_comments(node: cst.CSTNode) -> Lines:
+    """All comments inside a node that goes away."""
+    found: list[cst.EmptyLine] = []
+
+    class Collect(cst.CSTVisitor):
+        def visit_Comment(self, comment: cst.Comment) -> None:
+            found.append(cst.EmptyLine(comment=comment))
+
+    node.visit(Collect())
+    return tuple(found)
+
+
+def strip_blank(lines: Sequence[cst.EmptyLine]) -> Lines:
+    """Without the blank lines at the top."""
+    kept = list(lines)
+    while kept and kept[0].comment is None:
+        kept.pop(0)
+    return tuple(kept)
+
+
+def parse(text: str, config: cst.PartialParserConfig) -> list[cst.BaseStatement]:
+    """Statements from generated text."""
+    module = cst.parse_module(text if text.endswith("\n") else text + "\n", config)
+    return list(module.body)  # type: ignore[arg-type]

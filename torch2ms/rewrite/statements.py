@@ -1,0 +1,331 @@
+"""Statements whose translation is more than that of their expressions: in-place changes, writes of weights, classes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis.names import dotted, is_foreign
+from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.project import ClassInfo, FunctionInfo, qualified
+from torch2ms.analysis.tree import code, constant
+from torch2ms.analysis.values import Value
+from torch2ms.api import apply_call
+from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.expressions import Expressions
+from torch2ms.rewrite.modes import mode_sensitive
+from torch2ms.tape.plan import Text
+
+if TYPE_CHECKING:
+    from torch2ms.rewrite.emit import Emitter
+
+ASSIGNING = {cst.AddAssign: ("assign_add", "+"), cst.SubtractAssign: ("assign_sub", "-"), cst.MultiplyAssign: ("", "*"),
+             cst.DivideAssign: ("", "/")}  # fmt: skip
+
+
+class Statements:
+    """Small statements and the heads of classes."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        self.emitter = emitter
+        self.module = emitter.module
+        self.rules = emitter.rules
+
+    def small(self, stmt: Stmt) -> list[cst.BaseStatement]:
+        """The lines a small statement becomes; the first takes the comments above."""
+        self.emitter.line = stmt.lineno
+        node = stmt.node
+        special = None
+        if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
+            special = self.call(stmt, node.value)
+        elif isinstance(node, cst.AugAssign):
+            special = self.augmented(stmt, node)
+        elif isinstance(node, cst.Assign):
+            special = self.assign(stmt, node)
+        if special is None:
+            if isinstance(node, (cst.Import, cst.ImportFrom)):
+                return [self.line(stmt, node)]
+            special = [self.line(stmt, self.emitter.expression(node))]
+        elif special and stmt.trailing is not None:
+            last = special[-1]
+            if isinstance(last, cst.SimpleStatementLine) and stmt.trailing.comment is not None:
+                special[-1] = last.with_changes(trailing_whitespace=stmt.trailing)
+        return special
+
+    def line(self, stmt: Stmt, node: cst.CSTNode) -> cst.SimpleStatementLine:
+        small = node.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) if hasattr(node, "semicolon") else node
+        if stmt.line is not None and stmt.trailing is not None:
+            return cst.SimpleStatementLine([small], trailing_whitespace=stmt.trailing)  # type: ignore[list-item]
+        return cst.SimpleStatementLine([small])  # type: ignore[list-item]
+
+    def text(self, template: str, *nodes: cst.CSTNode) -> list[cst.BaseStatement]:
+        return self.emitter.text(Text(template, list(nodes)))
+
+    def tell(self, rule: str, what: str, why: str, tier: Tier = Tier.EXACT) -> None:
+        self.emitter.findings.append(Finding(rule, tier, what, why, line=self.emitter.line))
+
+    def refuse(self, rule: str, what: str, why: str, todo: str) -> None:
+        finding = Finding(rule, Tier.REFUSED, what, why, todo, self.emitter.line)
+        self.emitter.findings.append(finding)
+        self.emitter.marked.append(finding)
+
+    # --- calls as statements
+
+    def call(self, stmt: Stmt, call: cst.Call) -> list[cst.BaseStatement] | None:
+        func = call.func
+        target = self.module.value(func)
+        if target.kind == "api" and target.name.startswith(("torch.backends", "torch.set_num_threads", "torch.set_printoptions")):
+            self.tell("T2M901", target.name, "a setting of torch without counterpart: dropped")
+            return []
+        if not isinstance(func, cst.Attribute):
+            return None
+        receiver = self.module.value(func.value)
+        name = func.attr.value
+        if receiver.kind == "module" and name == "register_buffer" and len(call.args) >= 2:
+            return self.buffer(call, func)
+        if name in ("retain_grad", "requires_grad_") and receiver.kind in ("tensor", "unknown") and dotted(func.value):
+            self.tell("T2M303", f"Tensor.{name}", "gradient functions name what they differentiate: dropped")
+            return []
+        if name.endswith("_") and not name.endswith("__") and receiver.kind in ("tensor", "param"):
+            return self.in_place(stmt, call)
+        return None
+
+    def buffer(self, call: cst.Call, func: cst.Attribute) -> list[cst.BaseStatement] | None:
+        name = constant(call.args[0].value)
+        value = call.args[1].value
+        if not isinstance(name, str) or not name.isidentifier() or constant(value) is None:
+            return None
+        self.emitter.needs.add("ms")
+        self.tell("T2M503", "register_buffer", "a buffer is a parameter that is not trained")
+        return self.text(f"{{0}}.{name} = ms.Parameter({{1}}, name={name!r}, requires_grad=False)", func.value, value)
+
+    def in_place(self, stmt: Stmt, call: cst.Call) -> list[cst.BaseStatement] | None:
+        """`x.add_(y).mul_(z)`: MindSpore's in-place methods do nothing on CPU, so the result is assigned."""
+        chain: list[cst.Call] = []
+        node: cst.CSTNode = call
+        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value.endswith("_"):
+            chain.append(node)
+            node = node.func.value
+        target = node
+        value = self.module.value(target)
+        while isinstance(target, cst.Attribute) and target.attr.value == "data":
+            target = target.value
+            value = self.module.value(target)
+        if not isinstance(target, (cst.Name, cst.Attribute, cst.Subscript)) or (isinstance(target, cst.Subscript) and not _plain_index(target)):
+            self.refuse("T2M610", f"Tensor.{chain[0].func.attr.value}", "an in-place change of a temporary",  # type: ignore[union-attr]
+                        "assign the result")  # fmt: skip
+            return None
+        planned = self.emitter.plan.expressions.get(id(node)) or self.emitter.plan.expressions.get(id(target))
+        place = planned or code(self.emitter.expression(target))
+        result: cst.BaseExpression = cst.parse_expression(place)
+        for link in reversed(chain):
+            assert isinstance(link.func, cst.Attribute)
+            made = self.functional(link, link.func.attr.value, result, place)
+            if made is None:
+                return None
+            result = made
+        self.tell("T2M304" if False else "T2M611", "in-place tensor method", "the result is assigned: in-place methods do nothing on CPU")
+        return self.store(target, value, place, result)
+
+    def functional(self, call: cst.Call, name: str, receiver: cst.BaseExpression, place: str) -> cst.BaseExpression | None:
+        """The value `receiver` has after the in-place call."""
+        emitter = self.emitter
+        args = [emitter.expression(a.value) for a in call.args]
+        if name == "zero_":
+            emitter.needs.add("ops")
+            return cst.parse_expression(f"{emitter.aliases.get('ops', 'ops')}.zeros_like({place})")
+        if name == "fill_" and len(args) == 1:
+            emitter.needs.add("ops")
+            return cst.parse_expression(f"{emitter.aliases.get('ops', 'ops')}.full_like({place}, {code(args[0])})")
+        if name == "copy_" and args:
+            return args[0]  # type: ignore[return-value]
+        visitor = Expressions(emitter.project, self.module, self.rules, emitter.plan, emitter.differentiated)
+        updated = call.with_changes(
+            func=cst.Attribute(receiver, cst.Name(name[:-1])),
+            args=[a.with_changes(value=v) for a, v in zip(call.args, args)],
+        )
+        for candidate in (f"torch.Tensor.{name}", f"torch.Tensor.{name[:-1]}"):
+            rule = self.rules.find(candidate)
+            if rule is not None:
+                if candidate.endswith("_"):
+                    updated = updated.with_changes(func=cst.Attribute(receiver, cst.Name(name)))
+                outcome = apply_call(rule, call, updated, visitor.facts)
+                visitor.take(outcome, updated)
+                emitter.absorb(visitor.notes)
+                return outcome.node
+        self.refuse("T2M610", f"Tensor.{name}", "no rule for this in-place method", "assign the result of the functional form")
+        return None
+
+    def store(self, target: cst.CSTNode, value: Value, place: str, result: cst.BaseExpression) -> list[cst.BaseStatement]:
+        """Write a new value where others may see it: parameters are assigned, local tensors are bound again."""
+        text = code(result)
+        if self.is_parameter(target, value):
+            self.emitter.needs.add("ops")
+            return self.text(f"ops.assign({place}, {text})")
+        return self.text(f"{place} = {text}")
+
+    def is_parameter(self, target: cst.CSTNode, value: Value) -> bool:
+        """Whether the place holds a MindSpore Parameter in the output."""
+        if value.kind == "param" or value.name in ("module_param", "parameter", "buffer"):
+            return True
+        if value.place and value.place in self.emitter.plan.leaves:
+            return True
+        place = dotted(target)
+        if isinstance(target, cst.Attribute):
+            owner = self.module.value(target.value)
+            if owner.kind == "module" and target.attr.value in ("weight", "bias"):
+                return True
+        return place in self.emitter.plan.leaves
+
+    # --- assignments
+
+    def augmented(self, stmt: Stmt, node: cst.AugAssign) -> list[cst.BaseStatement] | None:
+        target: cst.CSTNode = node.target
+        while isinstance(target, cst.Attribute) and target.attr.value == "data":
+            target = target.value
+        value = self.module.value(target)
+        group = isinstance(target, cst.Subscript) and value.name == "param_group_item" and _key(target) == "lr"
+        if not group and not self.is_parameter(target, value):
+            return None if target is node.target else self.text(f"{{0}} {code(node.operator).strip()} {{1}}", target, node.value)
+        assign, symbol = ASSIGNING.get(type(node.operator), ("", ""))
+        if not symbol:
+            self.refuse("T2M611", "augmented assignment of a parameter", "this operator has no assigning form", "use ops.assign")
+            return None
+        self.emitter.needs.add("ops")
+        self.tell("T2M611", "in-place change of a parameter", "ops.assign, which compiled code sees too")
+        if assign and not group:
+            return self.text(f"ops.{assign}({{0}}, {{1}})", target, node.value)
+        right = "{1}" if isinstance(node.value, (cst.Name, cst.Attribute, cst.Call, cst.Integer, cst.Float, cst.Subscript)) else "({1})"
+        return self.text(f"ops.assign({{0}}, {{0}} {symbol} {right})", target, node.value)
+
+    def assign(self, stmt: Stmt, node: cst.Assign) -> list[cst.BaseStatement] | None:
+        if len(node.targets) != 1:
+            return None
+        target = node.targets[0].target
+        if isinstance(target, cst.Attribute) and target.attr.value == "data":
+            return self.data(target, node)
+        if isinstance(target, cst.Attribute) and target.attr.value == "requires_grad":
+            value = self.module.value(target.value)
+            if value.kind in ("tensor", "unknown") and not value.likely and value.name not in ("module_param", "parameter") and dotted(target.value):
+                if value.kind == "tensor" and dotted(target.value) not in self.emitter.plan.leaves:
+                    self.tell("T2M303", "requires_grad", "gradient functions name what they differentiate: dropped")
+                    return []
+            return None
+        if isinstance(target, cst.Subscript):
+            value = self.module.value(target)
+            if value.name == "param_group_item" and _key(target) == "lr":
+                self.emitter.needs.add("ops")
+                self.tell("T2M502", "learning rate of a group", "written with ops.assign: plain writes are ignored or shadow the scheduler")
+                return self.text("ops.assign({0}, {1})", target, node.value)
+            return None
+        made = self.leaf(stmt, node, target)
+        if made is not None:
+            return made
+        return self.constructed(stmt, node, target)
+
+    def data(self, target: cst.Attribute, node: cst.Assign) -> list[cst.BaseStatement] | None:
+        base = target.value
+        value = self.module.value(base)
+        if self.is_parameter(base, value) or value.kind == "unknown":
+            self.emitter.needs.add("ops")
+            tier = Tier.EXACT if value.kind != "unknown" else Tier.ASSUMED
+            self.tell("T2M611", "write of .data", "ops.assign, which compiled code sees too", tier)
+            return self.text("ops.assign({0}, {1})", base, node.value)
+        if isinstance(base, cst.Name):
+            self.tell("T2M611", "write of .data", "the local tensor is bound again")
+            return self.text("{0} = {1}", base, node.value)
+        return None
+
+    def leaf(self, stmt: Stmt, node: cst.Assign, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
+        """A leaf that an optimizer owns, or that is changed through an alias, is a Parameter."""
+        place = dotted(target)
+        value = self.module.value(node.value)
+        if not place or not value.leaf or place not in self.emitter.plan.leaves or value.name == "parameter" and False:
+            return None
+        made = self.emitter.expression(node.value)
+        text = code(made)
+        self.emitter.needs.add("ms")
+        name = place.rpartition(".")[2]
+        if text.startswith("ms.Parameter("):
+            if "name=" in text:
+                return None
+            return self.text(f"{place} = {text[:-1]}, name={name!r})")
+        self.tell("T2M304" if False else "T2M305", "leaf tensor", "it is trained: a Parameter")
+        return self.text(f"{place} = ms.Parameter({text}, name={name!r})")
+
+    def constructed(self, stmt: Stmt, node: cst.Assign, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
+        """Modules of torch start in training mode, cells do not."""
+        owner = self.emitter.scope.cls
+        inside = owner is not None and self.module.classes[owner.name].kind == "module"
+        if inside or self.emitter.scope.node.__class__ is cst.ClassDef:
+            return None
+        pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(target, node.value)]
+        if isinstance(target, cst.Tuple) and isinstance(node.value, cst.Tuple) and len(target.elements) == len(node.value.elements):
+            pairs = [(t.value, v.value) for t, v in zip(target.elements, node.value.elements)]
+        places = []
+        for place, made in pairs:
+            value = self.module.value(made)
+            if value.kind == "module" and dotted(place) and self.constructs(made) and mode_sensitive(value, self.emitter.project, self.module):
+                places.append(dotted(place))
+        if not places:
+            return None
+        lines: list[cst.BaseStatement] = [self.line(stmt, self.emitter.expression(node))]
+        for place in places:
+            self.tell("T2M306", "new module", "torch modules start in training mode, cells do not: set_train()")
+            lines += self.text(f"{place}.set_train()")
+        return self.keep_comment_first(lines, stmt)
+
+    def keep_comment_first(self, lines: list[cst.BaseStatement], stmt: Stmt) -> list[cst.BaseStatement]:
+        stmt.trailing = None
+        return lines
+
+    def constructs(self, node: cst.BaseExpression) -> bool:
+        """A call that makes a module: its class, possibly moved to a device at once."""
+        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in ("to", "cuda", "cpu", "double", "float"):
+            node = node.func.value
+        if not isinstance(node, cst.Call):
+            return False
+        target = self.module.value(node.func)
+        return target.kind == "class" or (target.kind == "api" and is_foreign(target.name))
+
+    # --- classes
+
+    def bases(self, cls: ClassInfo, node: cst.ClassDef) -> list[cst.Arg]:
+        kept = []
+        for arg in node.bases:
+            name = qualified(arg.value, self.module.imports)
+            if name in ("torch.nn.Module", "torch.nn.modules.module.Module", "torch.nn.modules.Module"):
+                self.emitter.needs.add("nn")
+                self.tell("T2M401" if False else "T2M501", "nn.Module", "nn.Cell; forward becomes construct")
+                alias = self.emitter.aliases.get("nn", "nn")
+                kept.append(arg.with_changes(value=cst.parse_expression(f"{alias}.Cell")))
+            elif name.startswith("torch.utils.data.") and name.rpartition(".")[2] in ("Dataset", "IterableDataset"):
+                self.tell("T2M504", "Dataset", "any object with __getitem__ and __len__ is a source of a MindSpore dataset")
+            elif name.startswith("torch.autograd") and name.endswith("Function"):
+                self.refuse("T2M402", "autograd.Function", "custom gradients are not translated yet", "write a Cell with construct and bprop")
+                kept.append(arg)
+            else:
+                kept.append(arg.with_changes(value=self.emitter.expression(arg.value)))
+        if kept and len(kept) < len(node.bases):
+            kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        return kept
+
+    def method_name(self, info: FunctionInfo) -> str:
+        if info.cls is not None and info.cls.kind == "module":
+            return {"forward": "construct", "train": "set_train"}.get(info.name, info.name)
+        return info.name
+
+
+def _key(node: cst.Subscript) -> object:
+    part = node.slice[0].slice
+    return constant(part.value) if isinstance(part, cst.Index) else None
+
+
+def _plain_index(node: cst.Subscript) -> bool:
+    """Integer and slice subscripts: writing through them reaches the tensor."""
+    for element in node.slice:
+        part = element.slice
+        if isinstance(part, cst.Index) and not isinstance(part.value, (cst.Integer, cst.Name, cst.UnaryOperation, cst.Ellipsis)):
+            return False
+    return True

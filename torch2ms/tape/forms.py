@@ -1,0 +1,465 @@
+"""Writes one gradient call: the function around its forward region, the call, and what becomes of its results."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis import liveness
+from torch2ms.analysis.flow import expression_uses, root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.values import UNKNOWN, Value
+from torch2ms.tape.events import Event
+from torch2ms.tape.ledger import Owner
+from torch2ms.tape.plan import Branch, Function, Item, Plan, Text
+from torch2ms.tape.regions import Region
+
+PLAIN = {"int", "float", "str", "bool", "none"}
+NOT_RETURNED = {"object", "function", "class", "module", "optimizer", "numpy", "dataset", "loader", "scheduler", "method"}
+
+
+@dataclass(eq=False)
+class Call:
+    """One gradient call to write. `accumulate` maps the places of owners that add up to whether something is surely there."""
+
+    event: Event
+    region: Region
+    owners: list[Owner]
+    accumulate: dict[str, bool] = field(default_factory=dict)
+    several: bool = False
+    form: str = ""
+
+
+@dataclass
+class Outputs:
+    """What leaves the function: `root` (a name or ""), then names through aux, and names written through the closure."""
+
+    root: str
+    aux: list[str]
+    shared: list[str]
+    wrapped: bool
+
+    @property
+    def returned(self) -> str:
+        if not self.aux:
+            return ""
+        inner = ", ".join(self.aux)
+        if self.wrapped:
+            return f", ({inner},)" if len(self.aux) == 1 else f", ({inner})"
+        return f", {inner}"
+
+    def target(self) -> str:
+        head = self.root or "_"
+        return f"({head}{self.returned})" if self.aux else head
+
+
+class Writer:
+    """Writes the calls of one scope into the plan."""
+
+    def __init__(self, scope: Scope, module: ModuleInfo, plan: Plan) -> None:
+        self.scope = scope
+        self.module = module
+        self.plan = plan
+        self.names = {n for s in module.scope.walk() for n in s.locals} | set(module.imports.table)
+
+    def fresh(self, base: str) -> str:
+        name, i = base, 2
+        while name in self.names:
+            name, i = f"{base}_{i}", i + 1
+        self.names.add(name)
+        return name
+
+    # --- one call
+
+    def write(self, call: Call) -> None:
+        region, event = call.region, call.event
+        if region.cut:
+            self.write_cut(call)
+            return
+        suffix = self.suffix(call)
+        function = self.fresh(f"forward_{suffix}" if suffix else "forward_fn")
+        loop = self.hoist(call)
+        stmts = region.all
+        outputs = self.outputs(call, stmts)
+        params = self.parameters(call, stmts, loop, outputs)
+        params = self.leaves_first(call, params)
+        body = self.body(stmts, outputs, call.event)
+        target = ", ".join(params)
+        differentiated = self.differentiated(call, params)
+        aux = ", has_aux=True" if outputs.aux else ""
+        definition: list[Item] = [*self.declare(outputs), Function(function, params, body)]
+        if loop is not None:
+            grad = self.fresh(f"grad_{suffix}" if suffix else "grad_fn")
+            definition.append(Text(f"{grad} = ms.value_and_grad({function}{differentiated}{aux})"))
+            invoke = f"{grad}({target})"
+            self.plan.before.setdefault(id(loop), []).extend(definition)
+            definition = []
+        else:
+            invoke = f"ms.value_and_grad({function}{differentiated}{aux})({target})"
+        received, follow = self.receive(call)
+        line = Text(f"{outputs.target()}, {received} = {invoke}")
+        plain = Text(f"{outputs.target().removeprefix('(').removesuffix(')') if outputs.aux and not outputs.wrapped else outputs.target()} = {function}({target})")
+        self.place(call, [*definition, line], plain, follow)
+        call.form = call.form or f"ms.value_and_grad of {len(stmts)} statement{'s' if len(stmts) != 1 else ''}"
+
+    def suffix(self, call: Call) -> str:
+        if not call.several:
+            return ""
+        node = call.event.roots[0]
+        name = dotted(node).rpartition(".")[2]
+        return name or "loss"
+
+    def hoist(self, call: Call) -> Stmt | None:
+        """The outermost loop above which the gradient function can be made: its weights do not change inside."""
+        first = call.region.all[0] if call.region.all else call.event.stmt
+        anchor = first if not call.region.guards else call.region.guards[0]
+        found = None
+        weights = {root(o.place) for o in call.owners}
+        for ancestor in anchor.ancestors():
+            if isinstance(ancestor.node, (cst.For, cst.While)):
+                changed = {root(d) for d in ancestor.all_defs if d in {o.place for o in call.owners} or "." not in d}
+                if changed & weights and not all(o.kind == "leaf" for o in call.owners):
+                    break
+                found = ancestor
+        return found
+
+    def outputs(self, call: Call, stmts: list[Stmt]) -> Outputs:
+        event, region = call.event, call.region
+        name = dotted(event.roots[0]) if len(event.roots) == 1 else ""
+        if "." in name:
+            name = ""
+        last = self.position(region)
+        live = liveness.read_after(region.block, region.all, last) if region.all else set()
+        if region.guarded:
+            inner = liveness.read_after(event.stmt.block, region.all, event.stmt.block.stmts.index(event.stmt))
+            live |= inner
+        for stmt in region.after:
+            live |= {root(u) for u in stmt.all_uses}
+        written: dict[str, Value] = {}
+        for stmt in stmts:
+            for inner_stmt in stmt.walk():
+                for place in sorted(inner_stmt.defs | inner_stmt.muts):
+                    if "." not in place:
+                        written[place] = inner_stmt.out.get(place, UNKNOWN)
+        defined = {d for s in stmts for d in s.all_defs if "." not in d}
+        order = self.definition_order(stmts)
+        aux, shared = [], []
+        for place in order:
+            if place == name or place not in live or place not in defined:
+                continue
+            value = written[place]
+            if value.kind in NOT_RETURNED or (value.kind == "unknown" and not value.deps and not value.likely):
+                shared.append(place)
+            else:
+                aux.append(place)
+        wrapped = bool(aux) and all(written[a].kind in PLAIN for a in aux)
+        return Outputs(name, aux, shared, wrapped)
+
+    def definition_order(self, stmts: list[Stmt]) -> list[str]:
+        order: dict[str, None] = {}
+        for stmt in stmts:
+            for inner in stmt.walk():
+                for name in _target_order(inner):
+                    order.setdefault(name)
+        return list(order)
+
+    def position(self, region: Region) -> int:
+        block = region.block
+        if not region.stmts:
+            return block.stmts.index(region.event.stmt) if region.event.stmt in block.stmts else 0
+        return block.stmts.index(region.stmts[-1])
+
+    def parameters(self, call: Call, stmts: list[Stmt], loop: Stmt | None, outputs: Outputs) -> list[str]:
+        """Names that change between calls, in order of first use; everything else is captured."""
+        used = liveness.exposed(stmts)
+        bound = set().union(*(liveness.definite(s) for s in stmts)) if stmts else set()
+        for expr in call.event.roots:
+            for use in sorted(expression_uses(expr, call.event.stmt)):
+                if root(use) not in bound and root(use) not in used:
+                    used.append(root(use))
+        own = {d for s in stmts for d in s.all_defs if "." not in d}
+        changing = set(own)
+        if loop is not None:
+            changing |= {d for d in loop.all_defs if "." not in d}
+            changing |= {d for d in self.loop_locals(loop)}
+        declared = self.declared()
+        return [n for n in used if n in changing and n in self.scope.locals and n not in outputs.shared and n not in declared]
+
+    def loop_locals(self, loop: Stmt) -> set[str]:
+        return set()
+
+    def declared(self) -> set[str]:
+        """Names the scope declares global or nonlocal."""
+        return {i.name.value for s in self.scope.body.walk() if isinstance(s.node, (cst.Global, cst.Nonlocal)) for i in s.node.names}
+
+    def leaves_first(self, call: Call, params: list[str]) -> list[str]:
+        """Leaves that are differentiated by position must be parameters."""
+        missing = [o.place for o in call.owners if o.kind == "leaf" and o.place not in params]
+        return params + missing
+
+    def differentiated(self, call: Call, params: list[str]) -> str:
+        positions = [params.index(o.place) for o in call.owners if o.kind == "leaf"]
+        weights = [self.weights(o) for o in call.owners if o.kind != "leaf"]
+        where = "None" if not positions else str(positions[0]) if len(positions) == 1 else f"({', '.join(map(str, positions))})"
+        if not weights:
+            return "" if where == "0" else f", {where}"
+        return f", {where}, {' + '.join(weights)}"
+
+    def weights(self, owner: Owner) -> str:
+        if owner.kind == "optimizer":
+            return f"{owner.place}.parameters"
+        if owner.kind == "leaves":
+            return owner.place
+        return f"{owner.place}.trainable_params()"
+
+    def declare(self, outputs: Outputs) -> list[Item]:
+        if outputs.shared and self.scope.is_function:
+            return [Text(f"{name} = None") for name in outputs.shared if not self.bound_elsewhere(name)]
+        return []
+
+    def bound_elsewhere(self, name: str) -> bool:
+        return name in self.scope.params
+
+    def body(self, stmts: list[Stmt], outputs: Outputs, event: Event) -> list[Item]:
+        body: list[Item] = []
+        inherited = [n for n in sorted(self.declared()) if any(n in s.all_defs for s in stmts)]
+        if inherited:
+            body.append(Text(f"global {', '.join(inherited)}"))
+        if outputs.shared:
+            body.append(Text(f"{'nonlocal' if self.scope.is_function else 'global'} {', '.join(outputs.shared)}"))
+        bound = set().union(*(liveness.definite(s) for s in stmts)) if stmts else set()
+        maybe = [a for a in outputs.aux if a not in bound and a not in liveness.exposed(stmts) and not self.bound_before(a, stmts)]
+        body += [Text(f"{name} = None") for name in maybe]
+        body += stmts
+        template, nodes = self.root_text(event)
+        body.append(Text(f"return {template}{outputs.returned}", nodes))
+        return body
+
+    def bound_before(self, name: str, stmts: list[Stmt]) -> bool:
+        return False
+
+    def root_text(self, event: Event) -> tuple[str, list[cst.CSTNode]]:
+        parts = []
+        for i, _ in enumerate(event.roots):
+            parts.append("{%d}" % i)
+        text = " + ".join(parts)
+        if event.scaler:
+            text = f"{event.scaler}.scale({text})"
+        return text, list(event.roots)
+
+    def receive(self, call: Call) -> tuple[str, list[Item]]:
+        """The target that takes the gradients, and the statements that hand them to their owners."""
+        follow: list[Item] = []
+        names = []
+        for owner in call.owners:
+            names.append(owner.variable)
+        leaves = [o for o in call.owners if o.kind == "leaf"]
+        others = [o for o in call.owners if o.kind != "leaf"]
+        targets: dict[str, str] = {}
+        for owner in call.owners:
+            name = owner.variable
+            if owner.place in call.accumulate:
+                owner.accumulating = True
+                name = self.fresh_once(f"new_{owner.variable}")
+                follow.append(self.add(owner, name, sure=call.accumulate[owner.place]))
+            targets[owner.place] = name
+        left = ", ".join(targets[o.place] for o in leaves)
+        if len(leaves) > 1:
+            left = f"({left})"
+        if not others:
+            return left, follow
+        if len(others) == 1:
+            right = targets[others[0].place]
+        else:
+            right = self.fresh_once("all_grads")
+            parts, offset = [], ""
+            for owner in others:
+                end = f"{offset}len({self.weights(owner)})"
+                last = owner is others[-1]
+                parts.append(Text(f"{targets[owner.place]} = {right}[{offset.removesuffix(' + ')}:{'' if last else end}]"))
+                offset = end + " + "
+            follow = [*parts, *follow]
+        return (f"({left}, {right})" if leaves else right), follow
+
+    def fresh_once(self, name: str) -> str:
+        self.names.add(name)
+        return name
+
+    def add(self, owner: Owner, new: str, sure: bool) -> Text:
+        old = owner.variable
+        if owner.kind == "leaf":
+            total = f"{old} + {new}"
+        else:
+            total = f"tuple(a + b for a, b in zip({old}, {new}))"
+        return Text(f"{old} = {total}" if sure else f"{old} = {new} if {old} is None else {total}")
+
+    # --- where it goes
+
+    def place(self, call: Call, line: list[Item], plain: Text, follow: list[Item]) -> None:
+        region, event = call.region, call.event
+        plan = self.plan
+        for stmt in region.all:
+            plan.moved.add(id(stmt))
+        for stmt in region.after:
+            plan.moved.add(id(stmt))
+        after: list[Item] = list(region.after)
+        if not region.guards:
+            if region.stmts:
+                plan.replaced[id(region.stmts[-1])] = [*line, *after]
+                plan.replaced[id(event.stmt)] = follow
+            else:
+                plan.replaced[id(event.stmt)] = [*line, *follow]
+            return
+        guard = region.guards[-1]
+        if len(region.guards) == 1 and self.invariant(guard, region):
+            call.form = "the gradient function where the condition holds, the plain forward where it does not"
+            otherwise: list[Item] = list(region.stmts) if region.guarded else [plain]
+            branch = Branch(guard.node.test, line, otherwise)  # type: ignore[union-attr]
+            self.merge(call, guard, branch, after, follow)
+            return
+        call.form = "the gradient is taken with the forward, and used where the condition holds"
+        if region.guarded or not region.stmts:
+            plan.replaced[id(event.stmt)] = [*line, *follow]
+            return
+        plan.replaced[id(region.stmts[-1])] = [*line, *after]
+        plan.replaced[id(event.stmt)] = follow
+
+    def merge(self, call: Call, guard: Stmt, branch: Branch, after: list[Item], follow: list[Item]) -> None:
+        """Join the new `if` with the user's own where nothing stands between."""
+        region, plan = call.region, self.plan
+        block = region.block
+        anchor = region.stmts[-1]
+        between = block.stmts[block.stmts.index(anchor) + 1 : block.stmts.index(guard)]
+        plan.replaced[id(call.event.stmt)] = follow
+        own_body = guard.blocks[0]
+        taken = call.event.stmt.block is own_body and len(guard.blocks) == 1
+        reads = {root(u) for s in own_body.stmts for u in s.all_uses}
+        writes = {root(d) for s in region.after for d in s.all_defs | s.all_muts}
+        if taken and all(id(s) in plan.moved or id(s) in plan.replaced for s in between) and not reads & writes:
+            plan.replaced[id(anchor)] = []
+            plan.replaced[id(guard)] = [Branch(branch.test, [*branch.body, *own_body.stmts], branch.orelse), *after]
+            return
+        plan.replaced[id(anchor)] = [branch, *after]
+
+    def invariant(self, guard: Stmt, region: Region) -> bool:
+        """The condition can be asked before the forward: nothing of the forward changes it, and it has no effects."""
+        reads = {root(u) for u in guard.uses}
+        writes = {root(d) for s in region.stmts for d in s.all_defs | s.all_muts}
+        between = region.block.stmts[self.position(region) + 1 : region.block.stmts.index(guard)]
+        writes |= {root(d) for s in between for d in s.all_defs | s.all_muts}
+        return not reads & writes and not guard.calls
+
+    def write_cut(self, call: Call) -> None:
+        """Forward now, playback after what stands between: `ms.vjp` for the first part, a gradient call for the second."""
+        region, event = call.region, call.event
+        early, late = region.stmts[: region.cut], region.stmts[region.cut :]
+        used = set(liveness.exposed(late)) | {root(u) for e in event.roots for u in expression_uses(e, event.stmt)}
+        crossing = [n for n in self.definition_order(early) if n in used and self.varied(n, early)]
+        suffix = self.suffix(call)
+        loop = self.hoist(call)
+        first = Region(event, region.block, early)
+        weights = " + ".join(self.weights(o) for o in call.owners)
+        live = liveness.read_after(region.block, early, region.block.stmts.index(early[-1])) | used
+        aux = [n for n in self.definition_order(early) if n in live and n not in crossing]
+        params = self.parameters(Call(Event("backward", early[-1], early[-1].node), first, call.owners), early, loop, Outputs("", [], [], False))
+        name = "_".join(crossing)
+        playback = self.fresh(f"{name}_vjp")
+        simple = self.simple_call(early, crossing, aux)
+        out = ", ".join(crossing)
+        received = out if len(crossing) == 1 else f"({out})"
+        extra = ""
+        definition: list[Item] = []
+        if simple:
+            function, arguments = simple
+        else:
+            function = self.fresh(f"forward_{name}")
+            returned = out if len(crossing) == 1 and not aux else f"({out})" if aux and len(crossing) > 1 else out
+            if aux:
+                returned += ", " + ", ".join(aux)
+                extra = ", has_aux=True"
+            definition.append(Function(function, params, [*early, Text(f"return {returned}")]))
+            arguments = params
+        inputs = "".join(f", {a}" for a in arguments)
+        tail = ", " + (aux[0] if len(aux) == 1 else f"({', '.join(aux)})") if aux else ""
+        start = Text(f"{received}, {playback}{tail} = ms.vjp({function}{inputs}, weights={weights}{extra})")
+        # second part
+        forward = self.fresh(f"forward_{suffix}" if suffix else "forward_fn")
+        second = Region(event, region.block, late, after=region.after)
+        second_call = Call(event, second, call.owners)
+        outputs = self.outputs(second_call, late)
+        more = [p for p in self.parameters(second_call, late, loop, outputs) if p not in crossing]
+        again = any(o.owns is None or self.touches(late, o) for o in call.owners)
+        positions = "0" if len(crossing) == 1 else f"({', '.join(str(i) for i in range(len(crossing)))})"
+        second_weights = f", {weights}" if again else ""
+        has_aux = ", has_aux=True" if outputs.aux else ""
+        definition.append(Function(forward, [*crossing, *more], self.body(late, outputs, event)))
+        arguments2 = ", ".join([*crossing, *more])
+        made = f"ms.value_and_grad({forward}, {positions}{second_weights}{has_aux})"
+        if loop is not None:
+            grad = self.fresh(f"grad_{suffix}" if suffix else "grad_fn")
+            definition.append(Text(f"{grad} = {made}"))
+            made = grad
+            self.plan.before.setdefault(id(loop), []).extend(definition)
+            definition = []
+        cotangent = [self.fresh_once(f"{c}_grad") for c in crossing]
+        taken = cotangent[0] if len(cotangent) == 1 else f"({', '.join(cotangent)})"
+        owner = call.owners[0]
+        if again:
+            direct = self.fresh_once(f"direct_{owner.variable}")
+            line = Text(f"{outputs.target()}, ({taken}, {direct}) = {made}({arguments2})")
+        else:
+            line = Text(f"{outputs.target()}, {taken} = {made}({arguments2})")
+        received_grads, follow = self.receive(call)
+        back: list[Item] = [Text(f"_, {received_grads} = {playback}({taken})")]
+        if again:
+            back.append(Text(f"{received_grads} = tuple(a + b for a, b in zip({received_grads}, {direct}))"))
+        for stmt in region.stmts:
+            self.plan.moved.add(id(stmt))
+        for stmt in region.after:
+            self.plan.moved.add(id(stmt))
+        self.plan.replaced[id(early[-1])] = [*definition[:1], start] if definition and not simple else [start]
+        self.plan.replaced[id(late[-1])] = [*definition[0 if simple else 1 :], line, *region.after] if late else [line]
+        self.plan.replaced[id(event.stmt)] = [*back, *follow]
+        call.form = f"cut at `{name}`: ms.vjp runs the first part once and plays it back after what stands between"
+
+    def varied(self, name: str, stmts: list[Stmt]) -> bool:
+        return any(inner.out[name].deps for s in stmts for inner in s.walk() if name in inner.out)
+
+    def touches(self, stmts: list[Stmt], owner: Owner) -> bool:
+        from torch2ms.analysis.values import overlaps
+
+        uses = {u for s in stmts for u in s.all_uses}
+        return any(overlaps(u, o) for u in uses for o in owner.owns or ())
+
+    def simple_call(self, early: list[Stmt], crossing: list[str], aux: list[str]) -> tuple[str, list[str]] | None:
+        """`fake = netG(noise)`: the module itself is the function."""
+        if len(early) != 1 or aux or len(crossing) != 1:
+            return None
+        node = early[0].node
+        if not isinstance(node, cst.Assign) or len(node.targets) != 1 or not isinstance(node.value, cst.Call):
+            return None
+        call = node.value
+        if self.module.value(call.func).kind != "module" or not dotted(call.func):
+            return None
+        arguments = [dotted(a.value) for a in call.args if a.keyword is None and not a.star]
+        if len(arguments) != len(call.args) or not all(arguments) or dotted(node.targets[0].target) != crossing[0]:
+            return None
+        return dotted(call.func), arguments
+
+
+def _target_order(stmt: Stmt) -> list[str]:
+    node = stmt.node
+    if isinstance(node, cst.Assign):
+        return [n for t in node.targets for n in _flat(t.target) if n in stmt.defs]
+    if isinstance(node, cst.For):
+        return [n for n in _flat(node.target) if n in stmt.defs]
+    return sorted(d for d in stmt.defs if "." not in d)
+
+
+def _flat(target: cst.CSTNode) -> list[str]:
+    if isinstance(target, (cst.Tuple, cst.List)):
+        return [n for e in target.elements for n in _flat(e.value)]
+    return [dotted(target)]

@@ -1,0 +1,49 @@
+"""Whose gradients a scope loads."""
+
+from __future__ import annotations
+
+from torch2ms.analysis.program import Scope
+from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.values import any_overlap, overlaps
+from torch2ms.tape.events import Event
+from torch2ms.tape.ledger import Owner
+
+
+def collect(scope: Scope, module: ModuleInfo, events: list[Event]) -> list[Owner]:
+    """Optimizers that step, then modules and leaves whose gradients are read and that no optimizer owns."""
+    found: list[Owner] = []
+    for event in events:
+        if event.kind in ("step", "scaler_step") and all(o.place != event.place for o in found):
+            found.append(Owner("optimizer", event.place, event.value.owns))
+    for event in events:
+        if event.kind in ("clip_norm", "clip_value", "grad_loop", "unscale") and not any(concerns(event, o, found) for o in found):
+            deps = event.value.deps or (frozenset({event.place}) if event.place else frozenset())
+            kind = "leaves" if event.value.kind in ("list", "tuple") else "module"
+            place = event.place or next(iter(sorted(deps)), "")
+            if place:
+                found.append(Owner(kind, place, deps))
+        elif event.kind == "leaf_grad" and event.value.leaf and not any(concerns(event, o, found) for o in found):
+            found.append(Owner("leaf", event.place, frozenset({event.place})))
+    return found
+
+
+def concerns(event: Event, owner: Owner, owners: list[Owner]) -> bool:
+    """Whether an event that uses gradients uses those of this owner."""
+    if event.kind in ("step", "scaler_step", "unscale", "scaler_update"):
+        return event.place == owner.place
+    if event.kind == "leaf_grad":
+        if owner.kind == "leaf":
+            return event.place == owner.place
+        return owner.owns is not None and bool(event.value.deps) and any_overlap(event.value.deps, owner.owns)
+    if event.value.kind == "optimizer" or event.value.name.startswith("param_group"):
+        return event.place == owner.place
+    used = event.value.deps or (frozenset({event.place}) if event.place else frozenset())
+    used = frozenset(d for d in used if not d.startswith("@"))
+    if owner.owns is not None:
+        return any(overlaps(d, o) for d in used for o in owner.owns)
+    optimizers = [o for o in owners if o.kind == "optimizer"]
+    if len(optimizers) == 1:
+        return owner.kind == "optimizer"
+    from torch2ms.tape.ledger import _token
+
+    return any(_token(d) == _token(owner.place) for d in used)

@@ -1,0 +1,60 @@
+"""What is to become of the statements of a scope: the vocabulary between planner and writer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis.program import Stmt
+from torch2ms.findings import Finding
+
+
+@dataclass(eq=False)
+class Text:
+    """New statements. `{0}`, `{1}`... stand for translated expressions of the source."""
+
+    template: str
+    nodes: list[cst.CSTNode] = field(default_factory=list)
+
+
+@dataclass(eq=False)
+class Function:
+    """A new function definition around statements of the source."""
+
+    name: str
+    params: list[str]
+    body: list[Item]
+    decorator: str = ""
+
+
+@dataclass(eq=False)
+class Branch:
+    """A new `if`: translated test, then either side."""
+
+    test: cst.BaseExpression
+    body: list[Item]
+    orelse: list[Item]
+
+
+Item = Text | Function | Branch | Stmt
+
+
+@dataclass(eq=False)
+class Plan:
+    """All edits of one module, by id of the statement or expression they belong to."""
+
+    replaced: dict[int, list[Item]] = field(default_factory=dict)  # the statement gives way to these ([]: it is dropped)
+    before: dict[int, list[Item]] = field(default_factory=dict)  # put above the statement and its comments
+    behind: dict[int, list[Item]] = field(default_factory=dict)  # put below what the statement became
+    moved: set[int] = field(default_factory=set)  # statements that are emitted elsewhere, with their comments
+    expressions: dict[int, str] = field(default_factory=dict)  # id of an expression -> the code it becomes
+    marks: dict[int, list[Finding]] = field(default_factory=dict)  # refusals, by statement
+    findings: list[Finding] = field(default_factory=list)
+    needs: set[str] = field(default_factory=set)
+    frozen: set[int] = field(default_factory=set)  # statements of refused constructs: left as they are
+    leaves: dict[str, str] = field(default_factory=dict)
+
+    def refuse(self, stmt: Stmt, finding: Finding) -> None:
+        self.findings.append(finding)
+        self.marks.setdefault(id(stmt), []).append(finding)

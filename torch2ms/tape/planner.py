@@ -1,0 +1,273 @@
+"""Plans the gradient code of one scope: ledger, regions, the form of each gradient call, and where it is written."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program import Scope
+from torch2ms.analysis.project import FunctionInfo, ModuleInfo
+from torch2ms.findings import Finding, Tier
+from torch2ms.tape import gradients, owners
+from torch2ms.tape.events import Event, find
+from torch2ms.tape.forms import Call, Writer
+from torch2ms.tape.ledger import ENTRY, Ledger, Owner
+from torch2ms.tape.plan import Plan, Text
+from torch2ms.tape.regions import Finder, Region
+
+LOADS = ("step", "scaler_step", "clip_norm", "clip_value", "grad_loop", "leaf_grad", "unscale")
+
+
+def plan_scope(scope: Scope, module: ModuleInfo, plan: Plan, info: FunctionInfo | None) -> None:
+    """Add the edits for every gradient event of the scope to the plan."""
+    events = find(scope, module)
+    if events:
+        _ScopePlanner(scope, module, plan, info, events).run()
+
+
+class _ScopePlanner:
+    def __init__(self, scope: Scope, module: ModuleInfo, plan: Plan, info: FunctionInfo | None, events: list[Event]) -> None:
+        self.scope = scope
+        self.module = module
+        self.plan = plan
+        self.info = info
+        self.events = events
+        self.number = {id(e): n for n, e in enumerate(events)}
+        self.writer = Writer(scope, module, plan)
+        outside = set(scope.params) | ({"self"} if scope.cls is not None else set())
+        if scope.is_function:
+            outside |= {e.place.partition(".")[0] for e in events if e.place.partition(".")[0] not in scope.locals}
+        self.owners = owners.collect(scope, module, events)
+        self.ledger = Ledger(scope, events, self.owners, outside)
+
+    # --- the ledger's answers
+
+    def held(self, event: Event, owner: Owner) -> frozenset[tuple[int, bool]]:
+        state = owner.before.get(self.number[id(event)])
+        return state.held if state is not None else frozenset()
+
+    def takers(self, event: Event) -> list[Owner]:
+        """The owners that load what this backward event stores."""
+        number = self.number[id(event)]
+        found = []
+        for owner in self.owners:
+            loads = [e for e in self.events if e.kind in LOADS and owners.concerns(e, owner, self.owners)]
+            if any(number == n for load in loads for n, _ in self.held(load, owner)):
+                found.append(owner)
+        return found
+
+    def accumulates(self, event: Event, owner: Owner) -> bool:
+        """Something may be in the owner's gradients when this event adds to them."""
+        return any(n != ENTRY for n, _ in self.held(event, owner)) or self.entry_matters(event, owner)
+
+    def entry_matters(self, event: Event, owner: Owner) -> bool:
+        """Gradients that callers left behind reach this event, and this function leaves some itself."""
+        return any(n == ENTRY for n, _ in self.held(event, owner)) and bool({n for n, _ in owner.exit.held} - {ENTRY})
+
+    # --- planning
+
+    def run(self) -> None:
+        for event in self.events:
+            if event.problem:
+                self.refuse(event, event.problem)
+        if any(e.problem for e in self.events):
+            self.give_up("another gradient event of this scope is not translated")
+            return
+        takers = {id(e): self.takers(e) for e in self.events if e.kind == "backward"}
+        if reason := self.hopeless(takers):
+            self.give_up(reason)
+            return
+        dropped = self.dead_clears()
+        finder = Finder(self.module, dropped | {id(e.stmt) for e in self.events if e.kind == "clear"}, self.events)
+        regions: list[tuple[Event, Region]] = []
+        for event in self.events:
+            if event.kind != "backward":
+                continue
+            wanted = takers[id(event)]
+            owns: frozenset[str] | None = frozenset()
+            for owner in wanted:
+                owns = None if owner.owns is None or owns is None else owns | owner.owns
+            region = finder.find(event, owns if wanted else None)
+            if region.problem:
+                self.give_up(region.problem)
+                return
+            for stmt in region.all:
+                finder.taken[id(stmt)] = region
+            regions.append((event, region))
+        if reason := self.shared(regions):
+            self.give_up(reason)
+            return
+        calls = []
+        for event, region in regions:
+            if not takers[id(event)]:
+                self.dead(event)
+                continue
+            call = Call(event, region, takers[id(event)])
+            call.several = len(regions) > 1
+            calls.append(call)
+        for owner in self.owners:
+            self.name(owner)
+        for call in calls:
+            for owner in call.owners:
+                if self.accumulates(call.event, owner):
+                    call.accumulate[owner.place] = bool(self.held(call.event, owner)) and not self.may_be_empty(call.event, owner)
+            self.writer.write(call)
+            self.explain(call)
+        self.loads()
+        self.clears(dropped)
+        self.start()
+
+    def may_be_empty(self, event: Event, owner: Owner) -> bool:
+        state = owner.before.get(self.number[id(event)])
+        return state is None or state.empty
+
+    def name(self, owner: Owner) -> None:
+        same = [o for o in self.owners if o.kind == "optimizer"]
+        if owner.kind == "leaf":
+            owner.variable = self.writer.fresh(owner.place.replace(".", "_").removeprefix("self_") + "_grad")
+        elif len(self.owners) == 1 or (len(same) == 1 and owner.kind == "optimizer"):
+            owner.variable = self.writer.fresh("grads")
+        else:
+            short = owner.place.rpartition(".")[2]
+            for word in ("optimizer", "optim", "opt"):
+                if short.replace(word, "").strip("_"):
+                    short = short.replace(word, "").strip("_")
+            owner.variable = self.writer.fresh(f"{short}_grads")
+
+    def hopeless(self, takers: dict[int, list[Owner]]) -> str:
+        """A reason why nothing of this scope can be translated, "" if there is none."""
+        for event in self.events:
+            if event.kind == "backward":
+                roots = [self.module.value(r) for r in event.roots]
+                if any("^" in d or d.startswith("@") for v in roots for d in v.deps) and all(
+                    d.startswith(("^", "@")) for v in roots for d in v.deps
+                ):
+                    if not any(v.deps - {d for d in v.deps if d.startswith(("@", "^"))} for v in roots):
+                        return "the loss is made by the caller of this function"
+                if not takers[id(event)] and self.scope.is_function:
+                    return "no step or read of the gradients stands in this function"
+            if event.kind == "gradcall":
+                return "torch.autograd.grad is not translated here"
+            if event.kind in ("scaler_step", "scaler_update", "unscale"):
+                return "gradient scaling is not translated here"
+            if event.kind == "step_closure":
+                return "step(closure) is not translated here"
+        for owner in self.owners:
+            for event in self.events:
+                if event.kind not in LOADS or not owners.concerns(event, owner, self.owners):
+                    continue
+                held = self.held(event, owner)
+                if not {n for n, _ in held} - {ENTRY}:
+                    return f"no backward call of this function fills the gradients of `{owner.place}`"
+                if self.entry_leaks(owner) and (ENTRY, True) in held:
+                    return f"gradients of `{owner.place}` are left over from one call of this function to the next"
+        return ""
+
+    def entry_leaks(self, owner: Owner) -> bool:
+        return bool({n for n, _ in owner.exit.held} - {ENTRY}) and not self.cleared_elsewhere(owner)
+
+    def cleared_elsewhere(self, owner: Owner) -> bool:
+        return self.scope.is_module
+
+    def shared(self, regions: list[tuple[Event, Region]]) -> str:
+        """Two backwards over one forward: merged into one function that returns the sum of the roots."""
+        by_stmt: dict[int, Event] = {}
+        for event, region in regions:
+            for stmt in region.all:
+                other = by_stmt.setdefault(id(stmt), event)
+                if other is not event:
+                    return "two backward calls share a forward"
+        return ""
+
+    def dead_clears(self) -> set[int]:
+        """Clears that nothing later notices: the next store starts afresh, or nobody loads."""
+        dead = set()
+        live_owners = [o for o in self.owners if any(self.accumulates(e, o) for e in self.events if e.kind == "backward")]
+        for event in self.events:
+            if event.kind == "clear" and not any(o.cleared_by(event, len(self.owners) == 1) for o in live_owners):
+                dead.add(id(event.stmt))
+        return dead
+
+    def clears(self, dropped: set[int]) -> None:
+        for event in self.events:
+            if event.kind != "clear":
+                continue
+            items: list[Text] = []
+            if id(event.stmt) not in dropped:
+                for owner in self.owners:
+                    if owner.cleared_by(event, len(self.owners) == 1) and owner.accumulating:
+                        items.append(Text(f"{owner.variable} = None"))
+            self.plan.replaced[id(event.stmt)] = list(items)
+            why = "becomes the reset of the accumulator" if items else "gradient functions start from nothing at each call: dropped"
+            self.plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=event.stmt.lineno))
+
+    def start(self) -> None:
+        """Accumulators exist before the first loop that adds to them."""
+        for owner in self.owners:
+            if not owner.accumulating:
+                continue
+            first = next(e for e in self.events if e.kind == "backward" and owner.place in {o.place for o in self.takers(e)})
+            top = first.stmt
+            for ancestor in first.stmt.ancestors():
+                top = ancestor
+            covered = any(
+                e.kind == "clear" and owner.cleared_by(e, len(self.owners) == 1) and e.stmt.block is self.scope.body and e.stmt.number < top.number
+                for e in self.events
+            )  # fmt: skip
+            if not covered:
+                self.plan.before.setdefault(id(top), []).append(Text(f"{owner.variable} = None"))
+
+    def loads(self) -> None:
+        for event in self.events:
+            for owner in self.owners:
+                if event.kind == "step" and event.place == owner.place:
+                    self.step(event, owner)
+        gradients.plan(self.events, self.owners, self.module, self.plan, self.writer)
+
+    def step(self, event: Event, owner: Owner) -> None:
+        state = owner.before[self.number[id(event)]]
+        text = f"{owner.place}({owner.variable})"
+        if isinstance(event.stmt.node, cst.Expr) and event.stmt.node.value is event.node:
+            if state.empty and owner.accumulating:
+                text = f"if {owner.variable} is not None:\n    {text}"
+            self.plan.replaced[id(event.stmt)] = [Text(text)]
+        else:
+            self.plan.expressions[id(event.node)] = text
+        self.plan.findings.append(Finding("T2M103", Tier.EXACT, "optimizer step", "takes the gradients as argument", line=event.stmt.lineno))
+
+    def dead(self, event: Event) -> None:
+        self.plan.replaced[id(event.stmt)] = []
+        why = "nobody reads the gradients it stores: the forward stays, the backward goes"
+        self.plan.findings.append(Finding("T2M104", Tier.EXACT, "backward call without a reader", why, line=event.stmt.lineno))
+
+    def explain(self, call: Call) -> None:
+        tier, why = Tier.EXACT, call.form
+        notes = sorted({n for o in call.owners for n in o.assumed})
+        if notes:
+            tier, why = Tier.ASSUMED, why + "; assumed: " + ", ".join(notes)
+        if any(self.entry_seen(call.event, o) for o in call.owners):
+            tier, why = Tier.ASSUMED, why + "; assumed: the gradients are empty when the function is called"
+        self.plan.findings.append(Finding("T2M101", tier, "backward call", why, line=call.event.stmt.lineno))
+        self.plan.needs.add("ms")
+
+    def entry_seen(self, event: Event, owner: Owner) -> bool:
+        return (ENTRY, True) in self.held(event, owner) and bool({n for n, _ in owner.exit.held} - {ENTRY})
+
+    # --- refusals
+
+    def refuse(self, event: Event, why: str) -> None:
+        names = {"backward": ("T2M110", "backward call"), "gradcall": ("T2M210", "torch.autograd.grad"), "clear": ("T2M112", "reset of gradients"),
+                 "step": ("T2M113", "optimizer step"), "step_closure": ("T2M114", "step with a closure")}  # fmt: skip
+        code, what = names.get(event.kind, ("T2M115", "use of gradients"))
+        todo = "write the statements that feed the loss as a function and take its gradient with ms.value_and_grad"
+        if event.kind in ("step", "scaler_step"):
+            todo = "call the optimizer with the gradients"
+        elif event.kind == "clear":
+            todo = "MindSpore keeps no gradients: drop it once the backward call is translated"
+        self.plan.refuse(event.stmt, Finding(code, Tier.REFUSED, what, why, todo + f" ({why})", event.stmt.lineno))
+
+    def give_up(self, why: str) -> None:
+        done = {id(f) for f in self.plan.marks}
+        for event in self.events:
+            if not event.problem and id(event) not in done:
+                self.refuse(event, why)
+

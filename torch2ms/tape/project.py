@@ -1,0 +1,43 @@
+"""What the whole project says about gradients: which functions may run inside a differentiated one."""
+
+from __future__ import annotations
+
+from torch2ms.analysis.project import FunctionInfo, Project
+
+
+def prepare(project: Project) -> None:
+    """Mark the functions whose body may be differentiated."""
+    work: list[FunctionInfo] = []
+    for module in project.modules.values():
+        for cls in module.classes.values():
+            if cls.kind in ("module", "autograd"):
+                for name in ("forward", "__call__"):
+                    if name in cls.methods:
+                        work.append(cls.methods[name])
+    while work:
+        info = work.pop()
+        if info.differentiated:
+            continue
+        info.differentiated = True
+        work += callees(info, project)
+
+
+def callees(info: FunctionInfo, project: Project) -> list[FunctionInfo]:
+    """The project's functions that a function calls."""
+    import libcst as cst
+
+    found: list[FunctionInfo] = []
+    for stmt in info.scope.body.walk():
+        for call in stmt.calls:
+            target = info.module.value(call.func)
+            if target.kind == "function":
+                hit = project.find(target.name, info.module)
+                if isinstance(hit, FunctionInfo):
+                    found.append(hit)
+            elif isinstance(call.func, cst.Attribute) and info.cls is not None:
+                receiver = info.module.value(call.func.value)
+                if receiver.place == "self":
+                    method = info.cls.method(call.func.attr.value)
+                    if method is not None:
+                        found.append(method)
+    return found
