@@ -12,7 +12,7 @@ from libcst.codemod import CodemodCommand, CodemodContext, SkipFile
 
 from torch2ms.config import DEVICES, STYLES, TARGETS, Config
 from torch2ms.findings import Tier
-from torch2ms.run import convert_checked
+from torch2ms.run import convert_guarded
 
 
 class ConvertTorchCommand(CodemodCommand):
@@ -41,7 +41,7 @@ class ConvertTorchCommand(CodemodCommand):
         if "torch" not in code:
             return tree
         path = self.context.filename or "module.py"
-        result = convert_checked({path: code}, self.config)[path]
+        result = convert_guarded({path: code}, self.config)[path]
         if result.error:
             raise SkipFile(result.error)
         for finding in result.findings:

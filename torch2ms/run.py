@@ -10,7 +10,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from torch2ms.check import check_output, marks
+from torch2ms.check import marks
 from torch2ms.config import Config
 from torch2ms.dependencies import Wish, edit, still_imported
 from torch2ms.findings import Result
@@ -91,7 +91,7 @@ def convert_data(
             except SourceError as error:
                 failed[item.key] = str(error)
     code = {key: one.code for key, one in opened.items()}
-    results = convert_parts(convert_checked, code, config, jobs=work.jobs, cached=work.cached, executor=work.executor)
+    results = convert_parts(convert_guarded, code, config, jobs=work.jobs, cached=work.cached, executor=work.executor)
     outcomes = []
     for item in plan.items:
         if item.key in opened:
@@ -171,36 +171,8 @@ def _wanted(data: Mapping[str, bytes]) -> list[str]:
     return [key for key, text in data.items() if key in named or any(word in text for word in TAPE_WORDS)]
 
 
-def convert_checked(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
-    """Convert one project and put every changed file through the self-check."""
-    results = convert_guarded(sources, config)
-    if not any(result.changed for result in results.values()):
-        return results
-    again: dict[str, Result] = {}
-
-    def reconvert(key: str, text: str) -> str:
-        if not again:  # one second conversion for the whole project, since files are read in each other's light
-            again.update(convert_guarded({k: r.source if r.error else r.text for k, r in results.items()}, config))
-        if again[key].error:
-            raise SourceError(again[key].error)
-        return again[key].text
-
-    checked = {}
-    for key, result in results.items():
-        if result.changed and not result.error:
-            error = check_output(
-                result.source,
-                result.text,
-                result.findings,
-                lambda text, key=key: reconvert(key, text),  # type: ignore[misc]
-            )
-            result = replace(result, error=error) if error else result
-        checked[key] = result
-    return checked
-
-
 def convert_guarded(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
-    """`convert_project`; where it raises, file by file, so that one file's trouble stays its own."""
+    """`convert_project`, which checks what it gives; where it raises, file by file, so that one file's trouble stays its own."""
     if not sources:
         return {}
     from torch2ms.pipeline import convert_project

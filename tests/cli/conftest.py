@@ -6,10 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from torch2ms.check import check_output
 from torch2ms.config import Config
 from torch2ms.findings import Finding, Result, Tier
 
@@ -19,7 +21,13 @@ Run = Callable[..., subprocess.CompletedProcess[bytes]]
 
 
 def fake_project(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
-    return {path: fake_module(text, path) for path, text in sources.items()}
+    return {path: checked(fake_module(text, path)) for path, text in sources.items()}
+
+
+def checked(result: Result) -> Result:
+    """The self-check, where the real engine has it."""
+    error = check_output(result.source, result.text, result.findings, lambda text: fake_module(text, result.path).text)
+    return replace(result, text=result.source, error=error) if error else result
 
 
 def fake_module(text: str, path: str) -> Result:

@@ -298,13 +298,13 @@ def test_file_that_changes_meanwhile_is_left_alone(run: Run, tmp_path: Path, mon
     from torch2ms import run as running
 
     (tmp_path / "a.py").write_bytes(SOURCE)
-    convert = running.convert_checked
+    convert = running.convert_guarded
 
     def meanwhile(*arguments: object) -> object:
         (tmp_path / "a.py").write_bytes(b"new = 1\n")
         return convert(*arguments)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(running, "convert_checked", meanwhile)
+    monkeypatch.setattr(running, "convert_guarded", meanwhile)
     done = run("convert", "-i", "a.py")
     assert done.returncode == 2
     assert b"changed while it was being converted" in done.stderr
