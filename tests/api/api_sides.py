@@ -49,8 +49,10 @@ def weights(shape: tuple[int, ...]) -> np.ndarray:
 def plain(value: Any, to_numpy: Any, tensor: type) -> Any:
     if isinstance(value, tensor):
         return to_numpy(value)
-    if isinstance(value, (np.ndarray, np.generic)):
-        return np.asarray(value)
+    if isinstance(value, np.generic):
+        return value.item()
+    if isinstance(value, np.ndarray):
+        return value
     return value if isinstance(value, (bool, int, float, str, type(None))) else str(type(value))
 
 

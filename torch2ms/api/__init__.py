@@ -7,6 +7,7 @@ from torch2ms.api.apply import (
     Outcome,
     apply_attribute,
     apply_call,
+    apply_class,
     apply_partial,
     apply_value,
     binding_of,
@@ -18,5 +19,5 @@ from torch2ms.api.signature import code, literal
 
 __all__ = [
     "Choice", "Facts", "Form", "NoFacts", "Outcome", "Rule", "RuleError", "Rules", "Use", "apply_attribute",
-    "apply_call", "apply_partial", "apply_value", "binding_of", "code", "literal", "returns",
+    "apply_call", "apply_class", "apply_partial", "apply_value", "binding_of", "code", "literal", "returns",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -38,6 +39,7 @@ class Choice:
     refuse: str = ""
     todo: str = ""
     evidence: str | None = None
+    uses: tuple[str, ...] = ()  # parameters written into `to` without a placeholder
 
 
 def _refused(rule: Rule, code: str, why: str, todo: str = "", what: str = "") -> Outcome:
@@ -65,7 +67,7 @@ def apply_call(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) 
         except BindError as error:
             problem = problem or error
             continue
-        use = Use(binding, facts, receivers[0])
+        use = Use(binding, facts, receivers[0], rule.name)
         if not use.holds(form.condition):
             continue
         if rule.choose is not None:
@@ -88,7 +90,8 @@ def _receivers(
 
 
 def _chosen(form: Form, choice: Choice) -> Form:
-    changed = replace(form, to=choice.to, assume=choice.assume, refuse=choice.refuse, todo=choice.todo)
+    changed = replace(form, to=choice.to, assume=choice.assume, refuse=choice.refuse, todo=choice.todo,
+                      uses=choice.uses)
     if choice.evidence is not None:
         changed = replace(changed, evidence=choice.evidence)
     return replace(changed, returns=choice.returns) if choice.returns is not None else changed
@@ -101,7 +104,7 @@ def _fill_call(
         return _refused(rule, _NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
     dropped: list[Finding] = []
     for name, bound in use.binding.all():
-        if name in form.template.params or not use.given(name):
+        if name in form.template.params or name in form.uses or not use.given(name):
             continue
         argument = f"{rule.name}({name}={signature.code(bound.original.value)})"
         if name in form.drop or name in DROPPED:
@@ -114,23 +117,15 @@ def _fill_call(
         node = template.fill(form.template, use.binding, receiver, updated)
     except template.TemplateError as error:
         return _refused(rule, _TWICE, str(error), "assign the expression to a name first")
-    return Outcome(node, (_told(rule, form), *dropped), needs(form.template), form.returns)
+    return Outcome(node, (_told(rule, form, node), *dropped), needs(form.template), form.returns)
 
 
-def _told(rule: Rule, form: Form) -> Finding:
-    """The finding of a translated use."""
-    assert form.to is not None
+def _told(rule: Rule, form: Form, node: cst.BaseExpression) -> Finding:
+    """The finding of a translated use: what it became, on one line."""
+    shown = " ".join(signature.code(node).split())
     if form.tier is Tier.EXACT:
-        return Finding(_RENAMED, Tier.EXACT, rule.name, signature.code(form.template.root.deep_clone())
-                       if not form.template.placeholders else _shown(form))
-    why = form.assume or "the pair was not measured"
-    return Finding(_ASSUMED, Tier.ASSUMED, rule.name, f"{_shown(form)}: {why}")
-
-
-def _shown(form: Form) -> str:
-    """A target for people: placeholders without their marks."""
-    text = form.to or ""
-    return text.replace("{", "").replace("}", "").replace("!", "").split("|")[0] if text.count("{") == 1 else text
+        return Finding(_RENAMED, Tier.EXACT, rule.name, shown)
+    return Finding(_ASSUMED, Tier.ASSUMED, rule.name, f"{shown}: {form.assume or 'the pair was not measured'}")
 
 
 def _star_renamed(rule: Rule, form: Form, original: cst.Call, updated: cst.Call) -> Outcome | None:
@@ -153,7 +148,7 @@ def _star_renamed(rule: Rule, form: Form, original: cst.Call, updated: cst.Call)
     if "self" in form.template.params:
         return None
     node = updated.with_changes(func=root.func.deep_clone())
-    return Outcome(node, (_told(rule, form),), needs(form.template), form.returns)
+    return Outcome(node, (_told(rule, form, node),), needs(form.template), form.returns)
 
 
 def needs(parsed: template.Template) -> frozenset[str]:
@@ -191,7 +186,7 @@ def apply_attribute(rule: Rule, original: cst.Attribute, updated: cst.Attribute,
             return _refused(rule, _TWICE, str(error), "assign the expression to a name first")
         if isinstance(node, cst.Attribute) and node.value.deep_equals(updated.value):
             node = updated.with_changes(attr=node.attr)  # the user's own line breaks before the dot stay
-        return Outcome(node, (_told(rule, form),), needs(form.template), form.returns)
+        return Outcome(node, (_told(rule, form, node),), needs(form.template), form.returns)
     return _refused(rule, _NONE, "there is no counterpart in MindSpore")
 
 
@@ -199,13 +194,15 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
     """Translate the name of a function or class that is not called here: `act=nn.ReLU`."""
     if rule.attribute and "self" not in rule.main.template.params and rule.main.to is not None:
         parsed = rule.main.template
-        return Outcome(parsed.root.deep_clone(), (_told(rule, rule.main),), needs(parsed), rule.returns)
+        return Outcome(parsed.root.deep_clone(), (_told(rule, rule.main, parsed.root),), needs(parsed), rule.returns)
     form = rule.main
-    if form.to is None or form.refuse:
+    if rule.value is None and (form.to is None or form.refuse):
         return _refused(rule, _NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
     if rule.value is not None:
         parsed = template.parse(rule.value)
-        found = Finding(_RENAMED if form.tier is Tier.EXACT else _ASSUMED, form.tier, rule.name, rule.value)
+        tier = Tier.ASSUMED if rule.value_assume else form.tier
+        why = f"{rule.value}: {rule.value_assume}" if rule.value_assume else rule.value
+        found = Finding(_RENAMED if tier is Tier.EXACT else _ASSUMED, tier, rule.name, why)
         return Outcome(parsed.root.deep_clone(), (found,), needs(parsed), "function")
     bare = _bare(rule, form)
     if bare is None:
@@ -216,6 +213,24 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
         return Outcome(target, (told,), needs(form.template), "function")
     partial = cst.Call(cst.Name("partial"), _partial_args(target, written))
     return Outcome(partial, (told,), needs(form.template) | {"partial"}, "function")
+
+
+def apply_class(rule: Rule, node: cst.BaseExpression) -> Outcome:
+    """Translate a class that is only named, never called: `isinstance(m, nn.Conv2d)`, annotations, base classes."""
+    name = rule.cls or rule.value or ""
+    root = rule.main.template.root if rule.main.to is not None else None
+    if not rule.cls and isinstance(root, cst.Call) and isinstance(root.func, cst.Attribute):
+        name = signature.code(root.func)
+    if not re.fullmatch(r"(\w+\.)*[A-Z]\w*", name):
+        return _refused(rule, _VALUE, rule.main.refuse or "MindSpore has no class that stands for it", rule.main.todo)
+    parsed = template.parse(name)
+    shared = name in _SHARED
+    tier, code = (Tier.ASSUMED, _ASSUMED) if shared else (Tier.EXACT, _RENAMED)
+    why = f"{name}: there are no other cells of this class" if shared else name
+    return Outcome(parsed.root.deep_clone(), (Finding(code, tier, rule.name, why),), needs(parsed), "class")
+
+
+_SHARED = {"nn.GroupNorm", "nn.Upsample"}  # cells that stand for several torch classes
 
 
 def _bare(rule: Rule, form: Form) -> tuple[cst.BaseExpression, list[cst.Arg], Finding] | None:

@@ -44,6 +44,12 @@ class Use:
     binding: Binding
     facts: Facts
     receiver: cst.BaseExpression | None = None
+    name: str = ""
+
+    @property
+    def short(self) -> str:
+        """The last part of the rule's name."""
+        return self.name.rpartition(".")[2]
 
     def node(self, name: str) -> cst.BaseExpression | None:
         """The argument as the user wrote it; the first one of a variadic parameter."""

@@ -20,7 +20,7 @@ else:
     import tomli as tomllib
 
 _FORM_KEYS = {"sig", "to", "drop", "returns", "evidence", "assume", "refuse", "todo"}
-_RULE_KEYS = _FORM_KEYS | {"when", "alias", "value", "method", "code", "attribute"}
+_RULE_KEYS = _FORM_KEYS | {"when", "alias", "value", "value_assume", "class", "method", "code", "attribute"}
 
 # what every signature may have, and what becomes of it; a rule that names the parameter in its target keeps it
 DROPPED = {
@@ -55,6 +55,7 @@ class Form:
     assume: str = ""
     refuse: str = ""
     todo: str = ""
+    uses: tuple[str, ...] = ()  # parameters that a function of `hard` wrote into the target itself
 
     @property
     def signature(self) -> signature.Signature:
@@ -79,6 +80,8 @@ class Rule:
     name: str
     forms: tuple[Form, ...]
     value: str | None = None
+    value_assume: str = ""
+    cls: str = ""
     attribute: bool = False
     choose: Callable[..., Any] | None = None
     aliases: tuple[str, ...] = ()
@@ -218,13 +221,14 @@ def _rules_of(name: str, entry: dict[str, Any], source: str) -> Iterator[Rule]:
     forms = tuple(_forms(entry))
     choose = _hard(entry["code"]) if "code" in entry else None
     aliases = tuple(alias for text in entry.get("alias", ()) for alias in _expanded(text))
-    yield Rule(name, forms, entry.get("value"), entry.get("attribute", False), choose, aliases, source)
+    yield Rule(name, forms, entry.get("value"), entry.get("value_assume", ""), entry.get("class", ""),
+               entry.get("attribute", False), choose, aliases, source)
     method = entry.get("method")
     if method:
         short_names = [alias.rsplit(".", 1)[-1] for alias in aliases if alias.count(".") == 1]
         as_method = tuple(_method_form(form, method if isinstance(method, str) else None) for form in forms)
         names = tuple(f"torch.Tensor.{alias}" for alias in short_names if alias != short)
-        yield Rule(f"torch.Tensor.{short}", as_method, None, False, choose, names, source)
+        yield Rule(f"torch.Tensor.{short}", as_method, choose=choose, aliases=names, source=source)
 
 
 def _named(value: Any, short: str) -> Any:
@@ -271,4 +275,4 @@ def _method_form(form: Form, to: str | None) -> Form:
 def _hard(name: str) -> Callable[..., Any]:
     from torch2ms.api import hard
 
-    return hard.FUNCTIONS[name]
+    return hard.function(name)

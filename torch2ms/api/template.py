@@ -99,9 +99,15 @@ def simple(node: cst.BaseExpression) -> bool:
     if isinstance(node, (cst.Tuple, cst.List)):
         return all(isinstance(element, cst.Element) and simple(element.value) for element in node.elements)
     if isinstance(node, cst.Subscript):
-        slices = [part.slice for part in node.slice]
-        return simple(node.value) and all(isinstance(s, cst.Index) and simple(s.value) for s in slices)
+        return simple(node.value) and all(_simple_slice(part.slice) for part in node.slice)
     return False
+
+
+def _simple_slice(part: cst.BaseSlice) -> bool:
+    if isinstance(part, cst.Index):
+        return simple(part.value)
+    assert isinstance(part, cst.Slice)
+    return all(bound is None or simple(bound) for bound in (part.lower, part.upper, part.step))
 
 
 class Filler(cst.CSTTransformer):
@@ -126,6 +132,8 @@ class Filler(cst.CSTTransformer):
     def _refuse_double_evaluation(self) -> None:
         for name, count in self.template.uses.items():
             if count < 2:
+                continue
+            if name in self.binding.variadic:  # their uses take one argument each
                 continue
             nodes = [self.receiver] if name == "self" else [b.updated.value for b in self._bounds(name)]
             if any(node is not None and not simple(node) for node in nodes):
@@ -240,7 +248,7 @@ class Filler(cst.CSTTransformer):
                 else:
                     items.append((None, after))
             elif placeholder.spread:
-                items += [(b, b.updated.with_changes(keyword=None)) for b in self._bounds(placeholder.param)]
+                items += [(b, _positional(b.updated)) for b in self._bounds(placeholder.param)]
             elif self._omitted(before) and not self._needed_as_filler(original_node, before, gap):
                 gap = gap or before.keyword is None
             else:
@@ -311,6 +319,10 @@ def _marks(node: cst.CSTNode, template: Template) -> list[Placeholder]:
             found.append(template.placeholders[current.value])
         stack.extend([current.func] if isinstance(current, cst.Call) else current.children)
     return found
+
+
+def _positional(arg: cst.Arg) -> cst.Arg:
+    return arg if arg.keyword is None else arg.with_changes(keyword=None, equal=cst.MaybeSentinel.DEFAULT)
 
 
 def _separated(args: list[cst.Arg], old: list[cst.Arg]) -> list[cst.Arg]:

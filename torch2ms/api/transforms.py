@@ -34,6 +34,16 @@ def tuple_of(value: Value) -> cst.BaseExpression:
     return cst.Tuple(elements, lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
+def first(value: Value) -> cst.BaseExpression:
+    """The first argument of a variadic parameter."""
+    return value if isinstance(value, cst.BaseExpression) else value[0].value
+
+
+def second(value: Value) -> cst.BaseExpression:
+    """The second argument of a variadic parameter."""
+    return value if isinstance(value, cst.BaseExpression) else value[1].value
+
+
 def wrapped(value: Value) -> cst.BaseExpression:
     """As `tuple`, but a single number becomes `(number,)`."""
     node = tuple_of(value)
@@ -89,7 +99,25 @@ def axes(value: Value) -> cst.BaseExpression:
     return cst.Tuple(elements, lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
+def listed(value: Value) -> cst.BaseExpression:
+    """A generator expression as a list comprehension: CellList takes lists only."""
+    node = _single(value)
+    if isinstance(node, cst.GeneratorExp):
+        return cst.ListComp(node.elt, node.for_in)
+    return node
+
+
+def only(value: Value) -> cst.BaseExpression:
+    """The element of a literal tuple of one; anything else as it is."""
+    node = _single(value)
+    if isinstance(node, (cst.Tuple, cst.List)) and len(node.elements) == 1:
+        return node.elements[0].value
+    return node
+
+
 TRANSFORMS: dict[str, Callable[[Value], cst.BaseExpression]] = {
+    "listed": listed,
+    "only": only,
     "tuple": tuple_of,
     "wrapped": wrapped,
     "one_minus": one_minus,
@@ -97,6 +125,8 @@ TRANSFORMS: dict[str, Callable[[Value], cst.BaseExpression]] = {
     "as_float": as_float,
     "negated": negated,
     "axes": axes,
+    "first": first,
+    "second": second,
 }
 
 

@@ -1,0 +1,92 @@
+"""Sums of products: einsum."""
+
+from __future__ import annotations
+
+import re
+
+from torch2ms.api.apply import Choice
+from torch2ms.api.facts import Use
+
+_TODO = "write it with ops.matmul, swapaxes and sums"
+
+
+def einsum(use: Use) -> Choice:
+    """An equation of two operands as matmul between transposed operands, where the letters allow it."""
+    equation = use.value("equation")
+    if not isinstance(equation, str):
+        return Choice(refuse="the equation is not a literal, and ops.einsum does not run on every device", todo=_TODO)
+    if use.starred("operands") or "." in equation:
+        return Choice(refuse="MindSpore's einsum does not run on every device", todo=_TODO)
+    left, arrow, result = equation.replace(" ", "").partition("->")
+    terms = left.split(",")
+    if any(len(set(term)) != len(term) for term in terms) or len(terms) != use.count("operands"):
+        return Choice(refuse="an index stands twice in one operand", todo=_TODO)
+    if not arrow:
+        letters = re.sub(",", "", left)
+        result = "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
+    text = _one(terms[0], result) if len(terms) == 1 else _two(terms, result) if len(terms) == 2 else None
+    if text is None:
+        return Choice(refuse=f"the equation {equation!r} has no short form in MindSpore", todo=_TODO)
+    return Choice(text)
+
+
+def _permuted(text: str, have: str, want: str) -> str:
+    """The text that brings the letters of `have` into the order of `want`."""
+    if have == want:
+        return text
+    order = tuple(have.index(letter) for letter in want)
+    moved = [i for i, place in enumerate(order) if i != place]
+    if len(moved) == 2:
+        one, two = (place - len(have) if len(have) > 2 else place for place in moved)
+        return f"{text}.swapaxes({one}, {two})"
+    return f"{text}.permute{order}"
+
+
+def _one(term: str, result: str) -> str | None:
+    summed = [i for i, letter in enumerate(term) if letter not in result]
+    kept = "".join(letter for letter in term if letter in result)
+    if set(kept) != set(result):
+        return None
+    text = "{operands|first}"
+    if summed:
+        text += f".sum({summed[0] if len(summed) == 1 else tuple(summed)})"
+    return _permuted(text, kept, result)
+
+
+def _two(terms: list[str], result: str) -> str | None:
+    """Batch letters first, then the free letter of each side around the one letter that is summed."""
+    a, b = terms
+    batch = [letter for letter in result if letter in a and letter in b]
+    summed = [letter for letter in a if letter in b and letter not in result]
+    free_a = [letter for letter in a if letter not in b]
+    free_b = [letter for letter in b if letter not in a]
+    if any(letter not in result for letter in free_a + free_b):
+        return None
+    first, second = "{operands|first}", "{operands|second}"
+    if not summed:
+        return _outer(a, b, result)
+    if not batch and len(summed) == 1 and len(b) == 2 and len(free_b) == 1:  # a stack of rows by one matrix
+        want_a, want_b = "".join(free_a) + summed[0], summed[0] + free_b[0]
+        product = f"ops.matmul({_permuted(first, a, want_a)}, {_permuted(second, b, want_b)})"
+        return _permuted(product, "".join(free_a) + free_b[0], result)
+    if len(summed) != 1 or len(free_a) > 1 or len(free_b) > 1:
+        return None
+    head, k = "".join(batch), summed[0]
+    if free_a and free_b:
+        want_a, want_b, have = head + free_a[0] + k, head + k + free_b[0], head + free_a[0] + free_b[0]
+        product = f"ops.matmul({_permuted(first, a, want_a)}, {_permuted(second, b, want_b)})"
+        return _permuted(product, have, result)
+    return None
+
+
+def _outer(a: str, b: str, result: str) -> str | None:
+    """No letter is summed: a broadcast product of operands in the order of the result."""
+    texts = []
+    for name, term in (("{operands|first}", a), ("{operands|second}", b)):
+        ordered = "".join(letter for letter in result if letter in term)
+        text = _permuted(name, term, ordered)
+        index = [":" if letter in term else "None" for letter in result]
+        while index and index[0] == "None":
+            index.pop(0)
+        texts.append(f"{text}[{', '.join(index)}]" if "None" in index else text)
+    return f"{texts[0]} * {texts[1]}"
