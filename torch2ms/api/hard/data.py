@@ -1,0 +1,96 @@
+"""Datasets and loaders: a source with columns, and the pipeline on it."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.api.apply import Choice
+from torch2ms.api.facts import Use
+from torch2ms.api.signature import code
+
+_FROM_NUMPY = "ms.Tensor.from_numpy"
+
+
+def loader(use: Use) -> Choice:
+    """`DataLoader(source, ...)`: GeneratorDataset of the source, or NumpySlicesDataset of tensors, in batches."""
+    refused = _refused(use)
+    if refused is not None:
+        return refused
+    tail = _batched(use)
+    order, assume, used = _order(use)
+    arrays = _arrays(use)
+    if arrays is not None:
+        return Choice(f"NumpySlicesDataset(({arrays}), {order}){tail}", uses=("dataset", *used), assume=assume)
+    names, guessed = _columns(use)
+    if names is None:
+        return Choice(refuse="a sample is one value, and a MindSpore dataset always yields a list of columns",
+                      todo="return a tuple from __getitem__ and unpack it in the loop")
+    assume = "; ".join(text for text in (guessed, assume) if text)
+    columns = "[" + ", ".join(f"'{name}'" for name in names) + "]"
+    return Choice(f"GeneratorDataset({{dataset}}, {columns}, {order}){tail}", assume=assume, uses=used)
+
+
+def _refused(use: Use) -> Choice | None:
+    if use.given("collate_fn"):
+        return Choice(refuse="collate_fn has no counterpart in a portable dataset pipeline",
+                      todo="collate in the source, or with .batch(n, per_batch_map=...)")
+    if use.given("batch_sampler"):
+        return Choice(refuse="batch_sampler has no counterpart in a portable dataset pipeline",
+                      todo="yield whole batches from the source")
+    if use.given("sampler") and use.given("shuffle") and use.value("shuffle") is not False:
+        return Choice(refuse="sampler and shuffle together", todo="give the sampler only")
+    return None
+
+
+def _batched(use: Use) -> str:
+    if use.kind("batch_size") == "none":
+        return ""
+    return ".batch({batch_size!}, drop_remainder={drop_last})"
+
+
+def _order(use: Use) -> tuple[str, str, tuple[str, ...]]:
+    """The argument that says in which order samples come: MindSpore shuffles unless told not to."""
+    if use.given("sampler"):
+        return "sampler={sampler}", "", ("shuffle",)
+    if not use.given("shuffle") or use.kind("shuffle") == "none":
+        return "shuffle=False", "", ("shuffle",)
+    return "shuffle={shuffle}", "", ()
+
+
+def _arrays(use: Use) -> str | None:
+    """The arrays of a TensorDataset made in place, as the elements of a tuple."""
+    bound = use.binding.single.get("dataset")
+    if bound is None:
+        return None
+    before, after = bound.original.value, bound.updated.value
+    if not isinstance(before, cst.Call) or not code(before.func).endswith("TensorDataset"):
+        return None
+    if not isinstance(after, cst.Call) or code(after.func) != "list" or len(after.args) != 1:
+        return None
+    pairs = after.args[0].value
+    if not isinstance(pairs, cst.Call) or any(arg.star or arg.keyword for arg in pairs.args):
+        return None
+    texts = [_array(arg.value) for arg in pairs.args]
+    if any("{" in text or "}" in text for text in texts):
+        return None
+    return ", ".join(texts) + ("," if len(texts) == 1 else "")
+
+
+def _array(node: cst.BaseExpression) -> str:
+    if isinstance(node, cst.Call) and code(node.func) == _FROM_NUMPY and len(node.args) == 1:
+        return code(node.args[0].value)
+    if isinstance(node, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)):
+        return code(node) + ".asnumpy()"
+    return f"({code(node)}).asnumpy()"
+
+
+def _columns(use: Use) -> tuple[list[str] | None, str]:
+    """The names of the columns, None for a bare value; and what they assume."""
+    ask = getattr(use.facts, "columns", None)
+    node = use.node("dataset")
+    count = ask(node) if ask is not None and node is not None else None
+    if count == 0:
+        return None, ""
+    if count is None:
+        return ["data", "label"], "a sample is a pair"
+    return [["data"], ["data", "label"]][count - 1] if count < 3 else [f"column_{i}" for i in range(count)], ""

@@ -1,0 +1,206 @@
+"""Layers whose padding, stride or shape arguments are written differently."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.api.apply import Choice
+from torch2ms.api.facts import Use
+from torch2ms.api.signature import UNKNOWN, code
+
+_ARITHMETIC = (cst.BinaryOperation, cst.UnaryOperation, cst.Integer)
+
+
+def _is_number(use: Use, name: str) -> bool | None:
+    """Whether an argument is one number; None where nothing tells."""
+    node = use.node(name)
+    kind = use.kind(name)
+    if node is None or kind in ("int", "float") or isinstance(node, _ARITHMETIC):
+        return True
+    if kind in ("tuple", "list", "size"):
+        return False
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value in ("int", "len", "max", "min"):
+        return True
+    return None
+
+
+def _elements(node: cst.BaseExpression | None) -> list[str] | None:
+    """The elements of a literal tuple or list, as text."""
+    if not isinstance(node, (cst.Tuple, cst.List)):
+        return None
+    if not all(isinstance(element, cst.Element) for element in node.elements):
+        return None
+    return [code(element.value) for element in node.elements]
+
+
+def _doubled(parts: list[str]) -> str:
+    """torch pads both sides of a dimension alike: one entry for each, where MindSpore wants two."""
+    if len(set(parts)) == 1:
+        return parts[0]
+    return "(" + ", ".join(part for part in parts for _ in range(2)) + ")"
+
+
+_CONV = ("nn.{cell}({{in_channels:in_channels}}, {{out_channels:out_channels}}, {{kernel_size{k}:kernel_size}}, {{stride{k}:stride}}, "
+         "{pad}, dilation={{dilation{k}}}, group={{groups}}, has_bias={{bias!}}, dtype={{dtype}})")
+
+
+def conv(use: Use) -> Choice:
+    """`nn.ConvNd`: the padding is explicit, the bias is asked for."""
+    cell = use.short
+    if use.given("padding_mode"):
+        return Choice(refuse=f"MindSpore's {cell} pads with zeros only",
+                      todo="put nn.ReflectionPad2d or ops.pad before it and leave padding out")
+    pad, assume, uses = _conv_padding(use)
+    if pad is None:
+        return Choice(refuse="cannot tell what the padding is", todo="write the padding as a number or a tuple")
+    k = "|only" if cell == "Conv1d" else ""
+    return Choice(_CONV.format(cell=cell, pad=pad, k=k), assume=assume, uses=uses)
+
+
+def _conv_padding(use: Use) -> tuple[str | None, str, tuple[str, ...]]:
+    """The padding arguments, what they assume, and the parameters that are in their text."""
+    node, value = use.node("padding"), use.value("padding")
+    if value in ("same", "valid"):
+        return f"pad_mode='{value}'", "", ("padding",)
+    if node is None:
+        return "pad_mode='valid'", "", ()
+    parts = _elements(node)
+    if parts is not None:
+        return f"pad_mode='pad', padding={_doubled(parts)}", "", ("padding",)
+    single = _is_number(use, "padding")
+    if single is False:
+        return ("pad_mode='pad', padding=tuple(p for p in {padding} for _ in range(2))", "", ())
+    assume = "" if single else f"{code(node)} is one number"
+    return "pad_mode='pad', padding={padding}", assume, ()
+
+
+_TRANSPOSE = ("nn.{cell}({{in_channels:in_channels}}, {{out_channels:out_channels}}, {{kernel_size{k}:kernel_size}}, {{stride{k}:stride}}, "
+              "{pad}, dilation={{dilation{k}}}, group={{groups}}, has_bias={{bias!}}, dtype={{dtype}})")
+
+
+def conv_transpose(use: Use) -> Choice:
+    """`nn.ConvTransposeNd`: extra rows asked for by output_padding are padding left out at the end."""
+    name = use.short
+    dims = name[-2]
+    cell = f"Conv{dims}dTranspose"
+    k = "|only" if dims == "1" else ""
+    if use.given("padding_mode"):
+        return Choice(refuse="only zeros are padded", todo="leave padding_mode out")
+    if not use.given("output_padding"):
+        pad, assume, uses = _conv_padding(use)
+        if pad is None or use.kind("padding") == "str":
+            return Choice(refuse="cannot tell what the padding is", todo="write the padding as a number or a tuple")
+        return Choice(_TRANSPOSE.format(cell=cell, pad=pad, k=k), assume=assume, uses=(*uses, "output_padding"))
+    pads, extra = (_numbers(use.value(part), int(dims)) for part in ("padding", "output_padding"))
+    if pads is None or extra is None or dims == "3":
+        return Choice(refuse="output_padding leaves rows uncomputed in MindSpore; they can be had by padding less at the end",
+                      todo="write padding and output_padding as numbers")
+    if any(e > p for e, p in zip(extra, pads, strict=True)):
+        return Choice(refuse="output_padding is larger than the padding it could be taken from",
+                      todo="pad the output by hand with the bias")
+    sides = ", ".join(f"{p}, {p - e}" for p, e in zip(pads, extra, strict=True))
+    pad = f"pad_mode='pad', padding=({sides})"
+    return Choice(_TRANSPOSE.format(cell=cell, pad=pad, k=k), uses=("padding", "output_padding"))
+
+
+def _numbers(value: object, count: int) -> tuple[int, ...] | None:
+    if isinstance(value, int):
+        return (value,) * count
+    if isinstance(value, (tuple, list)) and len(value) == count and all(isinstance(v, int) for v in value):
+        return tuple(value)
+    return None
+
+
+def max_pool(use: Use) -> Choice:
+    """`nn.MaxPoolNd`: the stride is written, padding needs its mode."""
+    extra = ""
+    if any(use.given(name) for name in ("padding", "dilation", "ceil_mode", "return_indices")):
+        extra = ", pad_mode='pad', padding={padding|only}, dilation={dilation}, return_indices={return_indices}, ceil_mode={ceil_mode}"
+    return _pool(use, extra)
+
+
+def avg_pool(use: Use) -> Choice:
+    """`nn.AvgPoolNd`: as for the maximum."""
+    extra = ""
+    if any(use.given(name) for name in ("padding", "ceil_mode", "count_include_pad", "divisor_override")):
+        extra = ", pad_mode='pad', padding={padding|only}, ceil_mode={ceil_mode}, count_include_pad={count_include_pad}"
+        if use.short != "AvgPool1d":
+            extra += ", divisor_override={divisor_override}"
+    return _pool(use, extra)
+
+
+def _pool(use: Use, extra: str) -> Choice:
+    only = "|only" if use.short.endswith("1d") else ""
+    if only == "":
+        extra = extra.replace("|only", "")
+    if use.given("stride"):
+        return Choice(f"nn.{use.short}({{kernel_size{only}:kernel_size}}, {{stride{only}:stride}}{extra})")
+    return Choice(f"nn.{use.short}({{kernel_size{only}}}, {{kernel_size{only}}}{extra})", uses=("stride",))
+
+
+_NORM = "nn.LayerNorm({shape}{axes}, epsilon={{eps!}}, dtype={{dtype}})"
+
+
+def layer_norm(use: Use) -> Choice:
+    """`nn.LayerNorm`: the shape is a tuple, and the axes it covers are counted from the first of them."""
+    if use.given("elementwise_affine"):
+        return Choice(refuse="MindSpore's LayerNorm always has weights",
+                      todo="write a cell with ops.LayerNorm(-1, -1, 1e-5)(x, ops.ones(n), ops.zeros(n))[0]")
+    if use.given("bias"):
+        return Choice(refuse="MindSpore's LayerNorm always has a bias", todo="freeze its beta: norm.beta.requires_grad = False")
+    parts = _elements(use.node("normalized_shape"))
+    if parts is not None:
+        axes = "" if len(parts) == 1 else f", begin_norm_axis=-{len(parts)}, begin_params_axis=-{len(parts)}"
+        return Choice(_NORM.format(shape="{normalized_shape|wrapped}", axes=axes))
+    single = _is_number(use, "normalized_shape")
+    if single is False:
+        axes = ", begin_norm_axis=-len({normalized_shape}), begin_params_axis=-len({normalized_shape})"
+        return Choice(_NORM.format(shape="{normalized_shape}", axes=axes))
+    node = use.node("normalized_shape")
+    assume = "" if single or node is None else f"{code(node)} is one number"
+    return Choice(_NORM.format(shape="({normalized_shape},)", axes=""), assume=assume)
+
+
+def upsample(use: Use) -> Choice:
+    """`nn.Upsample`: a factor is a float, and the size it gives is what counts."""
+    if use.value("mode") == "bicubic" and not use.value("align_corners"):
+        return Choice(refuse="bicubic interpolation without align_corners differs", todo="use align_corners=True or mode='bilinear'")
+    return _resized(use, "mode={mode}, align_corners={align_corners}", "recompute_scale_factor")
+
+
+def upsampling(use: Use) -> Choice:
+    """`nn.UpsamplingNearest2d`, `nn.UpsamplingBilinear2d`: Upsample with the mode in its name."""
+    bilinear = "mode='bilinear', align_corners=True" if "Bilinear" in use.short else ""
+    return _resized(use, bilinear, "")
+
+
+def _resized(use: Use, rest: str, recompute: str) -> Choice:
+    used = (recompute,) if recompute else ()
+    tail = f", {rest}" if rest else ""
+    if not use.given("scale_factor"):
+        return Choice(f"nn.Upsample({{size:size}}{tail})", uses=(*used, "scale_factor"))
+    value = use.value("scale_factor")
+    numbers = value if isinstance(value, tuple) else (value,)
+    assume = ""
+    if value is UNKNOWN:
+        assume = "the scale factor is a whole number"
+    elif any(float(number) != int(number) for number in numbers):
+        assume = "the size of the output divided by that of the input is the factor itself (MindSpore recomputes it)"
+    return Choice(f"nn.Upsample(scale_factor={{scale_factor|as_float}}{tail}, recompute_scale_factor=True)", assume=assume,
+                  uses=(*used, "size"))
+
+
+
+
+def module_to(use: Use) -> Choice:
+    """`net.to(device)` goes; a cell keeps the element type it was made with."""
+    node = use.node("dtype") or use.node("target")
+    text = code(node) if node is not None else ""
+    if use.given("dtype") or use.kind("target") == "dtype" or "dtype" in text:
+        if text in ("torch.float32", "torch.float"):
+            return Choice("{self}", uses=("dtype", "target"), assume="its parameters are float32, as cells make them")
+        return Choice(refuse="MindSpore cells do not convert their parameters",
+                      todo="use .to_float(ms.float16) for mixed precision, or give dtype= to the layers")
+    kind = use.kind("target")
+    assume = "" if kind in ("device", "str", "int", "none") or "dev" in text.lower() else f"{text} is a device"
+    return Choice("{self}", uses=("target",), assume=assume)
