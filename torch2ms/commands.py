@@ -141,7 +141,7 @@ def _print_diffs(outcomes: Iterable[Outcome]) -> None:
 
 def diff_lines(outcome: Outcome) -> Iterable[str]:
     """The unified diff of one file."""
-    name = outcome.item.shown
+    name = outcome.item.shown.lstrip("/")
     before, after = (_split(text) for text in (outcome.result.source, outcome.result.text))
     for line in difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"):
         yield line if line.endswith("\n") else line + "\n\\ No newline at end of file\n"

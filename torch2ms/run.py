@@ -172,7 +172,7 @@ def _wanted(data: Mapping[str, bytes]) -> list[str]:
 
 
 def convert_guarded(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
-    """`convert_project`, which checks what it gives; where it raises, file by file, so that one file's trouble stays its own."""
+    """`convert_project`, which checks what it gives; where it raises, file by file: one file's trouble stays there."""
     if not sources:
         return {}
     from torch2ms.pipeline import convert_project
