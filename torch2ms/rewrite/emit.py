@@ -64,16 +64,18 @@ class Emitter:
                 pending = ()
                 continue
             stmt = item
+            around = stmt.block.owner.modes if stmt.block.owner is not None else ()
+            own_modes = tuple(m for m in stmt.modes if m not in around)
             for mode in modes:
-                if mode not in stmt.modes:
+                if mode not in own_modes:
                     nodes, lines = self.close(mode, open_stmts.pop(id(mode), []))
                     out += _lead(nodes, pending) if nodes else []
                     pending = (() if nodes else pending) + lines
-            for mode in stmt.modes:
+            for mode in own_modes:
                 if mode not in modes:
                     pending += self.open(mode, stmt)
                 open_stmts.setdefault(id(mode), []).append(stmt)
-            modes = stmt.modes
+            modes = own_modes
             nodes, pending = self.statement(stmt, pending, fresh=not out and position > 0, top=top, placed=placed)
             out += nodes
         for mode in modes:

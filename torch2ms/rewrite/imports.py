@@ -6,7 +6,7 @@ import libcst as cst
 
 from torch2ms.analysis.names import Imports, dotted, is_foreign
 from torch2ms.analysis.program import Scope
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.tree import children
 from torch2ms.api.imports import IMPORTS
 from torch2ms.rewrite import layout
 
@@ -17,7 +17,6 @@ ORDER = ("ms", "nn", "ops", "mint", "optim", "lr_scheduler")
 def conflicts(scope: Scope, imports: Imports) -> dict[str, str]:
     """Names the output wants that the user has for something else -> the alias to use instead."""
     taken = {n for s in scope.walk() if not isinstance(s.node, cst.ClassDef) for n in s.locals}
-    taken |= {n.value for s in scope.walk() for st in s.body.walk() for n in _comprehension_names(st.node)} if False else set()
     found = {}
     for name, statement in IMPORTS.items():
         if name not in taken:
@@ -28,10 +27,6 @@ def conflicts(scope: Scope, imports: Imports) -> dict[str, str]:
             continue
         found[name] = f"ms_{name}" if name != "ms" else "mindspore"
     return found
-
-
-def _comprehension_names(node: cst.CSTNode) -> list[cst.Name]:
-    return []
 
 
 def _same(target: str, name: str, statement: str) -> bool:
@@ -49,7 +44,7 @@ def _rebound(scope: Scope, name: str) -> bool:
 
 def rewrite(tree: cst.Module, imports: Imports, needs: set[str], aliases: dict[str, str]) -> cst.Module:
     """Drop what is imported from torch and no longer used; put the new imports where the first of it stood."""
-    used = _used_names(tree)
+    used = _used_names(tree) - {n for n in needs if n in IMPORTS and n not in aliases}
     transformer = _Imports(used, imports)
     tree = tree.visit(transformer)
     have = {n for n, target in imports.table.items() if not is_foreign(target) and n in IMPORTS and _same(target, n, IMPORTS[n])}
@@ -119,15 +114,9 @@ def _after_header(body: list[cst.BaseStatement]) -> int:
 
 
 def _used_names(tree: cst.Module) -> set[str]:
-    used: set[str] = set()
-    for node in descend(tree):
-        if isinstance(node, cst.Name):
-            used.add(node.value)
     counts: set[str] = set()
 
     def scan(node: cst.CSTNode) -> None:
-        from torch2ms.analysis.tree import children
-
         if isinstance(node, (cst.Import, cst.ImportFrom)):
             return
         if isinstance(node, cst.Attribute):

@@ -63,6 +63,7 @@ class Writer:
         self.scope = scope
         self.module = module
         self.plan = plan
+        self.gone: set[int] = set()  # statements that are dropped
         self.names = {n for s in module.scope.walk() for n in s.locals} | set(module.imports.table)
 
     def fresh(self, base: str) -> str:
@@ -71,6 +72,12 @@ class Writer:
             name, i = f"{base}_{i}", i + 1
         self.names.add(name)
         return name
+
+    def fresh_index(self) -> str:
+        for name in ("i", "k", "n"):
+            if name not in self.names:
+                return name
+        return self.fresh("index")
 
     # --- one call
 
@@ -307,7 +314,10 @@ class Writer:
             plan.moved.add(id(stmt))
         after: list[Item] = list(region.after)
         if not region.guards:
-            if region.stmts:
+            if region.stmts and self.adjacent(region.stmts[-1], event.stmt):
+                plan.replaced[id(region.stmts[-1])] = []
+                plan.replaced[id(event.stmt)] = [*line, *after, *follow]
+            elif region.stmts:
                 plan.replaced[id(region.stmts[-1])] = [*line, *after]
                 plan.replaced[id(event.stmt)] = follow
             else:
@@ -326,6 +336,14 @@ class Writer:
             return
         plan.replaced[id(region.stmts[-1])] = [*line, *after]
         plan.replaced[id(event.stmt)] = follow
+
+    def adjacent(self, last: Stmt, backward: Stmt) -> bool:
+        """Nothing that stays stands between the forward and the backward call."""
+        block = last.block
+        if backward.block is not block:
+            return False
+        between = block.stmts[block.stmts.index(last) + 1 : block.stmts.index(backward)]
+        return all(id(s) in self.plan.moved or id(s) in self.gone for s in between)
 
     def merge(self, call: Call, guard: Stmt, branch: Branch, after: list[Item], follow: list[Item]) -> None:
         """Join the new `if` with the user's own where nothing stands between."""

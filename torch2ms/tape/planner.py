@@ -77,6 +77,7 @@ class _ScopePlanner:
             self.give_up(reason)
             return
         dropped = self.dead_clears()
+        self.writer.gone = dropped
         finder = Finder(self.module, dropped | {id(e.stmt) for e in self.events if e.kind == "clear"}, self.events)
         regions: list[tuple[Event, Region]] = []
         for event in self.events:
