@@ -45,7 +45,7 @@ def check_output(source: str, text: str, findings: Iterable[Finding], reconvert:
     except Exception as error:  # the engine is on trial here: whatever it raises is the verdict
         return f"a second conversion fails: {type(error).__name__}: {error}"
     if again != text:
-        return f"a second conversion would change the translation again (its line {_first_difference(text, again)})"
+        return f"a second conversion would change the translation again ({_first_difference(text, again)})"
     return ""
 
 
@@ -139,9 +139,9 @@ def _bound_by_statement(node: ast.AST) -> Iterator[str]:
             yield value
 
 
-def _first_difference(one: str, other: str) -> int:
+def _first_difference(one: str, other: str) -> str:
     lines, others = one.splitlines(), other.splitlines()
-    for number, (line, second) in enumerate(zip(lines, others, strict=False), 1):
-        if line != second:
-            return number
-    return min(len(lines), len(others)) + 1
+    pairs = zip(lines, others, strict=False)
+    at = next((number for number, (line, second) in enumerate(pairs) if line != second), min(len(lines), len(others)))
+    becomes = others[at].strip() if at < len(others) else "nothing"
+    return f"its line {at + 1} becomes: {becomes[:80]}"

@@ -58,7 +58,7 @@ def test_torch_in_text_is_no_use_of_torch() -> None:
 
 def test_second_conversion_must_change_nothing() -> None:
     message = check_output(SOURCE, GOOD, [], lambda text: text + "# again\n")
-    assert "a second conversion would change the translation again (its line 6)" in message
+    assert "a second conversion would change the translation again (its line 6 becomes: # again)" in message
 
     def fails(text: str) -> str:
         raise KeyError("x")
