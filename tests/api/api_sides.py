@@ -7,7 +7,9 @@ floating ones, or the error.
 from __future__ import annotations
 
 import pickle
+import re
 import sys
+import zlib
 from typing import Any
 
 import numpy as np
@@ -56,6 +58,14 @@ def plain(value: Any, to_numpy: Any, tensor: type) -> Any:
     return value if isinstance(value, (bool, int, float, str, type(None))) else str(type(value))
 
 
+def prepared(text: str, scope: dict[str, Any], inputs: list[str]) -> str:
+    """Run the leading statements that touch no input (they make layers) into `scope`; the rest of the text."""
+    statements = text.split(";")
+    while len(statements) > 1 and not set(re.findall(r"\b[a-z]\w*\b", statements[0])) & set(inputs):
+        exec(statements.pop(0).strip(), scope)
+    return ";".join(statements)
+
+
 def evaluate(text: str, names: dict[str, Any]) -> Any:
     """The value of the last expression of `stmt; stmt; expr`."""
     head, _, last = text.rpartition(";")
@@ -64,10 +74,36 @@ def evaluate(text: str, names: dict[str, Any]) -> Any:
     return eval(last.strip(), scope)
 
 
+def values_of(name: str, shape: tuple[int, ...]) -> np.ndarray:
+    """The same values for a parameter on both sides: by its torch name, whatever MindSpore calls it."""
+    for own, torch_name in (("gamma", "weight"), ("beta", "bias"), ("embedding_table", "weight"), ("dense", "linear"),
+                            ("bn2d.", "")):
+        name = name.replace(own, torch_name)
+    name = "weight" if name == "w" else name
+    return (np.random.RandomState(zlib.crc32(name.encode())).randn(int(np.prod(shape))) * 0.3).astype(np.float32).reshape(shape)
+
+
 def run_torch(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
     import torch
     import torch.nn.functional as F
     from torch import nn
+
+    def filled(net: Any) -> Any:
+        with torch.no_grad():
+            for name, parameter in net.named_parameters():
+                parameter.copy_(torch.from_numpy(values_of(name, tuple(parameter.shape))))
+        return net
+
+    def steps(net: Any, opt: Any, x: Any, sched: Any = None, metric: Any = None) -> list[Any]:
+        seen = []
+        for _ in range(5):
+            opt.zero_grad()
+            (net(x) ** 2).sum().backward()
+            opt.step()
+            if sched is not None:
+                sched.step(*([metric] if metric is not None else []))
+            seen += [float(group["lr"]) for group in opt.param_groups]
+        return [*seen, *(p.detach() for p in net.parameters())]
 
     results = []
     for job in jobs:
@@ -75,7 +111,9 @@ def run_torch(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
         names = {k: torch.tensor(v) for k, v in inputs().items()}
         for name in job["grad"]:
             names[name].requires_grad_(True)
-        scope = {"torch": torch, "F": F, "nn": nn, "np": np, "device": "cpu", "size": (2, 3), **names}
+        scope = {"torch": torch, "F": F, "nn": nn, "np": np, "device": "cpu", "size": (2, 3), "filled": filled,
+                 "steps": steps, "optim": torch.optim, "lr_scheduler": torch.optim.lr_scheduler,
+                 "init": torch.nn.init, "data": torch.utils.data, **names}
         try:
             outs = flat(evaluate(job["text"], scope), torch.Tensor)
             total = sum((o * torch.from_numpy(weights(tuple(o.shape))).to(o.dtype)).sum() for o in outs
@@ -97,9 +135,27 @@ def run_mindspore(jobs: list[dict[str, Any]], counted: list[list[bool]]) -> list
     from functools import partial
 
     import mindspore as ms
-    from mindspore import mint, nn, ops
-    from mindspore.common.initializer import initializer
+    from mindspore import dataset, mint, nn, ops
+    from mindspore.common import initializer as initializers
     from mindspore.experimental import optim
+    from mindspore.experimental.optim import lr_scheduler
+
+    def filled(net: Any) -> Any:
+        for name, parameter in net.parameters_and_names():
+            if parameter.requires_grad:
+                parameter.set_data(ms.Tensor(values_of(name, tuple(parameter.shape))))
+        return net.set_train()
+
+    def steps(net: Any, opt: Any, x: Any, sched: Any = None, metric: Any = None) -> list[Any]:
+        seen = []
+        grad_fn = ms.value_and_grad(lambda x: (net(x) ** 2).sum(), None, opt.parameters)
+        for _ in range(5):
+            _, grads = grad_fn(x)
+            opt(grads)
+            if sched is not None:
+                sched.step(*([metric] if metric is not None else []))
+            seen += [float(group["lr"]) for group in opt.param_groups]
+        return [*seen, *(p.value() for p in net.trainable_params())]
 
     ms.runtime.launch_blocking()
     results = []
@@ -107,11 +163,15 @@ def run_mindspore(jobs: list[dict[str, Any]], counted: list[list[bool]]) -> list
         ms.set_seed(0)
         names = {k: ms.Tensor(v) for k, v in inputs().items()}
         scope = {"ms": ms, "ops": ops, "mint": mint, "nn": nn, "optim": optim, "np": np, "math": math, "partial": partial,
-                 "initializer": initializer, "size": (2, 3), **names}
+                 "lr_scheduler": lr_scheduler, "size": (2, 3), "filled": filled, "steps": steps,
+                 "initializer": initializers.initializer,
+                 **{n: getattr(initializers, n) for n in dir(initializers) if n[0].isupper()},
+                 **{n: getattr(dataset, n) for n in dir(dataset) if n.endswith(("Dataset", "Sampler"))}, **names}
         held: list[Any] = []
+        made: list[str] = []
 
-        def forward(*values: Any, job: Any = job, mask: Any = mask, scope: Any = scope, held: Any = held) -> Any:
-            found = flat(evaluate(job["text"], {**scope, **dict(zip(job["grad"], values, strict=True))}), ms.Tensor)
+        def forward(*values: Any, job: Any = job, mask: Any = mask, scope: Any = scope, held: Any = held, made: Any = made) -> Any:
+            found = flat(evaluate(made[0], {**scope, **dict(zip(job["grad"], values, strict=True))}), ms.Tensor)
             held[:] = found
             total = ms.Tensor(0.0)
             for out, counts in zip(found, mask):  # noqa: B905  the comparison reports a differing number of results
@@ -121,6 +181,7 @@ def run_mindspore(jobs: list[dict[str, Any]], counted: list[list[bool]]) -> list
 
         try:
             grads = None
+            made.append(prepared(job["text"], scope, job["grad"]))
             if any(mask):
                 grads = ms.grad(forward, tuple(range(len(job["grad"]))))(*[names[n] for n in job["grad"]])
                 grads = [g.asnumpy() for g in (grads if isinstance(grads, tuple) else (grads,))]

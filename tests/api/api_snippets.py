@@ -9,7 +9,10 @@ import libcst as cst
 from torch2ms import api
 from torch2ms.findings import Finding, Tier
 
-ROOTS = {"torch": "torch", "F": "torch.nn.functional", "nn": "torch.nn"}
+ROOTS = {"torch": "torch", "F": "torch.nn.functional", "nn": "torch.nn", "optim": "torch.optim",
+         "lr_scheduler": "torch.optim.lr_scheduler", "init": "torch.nn.init", "data": "torch.utils.data"}
+GROUPS = {"module": "torch.nn.Module", "lossfn": "torch.nn.Module", "optimizer": "torch.optim.Optimizer",
+          "scheduler": "torch.optim.lr_scheduler.LRScheduler", "loader": "torch.utils.data.DataLoader"}
 KINDS = {"device": "device", "size": "tuple"}
 TENSORS = {
     "x": 2, "y": 2, "z": 2, "p": 2, "q": 2, "u": 2, "sq": 2, "spd": 2, "tri": 2, "a": 3, "b": 3, "c": 3, "im": 4, "v": 1, "w": 1, "s": 0,
@@ -81,6 +84,26 @@ class Translator(cst.CSTTransformer):
         self.findings: list[Finding] = []
         self.callees: set[int] = set()
         self.needs: set[str] = set()
+        self.classes: dict[str, str] = {}  # the torch class behind a name: `net = filled(nn.Linear(4, 3))`
+
+    def visit_Assign(self, node: cst.Assign) -> None:
+        value = node.value
+        while isinstance(value, cst.Call) and isinstance(value.func, cst.Name) and value.args:
+            value = value.args[0].value
+        name = torch_name(value.func) if isinstance(value, cst.Call) else None
+        if name is not None and isinstance(node.targets[0].target, cst.Name):
+            self.classes[node.targets[0].target.value] = name
+
+    def _rule(self, node: cst.BaseExpression) -> api.Rule | None:
+        """The rule of an expression; attributes of objects by their class, then by what the class is."""
+        name = torch_name(node)
+        if isinstance(node, cst.Attribute) and isinstance(node.value, cst.Name) and node.value.value in self.classes:
+            cls = self.classes[node.value.value]
+            made = self.rules.find(cls)
+            for owner in (cls, GROUPS.get(made.returns if made is not None else "", "torch.Tensor")):
+                if (found := self.rules.find(f"{owner}.{node.attr.value}")) is not None:
+                    return found
+        return self.rules.find(name) if name is not None else None
 
     def visit_Call(self, node: cst.Call) -> None:
         self.callees.add(id(node.func))
@@ -94,7 +117,7 @@ class Translator(cst.CSTTransformer):
         name = torch_name(original_node.func)
         if name is None:
             return updated_node
-        rule = self.rules.find(name)
+        rule = self._rule(original_node.func)
         if rule is None:
             self.findings.append(Finding("T2M600", Tier.REFUSED, name))
             return updated_node
@@ -103,7 +126,7 @@ class Translator(cst.CSTTransformer):
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
         if id(original_node) in self.callees:
             return updated_node
-        rule = self.rules.find(torch_name(original_node) or "")
+        rule = self._rule(original_node)
         if rule is None:
             return updated_node
         return self._take(api.apply_attribute(rule, original_node, updated_node, self.facts), updated_node)

@@ -231,9 +231,16 @@ class Filler(cst.CSTTransformer):
         for placeholder in names:
             if placeholder.param == "self" or placeholder.written:
                 continue
-            if not self.binding.passed(placeholder.param):
+            if not self.binding.passed(placeholder.param) or self._says_default(placeholder.param):
                 return True
         return False
+
+    def _says_default(self, name: str) -> bool:
+        """True for `dim=None` where None is the default: not every MindSpore function takes a written None."""
+        bound = self.binding.single.get(name)
+        if bound is None or self.binding.signature.by_name[name].default != "None":
+            return False
+        return isinstance(bound.original.value, cst.Name) and bound.original.value.value == "None"
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
         items: list[tuple[Bound | None, cst.Arg]] = []
