@@ -40,6 +40,8 @@ def check_output(source: str, text: str, findings: Iterable[Finding], reconvert:
     left = None if accounted else first_torch_name(after)
     if left:
         return f"the translation still uses {left[1]} (its line {left[0]}) and no finding says so"
+    if "torch" not in text:  # nothing that runs over the file again looks into it
+        return ""
     try:
         again = reconvert(text)
     except Exception as error:  # the engine is on trial here: whatever it raises is the verdict

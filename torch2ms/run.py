@@ -168,7 +168,10 @@ def _wanted(data: Mapping[str, bytes]) -> list[str]:
     named = {key for key, text in data.items() if mentions_torch(text)}
     if not named:
         return []
-    return [key for key, text in data.items() if key in named or any(word in text for word in TAPE_WORDS)]
+    trains = {
+        key for key, text in data.items() if any(word in text for word in TAPE_WORDS) and b"mindspore" not in text
+    }
+    return [key for key in data if key in named or key in trains]
 
 
 def convert_guarded(sources: Mapping[str, str], config: Config) -> dict[str, Result]:

@@ -57,13 +57,15 @@ def test_torch_in_text_is_no_use_of_torch() -> None:
 
 
 def test_second_conversion_must_change_nothing() -> None:
-    message = check_output(SOURCE, GOOD, [], lambda text: text + "# again\n")
-    assert "a second conversion would change the translation again (its line 6 becomes: # again)" in message
+    text = GOOD + "# torch2ms\n"
+    message = check_output(SOURCE, text, [], lambda text: text + "# again\n")
+    assert "a second conversion would change the translation again (its line 7 becomes: # again)" in message
 
     def fails(text: str) -> str:
         raise KeyError("x")
 
-    assert "a second conversion fails: KeyError: 'x'" in check_output(SOURCE, GOOD, [], fails)
+    assert "a second conversion fails: KeyError: 'x'" in check_output(SOURCE, text, [], fails)
+    assert check_output(SOURCE, GOOD, [], fails) == ""  # a file without the word is not looked into
 
 
 def test_comments_may_move_and_come_together_but_count() -> None:

@@ -35,6 +35,6 @@ class TestCommand:
         assert result.warning_messages == ["line 3: T2M600 refused: refuse_me: no rule"]
 
     def test_skips_what_fails_the_self_check(self) -> None:
-        result = self.apply(SOURCE + "grow = 1\n")
+        result = self.apply(SOURCE + "grow = 1  # torch\n")
         assert isinstance(result, TransformSkip)
         assert "second conversion would change" in result.skip_description

@@ -241,7 +241,7 @@ def test_link_loop_as_argument(run: Run, tmp_path: Path) -> None:
         (b"import torch\nx = " + b"-" * 60000 + b"1\n", b"nested too deeply"),
         (SOURCE + b"boom = 1\n", b"internal error: RecursionError: too deep"),
         (SOURCE + b"# eaten\n", b"would lose the comment '# eaten'"),
-        (SOURCE + b"grow = 1\n", b"a second conversion would change the translation again"),
+        (SOURCE + b"grow = 1  # torch\n", b"a second conversion would change the translation again"),
     ],
 )
 def test_trouble_with_one_file_stays_its_own(run: Run, tree: Path, text: bytes, message: bytes) -> None:
@@ -328,3 +328,13 @@ def test_unexpected_trouble_is_one_line(run: Run, tmp_path: Path, monkeypatch: p
     done = run("convert", "a.py")
     assert done.returncode == 2
     assert done.stderr == b"internal error: ValueError: surprise; please report it\n"
+
+
+def test_files_that_train_without_naming_torch_are_seen(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/step.py").write_text("def step(loss, opt):\n    loss.backward()\n    refuse_me = opt\n")
+    (tmp_path / "src/done.py").write_text("import mindspore\nscheduler.step()\nrefuse_me = 1\n")
+    assert b"refused" not in run("convert", "--check", "src").stderr  # nothing of torch in the whole project
+    (tmp_path / "src/main.py").write_bytes(SOURCE)
+    done = run("convert", "--check", "src")
+    assert b"refused: src/step.py:3" in done.stderr and b"done.py" not in done.stderr
