@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from torch2ms.verify.session import Session, StopProgram
+from torch2ms.verify.session import Session, StopProgram, Unavailable
 from torch2ms.verify.trace import Trace, flatten_result
 
 
@@ -26,7 +26,12 @@ def run_job(job: dict[str, Any]) -> int:
         from torch2ms.verify.mindspore_side import install
     replay = Trace.load(job["replay"]) if job.get("replay") else None
     session = Session(Trace({"side": job["side"]}), job.get("steps"), replay, job)
-    to_array, finish = install(session)
+    try:
+        to_array, finish = install(session)
+    except Unavailable as error:
+        session.trace.meta.update(status="error", error=str(error))
+        session.trace.save(job["out"])
+        return 0
     np.random.seed(0)  # after the imports: some of them draw
     random.seed(0)
     namespace = _execute(job, session.trace)

@@ -43,10 +43,17 @@ class Comparison:
         self.report.problems.append(Problem(what, text, step))
 
     def check(
-        self, kind: str, name: str, left: np.ndarray, right: np.ndarray, step: int = 0, scale: float | None = None
+        self,
+        kind: str,
+        name: str,
+        left: np.ndarray,
+        right: np.ndarray,
+        step: int = 0,
+        scale: float = 1.0,
+        moved: float = np.inf,
     ) -> Judgement:
         """Judge a pair of tensors, count it, and record a problem if it differs."""
-        result = judge(left, right, self.tolerance, scale)
+        result = judge(left, right, self.tolerance, scale, moved)
         self.report.count(kind)
         self.report.saw(kind, Worst(name, result.max_abs, result.max_rel))
         if result.equal and result.why:
@@ -117,7 +124,8 @@ class Comparison:
             name = a["name"] or b["name"] or a["uid"] or "?"
             self._gradient(row, name, a, b, number, scale)
             after_a, after_b = self._arrays(a["after"], b["after"])
-            result = self.check("weight", name, after_a, after_b, number)
+            moved = _largest(after_a - self.torch.arrays[a["start"]])
+            result = self.check("weight", name, after_a, after_b, number, moved=moved)
             row.weight = row.weight.or_worse(Worst(name, result.max_abs, result.max_rel))
         for a in lonely:
             if a["gradient"] is not None and _largest(self.torch.arrays[a["gradient"]]) > 0:

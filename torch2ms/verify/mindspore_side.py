@@ -21,7 +21,7 @@ from mindspore.ops.function.grad import grad_func
 
 from torch2ms.verify.layers import fit, layer_table
 from torch2ms.verify.replay import Stream
-from torch2ms.verify.session import Quiet, Session
+from torch2ms.verify.session import Quiet, Session, Unavailable
 
 HALF = (ms.float16, ms.bfloat16)
 
@@ -98,9 +98,9 @@ class MindSporeSide:
                 uid = f"{record['id']}.{torch_name}"
                 self.uids[id(parameter)] = (weakref.ref(parameter), uid)
                 if parameter.name.rpartition(".")[2] in explicit:
+                    if np.ptp(to_array(parameter)) == 0:
+                        continue  # a constant needs no carrying, and a wrong one must show
                     later = self.stream.initial_of(uid) if self.stream else None
-                    if later is None and np.ptp(to_array(parameter)) == 0:
-                        continue
                     array = array if later is None else later.reshape(array.shape)
                 parameter.set_data(ms.Tensor(array, dtype=parameter.dtype))
             return
@@ -316,8 +316,13 @@ def install(session: Session) -> tuple[Callable[[Any], np.ndarray | None], Calla
     from torch2ms.verify.mindspore_draws import MindSporeDraws
 
     options = session.options
-    if options.get("device", "CPU") != "CPU":
-        ms.set_device(options["device"])
+    device = options.get("device", "CPU")
+    if device != "CPU":
+        try:
+            ms.set_device(device)
+        except Exception as error:
+            first = str(error).strip().partition("\n")[0]
+            raise Unavailable(f"device {device} is not available: {first}") from error
     ms.set_context(mode=ms.GRAPH_MODE if options.get("mode") == "graph" else ms.PYNATIVE_MODE)
     ms.runtime.launch_blocking()  # a kernel's error then belongs to the line that asked for it
     ms.set_seed(0)

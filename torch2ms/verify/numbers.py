@@ -31,8 +31,14 @@ class Judgement:
     why: str = ""
 
 
-def judge(left: np.ndarray, right: np.ndarray, tolerance: Tolerance, scale: float | None = None) -> Judgement:
-    """Compare in float64. `scale` replaces 1.0 as the magnitude below which `atol` does not shrink."""
+def judge(
+    left: np.ndarray, right: np.ndarray, tolerance: Tolerance, scale: float = 1.0, moved: float = np.inf
+) -> Judgement:
+    """Compare in float64. `scale` is the magnitude below which `atol` does not shrink.
+
+    `moved` is how far the values have come from where they started: a wrong update of a weight must not hide in a tolerance
+    that is wide beside the update, so the difference may be a fiftieth of it (or the rounding of the weight itself).
+    """
     if left.shape != right.shape:
         if left.size == right.size == 1:
             left, right = left.reshape(()), right.reshape(())
@@ -52,8 +58,10 @@ def judge(left: np.ndarray, right: np.ndarray, tolerance: Tolerance, scale: floa
         return Judgement(True, 0.0, 0.0, why)
     difference, size = np.abs(x - y), np.abs(x)
     largest = float(size.max())
-    floor = tolerance.atol * max(1.0 if scale is None else scale, largest)
-    equal = bool((difference <= floor + tolerance.rtol * size).all())
+    allowed = tolerance.atol * max(scale, largest) + tolerance.rtol * size
+    if moved < np.inf:
+        allowed = np.minimum(allowed, max(moved / 50, 1e-6 * largest))
+    equal = bool((difference <= allowed).all())
     relative = float((difference / np.maximum(size, 1e-3 * largest + 1e-12)).max())
     return Judgement(equal, float(difference.max()), relative, why)
 

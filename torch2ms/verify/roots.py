@@ -20,13 +20,15 @@ def compare_roots(comparison: Comparison, steps: list[tuple[Entry, Entry]]) -> N
     if pairs is None:
         _compare_sums(comparison, steps)
     else:
+        scale = min(1.0, max((abs(a["value"]) for a, _ in pairs if np.isfinite(a["value"])), default=1.0))
         for i, (a, b) in enumerate(pairs, 1):
             step = _step_of(comparison.torch, a, steps, 0)
             row = comparison.report.steps[step - 1] if 0 < step <= len(comparison.report.steps) else None
             if row is not None:
                 row.loss_torch = (row.loss_torch or 0.0) + a["value"]
                 row.loss_mindspore = (row.loss_mindspore or 0.0) + b["value"]
-            comparison.check("loss", "" if row else str(i), np.asarray(a["value"]), np.asarray(b["value"]), step)
+            values = np.asarray(a["value"]), np.asarray(b["value"])
+            comparison.check("loss", "" if row else str(i), *values, step, scale)
     if not steps:
         _compare_gradients(comparison)
 

@@ -127,6 +127,7 @@ def _ran(report: Report, side: str, outcome: Outcome) -> bool:
     report.stdout[side], report.stderr[side] = outcome.stdout, outcome.stderr
     if outcome.problem:
         report.verdict, report.reason = "not run", f"{side} side: {outcome.problem}"
+        report.notes += [event["text"] for event in (outcome.trace.of("divergence") if outcome.trace else [])]
     return not outcome.problem
 
 

@@ -13,6 +13,10 @@ class StopProgram(BaseException):
     """Raised inside an optimizer call once the wanted number of steps is done; no `except Exception` catches it."""
 
 
+class Unavailable(Exception):
+    """The side cannot run here at all (a device that is not there)."""
+
+
 class Quiet:
     """A reentrant region whose random draws belong to something recorded as a whole (a layer, a shuffle)."""
 

@@ -42,6 +42,7 @@ class TorchSide:
         self.owners: dict[int, tuple[Any, str]] = {}  # id of a parameter or module -> (weak owner, attribute)
         self.uids: dict[int, tuple[Any, str]] = {}  # id of a parameter -> (weak parameter, "L3.weight")
         self.optimizers: dict[int, int] = {}
+        self.started: dict[int, tuple[Any, str]] = {}  # parameters and their values before the first step
         self.rounding = np.random.RandomState(0)
 
     def install(self) -> None:
@@ -224,6 +225,9 @@ class TorchSide:
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
             closure = args[1] if len(args) > 1 else kwargs.get("closure")  # args[0] is the optimizer
+            for p in _parameters(optimizer):
+                if id(p) not in self.started:
+                    self.started[id(p)] = (p, self.trace.keep(to_array(p)))
             if closure is None:  # else the gradients that count are those the closure is going to make
                 optimizer._torch2ms_seen = self._gradients(optimizer)
 
@@ -237,10 +241,7 @@ class TorchSide:
                 "inner_step" if inner else "step",
                 optimizer=self.optimizers.get(id(optimizer), -1),
                 type=type(optimizer).__name__,
-                parameters=[
-                    {"uid": self.uid_of(p), "name": self.variable(p), "gradient": g, "after": self.trace.keep(to_array(p))}
-                    for p, g in zip(parameters, gradients, strict=True)
-                ],
+                parameters=[self._stepped(p, g) for p, g in zip(parameters, gradients, strict=True)],
             )
             self._disturb(optimizer)
             self.session.stepped(inner)
@@ -248,6 +249,15 @@ class TorchSide:
         torch.optim.Optimizer.__init__ = __init__  # type: ignore[method-assign]
         register_optimizer_step_pre_hook(before)
         register_optimizer_step_post_hook(after)
+
+    def _stepped(self, parameter: Any, gradient: str | None) -> dict[str, Any]:
+        return {
+            "uid": self.uid_of(parameter),
+            "name": self.variable(parameter),
+            "gradient": gradient,
+            "start": self.started[id(parameter)][1],
+            "after": self.trace.keep(to_array(parameter)),
+        }
 
     def _disturb(self, optimizer: Any) -> None:
         """Change weights by a rounding error, if that is what this run is for."""

@@ -1,0 +1,39 @@
+"""One warm process per framework for all tests of the harness: a pair then takes a second instead of seven."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from torch2ms.verify.report import Report
+from torch2ms.verify.runner import jobs, verify_jobs
+from torch2ms.verify.warm import Pair, warm_pair
+
+PAIRS = Path(__file__).parent / "pairs"
+Check = Callable[..., Report]
+
+
+@pytest.fixture(scope="session")
+def warm() -> Iterator[Pair]:
+    with warm_pair() as pair:
+        yield pair
+
+
+@pytest.fixture
+def check(warm: Pair, tmp_path: Path) -> Check:
+    """Verify two texts (or files) in an empty working directory."""
+
+    def run(original: str | Path, translated: str | Path, **options: object) -> Report:
+        paths = []
+        for name, program in (("original.py", original), ("translated.py", translated)):
+            if isinstance(program, str):
+                (tmp_path / name).write_text(program)
+                program = tmp_path / name
+            paths.append(program)
+        cwd = tmp_path / "cwd"
+        cwd.mkdir(exist_ok=True)
+        return verify_jobs(*jobs(*paths, **{"timeout": 120.0, "cwd": cwd, **options}), warm.run)  # type: ignore[arg-type]
+
+    return run

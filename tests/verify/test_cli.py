@@ -1,0 +1,62 @@
+"""The command: exit codes, table, JSON, arguments for the program, conversion on the way."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from torch2ms.verify.cli import verify
+from torch2ms.verify.report import Problem, Report, Step, Worst, cli_table
+
+PAIRS = Path(__file__).parent / "pairs"
+
+
+def call(*arguments: object):
+    return CliRunner().invoke(verify, [str(argument) for argument in arguments])
+
+
+def test_agreement_is_exit_code_0_and_json_is_written(tmp_path):
+    pair = PAIRS / "train_script"
+    done = call(pair / "original.py", pair / "translated.py", "--steps", 3, "--json", tmp_path / "report.json")
+    assert done.exit_code == 0, done.output
+    assert "executes" in done.stderr and done.output.rstrip().endswith("agree")
+    document = json.loads((tmp_path / "report.json").read_text())
+    assert document["verdict"] == "agree" and len(document["steps"]) == 3 and len(document["sources"]["torch"]) == 64
+
+
+def test_difference_is_exit_code_1(tmp_path):
+    translated = tmp_path / "translated.py"
+    translated.write_text((PAIRS / "train_script" / "translated.py").read_text().replace("lr=1e-2", "lr=1e-3"))
+    done = call(PAIRS / "train_script" / "original.py", translated)
+    assert done.exit_code == 1 and "differ: first at step 1, weight 0.weight" in done.output
+
+
+def test_a_side_that_cannot_run_is_exit_code_2(tmp_path):
+    (tmp_path / "broken.py").write_text("import torch\ntorch.zeros(2) @ torch.zeros(3)\n")
+    done = call(tmp_path / "broken.py", PAIRS / "train_script" / "translated.py")
+    assert done.exit_code == 2 and "not run: torch side: RuntimeError" in done.output
+
+
+def test_arguments_after_two_dashes_reach_both_programs(tmp_path):
+    for name, module in (("a.py", "torch"), ("b.py", "mindspore")):
+        (tmp_path / name).write_text(f"import sys, {module}\nRESULT = {{'x': float(sys.argv[2])}}\nassert sys.argv[1] == '--rate'\n")
+    done = call(tmp_path / "a.py", tmp_path / "b.py", "--", "--rate", "0.5")
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize("verdict, code", [("agree", 0), ("differ", 1), ("not run", 2)])
+def test_exit_codes(verdict, code):
+    assert Report("a", "b", verdict).exit_code == code
+
+
+def test_the_table_names_the_first_divergence_and_shortens_long_runs():
+    report = Report("a.py", "b.py", "differ")
+    report.steps = [Step(i, "SGD", 1.0, 1.0, Worst("w", float("nan"), 0.1)) for i in range(1, 101)]
+    report.problems = [Problem("gradient w", "max abs 1", 7), *[Problem("weight w", "max abs 1", 8)] * 20]
+    table = cli_table(report)
+    assert "differ: first at step 7, gradient w" in table and "and 13 more" in table
+    assert len(table.splitlines()) < 60
+    assert json.loads(report.to_json())["steps"][0]["gradient"]["max_abs"] == "nan"

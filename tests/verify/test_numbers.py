@@ -1,0 +1,48 @@
+"""When two arrays count as equal."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from torch2ms.verify.numbers import FLOAT32, judge, printed_numbers, same_printed
+
+ONES = np.ones(4, np.float32)
+
+
+@pytest.mark.parametrize(
+    "right, equal",
+    [
+        (ONES + 1e-5, True),
+        (ONES + 1e-3, False),
+        (ONES * np.nan, False),
+        (np.ones(3), False),
+        (np.array([1, 1, 1, np.inf]), False),
+    ],
+)
+def test_single_precision(right, equal):
+    assert judge(ONES, right, FLOAT32).equal == equal
+
+
+def test_the_tolerance_grows_with_the_tensor_not_with_its_neighbours():
+    assert judge(1e4 * ONES, 1e4 * ONES + 0.1, FLOAT32).equal
+    assert not judge(1e-4 * ONES, 1.1e-4 * ONES, FLOAT32, scale=1e-4).equal
+
+
+def test_a_wrong_update_does_not_hide_in_the_tolerance_of_the_weight():
+    right, wrong = 1 - 1e-5 * np.ones(4), 1 - 1.2e-5 * np.ones(4)
+    assert judge(right, wrong, FLOAT32).equal
+    assert not judge(right, wrong, FLOAT32, moved=1e-5).equal
+    assert judge(right, right + 5e-7, FLOAT32, moved=0.0).equal  # rounding of the weight itself
+
+
+def test_infinities_and_nan_must_stand_in_the_same_places():
+    array = np.array([np.nan, np.inf, -np.inf, 1.0])
+    assert judge(array, array, FLOAT32).equal and "NaN" in judge(array, array, FLOAT32).why
+    assert not judge(array, array[[0, 2, 1, 3]], FLOAT32).equal
+
+
+def test_printed_numbers():
+    assert printed_numbers("epoch 1: loss 0.5e-3, nan\nno digits\nlayer2 x\n") == [["1", "0.5e-3", "nan"]]
+    assert same_printed("0.1234", "0.1235") and not same_printed("0.1234", "0.1334")
+    assert same_printed("nan", "nan") and not same_printed("3", "4")

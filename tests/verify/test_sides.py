@@ -1,0 +1,167 @@
+"""What happens when a program does something other than train: crash, hang, leave early, print, change directory."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from torch2ms.verify import Case, assert_same_gradients, cli_table, verify, verify_many
+
+PAIRS = Path(__file__).parent / "pairs"
+TORCH = """\
+import torch
+w = torch.tensor([1.0, 2.0], requires_grad=True)
+opt = torch.optim.SGD([w], lr=0.1)
+for i in range(4):
+    opt.zero_grad()
+    loss = (w ** 2).sum()
+    loss.backward()
+    opt.step()
+    print('loss', loss.item())
+"""
+MINDSPORE = """\
+import mindspore as ms
+from mindspore.experimental import optim
+w = ms.Parameter(ms.Tensor([1.0, 2.0]), name='w')
+opt = optim.SGD([w], lr=0.1)
+grad_fn = ms.value_and_grad(lambda: (w ** 2).sum(), None, opt.parameters)
+for i in range(4):
+    loss, grads = grad_fn()
+    opt(grads)
+    print('loss', loss.item())
+"""
+
+
+def test_the_small_pair_agrees(check):
+    report = check(TORCH, MINDSPORE)
+    assert report.agrees, cli_table(report)
+    assert [step.loss_torch for step in report.steps] == [step.loss_mindspore for step in report.steps]
+    assert report.compared == {"loss": 4, "gradient": 4, "weight": 4, "printed lines": 4}
+
+
+@pytest.mark.parametrize("side", ["torch", "mindspore"])
+def test_a_crash_is_not_run_and_says_where(side, check):
+    programs = {"torch": TORCH, "mindspore": MINDSPORE}
+    programs[side] += "\nraise KeyError('lost')\n"
+    report = check(programs["torch"], programs["mindspore"])
+    assert report.verdict == "not run" and report.exit_code == 2
+    assert report.reason.startswith(f"{side} side: KeyError: 'lost'") and "raise KeyError" in report.reason
+
+
+def test_a_hang_is_ended(check):
+    started = time.monotonic()
+    report = check(TORCH, "import time\ntime.sleep(600)\n", timeout=3.0)
+    assert report.reason == "mindspore side: did not finish within 3 s"
+    assert time.monotonic() - started < 60
+
+
+def test_an_early_exit_is_not_a_pass(check):
+    report = check(TORCH, MINDSPORE.replace("for i", "import os; os._exit(0)\nfor i"))
+    assert report.exit_code == 2 and "exit code 0" in report.reason
+    report = check(TORCH, MINDSPORE + "\nimport sys; sys.exit(3)\n")
+    assert report.reason == "mindspore side: the program exited with 3"
+    assert check(TORCH + "\nimport sys; sys.exit(0)\n", MINDSPORE + "\nraise SystemExit\n").agrees
+
+
+def test_a_killed_side_names_the_signal(check):
+    report = check(TORCH, "import os, signal\nos.kill(os.getpid(), signal.SIGSEGV)\n")
+    assert report.reason == "mindspore side: was killed by signal SIGSEGV"
+
+
+def test_nothing_compared_is_a_failure(check):
+    report = check("import torch\n", "import mindspore\n")
+    assert report.verdict == "differ" and report.problems[0].what == "nothing to compare"
+
+
+def test_printed_numbers_count_only_where_nothing_else_is_seen(check):
+    assert check("import torch\nprint('n', 3)\n", "print('n', 3)\n").agrees
+    report = check("import torch\nprint('n', 3)\n", "print('n', 4)\n")
+    assert report.problems[0].what == "printed numbers"
+    report = check(TORCH + "print('took', 3.5)\n", MINDSPORE + "print('took', 9.5)\n")
+    assert report.agrees and any("printed line 5" in note for note in report.notes)
+
+
+def test_missing_result_names_differ(check):
+    report = check(TORCH + "RESULT = {'a': 1.0, 'b': 2.0}\n", MINDSPORE + "RESULT = {'a': 1.0}\n")
+    assert [p.what for p in report.problems] == ["RESULT['b']"]
+
+
+def test_nan_in_the_same_place_is_equal_and_pointed_out(check):
+    nan = "RESULT = {'x': [float('nan'), 1.0]}\n"
+    report = check(TORCH + nan, MINDSPORE + nan)
+    assert report.agrees and any("NaN" in note for note in report.notes)
+    report = check(TORCH + nan, MINDSPORE + "RESULT = {'x': [1.0, 1.0]}\n")
+    assert report.problems[0].text == "1 NaN in torch, 0 in mindspore"
+
+
+def test_steps_stop_both_sides(check):
+    report = check(TORCH + "\nraise KeyError\n", MINDSPORE + "\nraise KeyError\n", steps=2)
+    assert report.agrees and len(report.steps) == 2
+
+
+def test_both_sides_get_arguments_and_directory(check, tmp_path):
+    (tmp_path / "cwd").mkdir()
+    (tmp_path / "cwd" / "rate.txt").write_text("0.1")
+    head = "import sys\nrate = float(open('rate.txt').read()) * float(sys.argv[1])\nimport os; os.chdir('/')\n"
+    report = check(
+        head + TORCH.replace("lr=0.1", "lr=rate"), head + MINDSPORE.replace("lr=0.1", "lr=rate"), argv=["2.0"]
+    )
+    assert report.agrees, cli_table(report)
+
+
+def test_programs_import_their_neighbours(check, tmp_path):
+    (tmp_path / "neighbour.py").write_text("RATE = 0.1\n")
+    (tmp_path / "torch.py").write_text("raise ImportError('this file must not shadow the package')\n")
+    head = "from neighbour import RATE\n"
+    report = check(head + TORCH.replace("lr=0.1", "lr=RATE"), head + MINDSPORE.replace("lr=0.1", "lr=RATE"))
+    assert report.agrees, cli_table(report)
+
+
+def test_no_process_is_left(check, tmp_path):
+    mark = tmp_path / "pid"
+    leave = f"import subprocess\nopen({str(mark)!r}, 'w').write(str(subprocess.Popen(['sleep', '300']).pid))\n"
+    assert check(TORCH, leave + MINDSPORE).agrees
+    time.sleep(0.2)
+    status = Path(f"/proc/{int(mark.read_text())}/stat")
+    assert not status.exists() or status.read_text().split(")")[1].split()[0] == "Z"
+
+
+def test_one_pair_in_processes_of_its_own(tmp_path):
+    """The path without warm processes: `verify` and `assert_same_gradients` as a user calls them."""
+    (tmp_path / "a.py").write_text(TORCH)
+    (tmp_path / "b.py").write_text(MINDSPORE)
+    assert_same_gradients(tmp_path / "a.py", tmp_path / "b.py", cwd=tmp_path)
+    (tmp_path / "b.py").write_text(MINDSPORE.replace("lr=0.1", "lr=0.2"))
+    with pytest.raises(AssertionError, match="differ: first at step 1, weight w"):
+        assert_same_gradients(tmp_path / "a.py", tmp_path / "b.py", cwd=tmp_path)
+    report = verify(tmp_path / "a.py", tmp_path / "missing.py")
+    assert report.exit_code == 2 and "no such file" in report.reason
+
+
+def test_a_missing_device_is_not_run(tmp_path):
+    (tmp_path / "a.py").write_text(TORCH)
+    (tmp_path / "b.py").write_text(MINDSPORE)
+    report = verify(tmp_path / "a.py", tmp_path / "b.py", device="Ascend")
+    assert report.verdict == "not run" and "Ascend" in report.reason
+
+
+def test_many_pairs_keep_their_order(tmp_path):
+    cases = [Case(PAIRS / n / "original.py", PAIRS / n / "translated.py") for n in ("leaf_scalars", "manual_sgd")]
+    broken = tmp_path / "broken.py"
+    broken.write_text("1 / 0\n")
+    reports = verify_many([cases[0], Case(cases[0].original, broken), cases[1]])
+    assert [report.verdict for report in reports] == ["agree", "not run", "agree"]
+
+
+def test_importing_the_harness_imports_no_framework():
+    code = (
+        "import sys, torch2ms.verify, torch2ms.verify.cli; "
+        "raise SystemExit(any(m in sys.modules for m in ('torch', 'mindspore')))"
+    )
+    root = Path(__file__).parent.parent.parent
+    assert subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(root)}).returncode == 0
