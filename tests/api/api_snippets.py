@@ -1,4 +1,4 @@
-"""Translating and running one-line torch snippets: the names are resolved by spelling alone, kinds by a table of inputs."""
+"""Translating one-line torch snippets: names are resolved by spelling alone, kinds by a table of inputs."""
 
 from __future__ import annotations
 
@@ -15,7 +15,8 @@ GROUPS = {"module": "torch.nn.Module", "lossfn": "torch.nn.Module", "optimizer":
           "scheduler": "torch.optim.lr_scheduler.LRScheduler", "loader": "torch.utils.data.DataLoader"}
 KINDS = {"device": "device", "size": "tuple"}
 TENSORS = {
-    "x": 2, "y": 2, "z": 2, "p": 2, "q": 2, "u": 2, "sq": 2, "spd": 2, "tri": 2, "a": 3, "b": 3, "c": 3, "im": 4, "v": 1, "w": 1, "s": 0,
+    "x": 2, "y": 2, "z": 2, "p": 2, "q": 2, "u": 2, "sq": 2, "spd": 2, "tri": 2,
+    "a": 3, "b": 3, "c": 3, "im": 4, "v": 1, "w": 1, "s": 0,
     "k": 2, "k2": 2, "ki": 1, "i": 2, "m": 2, "m2": 2, "t": 1, "up": 1, "k1": 1,
 }
 

@@ -245,7 +245,7 @@ def _bare(rule: Rule, form: Form) -> tuple[cst.BaseExpression, list[cst.Arg], Fi
     for place, arg in enumerate(root.args):
         mark = form.template.placeholders.get(getattr(arg.value, "value", ""))
         if mark is None:
-            if form.template.placeholders and template._marks(arg, form.template):
+            if form.template.placeholders and template.marks(arg, form.template):
                 return None
             if arg.keyword is None:
                 return None

@@ -34,6 +34,7 @@ class NoFacts:
         return ""
 
 
+_QUESTIONS = ("passed", "given", "value", "known", "named", "text", "count", "starred", "kind", "rank", "dtype")
 _LITERAL_KINDS = {bool: "bool", int: "int", float: "float", str: "str", list: "list", tuple: "tuple", dict: "dict"}
 
 
@@ -123,10 +124,7 @@ class Use:
         """Evaluate the condition of a form."""
         if not condition:
             return True
-        names: dict[str, Callable[..., Any]] = {
-            name: getattr(self, name)
-            for name in ("passed", "given", "value", "known", "named", "text", "count", "starred", "kind", "rank", "dtype")
-        }
+        names: dict[str, Callable[..., Any]] = {name: getattr(self, name) for name in _QUESTIONS}
         # the text comes from this package's own tables; without builtins it can only ask the questions above
         return bool(eval(_compiled(condition), {"__builtins__": {}, "len": len, **names}))
 

@@ -90,7 +90,7 @@ def parenthesised(node: cst.BaseExpression) -> cst.BaseExpression:
 
 def simple(node: cst.BaseExpression) -> bool:
     """True where evaluating an expression twice is as good as once."""
-    if isinstance(node, (cst.Name, cst.Integer, cst.Float, cst.SimpleString)):
+    if isinstance(node, (cst.Name, cst.Integer, cst.Float, cst.SimpleString, cst.Ellipsis)):
         return True
     if isinstance(node, cst.Attribute):
         return simple(node.value)
@@ -121,11 +121,13 @@ class Filler(cst.CSTTransformer):
         self.binding = binding
         self.receiver = receiver
         self.call = call
+        self.root = template.root
         self.operands: set[int] = set()
 
     def fill(self) -> cst.BaseExpression:
         self._refuse_double_evaluation()
-        filled = self.template.root.deep_clone().visit(self)
+        self.root = self.template.root.deep_clone()
+        filled = self.root.visit(self)
         assert isinstance(filled, cst.BaseExpression)
         return filled
 
@@ -227,7 +229,7 @@ class Filler(cst.CSTTransformer):
 
     def _omitted(self, node: cst.CSTNode) -> bool:
         """True where a template argument stands for something the user left out."""
-        names = _marks(node, self.template)
+        names = marks(node, self.template)
         for placeholder in names:
             if placeholder.param == "self" or placeholder.written:
                 continue
@@ -261,7 +263,7 @@ class Filler(cst.CSTTransformer):
             else:
                 items.append(self._argument(placeholder, before, after, gap))
                 gap = gap or items[-1][1].keyword is not None
-        if original_node.deep_equals(self.template.root) and self.call is not None:
+        if original_node is self.root and self.call is not None:
             return self._laid_out(updated_node, items)
         return updated_node.with_changes(args=_separated([arg for _, arg in items], []))
 
@@ -316,7 +318,7 @@ def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
     return node.with_changes(lpar=[], rpar=[])
 
 
-def _marks(node: cst.CSTNode, template: Template) -> list[Placeholder]:
+def marks(node: cst.CSTNode, template: Template) -> list[Placeholder]:
     """The placeholders that an argument cannot be written without; those of nested calls may go by themselves."""
     found: list[Placeholder] = []
     stack: list[cst.CSTNode] = [node]

@@ -25,6 +25,9 @@ def einsum(use: Use) -> Choice:
         letters = re.sub(",", "", left)
         result = "".join(sorted(letter for letter in set(letters) if letters.count(letter) == 1))
     text = _one(terms[0], result) if len(terms) == 1 else _two(terms, result) if len(terms) == 2 else None
+    if text is None and len(terms) == 2 and set(result) <= set("".join(terms)):
+        text, large = _broadcast(terms[0], terms[1], result)
+        return Choice(text, assume="the product of both operands fits into memory" if large else "")
     if text is None:
         return Choice(refuse=f"the equation {equation!r} has no short form in MindSpore", todo=_TODO)
     return Choice(text)
@@ -60,11 +63,9 @@ def _two(terms: list[str], result: str) -> str | None:
     summed = [letter for letter in a if letter in b and letter not in result]
     free_a = [letter for letter in a if letter not in b]
     free_b = [letter for letter in b if letter not in a]
+    first, second = "{operands|first}", "{operands|second}"
     if any(letter not in result for letter in free_a + free_b):
         return None
-    first, second = "{operands|first}", "{operands|second}"
-    if not summed:
-        return _outer(a, b, result)
     if not batch and len(summed) == 1 and len(b) == 2 and len(free_b) == 1:  # a stack of rows by one matrix
         want_a, want_b = "".join(free_a) + summed[0], summed[0] + free_b[0]
         product = f"ops.matmul({_permuted(first, a, want_a)}, {_permuted(second, b, want_b)})"
@@ -79,14 +80,20 @@ def _two(terms: list[str], result: str) -> str | None:
     return None
 
 
-def _outer(a: str, b: str, result: str) -> str | None:
-    """No letter is summed: a broadcast product of operands in the order of the result."""
+def _broadcast(a: str, b: str, result: str) -> tuple[str, bool]:
+    """The broadcast product in the order of the result, then the sum; and whether the product outgrows both."""
+    summed = "".join(letter for letter in dict.fromkeys(a + b) if letter not in result)
+    order = result + summed
     texts = []
     for name, term in (("{operands|first}", a), ("{operands|second}", b)):
-        ordered = "".join(letter for letter in result if letter in term)
-        text = _permuted(name, term, ordered)
-        index = [":" if letter in term else "None" for letter in result]
+        text = _permuted(name, term, "".join(letter for letter in order if letter in term))
+        index = [":" if letter in term else "None" for letter in order]
         while index and index[0] == "None":
             index.pop(0)
         texts.append(f"{text}[{', '.join(index)}]" if "None" in index else text)
-    return f"{texts[0]} * {texts[1]}"
+    product = f"{texts[0]} * {texts[1]}"
+    if not summed:
+        return product, False
+    axes = tuple(range(len(result), len(order)))
+    large = set(order) not in (set(a), set(b))
+    return f"({product}).sum({axes[0] if len(axes) == 1 else axes})", large

@@ -17,4 +17,4 @@ def roll(use: Use) -> Choice:
                       todo="cut the tensor into two slices and join them in the other order")
     before = "..., " if dim == -1 else ":, " * dim
     text = f"ops.cat(({{{receiver}}}[{before}{-shift}:], {{{receiver}}}[{before}:{-shift}]), axis={dim})"
-    return Choice(text)
+    return Choice(text, assume="" if abs(shift) == 1 else f"the dimension has at least {abs(shift)} elements")
