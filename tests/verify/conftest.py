@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from torch2ms.verify.report import Report
-from torch2ms.verify.runner import jobs, verify_jobs
+from torch2ms.verify.runner import Case, verify_jobs
 from torch2ms.verify.warm import Pair, warm_pair
 
 PAIRS = Path(__file__).parent / "pairs"
@@ -25,7 +26,7 @@ def warm() -> Iterator[Pair]:
 def check(warm: Pair, tmp_path: Path) -> Check:
     """Verify two texts (or files) in an empty working directory."""
 
-    def run(original: str | Path, translated: str | Path, **options: object) -> Report:
+    def run(original: str | Path, translated: str | Path, **options: Any) -> Report:
         paths = []
         for name, program in (("original.py", original), ("translated.py", translated)):
             if isinstance(program, str):
@@ -34,6 +35,7 @@ def check(warm: Pair, tmp_path: Path) -> Check:
             paths.append(program)
         cwd = tmp_path / "cwd"
         cwd.mkdir(exist_ok=True)
-        return verify_jobs(*jobs(*paths, **{"timeout": 120.0, "cwd": cwd, **options}), warm.run)  # type: ignore[arg-type]
+        case = Case(*paths, **{"timeout": 120.0, "cwd": cwd, **options})
+        return verify_jobs(*case.jobs(), warm.run)
 
     return run

@@ -42,7 +42,8 @@ def test_a_side_that_cannot_run_is_exit_code_2(tmp_path):
 
 def test_arguments_after_two_dashes_reach_both_programs(tmp_path):
     for name, module in (("a.py", "torch"), ("b.py", "mindspore")):
-        (tmp_path / name).write_text(f"import sys, {module}\nRESULT = {{'x': float(sys.argv[2])}}\nassert sys.argv[1] == '--rate'\n")
+        text = f"import sys, {module}\nassert sys.argv[1] == '--rate'\nRESULT = {{'x': float(sys.argv[2])}}\n"
+        (tmp_path / name).write_text(text)
     done = call(tmp_path / "a.py", tmp_path / "b.py", "--", "--rate", "0.5")
     assert done.exit_code == 0, done.output
 

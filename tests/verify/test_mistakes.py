@@ -36,7 +36,12 @@ MISTAKES = {
     "transposed weight": ("train_canonical", "self.fc1(x)", "(x @ self.fc1.weight.T * 0.99 + self.fc1.bias)", "loss"),
     "set_train missing, batch normalisation": ("train_adam", "model.set_train()\n", "", "loss"),
     "set_train missing, dropout": ("all_draws", "    net.set_train()\n", "", "draws"),
-    "batch normalisation momentum": ("train_gan_bn", "nn.BatchNorm1d(8), nn.ReLU", "nn.BatchNorm1d(8, momentum=0.1), nn.ReLU", "buffer"),
+    "batch normalisation momentum": (
+        "train_gan_bn",
+        "nn.BatchNorm1d(8), nn.ReLU",
+        "nn.BatchNorm1d(8, momentum=0.1), nn.ReLU",
+        "buffer",
+    ),
     "clip dropped": ("train_rnn_carried", "grads = ops.clip_by_norm(grads, 0.25)", "pass", "gradient"),
     "clip value": ("train_rnn_carried", "(grads, 0.25)", "(grads, 0.5)", "gradient"),
     "reduction": ("train_script", "nn.MSELoss()", "nn.MSELoss('sum')", "loss"),
@@ -73,12 +78,27 @@ MISTAKES = {
     "shape of a draw": ("all_draws", "ops.randn(10)", "ops.randn(1)", "draw"),
     "bounds of a draw": ("all_draws", "ops.randint(0, 3, (24,))", "ops.randint(0, 2, (24,))", "draw"),
     "probability of dropout": ("all_draws", "nn.Dropout(p=0.3)", "nn.Dropout(p=0.2)", "draw"),
-    "standard deviation of a draw": ("all_draws", "ops.normal(a.shape, 0.0, 0.1)", "ops.normal(a.shape, 0.0, 0.2)", "loss"),
+    "standard deviation of a draw": (
+        "all_draws",
+        "ops.normal(a.shape, 0.0, 0.1)",
+        "ops.normal(a.shape, 0.0, 0.2)",
+        "loss",
+    ),
     "shuffle forgotten": ("all_draws", "shuffle=True", "shuffle=False", "shuffled"),
     "initial values forgotten": ("all_draws", ", bias_init='zeros'", "", ""),
     "initial values of another kind": ("all_draws", "weight_init=Normal(0.2)", "weight_init='ones'", ""),
-    "leak of a frozen layer": ("train_canonical", "optim.SGD(model.trainable_params()", "optim.SGD(model.fc2.trainable_params()", ""),
-    "gradients in the wrong order": ("train_gan_bn", "optimizerD(grads)", "optimizerD(grads[:2] + grads[3:4] + grads[2:3] + grads[4:])", "gradient"),
+    "leak of a frozen layer": (
+        "train_canonical",
+        "optim.SGD(model.trainable_params()",
+        "optim.SGD(model.fc2.trainable_params()",
+        "",
+    ),
+    "gradients in the wrong order": (
+        "train_gan_bn",
+        "optimizerD(grads)",
+        "optimizerD(grads[:2] + grads[3:4] + grads[2:3] + grads[4:])",
+        "gradient",
+    ),
 }
 
 

@@ -20,7 +20,9 @@ SKIPPED = {".git", "__pycache__", ".venv", "venv", "node_modules", "build", "dis
 @click.option("--steps", type=click.IntRange(min=1), help="Stop both sides after this many optimizer steps.")
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the report as JSON (- for stdout).")
 @click.option("--device", type=click.Choice(DEVICES), default="CPU", help="Where the MindSpore side runs.")
-@click.option("--mode", type=click.Choice(["pynative", "graph"]), default="pynative", help="MindSpore's execution mode.")
+@click.option(
+    "--mode", type=click.Choice(["pynative", "graph"]), default="pynative", help="MindSpore's execution mode."
+)
 @click.option("--timeout", type=float, default=300.0, show_default=True, help="Seconds per side.")
 def verify(
     program: Path,
@@ -34,8 +36,8 @@ def verify(
 ) -> None:
     """Run PROGRAM and its translation and compare losses, gradients, weights and buffers.
 
-    Without TRANSLATED the program's folder is converted into a temporary one first. Arguments for the program follow `--`.
-    Exit code 0: agree, 1: differ, 2: a side could not run.
+    Without TRANSLATED the program's folder is converted into a temporary one first. Arguments for the program follow
+    `--`. Exit code 0: agree, 1: differ, 2: a side could not run.
     """
     from torch2ms.verify.report import cli_table
     from torch2ms.verify.runner import verify as run_both

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from torch2ms.verify.layers import fit
-from torch2ms.verify.numbers import FLOAT32, HALF, Judgement, Tolerance, judge, printed_numbers, same_printed
+from torch2ms.verify.numbers import FLOAT32, HALF, Judgement, Tolerance, judge, largest, printed_numbers, same_printed
 from torch2ms.verify.report import Problem, Report, Step, Worst
 from torch2ms.verify.roots import compare_roots
-from torch2ms.verify.trace import Trace
+from torch2ms.verify.trace import Array, Trace
 
 Entry = dict[str, Any]
 
@@ -46,8 +46,8 @@ class Comparison:
         self,
         kind: str,
         name: str,
-        left: np.ndarray,
-        right: np.ndarray,
+        left: Array,
+        right: Array,
         step: int = 0,
         scale: float = 1.0,
         moved: float = np.inf,
@@ -100,7 +100,7 @@ class Comparison:
     def _pair_steps(self) -> list[tuple[Entry, Entry]]:
         left, right = self.torch.of("step"), self.mindspore.of("step")
         if left and not right:
-            self.report.notes.append(f"{len(left)} torch optimizer steps, none observed in mindspore: final weights only")
+            self.report.notes.append(f"{len(left)} torch optimizer steps, none seen in mindspore: final weights only")
         elif right and not left:
             self.report.notes.append(f"{len(right)} mindspore optimizer steps, none in torch: final weights only")
         elif len(left) != len(right):
@@ -119,16 +119,16 @@ class Comparison:
             self.problem("gradients", f"mindspore's optimizer got {given} gradients for {owned} parameters", number)
         pairs, lonely = pair_parameters(left["parameters"], right["parameters"], self.torch, self.mindspore)
         gradients = [self.torch.arrays[a["gradient"]] for a, _ in pairs if a["gradient"]]
-        scale = min(1.0, max((_largest(g) for g in gradients), default=1.0))
+        scale = min(1.0, max((largest(g) for g in gradients), default=1.0))
         for a, b in pairs:
             name = a["name"] or b["name"] or a["uid"] or "?"
             self._gradient(row, name, a, b, number, scale)
             after_a, after_b = self._arrays(a["after"], b["after"])
-            moved = _largest(after_a - self.torch.arrays[a["start"]])
+            moved = largest(after_a - self.torch.arrays[a["start"]])
             result = self.check("weight", name, after_a, after_b, number, moved=moved)
             row.weight = row.weight.or_worse(Worst(name, result.max_abs, result.max_rel))
         for a in lonely:
-            if a["gradient"] is not None and _largest(self.torch.arrays[a["gradient"]]) > 0:
+            if a["gradient"] is not None and largest(self.torch.arrays[a["gradient"]]) > 0:
                 self.problem(f"weight {a['name'] or a['uid']}", "is updated by torch's optimizer only", number)
 
     def _gradient(self, row: Step, name: str, a: Entry, b: Entry, number: int, scale: float) -> None:
@@ -138,7 +138,7 @@ class Comparison:
         result = self.check("gradient", name, left, right, number, scale)
         row.gradient = row.gradient.or_worse(Worst(name, result.max_abs, result.max_rel))
 
-    def _arrays(self, left: str, right: str) -> tuple[np.ndarray, np.ndarray]:
+    def _arrays(self, left: str, right: str) -> tuple[Array, Array]:
         a, b = self.torch.arrays[left], self.mindspore.arrays[right]
         fitted = fit(b, a.shape)
         return a, b if fitted is None else fitted
@@ -193,8 +193,8 @@ class Comparison:
 
     def _verdict(self) -> None:
         if not self.report.compared and not self.report.problems:
-            self.problem("nothing to compare", "neither losses, gradients, weights, RESULT nor printed numbers were seen")
-        self.report.problems.sort(key=lambda problem: problem.step or (0 if problem.what == "random draws" else 1 << 30))
+            self.problem("nothing to compare", "no losses, gradients, weights, RESULT or printed numbers were seen")
+        self.report.problems.sort(key=lambda p: p.step or (0 if p.what == "random draws" else 1 << 30))
         self.report.verdict = "differ" if self.report.problems else "agree"
 
 
@@ -221,11 +221,6 @@ def pair_parameters(
     pair(lambda a, b: not (a["uid"] and b["uid"]) and shape(a, b))
     position = {id(entry): i for i, entry in enumerate(left)}
     return sorted(pairs, key=lambda p: position[id(p[0])]), rest_left
-
-
-def _largest(array: np.ndarray) -> float:
-    finite = np.abs(array[np.isfinite(array)])
-    return float(finite.max()) if finite.size else 0.0
 
 
 def _order(steps: list[Entry]) -> list[int]:

@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
-import numpy as np
-
 from torch2ms.data import rules_dir
+from torch2ms.verify.trace import Array
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -53,7 +52,7 @@ def mindspore_name(layer: Layer, owner: str, name: str) -> str:
     return ".".join([*(layer.parts.get(part, part) for part in path), own.rename.get(leaf, leaf)])
 
 
-def fit(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray | None:
+def fit(array: Array, shape: tuple[int, ...]) -> Array | None:
     """The array in the other side's shape if they differ by axes of length one only, else None."""
     if array.shape == tuple(shape):
         return array

@@ -1,7 +1,8 @@
 """Give the MindSpore program the draws torch made.
 
-The replacement happens at the primitives (`StandardNormal`, `UniformReal`, `Dropout`, ...) that every public function ends in, so that shapes,
-scaling and argument checks of MindSpore stay in force. A function that does not run on a device natively is not made to run.
+The replacement happens at the primitives (`StandardNormal`, `UniformReal`, `Dropout`, ...) that every public
+function ends in, so that shapes, scaling and argument checks of MindSpore stay in force. A function that does not
+run on a device natively is not made to run.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from mindspore.ops import operations as P
 
 from torch2ms.verify.replay import Stream
 from torch2ms.verify.session import Quiet
+from torch2ms.verify.trace import Array
 
 RANDOM_INITIALIZERS = (
     "Normal",
@@ -81,7 +83,7 @@ class MindSporeDraws:
         event = self.stream.take(("normal",), tuple(shape), "standard normal")
         return None if event is None else ms.Tensor(self._standardised(event), ms.float32)
 
-    def _standardised(self, event: dict[str, Any]) -> np.ndarray:
+    def _standardised(self, event: dict[str, Any]) -> Array:
         value = self.stream.value(event).astype(np.float64)
         if event["draw"] == "normal":
             mean, std = (self.stream.parameter(event.get(n)) for n in ("mean", "std"))
@@ -141,7 +143,7 @@ class MindSporeDraws:
 
         initializer.Initializer.__call__ = __call__
 
-    def _initial(self, source: Any, shape: tuple[int, ...]) -> np.ndarray | None:
+    def _initial(self, source: Any, shape: tuple[int, ...]) -> Array | None:
         recorded = self.stream.take_initial(shape)
         name = type(source).__name__
         if recorded is not None:
@@ -185,7 +187,7 @@ class MindSporeDraws:
         setattr(dataset.Dataset, name, started)
 
     def _keep_python_streams(self) -> None:
-        """`ms.set_seed` also seeds numpy and `random`, `torch.manual_seed` does not: their streams must not part here."""
+        """`ms.set_seed` seeds numpy and `random`, too; `torch.manual_seed` does not: their streams must not part."""
         seed = ms.set_seed
 
         @functools.wraps(seed)
@@ -198,7 +200,7 @@ class MindSporeDraws:
         ms.set_seed = ms.common.set_seed = set_seed
 
 
-class RecordedOrder(dataset.Sampler):
+class RecordedOrder(dataset.Sampler):  # type: ignore[misc]
     """A sampler that serves the recorded permutations, one for every pass over the data."""
 
     def __init__(self, stream: Stream, length: int) -> None:

@@ -1,7 +1,8 @@
 """What the harness observes in the MindSpore process, and how its layers start from torch's weights.
 
-Gradients are observed below `ms.grad`, `ms.value_and_grad`, `ms.vjp` and `GradOperation`, where PyNative runs the forward and plays
-it back: the public functions stay as they are, so code under `@ms.jit` (which MindSpore parses as text) is not touched.
+Gradients are observed below `ms.grad`, `ms.value_and_grad`, `ms.vjp` and `GradOperation`, where PyNative runs the
+forward and plays it back: the public functions stay as they are, so code under `@ms.jit` (which MindSpore parses as
+text) is not touched.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from mindspore.ops.function.grad import grad_func
 from torch2ms.verify.layers import fit, layer_table
 from torch2ms.verify.replay import Stream
 from torch2ms.verify.session import Quiet, Session, Unavailable
+from torch2ms.verify.trace import Array
 
 HALF = (ms.float16, ms.bfloat16)
 
 
-def to_array(value: Any) -> np.ndarray | None:
+def to_array(value: Any) -> Array | None:
     """The numbers of a tensor, or None for anything else."""
     if not isinstance(value, ms.Tensor):
         return None
@@ -80,7 +82,7 @@ class MindSporeSide:
     def _made(self, cell: Any, name: str, explicit: set[str]) -> None:
         """Give a new cell the initial values of the torch layer it stands for.
 
-        Where the program gave the constructor an initializer, it says what torch says with `nn.init` after the construction.
+        Where the program gave the constructor an initializer, it says what torch says with `nn.init` afterwards.
         """
         own = {parameter_path: p for parameter_path, p in cell.parameters_and_names()}
         if not own:
@@ -111,7 +113,7 @@ class MindSporeSide:
             constant=all(np.ptp(to_array(p)) == 0 for p in own.values()),
         )
 
-    def _match(self, record: dict[str, Any], own: dict[str, Any]) -> list[tuple[str, Any, np.ndarray]] | None:
+    def _match(self, record: dict[str, Any], own: dict[str, Any]) -> list[tuple[str, Any, Array]] | None:
         assert self.session.replay is not None
         values, claimed = [], set()
         for entry in record["parameters"]:
@@ -275,7 +277,8 @@ class MindSporeSide:
 
 def _explicit(arguments: dict[str, Any]) -> set[str]:
     """The parameters whose initial values a constructor call states itself."""
-    stated = {name.removesuffix("_init") for name, value in arguments.items() if name.endswith("_init") and value is not None}
+    given = [name for name, value in arguments.items() if name.endswith("_init") and value is not None]
+    stated = {name.removesuffix("_init") for name in given}
     return stated | ({"embedding_table"} & arguments.keys())
 
 
@@ -290,7 +293,7 @@ def _tensors(value: Any) -> list[Any]:
 
 def _argument_names(fn: Any, position: Any, operation: Any) -> list[str]:
     """What the program calls the arguments a gradient is taken for."""
-    while getattr(fn, "__name__", "") == "aux_fn" and fn.__closure__:  # MindSpore's own wrapper around has_aux functions
+    while getattr(fn, "__name__", "") == "aux_fn" and fn.__closure__:  # MindSpore's own wrapper for has_aux
         inner = [cell.cell_contents for cell in fn.__closure__ if callable(cell.cell_contents)]
         if not inner:
             break
@@ -311,7 +314,7 @@ def preload() -> None:
     importlib.import_module("torch2ms.verify.mindspore_draws")
 
 
-def install(session: Session) -> tuple[Callable[[Any], np.ndarray | None], Callable[[], None]]:
+def install(session: Session) -> tuple[Callable[[Any], Array | None], Callable[[], None]]:
     """Instrument MindSpore; returns the tensor reader and what to call when the program has ended."""
     from torch2ms.verify.mindspore_draws import MindSporeDraws
 

@@ -1,11 +1,12 @@
 """Gradients that are nothing but rounding errors, and what to do about them.
 
-A bias in front of a batch normalisation has the gradient zero; in floating point it is noise of the size of a rounding error,
-different on every framework, and Adam turns noise of any size into updates of the size of the learning rate. Such a parameter says
-nothing about a translation. It is recognised by two measurements, never by a wider tolerance: on both sides its gradient is tiny
-beside the largest of the step, and in a second torch run, whose weights are disturbed in their last digit only, it changes by a good
-part of its own size, which a gradient that carries information does not. Then both sides run again with that gradient at its true value,
-zero, and everything must agree within the ordinary tolerance.
+A bias in front of a batch normalisation has the gradient zero; in floating point it is noise of the size of a
+rounding error, different on every framework, and Adam turns noise of any size into updates of the size of the
+learning rate. Such a parameter says nothing about a translation. It is recognised by two measurements, never by a
+wider tolerance: on both sides its gradient is tiny beside the largest of the step, and in a second torch run, whose
+weights are disturbed in their last digit only, it changes by a good part of its own size, which a gradient that
+carries information does not. Then both sides run again with that gradient at its true value, zero, and everything
+must agree within the ordinary tolerance.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from typing import Any
 import numpy as np
 
 from torch2ms.verify.compare import pair_parameters
+from torch2ms.verify.numbers import largest
 from torch2ms.verify.trace import Trace
 
 TINY = 1e-5  # of the largest gradient of the step
@@ -30,12 +32,12 @@ def candidates(torch: Trace, mindspore: Trace) -> set[str]:
     for left, right in zip(torch.of("step"), mindspore.of("step"), strict=False):
         pairs, _ = pair_parameters(left["parameters"], right["parameters"], torch, mindspore)
         sizes = [(_size(torch, a), _size(mindspore, b)) for a, b in pairs]
-        largest = max((max(size) for size in sizes), default=0.0)
+        biggest = max((max(size) for size in sizes), default=0.0)
         for (a, b), size in zip(pairs, sizes, strict=True):
             if a["gradient"] is None or b["gradient"] is None:
                 continue
             key = key_of(a)
-            tiny[key] = tiny.get(key, True) and max(size) <= TINY * largest
+            tiny[key] = tiny.get(key, True) and max(size) <= TINY * biggest
             if max(size) and _apart(torch, a, mindspore, b) > UNSTABLE * max(size):
                 apart.add(key)
     return {key for key, is_tiny in tiny.items() if is_tiny and key and key in apart}
@@ -47,7 +49,7 @@ def confirmed(torch: Trace, disturbed: Trace, wanted: set[str]) -> dict[str, str
     if not _same_draws(torch, disturbed):
         return found
     for left, right in zip(torch.of("step"), disturbed.of("step"), strict=False):
-        largest = max((_size(torch, a) for a in left["parameters"]), default=0.0)
+        biggest = max((_size(torch, a) for a in left["parameters"]), default=0.0)
         for a, b in zip(left["parameters"], right["parameters"], strict=False):
             size = _size(torch, a)
             if key_of(a) not in wanted or not size or b["gradient"] is None:
@@ -55,8 +57,9 @@ def confirmed(torch: Trace, disturbed: Trace, wanted: set[str]) -> dict[str, str
             change = _apart(torch, a, disturbed, b) / size
             if change >= UNSTABLE and key_of(a) not in found:
                 found[key_of(a)] = (
-                    f"{a['name'] or a['uid']}: its gradient ({size:.1e}; the step's largest is {largest:.1e}) is rounding noise: "
-                    f"a disturbance of 1e-7 in the weights changes it by {change:.0%}; compared with it held at zero on both sides"
+                    f"{a['name'] or a['uid']}: its gradient ({size:.1e}; the step's largest is {biggest:.1e}) is "
+                    f"rounding noise: a disturbance of 1e-7 in the weights changes it by {change:.0%}; compared with "
+                    "it held at zero on both sides"
                 )
     return found
 
@@ -67,19 +70,17 @@ def key_of(entry: Entry) -> str:
 
 
 def _size(trace: Trace, entry: Entry) -> float:
-    if entry["gradient"] is None:
-        return 0.0
-    array = np.abs(trace.arrays[entry["gradient"]].astype(np.float64))
-    return float(np.nanmax(array)) if array.size else 0.0
+    return 0.0 if entry["gradient"] is None else largest(trace.arrays[entry["gradient"]])
 
 
 def _apart(left: Trace, a: Entry, right: Trace, b: Entry) -> float:
-    x, y = left.arrays[a["gradient"]], right.arrays[b["gradient"]]
-    return float(np.nanmax(np.abs(x.astype(np.float64).ravel() - y.astype(np.float64).ravel()))) if x.size else 0.0
+    x, y = (trace.arrays[entry["gradient"]].astype(np.float64).ravel() for trace, entry in ((left, a), (right, b)))
+    return largest(x - y)
 
 
 def _same_draws(left: Trace, right: Trace) -> bool:
     a, b = left.of("draw", "shuffle"), right.of("draw", "shuffle")
     return len(a) == len(b) and all(
-        np.array_equal(left.arrays[x["value"]], right.arrays[y["value"]], equal_nan=True) for x, y in zip(a, b, strict=True)
+        np.array_equal(left.arrays[x["value"]], right.arrays[y["value"]], equal_nan=True)
+        for x, y in zip(a, b, strict=True)
     )

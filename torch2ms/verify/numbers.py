@@ -7,6 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from torch2ms.verify.trace import Array
+
 
 @dataclass(frozen=True)
 class Tolerance:
@@ -31,13 +33,11 @@ class Judgement:
     why: str = ""
 
 
-def judge(
-    left: np.ndarray, right: np.ndarray, tolerance: Tolerance, scale: float = 1.0, moved: float = np.inf
-) -> Judgement:
+def judge(left: Array, right: Array, tolerance: Tolerance, scale: float = 1.0, moved: float = np.inf) -> Judgement:
     """Compare in float64. `scale` is the magnitude below which `atol` does not shrink.
 
-    `moved` is how far the values have come from where they started: a wrong update of a weight must not hide in a tolerance
-    that is wide beside the update, so the difference may be a fiftieth of it (or the rounding of the weight itself).
+    `moved` is how far the values have come from where they started: a wrong update of a weight must not hide in a
+    tolerance that is wide beside the update, so the difference may be a fiftieth of it (or the weight's own rounding).
     """
     if left.shape != right.shape:
         if left.size == right.size == 1:
@@ -57,13 +57,19 @@ def judge(
     if not x.size:
         return Judgement(True, 0.0, 0.0, why)
     difference, size = np.abs(x - y), np.abs(x)
-    largest = float(size.max())
-    allowed = tolerance.atol * max(scale, largest) + tolerance.rtol * size
+    top = float(size.max())
+    allowed = tolerance.atol * max(scale, top) + tolerance.rtol * size
     if moved < np.inf:
-        allowed = np.minimum(allowed, max(moved / 50, 1e-6 * largest))
+        allowed = np.minimum(allowed, max(moved / 50, 1e-6 * top))
     equal = bool((difference <= allowed).all())
-    relative = float((difference / np.maximum(size, 1e-3 * largest + 1e-12)).max())
+    relative = float((difference / np.maximum(size, 1e-3 * top + 1e-12)).max())
     return Judgement(equal, float(difference.max()), relative, why)
+
+
+def largest(array: Array) -> float:
+    """The largest finite magnitude, 0 if there is none."""
+    finite = np.abs(array[np.isfinite(array)])
+    return float(finite.max()) if finite.size else 0.0
 
 
 def printed_numbers(text: str) -> list[list[str]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from torch2ms.verify.trace import Trace
+from torch2ms.verify.trace import Array, Trace
 
 Shape = tuple[int, ...]
 
@@ -52,7 +52,7 @@ class Stream:
         self.observed.add("divergence", text=text)
         return None
 
-    def take_initial(self, shape: Shape) -> np.ndarray | None:
+    def take_initial(self, shape: Shape) -> Array | None:
         """The next recorded initial value of this shape (axes of length one aside)."""
         for i, event in enumerate(self.draws):
             same = [n for n in event["shape"] if n != 1] == [n for n in shape if n != 1]
@@ -61,7 +61,7 @@ class Stream:
                 return self.value(event).reshape(shape)
         return None
 
-    def initial_of(self, uid: str) -> np.ndarray | None:
+    def initial_of(self, uid: str) -> Array | None:
         """What torch's initializers left in the parameter with this construction record, if any touched it."""
         found = None
         for event in self.recorded.of("draw"):
@@ -69,7 +69,7 @@ class Stream:
                 found = self.value(event)
         return found
 
-    def take_shuffle(self, length: int) -> np.ndarray | None:
+    def take_shuffle(self, length: int) -> Array | None:
         """The next recorded permutation, which must be of this many samples."""
         self.shuffled += 1
         if self.shuffled > len(self.shuffles):
@@ -82,7 +82,7 @@ class Stream:
             return None
         return order
 
-    def value(self, event: dict[str, Any]) -> np.ndarray:
+    def value(self, event: dict[str, Any]) -> Array:
         """The recorded numbers."""
         return self.recorded.arrays[event["value"]]
 

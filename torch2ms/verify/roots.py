@@ -69,7 +69,8 @@ def _compare_sums(comparison: Comparison, steps: list[tuple[Entry, Entry]]) -> N
     right = [e for e in comparison.mindspore.of("backward", "step") if e.get("depth", 0) == 0]
     if not steps:
         counts = [sum(e["kind"] == "backward" for e in side) for side in (left, right)]
-        comparison.report.notes.append(f"losses not compared: torch differentiated {counts[0]} times, mindspore {counts[1]}")
+        text = f"losses not compared: torch differentiated {counts[0]} times, mindspore {counts[1]}"
+        comparison.report.notes.append(text)
         return
     comparison.report.notes.append("losses are compared as sums between two optimizer steps")
     pending = [0.0, 0.0]
@@ -112,7 +113,8 @@ def _compare_gradients(comparison: Comparison) -> None:
                 continue
             x, y = comparison.torch.arrays[left["value"]], comparison.mindspore.arrays[right["value"]]
             if x.size == y.size:
-                comparison.check("gradient", f"{left['name'] or right['name']} (backward {number})", x, y.reshape(x.shape))
+                name = f"{left['name'] or right['name']} (backward {number})"
+                comparison.check("gradient", name, x, y.reshape(x.shape))
 
 
 def _same_leaf(left: Entry, right: Entry) -> bool:

@@ -6,8 +6,9 @@ import hashlib
 import tempfile
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from torch2ms.verify.compare import Comparison
 from torch2ms.verify.noise import candidates, confirmed
@@ -36,28 +37,31 @@ def verify(
     Both get the same arguments, environment and working directory. `steps` ends both after that many optimizer
     updates; `timeout` is in seconds and per side. Never raises for what the programs do.
     """
-    options = {"argv": argv, "steps": steps, "device": device, "mode": mode, "timeout": timeout, "cwd": cwd}
-    return verify_jobs(*jobs(original, translated, **options), run)
+    folder = None if cwd is None else Path(cwd)
+    return verify_jobs(*Case(Path(original), Path(translated), argv, steps, device, mode, timeout, folder).jobs(), run)
 
 
-def jobs(
-    original: str | Path,
-    translated: str | Path,
-    *,
-    argv: Sequence[str] = (),
-    steps: int | None = None,
-    device: str = "CPU",
-    mode: str = "pynative",
-    timeout: float = 300.0,
-    cwd: str | Path | None = None,
-) -> tuple[Job, Job]:
-    """What to run on either side, for the options of `verify`."""
-    if device not in DEVICES:
-        raise ValueError(f"device must be one of {', '.join(DEVICES)}, not {device!r}")
-    if mode not in MODES:
-        raise ValueError(f"mode must be one of {', '.join(MODES)}, not {mode!r}")
-    left = Job("torch", Path(original), argv, steps, timeout=timeout, cwd=None if cwd is None else Path(cwd))
-    return left, replace(left, side="mindspore", program=Path(translated), device=device, mode=mode)
+@dataclass(frozen=True)
+class Case:
+    """One program, its translation and the options of `verify`."""
+
+    original: Path
+    translated: Path
+    argv: Sequence[str] = ()
+    steps: int | None = None
+    device: str = "CPU"
+    mode: str = "pynative"
+    timeout: float = 300.0
+    cwd: Path | None = None
+
+    def jobs(self) -> tuple[Job, Job]:
+        """What to run on either side."""
+        if self.device not in DEVICES:
+            raise ValueError(f"device must be one of {', '.join(DEVICES)}, not {self.device!r}")
+        if self.mode not in MODES:
+            raise ValueError(f"mode must be one of {', '.join(MODES)}, not {self.mode!r}")
+        left = Job("torch", self.original, self.argv, self.steps, timeout=self.timeout, cwd=self.cwd)
+        return left, replace(left, side="mindspore", program=self.translated, device=self.device, mode=self.mode)
 
 
 def verify_jobs(left: Job, right: Job, run: Run) -> Report:
@@ -86,9 +90,7 @@ def _report(left: Job, right: Job) -> Report:
     return report
 
 
-def _run_both(
-    report: Report, left: Job, right: Job, run: Run, place: Path, label: str
-) -> tuple[Trace, Trace] | None:
+def _run_both(report: Report, left: Job, right: Job, run: Run, place: Path, label: str) -> tuple[Trace, Trace] | None:
     folder = place / label
     folder.mkdir()
     first = run(left, folder)
@@ -100,9 +102,7 @@ def _run_both(
     return first.trace, second.trace
 
 
-def _without_noise(
-    report: Report, left: Job, right: Job, traces: tuple[Trace, Trace], run: Run, place: Path
-) -> Report:
+def _without_noise(report: Report, left: Job, right: Job, traces: tuple[Trace, Trace], run: Run, place: Path) -> Report:
     """Run again with the gradients that are proven noise held at zero (noise.py)."""
     suspects = candidates(*traces)
     if not suspects:
@@ -131,9 +131,9 @@ def _ran(report: Report, side: str, outcome: Outcome) -> bool:
     return not outcome.problem
 
 
-def assert_same_gradients(original: str | Path, translated: str | Path, **options: object) -> Report:
+def assert_same_gradients(original: str | Path, translated: str | Path, **options: Any) -> Report:
     """`verify`, for tests: raises AssertionError with the table unless both sides agree."""
-    report = verify(original, translated, **options)  # type: ignore[arg-type]
+    report = verify(original, translated, **options)
     if not report.agrees:
         raise AssertionError(cli_table(report))
     return report

@@ -199,5 +199,3 @@ def _alpha(tensor: Any, mask: Any, p: float) -> Any:
 def _from_loader() -> bool:
     """True for the seed a DataLoader draws for its workers, which no other side has."""
     return str(sys._getframe(2).f_globals.get("__name__", "")).startswith("torch.utils.data.dataloader")
-
-

@@ -7,6 +7,7 @@ import importlib
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
+from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -15,11 +16,12 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from torch2ms.verify.layers import layer_table, mindspore_name
 from torch2ms.verify.session import Quiet, Session
+from torch2ms.verify.trace import Array
 
 HALF = (torch.float16, torch.bfloat16)
 
 
-def to_array(value: Any) -> np.ndarray | None:
+def to_array(value: Any) -> Array | None:
     """The numbers of a tensor, or None for anything else."""
     if not isinstance(value, torch.Tensor):
         return None
@@ -96,13 +98,13 @@ class TorchSide:
         path = self.name_of(tensor)
         if path:
             return path
-        frame = sys._getframe(1)
+        frame: FrameType | None = sys._getframe(1)
         while frame is not None:
             for name, value in frame.f_locals.items():
                 if value is tensor and name not in ("self", "tensor", "leaf", "root") and not name.startswith("_"):
                     if frame.f_globals.get("__name__", "").split(".")[0] not in ("torch", "torch2ms"):
                         return name
-            frame = frame.f_back  # type: ignore[assignment]
+            frame = frame.f_back
         return ""
 
     # -- layers -----------------------------------------------------------------------------------------------------
@@ -194,7 +196,7 @@ class TorchSide:
                 self._root("grad", outputs, grad_outputs, pairs)
             return result
 
-        torch.autograd.backward = observed_backward  # type: ignore[assignment]
+        torch.autograd.backward = observed_backward
         torch.autograd.grad = observed_grad
 
     def _root(self, kind: str, roots: list[Any], cotangent: Any, pairs: list[tuple[Any, Any]]) -> None:
@@ -246,7 +248,7 @@ class TorchSide:
             self._disturb(optimizer)
             self.session.stepped(inner)
 
-        torch.optim.Optimizer.__init__ = __init__  # type: ignore[method-assign]
+        torch.optim.Optimizer.__init__ = __init__
         register_optimizer_step_pre_hook(before)
         register_optimizer_step_post_hook(after)
 
@@ -283,7 +285,7 @@ class TorchSide:
                 self.trace.meta["autocast"] = True
             return enter(context)
 
-        torch.autocast.__enter__ = __enter__  # type: ignore[method-assign]
+        torch.autocast.__enter__ = __enter__
 
 
 def _parameters(optimizer: Any) -> Iterator[Any]:
@@ -322,7 +324,7 @@ def preload() -> None:
     importlib.import_module("torch2ms.verify.torch_draws")
 
 
-def install(session: Session) -> tuple[Callable[[Any], np.ndarray | None], Callable[[], None]]:
+def install(session: Session) -> tuple[Callable[[Any], Array | None], Callable[[], None]]:
     """Instrument torch; returns the tensor reader and what to call when the program has ended."""
     from torch2ms.verify.torch_draws import TorchDraws
 

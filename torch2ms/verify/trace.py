@@ -7,14 +7,16 @@ import json
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 VERSION = 1
+Array: TypeAlias = npt.NDArray[Any]
 
 
-def _array_of(value: Any) -> np.ndarray:
+def _array_of(value: Any) -> Array:
     array = np.asarray(value)
     if array.dtype.hasobject:
         raise TypeError(f"{type(value).__name__} is not numeric")
@@ -27,7 +29,7 @@ class Trace:
 
     meta: dict[str, Any] = field(default_factory=dict)
     events: list[dict[str, Any]] = field(default_factory=list)
-    arrays: dict[str, np.ndarray] = field(default_factory=dict)
+    arrays: dict[str, Array] = field(default_factory=dict)
 
     def keep(self, value: Any) -> str:
         """Store a copy of an array and return the key under which an event can name it."""
@@ -52,7 +54,7 @@ class Trace:
             archive.writestr("trace.json", json.dumps(document))
             for key, array in self.arrays.items():
                 buffer = io.BytesIO()
-                np.lib.format.write_array(buffer, array, allow_pickle=False)
+                np.save(buffer, array, allow_pickle=False)
                 archive.writestr(f"{key}.npy", buffer.getvalue())
 
     @classmethod
@@ -63,7 +65,7 @@ class Trace:
             if document.get("version") != VERSION:
                 raise ValueError(f"{path}: trace version {document.get('version')}, expected {VERSION}")
             arrays = {
-                name[:-4]: np.lib.format.read_array(io.BytesIO(archive.read(name)), allow_pickle=False)
+                name[:-4]: np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
                 for name in archive.namelist()
                 if name.endswith(".npy")
             }

@@ -13,13 +13,13 @@ import threading
 import time
 from collections.abc import Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from torch2ms.verify.process import ROOT, Job, Outcome, environment, kill_group, outcome
 from torch2ms.verify.report import Report
-from torch2ms.verify.runner import jobs, verify_jobs
+from torch2ms.verify.runner import Case, verify_jobs
 
 START = (
     "import sys; sys.path.insert(0, {root!r}); from torch2ms.verify import child, {side}; "
@@ -34,7 +34,12 @@ class Warm:
     def __init__(self, side: str) -> None:
         module = "torch_side" if side == "torch" else "mindspore_side"
         self.process = subprocess.Popen(
-            [sys.executable, "-P" if sys.version_info >= (3, 11) else "-s", "-c", START.format(root=str(ROOT), side=module)],
+            [
+                sys.executable,
+                "-P" if sys.version_info >= (3, 11) else "-s",
+                "-c",
+                START.format(root=str(ROOT), side=module),
+            ],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -119,19 +124,6 @@ def warm_pair() -> Iterator[Pair]:
         pair.close()
 
 
-@dataclass(frozen=True)
-class Case:
-    """One program and its translation for `verify_many`, with the options of `verify`."""
-
-    original: Path
-    translated: Path
-    argv: tuple[str, ...] = ()
-    steps: int | None = None
-    mode: str = "pynative"
-    timeout: float = 120.0
-    cwd: Path | None = None
-
-
 def verify_many(cases: Iterable[Case], workers: int = 1) -> list[Report]:
     """Verify many pairs, each in a fresh fork of processes that have the frameworks imported already.
 
@@ -145,10 +137,8 @@ def verify_many(cases: Iterable[Case], workers: int = 1) -> list[Report]:
             local.pair = Pair()
             pairs.append(local.pair)
         with tempfile.TemporaryDirectory(prefix="torch2ms-cwd-") as empty:
-            cwd = case.cwd or Path(empty)
-            options = {"argv": case.argv, "steps": case.steps, "mode": case.mode, "timeout": case.timeout, "cwd": cwd}
-            left, right = jobs(case.original, case.translated, **options)
-            return verify_jobs(left, right, local.pair.run)
+            case = replace(case, cwd=case.cwd or Path(empty))
+            return verify_jobs(*case.jobs(), local.pair.run)
 
     try:
         with ThreadPoolExecutor(workers) as executor:
