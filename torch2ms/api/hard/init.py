@@ -7,7 +7,8 @@ from torch2ms.api.facts import Use
 from torch2ms.api.signature import UNKNOWN, code
 
 _SET = "{{tensor}}.set_data(initializer({initial}, {{tensor}}.shape, {{tensor}}.dtype))"
-_DRAWN = "{tensor}.set_data(ops.uniform({tensor}.shape, ms.Tensor({a!}, {tensor}.dtype), ms.Tensor({b!}, {tensor}.dtype)))"
+_DRAWN = ("{tensor}.set_data(ops.uniform({tensor}.shape, ms.Tensor({a!}, {tensor}.dtype), "
+          "ms.Tensor({b!}, {tensor}.dtype)))")
 
 
 def uniform_(use: Use) -> Choice:

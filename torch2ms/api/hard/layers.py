@@ -9,6 +9,8 @@ from torch2ms.api.facts import Use
 from torch2ms.api.signature import UNKNOWN, code
 
 _ARITHMETIC = (cst.BinaryOperation, cst.UnaryOperation, cst.Integer)
+_NUMERIC = ("int", "len", "max", "min")
+_SIZES = "{{in_channels:in_channels}}, {{out_channels:out_channels}}, {{kernel_size{k}:kernel_size}}, {{stride{k}:stride}}, "
 
 
 def _is_number(use: Use, name: str) -> bool | None:
@@ -17,9 +19,9 @@ def _is_number(use: Use, name: str) -> bool | None:
     kind = use.kind(name)
     if node is None or kind in ("int", "float") or isinstance(node, _ARITHMETIC):
         return True
-    if kind in ("tuple", "list", "size"):
+    if kind in ("tuple", "list", "size") or isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Slice):
         return False
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value in ("int", "len", "max", "min"):
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value in _NUMERIC:
         return True
     return None
 
@@ -40,8 +42,7 @@ def _doubled(parts: list[str]) -> str:
     return "(" + ", ".join(part for part in parts for _ in range(2)) + ")"
 
 
-_CONV = ("nn.{cell}({{in_channels:in_channels}}, {{out_channels:out_channels}}, {{kernel_size{k}:kernel_size}}, {{stride{k}:stride}}, "
-         "{pad}, dilation={{dilation{k}}}, group={{groups}}, has_bias={{bias!}}, dtype={{dtype}})")
+_CONV = "nn.{cell}(" + _SIZES + "{pad}, dilation={{dilation{k}}}, group={{groups}}, has_bias={{bias!}}, dtype={{dtype}})"
 
 
 def conv(use: Use) -> Choice:
@@ -74,10 +75,6 @@ def _conv_padding(use: Use) -> tuple[str | None, str, tuple[str, ...]]:
     return "pad_mode='pad', padding={padding}", assume, ()
 
 
-_TRANSPOSE = ("nn.{cell}({{in_channels:in_channels}}, {{out_channels:out_channels}}, {{kernel_size{k}:kernel_size}}, {{stride{k}:stride}}, "
-              "{pad}, dilation={{dilation{k}}}, group={{groups}}, has_bias={{bias!}}, dtype={{dtype}})")
-
-
 def conv_transpose(use: Use) -> Choice:
     """`nn.ConvTransposeNd`: extra rows asked for by output_padding are padding left out at the end."""
     name = use.short
@@ -90,17 +87,20 @@ def conv_transpose(use: Use) -> Choice:
         pad, assume, uses = _conv_padding(use)
         if pad is None or use.kind("padding") == "str":
             return Choice(refuse="cannot tell what the padding is", todo="write the padding as a number or a tuple")
-        return Choice(_TRANSPOSE.format(cell=cell, pad=pad, k=k), assume=assume, uses=(*uses, "output_padding"))
+        return Choice(_CONV.format(cell=cell, pad=pad, k=k), assume=assume, uses=(*uses, "output_padding"))
     pads, extra = (_numbers(use.value(part), int(dims)) for part in ("padding", "output_padding"))
-    if pads is None or extra is None or dims == "3":
-        return Choice(refuse="output_padding leaves rows uncomputed in MindSpore; they can be had by padding less at the end",
+    if dims != "2":
+        return Choice(refuse=f"{cell} of MindSpore cannot pad its ends differently, which output_padding comes down to",
+                      todo="use ConvTranspose2d on a tensor with one more dimension")
+    if pads is None or extra is None:
+        return Choice(refuse="output_padding leaves rows uncomputed in MindSpore; padding less at the end gives them",
                       todo="write padding and output_padding as numbers")
     if any(e > p for e, p in zip(extra, pads, strict=True)):
         return Choice(refuse="output_padding is larger than the padding it could be taken from",
                       todo="pad the output by hand with the bias")
     sides = ", ".join(f"{p}, {p - e}" for p, e in zip(pads, extra, strict=True))
     pad = f"pad_mode='pad', padding=({sides})"
-    return Choice(_TRANSPOSE.format(cell=cell, pad=pad, k=k), uses=("padding", "output_padding"))
+    return Choice(_CONV.format(cell=cell, pad=pad, k=k), uses=("padding", "output_padding"))
 
 
 def _numbers(value: object, count: int) -> tuple[int, ...] | None:
@@ -115,7 +115,8 @@ def max_pool(use: Use) -> Choice:
     """`nn.MaxPoolNd`: the stride is written, padding needs its mode."""
     extra = ""
     if any(use.given(name) for name in ("padding", "dilation", "ceil_mode", "return_indices")):
-        extra = ", pad_mode='pad', padding={padding|only}, dilation={dilation}, return_indices={return_indices}, ceil_mode={ceil_mode}"
+        extra = (", pad_mode='pad', padding={padding|only}, dilation={dilation}, return_indices={return_indices}, "
+                 "ceil_mode={ceil_mode}")
     return _pool(use, extra)
 
 
@@ -138,7 +139,7 @@ def _pool(use: Use, extra: str) -> Choice:
     return Choice(f"nn.{use.short}({{kernel_size{only}}}, {{kernel_size{only}}}{extra})", uses=("stride",))
 
 
-_NORM = "nn.LayerNorm({shape}{axes}, epsilon={{eps!}}, dtype={{dtype}})"
+_NORM = "nn.LayerNorm({shape}, epsilon={{eps!}}, dtype={{dtype}})"
 
 
 def layer_norm(use: Use) -> Choice:
@@ -147,24 +148,26 @@ def layer_norm(use: Use) -> Choice:
         return Choice(refuse="MindSpore's LayerNorm always has weights",
                       todo="write a cell with ops.LayerNorm(-1, -1, 1e-5)(x, ops.ones(n), ops.zeros(n))[0]")
     if use.given("bias"):
-        return Choice(refuse="MindSpore's LayerNorm always has a bias", todo="freeze its beta: norm.beta.requires_grad = False")
+        return Choice(refuse="MindSpore's LayerNorm always has a bias",
+                      todo="freeze its beta: norm.beta.requires_grad = False")
     parts = _elements(use.node("normalized_shape"))
-    if parts is not None:
-        axes = "" if len(parts) == 1 else f", begin_norm_axis=-{len(parts)}, begin_params_axis=-{len(parts)}"
-        return Choice(_NORM.format(shape="{normalized_shape|wrapped}", axes=axes))
+    if parts is not None and len(parts) == 1:
+        return Choice(_NORM.format(shape="{normalized_shape}"))
     single = _is_number(use, "normalized_shape")
-    if single is False:
-        axes = ", begin_norm_axis=-len({normalized_shape}), begin_params_axis=-len({normalized_shape})"
-        return Choice(_NORM.format(shape="{normalized_shape}", axes=axes))
+    if parts is not None or single is False:
+        return Choice(refuse="MindSpore's LayerNorm counts the axes it covers from the first axis of its input",
+                      todo="write nn.LayerNorm(shape, begin_norm_axis=1, begin_params_axis=1, epsilon=1e-05), with 1 the "
+                           "first normalised axis")
     node = use.node("normalized_shape")
     assume = "" if single or node is None else f"{code(node)} is one number"
-    return Choice(_NORM.format(shape="({normalized_shape},)", axes=""), assume=assume)
+    return Choice(_NORM.format(shape="({normalized_shape},)"), assume=assume)
 
 
 def upsample(use: Use) -> Choice:
     """`nn.Upsample`: a factor is a float, and the size it gives is what counts."""
     if use.value("mode") == "bicubic" and not use.value("align_corners"):
-        return Choice(refuse="bicubic interpolation without align_corners differs", todo="use align_corners=True or mode='bilinear'")
+        return Choice(refuse="bicubic interpolation without align_corners differs",
+                      todo="use align_corners=True or mode='bilinear'")
     return _resized(use, "mode={mode}, align_corners={align_corners}", "recompute_scale_factor")
 
 
@@ -180,16 +183,16 @@ def _resized(use: Use, rest: str, recompute: str) -> Choice:
     if not use.given("scale_factor"):
         return Choice(f"nn.Upsample({{size:size}}{tail})", uses=(*used, "scale_factor"))
     value = use.value("scale_factor")
-    numbers = value if isinstance(value, tuple) else (value,)
-    assume = ""
+    assume, factor, uses = "", "{scale_factor|as_float}", (*used, "size")
     if value is UNKNOWN:
         assume = "the scale factor is a whole number"
-    elif any(float(number) != int(number) for number in numbers):
-        assume = "the size of the output divided by that of the input is the factor itself (MindSpore recomputes it)"
-    return Choice(f"nn.Upsample(scale_factor={{scale_factor|as_float}}{tail}, recompute_scale_factor=True)", assume=assume,
-                  uses=(*used, "size"))
-
-
+    else:
+        numbers = value if isinstance(value, tuple) else (value,)
+        if any(float(number) != int(number) for number in numbers):
+            assume = "the factor is the quotient of the sizes (MindSpore recomputes it)"
+        if isinstance(value, tuple):
+            factor, uses = str(tuple(float(number) for number in value)), (*uses, "scale_factor")
+    return Choice(f"nn.Upsample(scale_factor={factor}{tail}, recompute_scale_factor=True)", assume=assume, uses=uses)
 
 
 def module_to(use: Use) -> Choice:
