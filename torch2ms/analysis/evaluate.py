@@ -38,7 +38,7 @@ class Evaluator:
 
     def ev(self, node: cst.CSTNode) -> Value:
         value = self.dispatch(node)
-        if self.cut and value.deps and value.kind not in ("module", "optimizer", "params", "named_params", "object", "param"):
+        if self.cut and value.deps and not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)) and value.kind not in ("module", "optimizer", "params", "named_params", "object", "param"):
             value = value.with_deps(NO_DEPS)
         self.memo[id(node)] = value
         return value
@@ -207,6 +207,8 @@ class Evaluator:
         if base.kind == "size":
             return Value("int" if isinstance(node.slice[0].slice, cst.Index) else "size")
         if base.kind == "module":
+            if base.items is not None and isinstance(index, int) and -len(base.items) <= index < len(base.items):
+                return replace(base.items[index], place=base.place)
             return Value("module", place=base.place, likely=True)
         if base.kind == "numpy":
             return Value("numpy")
@@ -264,7 +266,7 @@ class Evaluator:
             return Value("tuple", items=(Value("str"), Value("param", deps=value.deps)))
         if value.name == "of param_groups" or value.name == "param_groups":
             return Value("dict", name="param_group", place=value.place)
-        if value.items:
+        if value.items and value.kind != "module":
             first = value.items[0]
             for item in value.items[1:]:
                 first = join(first, item)
@@ -347,7 +349,10 @@ class Evaluator:
             return first
         if owner in ("torch.nn", "torch.nn.modules") or owner.startswith("torch.nn.modules.") or owner.startswith("torchvision.models"):
             if last[:1].isupper() and last not in torchapi.NOT_LEARNED:
-                return Value("module", name=name)
+                items = tuple(args) if last == "Sequential" else first.items if last == "ModuleList" else None
+                if items is not None and any(a.star or i.kind != "module" for a, i in zip(node.args, items)):
+                    items = None
+                return Value("module", name=name, items=items)
             if owner.startswith("torchvision.models"):
                 return Value("module", name=name)
         if name in ("torch.autograd.grad",):

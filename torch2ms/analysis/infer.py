@@ -263,7 +263,10 @@ class Inference:
                 return Value("int")
             if name in ("reversed", "sorted", "list", "tqdm", "tqdm.tqdm", "iter", "trange") and args:
                 return self.iteration(node.args[0].value, args[0], ev)
-        return ev.element(iterated)
+        element = ev.element(iterated)
+        if element.leaf:  # a leaf reached through a list: changed in place, it is a parameter
+            return Value("param", deps=element.deps)
+        return element
 
     def bind(self, target: cst.CSTNode, value: Value, ev: Evaluator) -> None:
         if isinstance(target, (cst.Tuple, cst.List)):
@@ -427,7 +430,7 @@ class Inference:
             return Value("numpy")
         if receiver.kind in ("loader", "dataset", "scheduler", "str", "dict", "list", "int", "float"):
             return Value("unknown", deps=receiver.deps if receiver.kind in ("dict", "list") else NO_DEPS)
-        if name in ("parameters", "named_parameters", "children", "modules", "named_modules", "zero_grad", "state_dict") and place and (
+        if name in ("parameters", "named_parameters", "buffers", "children", "modules", "named_modules", "zero_grad", "state_dict") and place and (
             receiver.kind == "unknown" or receiver.kind == "object"
         ):
             return self.module_method(name, Value("module", place=receiver.place or place, likely=True), args, deps)
@@ -470,6 +473,9 @@ class Inference:
 
     def module_method(self, name: str, receiver: Value, args: list[Value], deps: frozenset[str]) -> Value:
         own = frozenset({receiver.place}) if receiver.place else NO_DEPS
+        own |= frozenset(i.place for i in receiver.items or () if i.place)  # modules it was built from
+        if name == "buffers":
+            return Value("params", name="buffers")
         if name == "parameters":
             return Value("params", deps=own, place=receiver.place)
         if name == "named_parameters":
@@ -495,7 +501,8 @@ class Inference:
                 self.call_function(init, node, args, Value("object", place="self"), deps, ev, construct=True)
             kind = {"module": "module", "dataset": "dataset", "optimizer": "optimizer"}.get(cls.kind, "object")
             owns = args[0].deps if kind == "optimizer" and args else None
-            return Value(kind, name=cls.qualified, owns=owns)
+            parts = tuple(a for a in args if a.kind == "module" and a.place) if kind == "module" else None
+            return Value(kind, name=cls.qualified, owns=owns, items=parts or None)
         if target.kind == "function":
             info = self.function_of(target, ev)
             if info is not None:

@@ -109,6 +109,7 @@ class Project:
     """Modules by dotted name; names are resolved through re-exports."""
 
     modules: dict[str, ModuleInfo] = field(default_factory=dict)
+    freezes: bool = False  # somewhere a parameter's requires_grad is written
 
     def add(self, path: str, tree: cst.Module, source: str) -> ModuleInfo:
         name = module_name(path)

@@ -19,6 +19,7 @@ from torch2ms.rewrite.expressions import Expressions, Notes
 from torch2ms.rewrite.statements import Statements
 from torch2ms.tape.plan import Branch, Function, Item, Plan, Text
 
+MARK = re.compile(r"#\s*torch2ms: (T2M\d{3}) (.*?) -> (.*)")
 BLANK = cst.EmptyLine(indent=False)
 
 
@@ -144,14 +145,35 @@ class Emitter:
                 return out, pending
             lost = () if not stmt.blocks else layout.inner_comments(stmt.node)
             return out, pending + layout.comments_only(own) + gone + lost
-        nodes, extra = self.plain(stmt)
+        if old := self.marks_above(stmt):
+            self.findings += old
+            nodes, extra = self.left_alone(stmt), ()
+        else:
+            nodes, extra = self.plain(stmt)
         if not nodes:
             return out, pending + layout.comments_only(own) + layout.trailing_comment(stmt.trailing) + extra
         lead = pending + own
         lead = layout.strip_blank(lead) if fresh and not out else lead
         nodes = [nodes[0].with_changes(leading_lines=lead), *nodes[1:]]
         nodes = self.mark(stmt, nodes)
+        nodes += [n for item in self.plan.behind.get(key, ()) for n in self.item(item)]
         return out + nodes, extra
+
+    def marks_above(self, stmt: Stmt) -> list[Finding]:
+        """Refusals that an earlier conversion left above the statement."""
+        found = []
+        for line in stmt.leading:
+            if line.comment is not None and (hit := MARK.match(line.comment.value)):
+                found.append(Finding(hit[1], Tier.REFUSED, hit[2], "marked by an earlier conversion", hit[3], stmt.lineno))
+        return found
+
+    def left_alone(self, stmt: Stmt) -> list[cst.BaseStatement]:
+        """A marked statement as it stands; what is nested in a compound one is still looked at."""
+        if not isinstance(stmt.node, cst.BaseCompoundStatement):
+            return [self.statements.line(stmt, stmt.node)]
+        if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
+            return [self.compound(stmt)[0]]  # type: ignore[list-item]
+        return [self.with_bodies(stmt, stmt.node, [self.body(b) for b in stmt.blocks])]
 
     def mark(self, stmt: Stmt, nodes: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
         marks = [*self.plan.marks.get(id(stmt), ()), *self.marked]

@@ -8,7 +8,7 @@ import libcst as cst
 
 from torch2ms.analysis.names import dotted, is_foreign
 from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
-from torch2ms.analysis.tree import code
+from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api.imports import IMPORTS
 from torch2ms.api import Outcome, Rules, apply_attribute, apply_call, apply_partial, apply_value
@@ -66,6 +66,8 @@ class Expressions(cst.CSTTransformer):
         self.inner: set[int] = set()
         self.classes: set[int] = set()
         self.host: set[int] = set()
+        self.trained: set[int] = set()  # `parameters()` calls that feed an optimizer
+        self.filtered: set[int] = set()  # ... or a comprehension that asks for requires_grad
 
     # --- on the way down: what stands where
 
@@ -73,6 +75,8 @@ class Expressions(cst.CSTTransformer):
         if id(node) in self.plan.expressions:
             return False
         self.callees.add(id(node.func))
+        if self.module.value(node).kind == "optimizer":
+            self.trained |= {id(n) for arg in node.args for n in descend(arg.value)}
         if dotted(node.func) in ("isinstance", "issubclass") and len(node.args) > 1:
             self.mark_classes(node.args[1].value)
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in ("numpy", "item", "tolist", "cpu"):
@@ -80,6 +84,11 @@ class Expressions(cst.CSTTransformer):
             if id(node) in self.host or node.func.attr.value != "cpu":
                 self.host.add(id(node.func.value))
         return None
+
+    def visit_CompFor(self, node: cst.CompFor) -> None:
+        if any("requires_grad" in code(test) for test in node.ifs):
+            self.filtered.add(id(node.iter))
+            self.trained.discard(id(node.iter))
 
     def mark_classes(self, node: cst.CSTNode) -> None:
         self.classes.add(id(node))
@@ -105,6 +114,8 @@ class Expressions(cst.CSTTransformer):
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         if id(original) in self.plan.expressions:
             return self.planned(original, updated)
+        if id(original) in self.plan.refused:
+            return updated
         target = self.module.value(original.func)
         if target.kind == "api":
             return self.api_call(target.name, original, updated)
@@ -120,6 +131,8 @@ class Expressions(cst.CSTTransformer):
                 if rule is not None:
                     self.notes.findings = [f for f in self.notes.findings if f.what != first.name]
                     return self.take(apply_partial(rule, original, updated, self.facts), updated)
+        if name == "itertools.chain" and (joined := self.joined(original)) is not None:
+            return joined
         if not is_foreign(name):
             return updated
         rule = self.rules.find(name)
@@ -152,6 +165,8 @@ class Expressions(cst.CSTTransformer):
                 return updated
             if cls.kind == "autograd" and name == "apply":
                 return updated.with_changes(func=cst.Call(updated.func.value))
+        if receiver.kind == "module" and name in ("parameters", "buffers") and not original.args:
+            return self.enumerated(name, original, updated)
         if receiver.kind == "module":
             return self.ruled(f"torch.nn.Module.{name}", original, updated)
         if receiver.kind == "optimizer":
@@ -164,6 +179,24 @@ class Expressions(cst.CSTTransformer):
             return self.ruled(f"torch.nn.Module.{name}", original, updated)
         return updated
 
+    def enumerated(self, name: str, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        """`net.parameters()`: cells list statistics of normalisation among them, and frozen ones not as trainable."""
+        assert isinstance(updated.func, cst.Attribute)
+        receiver = code(updated.func.value)
+        if not self.project.freezes:
+            form = "trainable_params()" if name == "parameters" else "untrainable_params()"
+            self.tell("T2M505", f"Module.{name}", f"nothing is frozen in the project: {form}")
+            return cst.parse_expression(f"{receiver}.{form}")
+        if name == "parameters" and id(original) in self.trained:
+            self.tell("T2M505", "Module.parameters", "an optimizer takes what is trainable when it is made")
+            return cst.parse_expression(f"{receiver}.trainable_params()")
+        if name == "parameters" and id(original) in self.filtered:
+            self.tell("T2M505", "Module.parameters", "the comprehension filters by requires_grad")
+            return cst.parse_expression(f"{receiver}.get_parameters()")
+        test = "not in" if name == "parameters" else "in"
+        self.tell("T2M505", f"Module.{name}", "parameters may be frozen: told apart from statistics by name")
+        return cst.parse_expression(f"[p for p in {receiver}.get_parameters() if 'moving_' {test} p.name]")
+
     def places_device(self, call: cst.Call) -> bool:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("cuda", "cpu"):
             return True
@@ -172,14 +205,12 @@ class Expressions(cst.CSTTransformer):
     def tensor_method(self, name: str, receiver: Value, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         assert isinstance(updated.func, cst.Attribute)
         if name in ("detach", "detach_"):
-            if id(original) in self.host or not self.differentiated:
+            if id(original) in self.host:
                 self.tell("T2M302", "Tensor.detach", "nothing is recorded here: dropped")
                 return updated.func.value
         if name in ("retain_grad", "requires_grad_"):
             self.tell("T2M303", f"Tensor.{name}", "gradient functions name what they differentiate: dropped")
             return updated.func.value
-        if name == "numpy" and id(original) not in self.host and isinstance(updated.func.value, cst.Call):
-            pass
         rule = self.rules.find(f"torch.Tensor.{name}")
         if rule is None and name.endswith("_") and not name.endswith("__"):
             plain = self.rules.find(f"torch.Tensor.{name[:-1]}")
@@ -233,18 +264,47 @@ class Expressions(cst.CSTTransformer):
             rule = self.rules.find(f"torch.Tensor.{attr}")
             if rule is not None:
                 return self.take(apply_attribute(rule, original, updated, self.facts), updated)
-            if attr in ("grad", "grad_fn", "is_leaf"):
+            if attr in ("grad", "grad_fn", "is_leaf") and id(original) not in self.plan.refused:
                 self.refuse("T2M115", f"Tensor.{attr}", "MindSpore tensors carry no gradients",
                             "use the gradients that the gradient function returns")  # fmt: skip
             return updated
-        if receiver.kind == "unknown" and attr == "grad":
+        if receiver.kind == "unknown" and attr == "grad" and id(original) not in self.plan.refused:
             self.refuse("T2M115", "Tensor.grad", "MindSpore tensors carry no gradients",
                         "use the gradients that the gradient function returns")  # fmt: skip
+        if receiver.kind == "module" and not receiver.name.startswith("torch.") and attr in ("running_mean", "running_var"):
+            moved = {"running_mean": "moving_mean", "running_var": "moving_variance"}[attr]
+            self.notes.findings.append(Finding("T2M505", Tier.ASSUMED, attr, "the module is taken for a normalisation layer"))
+            return updated.with_changes(attr=cst.Name(moved))
         if receiver.kind == "module" and receiver.name.startswith("torch."):
             rule = self.rules.find(f"{receiver.name}.{attr}")
             if rule is not None:
                 return self.take(apply_attribute(rule, original, updated, self.facts), updated)
         return updated
+
+    def leave_Subscript(self, original: cst.Subscript, updated: cst.Subscript) -> cst.BaseExpression:
+        if id(original) in self.plan.expressions:
+            return self.planned(original, updated)
+        value = self.module.value(original)
+        if value.name == "param_group_item" and _key(original) == "lr":
+            self.tell("T2M502", "learning rate of a group", "a Parameter in MindSpore: read as a number")
+            return cst.Call(cst.Attribute(updated, cst.Name("item")))
+        return updated
+
+    def leave_BinaryOperation(self, original: cst.BinaryOperation, updated: cst.BinaryOperation) -> cst.BaseExpression:
+        joined = self.joined(original)
+        return joined if joined is not None else updated
+
+    def joined(self, original: cst.BaseExpression) -> cst.BaseExpression | None:
+        """Parameters of several stand-alone nets in one list: equal names are told apart by a CellList."""
+        modules = parameter_modules(original, self.module)
+        if modules is None or len(modules) < 2 or any(self.module.value(m).place.startswith("self.") and self.in_module() for m in modules):
+            return None
+        self.notes.needs.add("nn")
+        self.tell("T2M506", "parameters of several modules", "a CellList gives them different names")
+        return cst.parse_expression(f"nn.CellList([{', '.join(code(m) for m in modules)}]).trainable_params()")
+
+    def in_module(self) -> bool:
+        return False
 
     def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
         if id(original) in self.plan.expressions:
@@ -303,6 +363,28 @@ def _assumed(finding: Finding, why: str) -> Finding:
     if finding.tier is not Tier.EXACT:
         return finding
     return replace(finding, tier=Tier.ASSUMED, why=f"{finding.why}; {why}" if finding.why else why)
+
+
+def _key(node: cst.Subscript) -> object:
+    part = node.slice[0].slice
+    return constant(part.value) if len(node.slice) == 1 and isinstance(part, cst.Index) else None
+
+
+def parameter_modules(node: cst.BaseExpression, module: ModuleInfo) -> list[cst.BaseExpression] | None:
+    """The modules of `list(a.parameters()) + list(b.parameters())` or `chain(a.parameters(), b.parameters())`."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+        left, right = parameter_modules(node.left, module), parameter_modules(node.right, module)
+        return [*left, *right] if left is not None and right is not None else None
+    if isinstance(node, cst.Call):
+        target = module.value(node.func)
+        if dotted(node.func) in ("list", "tuple") and len(node.args) == 1:
+            return parameter_modules(node.args[0].value, module)
+        if target.kind == "api" and target.name == "itertools.chain":
+            parts = [parameter_modules(a.value, module) for a in node.args]
+            return [m for p in parts for m in p] if all(p is not None for p in parts) else None  # type: ignore[union-attr]
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "parameters" and not node.args and dotted(node.func.value):
+            return [node.func.value]
+    return None
 
 
 def _is_attribute(rule: object) -> bool:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torch2ms.analysis.flow import free_uses, root
 from torch2ms.analysis.names import dotted, is_foreign
 from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, qualified
@@ -22,6 +23,11 @@ if TYPE_CHECKING:
 
 ASSIGNING = {cst.AddAssign: ("assign_add", "+"), cst.SubtractAssign: ("assign_sub", "-"), cst.MultiplyAssign: ("", "*"),
              cst.DivideAssign: ("", "/")}  # fmt: skip
+
+
+VIEWS = {"view", "reshape", "transpose", "t", "permute", "squeeze", "unsqueeze", "detach", "narrow", "select", "expand",
+         "view_as", "flatten", "unbind", "chunk", "split", "contiguous", "to", "cuda", "cpu", "diagonal", "swapaxes", "float",
+         "get", "pop", "setdefault", "requires_grad_", "data", "numpy", "unfold"}  # fmt: skip
 
 
 class Statements:
@@ -87,6 +93,12 @@ class Statements:
         if name in ("retain_grad", "requires_grad_") and receiver.kind in ("tensor", "unknown") and dotted(func.value):
             self.tell("T2M303", f"Tensor.{name}", "gradient functions name what they differentiate: dropped")
             return []
+        if name == "requires_grad_" and receiver.kind in ("param", "module") and len(call.args) <= 1:
+            flag = call.args[0].value if call.args else cst.Name("True")
+            self.tell("T2M307", "requires_grad_", "the flag of each parameter is set")
+            if receiver.kind == "param":
+                return self.text("{0}.requires_grad = {1}", func.value, flag)
+            return self.text("for param in {0}.get_parameters():\n    param.requires_grad = {1}", func.value, flag)
         if name.endswith("_") and not name.endswith("__") and receiver.kind in ("tensor", "param"):
             return self.in_place(stmt, call)
         return None
@@ -163,7 +175,47 @@ class Statements:
         if self.is_parameter(target, value):
             self.emitter.needs.add("ops")
             return self.text(f"ops.assign({place}, {text})")
-        return self.text(f"{place} = {text}")
+        if self.fresh(target):
+            return self.text(f"{place} = {text}")
+        return self.text(f"{place}.copy_({text})")  # reaches every alias, and the caller
+
+    def fresh(self, target: cst.CSTNode) -> bool:
+        """A local tensor made in this scope that nothing else refers to: binding the name again is the change."""
+        if not isinstance(target, cst.Name):
+            return False
+        name, scope = target.value, self.emitter.scope
+        if name in scope.params or name not in scope.locals:
+            return False
+        for stmt in scope.body.walk():
+            if name in stmt.defs and not self.makes(stmt, name):
+                return False
+            if name in stmt.uses and self.shares(stmt, name):
+                return False
+        return not any(root(u) == name for child in scope.children for u in free_uses(child))
+
+    def makes(self, stmt: Stmt, name: str) -> bool:
+        node = stmt.node
+        if isinstance(node, cst.AugAssign):
+            return True
+        if not isinstance(node, cst.Assign) or len(node.targets) != 1 or dotted(node.targets[0].target) != name:
+            return False
+        value = node.value
+        if isinstance(value, cst.Call):
+            return not (isinstance(value.func, cst.Attribute) and value.func.attr.value in VIEWS)
+        return isinstance(value, (cst.BinaryOperation, cst.UnaryOperation))
+
+    def shares(self, stmt: Stmt, name: str) -> bool:
+        """The statement stores the tensor itself somewhere: in another name, an attribute, a container."""
+        node = stmt.node
+        if isinstance(node, cst.Assign):
+            values = [e.value for e in node.value.elements] if isinstance(node.value, (cst.Tuple, cst.List)) else [node.value]
+            if any(isinstance(v, cst.Name) and v.value == name for v in values):
+                return True
+        return any(
+            isinstance(call.func, cst.Attribute) and call.func.attr.value in ("append", "extend", "insert", "put")
+            and any(isinstance(a.value, cst.Name) and a.value.value == name for a in call.args)
+            for call in stmt.calls
+        )  # fmt: skip
 
     def is_parameter(self, target: cst.CSTNode, value: Value) -> bool:
         """Whether the place holds a MindSpore Parameter in the output."""
@@ -196,8 +248,10 @@ class Statements:
         self.tell("T2M611", "in-place change of a parameter", "ops.assign, which compiled code sees too")
         if assign and not group:
             return self.text(f"ops.{assign}({{0}}, {{1}})", target, node.value)
+        self.emitter.plan.expressions.setdefault(id(target), code(target))
         right = "{1}" if isinstance(node.value, (cst.Name, cst.Attribute, cst.Call, cst.Integer, cst.Float, cst.Subscript)) else "({1})"
-        return self.text(f"ops.assign({{0}}, {{0}} {symbol} {right})", target, node.value)
+        old = "{0}.item()" if group else "{0}"
+        return self.text(f"ops.assign({{0}}, {old} {symbol} {right})", target, node.value)
 
     def assign(self, stmt: Stmt, node: cst.Assign) -> list[cst.BaseStatement] | None:
         if len(node.targets) != 1:
@@ -217,6 +271,7 @@ class Statements:
             if value.name == "param_group_item" and _key(target) == "lr":
                 self.emitter.needs.add("ops")
                 self.tell("T2M502", "learning rate of a group", "written with ops.assign: plain writes are ignored or shadow the scheduler")
+                self.emitter.plan.expressions.setdefault(id(target), code(target))
                 return self.text("ops.assign({0}, {1})", target, node.value)
             return None
         made = self.leaf(stmt, node, target)

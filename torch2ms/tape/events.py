@@ -46,7 +46,7 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
     for stmt in scope.body.walk():
         if id(stmt) in skip:
             continue
-        if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
+        if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)) or marked(stmt):
             continue
         if isinstance(stmt.node, cst.For) and (loop := _parameter_loop(stmt, module)):
             events.append(loop)
@@ -54,6 +54,11 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
                 skip |= {id(s) for b in stmt.blocks for s in b.walk()}
         events += _statement(stmt, module)
     return events
+
+
+def marked(stmt: Stmt) -> bool:
+    """An earlier conversion refused the statement."""
+    return any(line.comment is not None and line.comment.value.startswith("# torch2ms: T2M") for line in stmt.leading)
 
 
 def _statement(stmt: Stmt, module: ModuleInfo) -> list[Event]:
@@ -261,7 +266,8 @@ def _parameter_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
     own = [(s, g) for s, g in grads if dotted(g.value) in names]
     if not own:
         return None
-    event = Event("grad_loop", stmt, node, iterated.place, iterated)
+    place = iterated.place or (dotted(node.iter) if iterated.kind in ("list", "tuple") else "")
+    event = Event("grad_loop", stmt, node, place, iterated)
     event.writes = any(_writes(s, g) for s, g in own)
     if len(own) == len(grads) and _only_clears(stmt, own):
         event.kind = "clear"

@@ -204,12 +204,14 @@ class Writer:
 
     def leaves_first(self, call: Call, params: list[str]) -> list[str]:
         """Leaves that are differentiated by position must be parameters."""
-        missing = [o.place for o in call.owners if o.kind == "leaf" and o.place not in params]
+        missing = [o.place for o in call.owners if o.kind == "leaf" and not o.parameter and o.place not in params]
         return params + missing
 
     def differentiated(self, call: Call, params: list[str]) -> str:
-        positions = [params.index(o.place) for o in call.owners if o.kind == "leaf"]
-        weights = [self.weights(o) for o in call.owners if o.kind != "leaf"]
+        positions = [params.index(o.place) for o in call.owners if o.kind == "leaf" and not o.parameter]
+        held = [o.place for o in call.owners if o.parameter]
+        weights = [f"[{', '.join(held)}]"] if held else []
+        weights += [self.weights(o) for o in call.owners if o.kind != "leaf"]
         where = "None" if not positions else str(positions[0]) if len(positions) == 1 else f"({', '.join(map(str, positions))})"
         if not weights:
             return "" if where == "0" else f", {where}"
@@ -263,8 +265,9 @@ class Writer:
         names = []
         for owner in call.owners:
             names.append(owner.variable)
-        leaves = [o for o in call.owners if o.kind == "leaf"]
+        leaves = [o for o in call.owners if o.kind == "leaf" and not o.parameter]
         others = [o for o in call.owners if o.kind != "leaf"]
+        held = [o for o in call.owners if o.parameter]
         targets: dict[str, str] = {}
         for owner in call.owners:
             name = owner.variable
@@ -276,9 +279,17 @@ class Writer:
         left = ", ".join(targets[o.place] for o in leaves)
         if len(leaves) > 1:
             left = f"({left})"
-        if not others:
+        if not others and not held:
             return left, follow
-        if len(others) == 1:
+        if held and not others:
+            names = ", ".join(targets[o.place] for o in held)
+            right = f"({names},)" if len(held) == 1 else f"({names})"
+        elif held:
+            right = self.fresh_once("all_grads")
+            parts = [Text(f"{targets[o.place]} = {right}[{i}]") for i, o in enumerate(held)]
+            parts.append(Text(f"{targets[others[0].place]} = {right}[{len(held)}:]"))
+            follow = [*parts, *follow]
+        elif len(others) == 1:
             right = targets[others[0].place]
         else:
             right = self.fresh_once("all_grads")

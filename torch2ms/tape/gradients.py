@@ -25,6 +25,7 @@ def plan(events: list[Event], owners: list[Owner], module: ModuleInfo, plan: Pla
             owner = next((o for o in owners if o.kind == "leaf" and o.place == event.place), None)
         if owner is None:
             if not inside_loop(event, events):
+                plan.refused.add(id(event.node))
                 plan.refuse(event.stmt, _finding(event, "whose gradients these are is not seen"))
             continue
         if event.kind == "clip_norm":

@@ -48,6 +48,8 @@ class Owner:
     assumed: set[str] = field(default_factory=set)
     variable: str = "grads"  # the name that holds its gradients in the output
     accumulating: bool = False
+    initial: bool = False  # its gradient may be looked at while there is none
+    parameter: bool = False  # a leaf that other functions see: a Parameter, differentiated by weight
 
     def takes(self, deps: frozenset[str]) -> bool:
         """Whether a backward through a root that is varied with `deps` stores into this owner."""

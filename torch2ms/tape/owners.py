@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from torch2ms.analysis.flow import free_uses, root
 from torch2ms.analysis.program import Scope
 from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.values import any_overlap, overlaps
@@ -24,7 +25,17 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event]) -> list[Owner
                 found.append(Owner(kind, place, deps))
         elif event.kind == "leaf_grad" and event.value.leaf and not any(concerns(event, o, found) for o in found):
             found.append(Owner("leaf", event.place, frozenset({event.place})))
+    for owner in found:
+        if owner.kind == "leaf":
+            owner.parameter = seen_elsewhere(owner.place, scope)
     return found
+
+
+def seen_elsewhere(place: str, scope: Scope) -> bool:
+    """A leaf that a nested or another function reads, or that lives in an attribute, cannot be an argument alone."""
+    if "." in place:
+        return True
+    return any(root(use) == place for child in scope.children for use in free_uses(child))
 
 
 def concerns(event: Event, owner: Owner, owners: list[Owner]) -> bool:

@@ -52,7 +52,7 @@ class Plan:
     marks: dict[int, list[Finding]] = field(default_factory=dict)  # refusals, by statement
     findings: list[Finding] = field(default_factory=list)
     needs: set[str] = field(default_factory=set)
-    frozen: set[int] = field(default_factory=set)  # statements of refused constructs: left as they are
+    refused: set[int] = field(default_factory=set)  # nodes that a mark above their statement speaks for
     leaves: dict[str, str] = field(default_factory=dict)
 
     def refuse(self, stmt: Stmt, finding: Finding) -> None:

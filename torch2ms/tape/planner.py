@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program import Scope
+from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape import gradients, owners
@@ -36,6 +36,7 @@ class _ScopePlanner:
         outside = set(scope.params) | ({"self"} if scope.cls is not None else set())
         if scope.is_function:
             outside |= {e.place.partition(".")[0] for e in events if e.place.partition(".")[0] not in scope.locals}
+        self.outside = outside
         self.owners = owners.collect(scope, module, events)
         self.ledger = Ledger(scope, events, self.owners, outside)
 
@@ -92,9 +93,12 @@ class _ScopePlanner:
                 self.give_up(region.problem)
                 return
             for stmt in region.all:
-                finder.taken[id(stmt)] = region
+                finder.taken.setdefault(id(stmt), region)
             regions.append((event, region))
-        if reason := self.shared(regions):
+        if self.shared(regions, takers):
+            self.run()
+            return
+        if reason := self.overlap(regions):
             self.give_up(reason)
             return
         calls = []
@@ -107,6 +111,8 @@ class _ScopePlanner:
             calls.append(call)
         for owner in self.owners:
             self.name(owner)
+            if owner.parameter or owner.kind == "leaves":
+                self.plan.leaves |= {o: o.rpartition(".")[2] for o in owner.owns or ()}
         for call in calls:
             for owner in call.owners:
                 if self.accumulates(call.event, owner):
@@ -157,6 +163,9 @@ class _ScopePlanner:
                 if event.kind not in LOADS or not owners.concerns(event, owner, self.owners):
                     continue
                 held = self.held(event, owner)
+                if owner.kind == "leaf" and (state := owner.before.get(self.number[id(event)])) is not None and state.empty:
+                    owner.initial = True
+                    continue
                 if not {n for n, _ in held} - {ENTRY}:
                     return f"no backward call of this function fills the gradients of `{owner.place}`"
                 if self.entry_leaks(owner) and (ENTRY, True) in held:
@@ -169,14 +178,38 @@ class _ScopePlanner:
     def cleared_elsewhere(self, owner: Owner) -> bool:
         return self.scope.is_module
 
-    def shared(self, regions: list[tuple[Event, Region]]) -> str:
-        """Two backwards over one forward: merged into one function that returns the sum of the roots."""
-        by_stmt: dict[int, Event] = {}
+    def shared(self, regions: list[tuple[Event, Region]], takers: dict[int, list[Owner]]) -> bool:
+        """Two backwards over one forward become one function that returns the sum of the roots; True if any did."""
+        for (first, one), (second, two) in zip(regions, regions[1:]):
+            same = {id(s) for s in one.all} & {id(s) for s in two.all}
+            plain = not any(c is not None for c in [*first.cotangents, *second.cotangents]) and first.scaler == second.scaler
+            if not same or first.stmt.block is not second.stmt.block or takers[id(first)] != takers[id(second)] or not plain:
+                continue
+            if one.guards or two.guards or not self.nothing_between(first, second):
+                continue
+            second.roots = [*first.roots, *second.roots]
+            second.cotangents = [*first.cotangents, *second.cotangents]
+            self.events.remove(first)
+            self.plan.replaced[id(first.stmt)] = []
+            self.plan.findings.append(Finding("T2M101", Tier.EXACT, "backward call", "one function with the next: it returns the sum", line=first.stmt.lineno))
+            self.number = {id(e): n for n, e in enumerate(self.events)}
+            self.owners = owners.collect(self.scope, self.module, self.events)
+            self.ledger = Ledger(self.scope, self.events, self.owners, self.outside)
+            return True
+        return False
+
+    def nothing_between(self, first: Event, second: Event) -> bool:
+        """No load of gradients, and no clear, between two events of a block."""
+        return not any(
+            first.stmt.number < e.stmt.number < second.stmt.number and e.kind in (*LOADS, "clear", "gradcall") for e in self.events
+        )
+
+    def overlap(self, regions: list[tuple[Event, Region]]) -> str:
+        owner: dict[int, Event] = {}
         for event, region in regions:
             for stmt in region.all:
-                other = by_stmt.setdefault(id(stmt), event)
-                if other is not event:
-                    return "two backward calls share a forward"
+                if owner.setdefault(id(stmt), event) is not event:
+                    return "two backward calls share a forward, and something happens between them"
         return ""
 
     def dead_clears(self) -> set[int]:
@@ -196,7 +229,9 @@ class _ScopePlanner:
             if id(event.stmt) not in dropped:
                 for owner in self.owners:
                     if owner.cleared_by(event, len(self.owners) == 1) and owner.accumulating:
-                        items.append(Text(f"{owner.variable} = None"))
+                        zeroed = owner.kind == "leaf" and isinstance(event.stmt.node, cst.Expr)
+                        self.plan.needs |= {"ops"} if zeroed else set()
+                        items.append(Text(f"{owner.variable} = {f'ops.zeros_like({owner.variable})' if zeroed else 'None'}"))
             self.plan.replaced[id(event.stmt)] = list(items)
             why = "becomes the reset of the accumulator" if items else "gradient functions start from nothing at each call: dropped"
             self.plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=event.stmt.lineno))
@@ -204,6 +239,9 @@ class _ScopePlanner:
     def start(self) -> None:
         """Accumulators exist before the first loop that adds to them."""
         for owner in self.owners:
+            if owner.kind == "leaf" and (owner.accumulating or owner.initial) and (made := self.made(owner)) is not None:
+                self.plan.behind.setdefault(id(made), []).append(Text(f"{owner.variable} = None"))
+                continue
             if not owner.accumulating:
                 continue
             first = next(e for e in self.events if e.kind == "backward" and owner.place in {o.place for o in self.takers(e)})
@@ -216,6 +254,13 @@ class _ScopePlanner:
             )  # fmt: skip
             if not covered:
                 self.plan.before.setdefault(id(top), []).append(Text(f"{owner.variable} = None"))
+
+    def made(self, owner: Owner) -> Stmt | None:
+        """The statement that makes a leaf."""
+        for stmt in self.scope.body.walk():
+            if owner.place in stmt.defs and stmt.out[owner.place].leaf:
+                return stmt
+        return None
 
     def loads(self) -> None:
         for event in self.events:
@@ -264,6 +309,7 @@ class _ScopePlanner:
             todo = "call the optimizer with the gradients"
         elif event.kind == "clear":
             todo = "MindSpore keeps no gradients: drop it once the backward call is translated"
+        self.plan.refused.add(id(event.node))
         self.plan.refuse(event.stmt, Finding(code, Tier.REFUSED, what, why, todo + f" ({why})", event.stmt.lineno))
 
     def give_up(self, why: str) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import libcst as cst
+
+from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.project import FunctionInfo, Project
 
 
 def prepare(project: Project) -> None:
     """Mark the functions whose body may be differentiated."""
+    project.freezes = any(freezes(stmt) for m in project.modules.values() for s in m.scope.walk() for stmt in s.body.walk())
     work: list[FunctionInfo] = []
     for module in project.modules.values():
         for cls in module.classes.values():
@@ -22,10 +26,18 @@ def prepare(project: Project) -> None:
         work += callees(info, project)
 
 
+def freezes(stmt: Stmt) -> bool:
+    """The statement sets a parameter's `requires_grad`."""
+    node = stmt.node
+    if isinstance(node, cst.Assign):
+        for target in node.targets:
+            if isinstance(target.target, cst.Attribute) and target.target.attr.value == "requires_grad":
+                return True
+    return any(isinstance(c.func, cst.Attribute) and c.func.attr.value == "requires_grad_" for c in stmt.calls)
+
+
 def callees(info: FunctionInfo, project: Project) -> list[FunctionInfo]:
     """The project's functions that a function calls."""
-    import libcst as cst
-
     found: list[FunctionInfo] = []
     for stmt in info.scope.body.walk():
         for call in stmt.calls:
