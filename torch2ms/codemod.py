@@ -1,6 +1,6 @@
 """torch2ms as a LibCST codemod.
 
-Run it with `python -m libcst.tool codemod --no-format torch2ms.codemod.ConvertTorchCommand src/`.
+Run it with `python -m libcst.tool codemod -x --no-format torch2ms.codemod.ConvertTorchCommand src/`.
 """
 
 from __future__ import annotations

@@ -1,0 +1,64 @@
+"""Documentation: generated pages are whole, and what the prose names exists."""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+
+import tomllib
+
+from torch2ms.cli import torch2ms
+from torch2ms.codes import all_codes
+from torch2ms.config import KEYS, read_pyproject
+
+ROOT = Path(__file__).resolve().parents[2]
+PROSE = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+
+
+def test_page_of_codes_has_every_entry() -> None:
+    spec = importlib.util.spec_from_file_location("docs_codes", ROOT / "docs/codes.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    page = module.page()
+    assert [line.split()[1] for line in page.splitlines() if line.startswith("### ")] == list(all_codes())
+    assert page.count("```python") * 2 == page.count("```")
+
+
+def test_codes_and_options_in_prose_exist() -> None:
+    options = {
+        name for command in torch2ms.commands.values() for p in command.params for name in p.opts + p.secondary_opts
+    }
+    foreign = {"--no-format", "--upgrade", "--extra-index-url", "--quiet"}
+    for path in PROSE:
+        text = path.read_text(encoding="utf-8")
+        assert set(re.findall(r"\bT2M\d{3}\b", text)) <= set(all_codes()), path.name
+        assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - foreign <= options, path.name
+
+
+def test_links_between_pages() -> None:
+    for path in PROSE:
+        for link in re.findall(r"\]\(([^)#:]+)\)", path.read_text(encoding="utf-8")):
+            assert link == "codes.md" or (path.parent / link).exists(), f"{path.name}: {link}"
+
+
+def test_configuration_in_prose_is_valid(tmp_path: Path) -> None:
+    seen = 0
+    for path in PROSE:
+        for block in re.findall(r"```toml\n(.*?)```", path.read_text(encoding="utf-8"), re.DOTALL):
+            (tmp_path / "pyproject.toml").write_text(block, encoding="utf-8")
+            assert read_pyproject(tmp_path / "pyproject.toml").keys() <= KEYS.keys()
+            seen += 1
+    assert seen == 2
+
+
+def test_configuration_keys_are_options() -> None:
+    options = {p.name for command in torch2ms.commands.values() for p in command.params}
+    assert {key.replace("-", "_") for key in KEYS} <= options
+
+
+def test_version_has_one_source() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    assert "version" in project["project"]["dynamic"]
+    assert "## Unreleased" in (ROOT / "CHANGELOG.md").read_text(encoding="utf-8")
