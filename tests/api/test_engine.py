@@ -86,6 +86,13 @@ def test_every_rule_parses_and_mentions_only_its_parameters() -> None:
                 assert name in form.signature.by_name, (rule.name, name)
 
 
+def test_value_use_takes_the_unconditional_form() -> None:
+    rule = RULES.find("torch.sigmoid")
+    assert rule is not None
+    outcome = api.apply_value(rule, cst.parse_expression("torch.sigmoid"), api.NoFacts())
+    assert outcome.node is not None and api.code(outcome.node) == "ops.sigmoid"
+
+
 def test_value_use() -> None:
     rule = RULES.find("torch.relu")
     assert rule is not None
@@ -109,3 +116,11 @@ def test_every_exact_rule_has_a_case() -> None:
     for rule in RULES.table.values():
         if rule.source.removesuffix(".toml") in TABLES and any(f.evidence == "pass" and f.to for f in rule.forms):
             assert rule.name in used, rule.name
+
+
+def test_no_placeholder_survives() -> None:
+    for name, rule in RULES.table.items():
+        outcome = api.apply_value(rule, cst.parse_expression(name), api.NoFacts())
+        assert outcome.node is None or "_placeholder_" not in api.code(outcome.node), name
+        call_outcome = api.apply_call(rule, call(f"{name}(*args)"), call(f"{name}(*args)"), api.NoFacts())
+        assert call_outcome.node is None or "_placeholder_" not in api.code(call_outcome.node), name

@@ -133,7 +133,7 @@ def _star_renamed(rule: Rule, form: Form, original: cst.Call, updated: cst.Call)
     if form.condition or form.to is None:
         return None
     root = form.template.root
-    if not isinstance(root, cst.Call):
+    if not isinstance(root, cst.Call) or not form.template.fixed_callee:
         return None
     parameters = [param for param in form.signature.params if param.name not in DROPPED and param.name != "out"]
     if len(parameters) != len(root.args):
@@ -192,7 +192,7 @@ def apply_attribute(rule: Rule, original: cst.Attribute, updated: cst.Attribute,
 
 def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
     """Translate the name of a function or class that is not called here: `act=nn.ReLU`."""
-    if rule.attribute and "self" not in rule.main.template.params and rule.main.to is not None:
+    if rule.attribute and rule.main.to is not None and "self" not in rule.main.template.params:
         parsed = rule.main.template
         return Outcome(parsed.root.deep_clone(), (_told(rule, rule.main, parsed.root),), needs(parsed), rule.returns)
     form = rule.main
@@ -236,7 +236,9 @@ _SHARED = {"nn.GroupNorm", "nn.Upsample"}  # cells that stand for several torch 
 def _bare(rule: Rule, form: Form) -> tuple[cst.BaseExpression, list[cst.Arg], Finding] | None:
     """The callee of a target, the arguments it must always have, and what that assumes of the caller."""
     root = form.template.root
-    if not isinstance(root, cst.Call) or rule.choose is not None or "self" in form.template.params:
+    if not isinstance(root, cst.Call) or rule.choose is not None or form.condition:
+        return None
+    if "self" in form.template.params or not form.template.fixed_callee:
         return None
     order = [param.name for param in form.signature.params if not param.keyword_only]
     same = 0

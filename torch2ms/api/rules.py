@@ -90,7 +90,9 @@ class Rule:
     @cached_property
     def main(self) -> Form:
         """The form that stands for the rule where no call is at hand."""
-        return next((form for form in self.forms if form.to is not None), self.forms[0])
+        targets = [form for form in self.forms if form.to is not None]
+        plain = [form for form in targets if not form.condition]
+        return (plain or targets or list(self.forms))[0]
 
     @property
     def tier(self) -> Tier:

@@ -52,6 +52,11 @@ class Template:
     uses: Counter[str] = field(default_factory=Counter)
 
     @property
+    def fixed_callee(self) -> bool:
+        """True where the target is a call of something that no argument decides."""
+        return isinstance(self.root, cst.Call) and _MARK not in cst.Module([]).code_for_node(self.root.func)
+
+    @property
     def params(self) -> set[str]:
         return {placeholder.param for placeholder in self.placeholders.values()}
 

@@ -6,6 +6,11 @@ from torch2ms.api.apply import Choice
 from torch2ms.api.facts import Use
 from torch2ms.api.signature import code
 
+_OLD_TYPES = {
+    "FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16", "BFloat16Tensor": "bfloat16",
+    "LongTensor": "int64", "IntTensor": "int32", "ShortTensor": "int16", "CharTensor": "int8", "ByteTensor": "uint8",
+    "BoolTensor": "bool_",
+}
 _DEVICE_WORDS = ("dev", "cuda", "cpu", "gpu", "rank")
 
 
@@ -43,6 +48,12 @@ def type_(use: Use) -> Choice:
     """`x.type()` names the type, `x.type(dtype)` converts."""
     if not use.given("dtype"):
         return Choice(refuse="x.type() gives torch's own type name", todo="compare x.dtype instead")
+    text = use.text("dtype").strip("'\"")
+    if text.endswith("Tensor"):  # the old names of types: torch.LongTensor, 'torch.cuda.FloatTensor'
+        element = _OLD_TYPES.get(text.rpartition(".")[2])
+        if element is None:
+            return Choice(refuse=f"{text} names no element type of MindSpore", todo="write .to(dtype)")
+        return Choice(f"{{self}}.astype(ms.{element})", uses=("dtype",))
     if use.kind("dtype") == "str":
         return Choice(refuse="the type is named by a string", todo="write .type(torch.float32)")
-    return Choice("{self}.astype({dtype})")
+    return Choice("{self}.astype({dtype})", assume="" if use.kind("dtype") == "dtype" else f"{text} is a dtype")
