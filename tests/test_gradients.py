@@ -1,0 +1,54 @@
+"""Proof: every fixture that is translated whole gives torch's losses, gradients, weights and RESULT.
+
+The programs of both sides run in a few forked processes (`verify_many`). What is refused is known by name: a fixture
+can only leave the list of those that are run by leaving its refusal in findings.txt for a reader to see.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fixture_cases import FixtureCase, all_cases, converted, write
+from torch2ms import Tier
+from torch2ms.verify import Case, Report, cli_table, verify_many
+
+pytest.importorskip("torch", reason="verification runs the PyTorch side")
+pytest.importorskip("mindspore", reason="verification runs the MindSpore side")
+
+WHOLE = tuple(case for case in all_cases() if not case.refused)
+WORKERS = int(os.environ.get("TORCH2MS_TEST_WORKERS", "2"))
+WITHOUT_NUMBERS: frozenset[str] = frozenset()
+
+
+@pytest.fixture(scope="module")
+def reports(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> dict[FixtureCase, Report]:
+    """The verification of every case that is asked for in this run of pytest."""
+    wanted = dict.fromkeys(_selected(request.session.items))
+    root = tmp_path_factory.mktemp("translated")
+    pairs = [Case(case.main, write(converted(case), root / case.name)) for case in wanted]
+    return dict(zip(wanted, verify_many(pairs, workers=WORKERS), strict=True))
+
+
+def _selected(items: list[pytest.Item]) -> Iterator[FixtureCase]:
+    for item in items:
+        if item.path == Path(__file__) and isinstance(item, pytest.Function) and hasattr(item, "callspec"):
+            yield item.callspec.params["case"]
+
+
+@pytest.mark.parametrize("case", WHOLE, ids=lambda case: case.name)
+def test_both_sides_agree(case: FixtureCase, reports: dict[FixtureCase, Report]) -> None:
+    report = reports[case]
+    assert report.agrees, cli_table(report)
+    assert set(report.compared) - {"printed lines"}, "only printed numbers were compared"
+    assert not [note for note in report.notes if "printed" in note], cli_table(report)
+    if "\nRESULT = " in case.main.read_text(encoding="utf-8"):
+        assert report.compared.get("result"), "RESULT was not compared"
+
+
+def test_exactly_the_refused_programs_are_left_out() -> None:
+    refused = {c.name for c in all_cases() if any(r.count(Tier.REFUSED) for r in converted(c).values())}
+    assert refused == {case.name for case in all_cases() if case.refused}

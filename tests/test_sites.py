@@ -1,0 +1,137 @@
+"""Nothing falls between: every place where a source touches the tape ends in a finding, and none is left unmarked.
+
+Set TORCH2MS_SITES to a folder to walk the Python files below it as well, as one project.
+"""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.fixture_cases import FixtureCase, all_cases, convert, converted
+from torch2ms import Result, Tier
+
+METHODS = {"backward", "zero_grad", "detach", "detach_", "register_hook", "retain_grad"}
+HOOKS = re.compile(r"register_(full_|forward_|backward_|state_dict_)*(pre_)?hook$")
+MODES = {"no_grad", "enable_grad", "set_grad_enabled", "inference_mode"}
+GRADIENT_CALLS = {"grad", "backward", "jacobian", "hessian", "vjp", "jvp", "hvp", "vhp"}
+LEFT = MODES | {"backward", "zero_grad", "requires_grad_", "detach_", "retain_grad", "grad_fn"}
+TREE = os.environ.get("TORCH2MS_SITES", "")
+
+
+def chain(node: ast.AST) -> str:
+    """`a.b.c` of an attribute chain, "" for anything else."""
+    if isinstance(node, ast.Name):
+        return node.id
+    if isinstance(node, ast.Attribute):
+        head = chain(node.value)
+        return f"{head}.{node.attr}" if head else ""
+    return ""
+
+
+def imported(tree: ast.Module) -> dict[str, str]:
+    """Local names that mean something of torch."""
+    found: dict[str, str] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                if alias.name.split(".")[0] == "torch":
+                    found[alias.asname or "torch"] = alias.name if alias.asname else "torch"
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "torch" and not node.level:
+            for alias in node.names:
+                found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
+    return found
+
+
+def site(node: ast.AST, names: dict[str, str], reset: set[str]) -> str:
+    """What a node does to the tape, "" if nothing."""
+    if isinstance(node, ast.ClassDef):
+        bases = [full(chain(base), names) for base in node.bases]
+        return "Function" if "torch.autograd.Function" in bases or "torch.autograd.function.Function" in bases else ""
+    if not isinstance(node, ast.Call):
+        return full(chain(node), names) if full(chain(node), names).rpartition(".")[2] in MODES else ""
+    name = full(chain(node.func), names)
+    last = name.rpartition(".")[2] if name else getattr(node.func, "attr", "")
+    if name.startswith("torch."):
+        return name if name.startswith(("torch.autograd.", "torch.func.")) and last in GRADIENT_CALLS else ""
+    if isinstance(node.func, ast.Attribute):
+        if last in METHODS or HOOKS.match(last):
+            return f".{last}()"
+        if last == "step" and chain(node.func.value) in reset:
+            return ".step()"
+    return ""
+
+
+def full(name: str, names: dict[str, str]) -> str:
+    head, _, rest = name.partition(".")
+    if head not in names:
+        return name if head == "self" else ""
+    return f"{names[head]}.{rest}" if rest else names[head]
+
+
+def statements(tree: ast.Module) -> Iterator[tuple[ast.AST, int, int]]:
+    """Every node with the lines of the innermost statement it stands in (a compound one: its header)."""
+
+    def visit(node: ast.AST, span: tuple[int, int]) -> Iterator[tuple[ast.AST, int, int]]:
+        if isinstance(node, ast.stmt):
+            first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+            body = getattr(node, "body", None) or getattr(node, "cases", None)
+            last = getattr(body[0], "lineno", node.lineno + 1) if isinstance(body, list) else 0
+            span = (first, max(last - 1, node.lineno) if body else node.end_lineno or node.lineno)
+        yield node, *span
+        for child in ast.iter_child_nodes(node):
+            yield from visit(child, span)
+
+    yield from visit(tree, (0, 0))
+
+
+def unaccounted(result: Result) -> list[str]:
+    """Sites of the source without a finding, and sites left in the output that no refusal speaks of."""
+    tree = ast.parse(result.source)
+    names = imported(tree)
+    reset = {
+        chain(node.func.value)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "zero_grad"
+    } - {""}
+    lines = {finding.line for finding in result.findings}
+    missing = []
+    for node, first, last in statements(tree):
+        what = site(node, names, reset)
+        if what and not lines & set(range(first, last + 1)):
+            missing.append(f"line {first}: {what} has no finding")
+    if any(finding.tier is Tier.REFUSED for finding in result.findings):
+        return missing
+    output = ast.parse(result.text)
+    own = {n.name for n in ast.walk(output) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+    for node in ast.walk(output):
+        if not isinstance(node, ast.Attribute):
+            continue
+        gradient = node.attr == "grad" and chain(node) not in ("ms.grad", "mindspore.grad")
+        if gradient or node.attr in LEFT - own or chain(node).split(".")[0] == "torch":
+            missing.append(f"line {node.lineno} of the output still has {ast.unparse(node)}")
+    return missing
+
+
+@pytest.mark.parametrize("case", all_cases(), ids=lambda case: case.name)
+def test_every_site_is_accounted_for(case: FixtureCase) -> None:
+    found = {path: unaccounted(result) for path, result in converted(case).items() if not result.error}
+    assert {path: sites for path, sites in found.items() if sites} == {}
+
+
+@pytest.mark.skipif(not TREE, reason="TORCH2MS_SITES names no folder of other programs")
+def test_every_site_of_another_tree_is_accounted_for() -> None:
+    root = Path(TREE)
+    texts = {}
+    for path in sorted(root.rglob("*.py")):
+        text = path.read_text(encoding="utf-8", errors="ignore")
+        if "torch" in text:
+            texts[path.relative_to(root).as_posix()] = text
+    assert texts, f"no program of torch below {TREE}"
+    found = {path: unaccounted(result) for path, result in convert(texts).items() if not result.error}
+    assert {path: sites for path, sites in found.items() if sites} == {}
