@@ -24,11 +24,13 @@ def inputs() -> dict[str, np.ndarray]:
     square = f(3, 3)
     return {
         "x": f(3, 4), "y": f(3, 4), "z": f(4, 5), "p": np.abs(f(3, 4)) + 0.5, "q": np.abs(f(3, 4)) + 0.3,
-        "u": np.tanh(f(3, 4)) * 0.9, "a": f(2, 3, 4), "b": f(2, 4, 5), "c": f(2, 3, 5), "im": f(2, 3, 6, 6), "v": f(4), "w": f(3),
+        "u": np.tanh(f(3, 4)) * 0.9, "a": f(2, 3, 4), "b": f(2, 4, 5), "c": f(2, 3, 5), "im": f(2, 3, 6, 6), "v": f(4),
+        "w": f(3),
         "s": np.float32(0.7), "k": rng.randint(-5, 6, (3, 4)), "k2": rng.randint(1, 6, (3, 4)),
         "k1": rng.randint(0, 6, 8), "ki": np.array([2, 0, 1]), "i": rng.randint(0, 3, (3, 4)), "t": np.array([1, 3, 0]),
         "m": rng.rand(3, 4) > 0.5, "m2": rng.rand(3, 4) > 0.5, "sq": square + 3 * np.eye(3, dtype=np.float32),
-        "spd": (square @ square.T + np.eye(3)).astype(np.float32), "tri": np.tril(square + 3 * np.eye(3)).astype(np.float32),
+        "spd": (square @ square.T + np.eye(3)).astype(np.float32),
+        "tri": np.tril(square + 3 * np.eye(3)).astype(np.float32),
         "up": np.sort(f(6)),
     }
 
@@ -80,7 +82,8 @@ def values_of(name: str, shape: tuple[int, ...]) -> np.ndarray:
                             ("bn2d.", "")):
         name = name.replace(own, torch_name)
     name = "weight" if name == "w" else name
-    return (np.random.RandomState(zlib.crc32(name.encode())).randn(int(np.prod(shape))) * 0.3).astype(np.float32).reshape(shape)
+    drawn = np.random.RandomState(zlib.crc32(name.encode())).randn(int(np.prod(shape))) * 0.3
+    return drawn.astype(np.float32).reshape(shape)
 
 
 def run_torch(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -124,7 +127,9 @@ def run_torch(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 grads = [np.zeros(names[n].shape, np.float32) if g is None else g.numpy()
                          for n, g in zip(job["grad"], found, strict=True)]
             results.append({"outs": [plain(o, lambda v: v.detach().numpy(), torch.Tensor) for o in outs],
-                            "counted": [bool(job["grad"]) and isinstance(o, torch.Tensor) and o.requires_grad for o in outs], "grads": grads})
+                            "counted": [bool(job["grad"]) and isinstance(o, torch.Tensor) and o.requires_grad
+                                        for o in outs],
+                            "grads": grads})
         except Exception as error:  # noqa: BLE001  the report shows whatever a snippet raises
             results.append({"error": f"{type(error).__name__}: {error}"})
     return results
@@ -162,7 +167,8 @@ def run_mindspore(jobs: list[dict[str, Any]], counted: list[list[bool]]) -> list
     for job, mask in zip(jobs, counted, strict=True):
         ms.set_seed(0)
         names = {k: ms.Tensor(v) for k, v in inputs().items()}
-        scope = {"ms": ms, "ops": ops, "mint": mint, "nn": nn, "optim": optim, "np": np, "math": math, "partial": partial,
+        scope = {"ms": ms, "ops": ops, "mint": mint, "nn": nn, "optim": optim, "np": np, "math": math,
+                 "partial": partial,
                  "lr_scheduler": lr_scheduler, "size": (2, 3), "filled": filled, "steps": steps,
                  "initializer": initializers.initializer,
                  **{n: getattr(initializers, n) for n in dir(initializers) if n[0].isupper()},
@@ -170,7 +176,8 @@ def run_mindspore(jobs: list[dict[str, Any]], counted: list[list[bool]]) -> list
         held: list[Any] = []
         made: list[str] = []
 
-        def forward(*values: Any, job: Any = job, mask: Any = mask, scope: Any = scope, held: Any = held, made: Any = made) -> Any:
+        def forward(*values: Any, job: Any = job, mask: Any = mask, scope: Any = scope, held: Any = held,
+                    made: Any = made) -> Any:
             found = flat(evaluate(made[0], {**scope, **dict(zip(job["grad"], values, strict=True))}), ms.Tensor)
             held[:] = found
             total = ms.Tensor(0.0)

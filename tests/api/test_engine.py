@@ -21,13 +21,23 @@ def call(text: str) -> cst.Call:
 
 
 @pytest.mark.parametrize(("before", "after"), [
-    ("torch.cat([x,\n           y],  # both\n          dim=1)", "ops.cat([x,\n           y],  # both\n          axis=1)"),
+    ("torch.cat([x,\n           y],  # both\n          dim=1)",
+     "ops.cat([x,\n           y],  # both\n          axis=1)"),
     ("torch.stack(\n    [x, y],\n    dim=0,\n)", "ops.stack(\n    [x, y],\n    axis=0,\n)"),
     ("torch.add(x, y if s else z, alpha=2)", "ops.add(x, (y if s else z) * 2)"),
     ("torch.stack(v for v in x)", "ops.stack(v for v in x)"),
     ("torch.stack((v for v in x), 1)", "ops.stack((v for v in x), 1)"),
     ("(x\n .exp()\n .sum(dim=1))", "(x\n .exp()\n .sum(dim=1))"),
     ("torch.relu(*args)", "ops.relu(*args)"),
+    ("torch.zeros(*x.shape)", "ops.zeros(x.shape)"),
+    ("x.max(\n    dim=1,  # rows\n    keepdim=True,\n)", "ops.max(\n    x, axis=1,  # rows\n    keepdims=True,\n)"),
+    ("torch.zeros(\n    2, 3,\n    device=device,  # where\n    dtype=d,  # what\n)",
+     "ops.zeros(\n    (2, 3),  # where\n    dtype=d,  # what\n)"),
+    ("torch.cat(\n    dim=1,  # one\n    tensors=[x, y],  # two\n)",
+     "ops.cat(\n    [x, y],  # one\n    axis=1,  # two\n)"),
+    ("(x\n .sum(1)  # rows\n .std(0))", "(ops.std(x\n .sum(1),  # rows\n 0, ddof=1))"),
+    ("torch.zeros(2,  # rows\n            3,  # columns\n            device=device)",
+     "ops.zeros((2,  # rows\n            3),  # columns\n            )"),
     ("(x + y).relu()", "ops.relu(x + y)"),
     ("torch.zeros(n)", "ops.zeros(n)"),
 ])

@@ -20,7 +20,7 @@ else:
     import tomli as tomllib
 
 _FORM_KEYS = {"sig", "to", "drop", "returns", "evidence", "assume", "refuse", "todo"}
-_RULE_KEYS = _FORM_KEYS | {"when", "alias", "value", "value_assume", "class", "method", "code", "attribute"}
+_RULE_KEYS = _FORM_KEYS | {"when", "alias", "value", "value_assume", "class", "setting", "method", "code", "attribute"}
 
 # what every signature may have, and what becomes of it; a rule that names the parameter in its target keeps it
 DROPPED = {
@@ -82,6 +82,7 @@ class Rule:
     value: str | None = None
     value_assume: str = ""
     cls: str = ""
+    setting: bool = False  # a statement that sets or calls it may go: it steers PyTorch itself
     attribute: bool = False
     choose: Callable[..., Any] | None = None
     aliases: tuple[str, ...] = ()
@@ -224,7 +225,7 @@ def _rules_of(name: str, entry: dict[str, Any], source: str) -> Iterator[Rule]:
     choose = _hard(entry["code"]) if "code" in entry else None
     aliases = tuple(alias for text in entry.get("alias", ()) for alias in _expanded(text))
     yield Rule(name, forms, entry.get("value"), entry.get("value_assume", ""), entry.get("class", ""),
-               entry.get("attribute", False), choose, aliases, source)
+               entry.get("setting", False), entry.get("attribute", False), choose, aliases, source)
     method = entry.get("method")
     if method:
         short_names = [alias.rsplit(".", 1)[-1] for alias in aliases if alias.count(".") == 1]

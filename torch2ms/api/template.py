@@ -270,7 +270,7 @@ class Filler(cst.CSTTransformer):
                 gap = gap or items[-1][1].keyword is not None
         if original_node is self.root and self.call is not None:
             return self._laid_out(updated_node, items)
-        return updated_node.with_changes(args=_separated([arg for _, arg in items], []))
+        return updated_node.with_changes(args=_separated([(None, arg) for _, arg in items], []))
 
     def _needed_as_filler(self, call: cst.Call, arg: cst.Arg, gap: bool) -> bool:
         """A place left empty must be filled where a later argument can only be given by position."""
@@ -295,6 +295,7 @@ class Filler(cst.CSTTransformer):
             if gap or not by_position:
                 keyword = cst.Name(placeholder.keyword)
         base = bound.updated if bound is not None and len(bounds) == 1 else after
+        bound = bounds[-1] if bounds else None
         equal: cst.AssignEqual | cst.MaybeSentinel = cst.MaybeSentinel.DEFAULT
         if keyword is not None:
             equal = base.equal if isinstance(base.equal, cst.AssignEqual) else _TIGHT
@@ -310,8 +311,11 @@ class Filler(cst.CSTTransformer):
             receiver = self.template.placeholders.get(getattr(root.func.value, "value", ""))
             if receiver is not None and receiver.param == "self" and isinstance(func, cst.Attribute):
                 func = call.func.with_changes(value=func.value, attr=func.attr)
-        args = [arg for _, arg in items]
-        return call.with_changes(func=func, args=_separated(args, list(call.args)))
+        args = _separated(items, list(call.args))
+        kept = isinstance(func, cst.Attribute) and isinstance(call.func, cst.Attribute) and func.dot is call.func.dot
+        if args and not kept and isinstance(call.func, cst.Attribute) and _comment(call.func.dot):
+            args[0] = _commented(args[0], call.func.dot.whitespace_before, len(args) > 1)
+        return call.with_changes(func=func, args=args)
 
 
 def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
@@ -335,27 +339,54 @@ def marks(node: cst.CSTNode, template: Template) -> list[Placeholder]:
     return found
 
 
+def _commented(arg: cst.Arg, space: cst.BaseParenthesizableWhitespace, followed: bool) -> cst.Arg:
+    """The comment that stood before the dot of a method goes behind the receiver, now an argument."""
+    if followed:
+        return arg.with_changes(comma=cst.Comma(whitespace_after=space))
+    return arg.with_changes(whitespace_after_arg=space)
+
+
 def _positional(arg: cst.Arg) -> cst.Arg:
     return arg if arg.keyword is None else arg.with_changes(keyword=None, equal=cst.MaybeSentinel.DEFAULT)
 
 
-def _separated(args: list[cst.Arg], old: list[cst.Arg]) -> list[cst.Arg]:
-    """Arguments with the commas of the call they replace, place by place."""
-    if not args:
+def _separated(items: list[tuple[Bound | None, cst.Arg]], old: list[cst.Arg]) -> list[cst.Arg]:
+    """Arguments with commas: a user's argument keeps its own, and with it the line break and the comment after it."""
+    if not items:
         return []
-    between = next((arg.comma for arg in old[:-1] if isinstance(arg.comma, cst.Comma)), _COMMA)
+    plain = next((a.comma for a in old[:-1] if isinstance(a.comma, cst.Comma) and not _comment(a.comma)), _COMMA)
     result = []
-    for place, arg in enumerate(args[:-1]):
-        own = old[place].comma if place < len(old) - 1 else between
-        result.append(arg.with_changes(comma=own if isinstance(own, cst.Comma) else between))
-    last = args[-1].with_changes(comma=old[-1].comma if old else cst.MaybeSentinel.DEFAULT)
+    for bound, arg in items[:-1]:
+        own = old[bound.index].comma if bound is not None and bound.index < len(old) - 1 else None
+        result.append(arg.with_changes(comma=own if isinstance(own, cst.Comma) else plain))
+    last = items[-1][1].with_changes(comma=old[-1].comma if old else cst.MaybeSentinel.DEFAULT)
     if old:
         last = last.with_changes(whitespace_after_arg=old[-1].whitespace_after_arg)
     result.append(last)
     if len(result) > 1:
         result = [arg.with_changes(value=parenthesised(arg.value)) if isinstance(arg.value, cst.GeneratorExp) else arg
                   for arg in result]
-    return result
+    return _with_lost_comments(result, [-1 if bound is None else bound.index for bound, _ in items], old)
+
+
+def _comment(node: cst.CSTNode | cst.MaybeSentinel) -> bool:
+    return isinstance(node, cst.CSTNode) and "#" in cst.Module([]).code_for_node(node)
+
+
+def _with_lost_comments(args: list[cst.Arg], sources: list[int], old: list[cst.Arg]) -> list[cst.Arg]:
+    """Comments after arguments that went away, or that came last, move to the argument before them."""
+    for index, arg in enumerate(old[:-1]):
+        if not _comment(arg.comma) or index in sources[:-1]:
+            continue
+        comment = cst.Module([]).code_for_node(arg.comma).partition("#")[2].partition("\n")[0]
+        if any(comment in cst.Module([]).code_for_node(one) for one in args):  # within a tuple of sizes
+            continue
+        before = [place for place, source in enumerate(sources) if source <= index]
+        for place in [*reversed(before), *range(len(args))]:
+            if not _comment(args[place].comma):
+                args[place] = args[place].with_changes(comma=arg.comma)
+                break
+    return args
 
 
 def fill(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from decimal import Decimal
 
@@ -28,9 +29,13 @@ def tuple_of(value: Value) -> cst.BaseExpression:
         return value
     if len(value) == 1 and not value[0].star:
         return value[0].value
-    elements = [
-        cst.StarredElement(_operand(arg.value)) if arg.star else cst.Element(arg.value) for arg in value
-    ]
+    if len(value) == 1 and isinstance(value[0].value, cst.Attribute) and value[0].value.attr.value == "shape":
+        return value[0].value  # *x.shape: a tuple already
+    elements: list[cst.BaseElement] = []
+    for place, arg in enumerate(value):
+        comma = arg.comma if place < len(value) - 1 else cst.MaybeSentinel.DEFAULT
+        elements.append(cst.StarredElement(_operand(arg.value), comma=comma) if arg.star
+                        else cst.Element(arg.value, comma=comma))
     return cst.Tuple(elements, lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
@@ -107,6 +112,28 @@ def listed(value: Value) -> cst.BaseExpression:
     return node
 
 
+class _Suffix(cst.CSTTransformer):
+    """Gives file names the ending that load_checkpoint asks for."""
+
+    def _renamed(self, text: str) -> str:
+        return re.sub(r"(\.pth\.tar|\.pth|\.pt|\.tar|\.bin)(?=['\"]*$)", ".ckpt", text)
+
+    def leave_SimpleString(self, original_node: cst.SimpleString, updated_node: cst.SimpleString) -> cst.SimpleString:
+        return updated_node.with_changes(value=self._renamed(updated_node.value))
+
+    def leave_FormattedStringText(
+        self, original_node: cst.FormattedStringText, updated_node: cst.FormattedStringText
+    ) -> cst.FormattedStringText:
+        return updated_node.with_changes(value=self._renamed(updated_node.value))
+
+
+def ckpt(value: Value) -> cst.BaseExpression:
+    """A path whose literal ending is PyTorch's gets MindSpore's."""
+    changed = _single(value).visit(_Suffix())
+    assert isinstance(changed, cst.BaseExpression)
+    return changed
+
+
 def only(value: Value) -> cst.BaseExpression:
     """The element of a literal tuple of one; anything else as it is."""
     node = _single(value)
@@ -117,6 +144,7 @@ def only(value: Value) -> cst.BaseExpression:
 
 TRANSFORMS: dict[str, Callable[[Value], cst.BaseExpression]] = {
     "listed": listed,
+    "ckpt": ckpt,
     "only": only,
     "tuple": tuple_of,
     "wrapped": wrapped,
