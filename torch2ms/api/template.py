@@ -376,7 +376,7 @@ def _comment(node: cst.CSTNode | cst.MaybeSentinel) -> bool:
 def _with_lost_comments(args: list[cst.Arg], sources: list[int], old: list[cst.Arg]) -> list[cst.Arg]:
     """Comments after arguments that went away, or that came last, move to the argument before them."""
     for index, arg in enumerate(old[:-1]):
-        if not _comment(arg.comma) or index in sources[:-1]:
+        if not isinstance(arg.comma, cst.Comma) or not _comment(arg.comma) or index in sources[:-1]:
             continue
         comment = cst.Module([]).code_for_node(arg.comma).partition("#")[2].partition("\n")[0]
         if any(comment in cst.Module([]).code_for_node(one) for one in args):  # within a tuple of sizes
