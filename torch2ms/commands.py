@@ -106,18 +106,20 @@ def _report(outcomes: Sequence[Outcome], plan: Plan, options: Mapping[str, Any],
             click.echo(body, nl=False)
     elif options["report_file"]:
         raise click.UsageError("--report-file needs --report")
+    summary = text.summary(outcomes, verb="changed" if writes else "would change")
+    lines = text.findings(outcomes) if options["verbose"] else []
+    lines += [f"note: {note}" for note in plan.notes]
+    lines += text.to_do(outcomes) if options["check"] else []
     if options["quiet"]:
-        lines = [line for line in text.summary(outcomes) if line.startswith("error: ")]
+        lines = [line for line in summary if line.startswith("error: ")]
     else:
-        lines = text.findings(outcomes) if options["verbose"] else []
-        lines += [f"note: {note}" for note in plan.notes]
-        lines += text.summary(outcomes, verb="changed" if writes else "would change")
+        lines += summary
     for line in lines:
         click.secho(line, err=True, fg=_colour(line), color=colour_wanted())
 
 
 def _colour(line: str) -> str | None:
-    return "red" if line.startswith("error: ") else "yellow" if line.startswith("refused: ") else None
+    return "red" if line.startswith("error: ") else "yellow" if line.startswith(("refused: ", "unresolved: ")) else None
 
 
 def colour_wanted() -> bool | None:

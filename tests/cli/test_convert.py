@@ -97,8 +97,16 @@ def test_check_short_form(run: Run, tree: Path) -> None:
 def test_check_fails_while_a_mark_is_left(run: Run, tmp_path: Path) -> None:
     (tmp_path / "a.py").write_text("# torch2ms: T2M600 thing -> by hand\nx = 1\n")
     (tmp_path / "b.py").write_text("# torch2ms: ignore[T2M600]\nx = 1\n")
-    assert run("convert", "--check", "a.py").returncode == 1
+    done = run("convert", "--check", "a.py")
+    assert done.returncode == 1 and b"unresolved: a.py holds 1 mark\n" in done.stderr
     assert run("convert", "--check", "b.py").returncode == 0
+
+
+def test_check_names_the_files(run: Run, tree: Path) -> None:
+    done = run("convert", "--check", "src")
+    assert done.stderr.startswith(
+        b"would change: src/pkg/net.py\nwould change: src/train.py\n2 of 4 files would change\n"
+    )
 
 
 def test_refusals_are_listed_and_fail_only_where_asked(run: Run, tmp_path: Path) -> None:

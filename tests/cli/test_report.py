@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 from subprocess import CompletedProcess
@@ -49,6 +50,11 @@ def test_text_ends_with_the_summary(outcomes: list[Outcome]) -> None:
         "refused: src/a b.py:33 T2M600 t.foo(<x>|`y`)",
         "error: src/bad.py: line 3: syntax error: <oops>",
     ]
+
+
+def test_summary_says_once_what_happens_often(outcomes: list[Outcome]) -> None:
+    twice = replace(outcomes[0], result=replace(outcomes[0].result, findings=FINDINGS + FINDINGS))
+    assert render("text", [twice]).splitlines()[-1] == "refused: src/a b.py:33 T2M600 t.foo(<x>|`y`) (2 times)"
 
 
 def test_json_keeps_to_its_schema(outcomes: list[Outcome]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from torch2ms.findings import Finding, Tier
@@ -48,11 +49,25 @@ def summary(outcomes: Sequence[Outcome], *, verb: str = "changed") -> list[str]:
     if any(counts.values()):
         parts = ", ".join(f"{number} {tier.value}" for tier, number in counts.items())
         lines.append(f"{plural(sum(counts.values()), 'construct')}: {parts}")
-    for outcome in good:
-        for finding in ordered(outcome.result.findings):
-            if finding.tier is Tier.REFUSED:
-                lines.append(f"refused: {place(outcome, finding)} {finding.code} {finding.what}")
+    refused = Counter(
+        f"refused: {place(outcome, finding)} {finding.code} {finding.what}"
+        for outcome in good
+        for finding in ordered(outcome.result.findings)
+        if finding.tier is Tier.REFUSED
+    )
+    lines += [line + f" ({number} times)" * (number > 1) for line, number in refused.items()]
     lines += [f"error: {o.item.shown}: {o.error}" for o in failed]
+    return lines
+
+
+def to_do(outcomes: Iterable[Outcome]) -> list[str]:
+    """What makes `--check` fail, beside refusals: files that would change, and marks of earlier runs."""
+    lines = []
+    for outcome in outcomes:
+        if outcome.changed:
+            lines.append(f"would change: {outcome.item.shown}")
+        elif outcome.marks:
+            lines.append(f"unresolved: {outcome.item.shown} holds {plural(outcome.marks, 'mark')}")
     return lines
 
 
