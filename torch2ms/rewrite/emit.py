@@ -9,6 +9,7 @@ from dataclasses import replace
 import libcst as cst
 
 from torch2ms.analysis.infer import is_no_grad
+from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Block, Scope, Stmt
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project, qualified
 from torch2ms.analysis.tree import code
@@ -219,7 +220,8 @@ class Emitter:
         self.differentiated = outer
         if body:
             body[0] = body[0].with_changes(leading_lines=layout.strip_blank(tuple(body[0].leading_lines)))  # type: ignore[attr-defined]
-        head = layout.parse(f"def {item.name}({', '.join(item.params)}):\n    pass", self.config)[0]
+        decorator = item.decorator + "\n" if item.decorator else ""
+        head = layout.parse(f"{decorator}def {item.name}({', '.join(item.params)}):\n    pass", self.config)[0]
         assert isinstance(head, cst.FunctionDef)
         return head.with_changes(body=cst.IndentedBlock(body, footer=pending))
 
@@ -359,12 +361,14 @@ class Emitter:
         scope = self.by_node[id(node)]
         info = self.module.functions[id(scope)]
         outer, outer_scope = self.differentiated, self.scope
-        self.differentiated = info.differentiated
+        head = self.plan.heads.get(id(node))
+        self.differentiated = info.differentiated and head is None
         self.scope = scope
         decorators, above = self.decorators(node, info)
-        params = self.expression(node.params)
-        returns = self.expression(node.returns) if node.returns is not None else None
-        name = self.statements.method_name(info)
+        params = self.expression(head.params if head is not None else node.params)
+        typed = node.returns is not None and (head is None or head.returns)
+        returns = self.expression(node.returns) if typed and node.returns is not None else None
+        name = head.name if head is not None else self.statements.method_name(info)
         held, self.marked = self.marked, []
         body = self.body(scope.body)
         self.marked = held
@@ -378,8 +382,12 @@ class Emitter:
 
     def decorators(self, node: cst.FunctionDef, info: FunctionInfo) -> tuple[list[cst.Decorator], layout.Lines]:
         kept, above = [], ()
+        head = self.plan.heads.get(id(node))
         for decorator in node.decorators:
-            if is_no_grad(decorator.decorator, self.module):
+            called = decorator.decorator.func if isinstance(decorator.decorator, cst.Call) else decorator.decorator
+            if head is not None and dotted(called).rpartition(".")[2] in head.dropped:
+                above += layout.comments_only(decorator.leading_lines) + layout.trailing_comment(decorator.trailing_whitespace)
+            elif is_no_grad(decorator.decorator, self.module):
                 above += layout.comments_only(decorator.leading_lines) + layout.trailing_comment(decorator.trailing_whitespace)
                 why = "nothing is recorded outside gradient functions: the decorator goes"
                 tier, code_ = Tier.EXACT, "T2M301"

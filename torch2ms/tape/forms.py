@@ -31,6 +31,8 @@ class Call:
     accumulate: dict[str, bool] = field(default_factory=dict)
     several: bool = False
     form: str = ""
+    keep: bool = False  # the statement of the event stays, behind the gradient call
+    weights: cst.BaseExpression | None = None  # an expression that lists the weights, of the source
 
 
 @dataclass
@@ -81,11 +83,13 @@ class Writer:
 
     # --- one call
 
-    def write(self, call: Call) -> None:
+    def write(self, call: Call) -> str:
+        """Plan the call; a reason if it has no form."""
         region, event = call.region, call.event
         if region.cut:
-            self.write_cut(call)
-            return
+            return self.write_cut(call)
+        if any(c is not None and not all_ones(c) for c in event.cotangents):
+            return self.write_vjp(call)
         suffix = self.suffix(call)
         function = self.fresh(f"forward_{suffix}" if suffix else "forward_fn")
         loop = self.hoist(call)
@@ -100,17 +104,79 @@ class Writer:
         definition: list[Item] = [*self.declare(outputs), Function(function, params, body)]
         if loop is not None:
             grad = self.fresh(f"grad_{suffix}" if suffix else "grad_fn")
-            definition.append(Text(f"{grad} = ms.value_and_grad({function}{differentiated}{aux})"))
+            definition.append(Text(f"{grad} = ms.value_and_grad({function}{differentiated}{aux})", self.weight_nodes(call)))
             invoke = f"{grad}({target})"
             self.plan.before.setdefault(id(loop), []).extend(definition)
             definition = []
         else:
             invoke = f"ms.value_and_grad({function}{differentiated}{aux})({target})"
         received, follow = self.receive(call)
-        line = Text(f"{outputs.target()}, {received} = {invoke}")
+        line = Text(f"{outputs.target()}, {received} = {invoke}", [] if loop is not None else self.weight_nodes(call))
         plain = Text(f"{outputs.target().removeprefix('(').removesuffix(')') if outputs.aux and not outputs.wrapped else outputs.target()} = {function}({target})")
         self.place(call, [*definition, line], plain, follow)
         call.form = call.form or f"ms.value_and_grad of {len(stmts)} statement{'s' if len(stmts) != 1 else ''}"
+        return ""
+
+    def weight_nodes(self, call: Call) -> list[cst.CSTNode]:
+        return [call.weights] if call.weights is not None else []
+
+    def write_vjp(self, call: Call) -> str:
+        """A cotangent of the user's own: the forward now, its playback with the cotangent where backward stood."""
+        region, event = call.region, call.event
+        if region.guards or any(o.parameter for o in call.owners):
+            return "a backward call with its own cotangent under a condition"
+        suffix = self.suffix(call) or (dotted(event.roots[0]).rpartition(".")[2] or "output")
+        stmts = region.all
+        outputs = self.outputs(call, stmts)
+        leaves = [o for o in call.owners if o.kind == "leaf"]
+        others = [o for o in call.owners if o.kind != "leaf"]
+        rebound = [n for n in self.parameters(call, stmts, None, outputs) if n not in {o.place for o in leaves}]
+        if rebound:
+            return f"`{rebound[0]}` changes inside a forward that gets its own cotangent"
+        function = self.fresh(f"forward_{suffix}")
+        playback = self.fresh(f"{suffix}_vjp")
+        inputs = [o.place for o in leaves]
+        head = outputs.root or self.fresh(suffix)
+        if len(event.roots) > 1:
+            return "several outputs with cotangents of their own"
+        weights = f", weights={' + '.join(self.weights(o) for o in others)}" if others else ""
+        aux = ", has_aux=True" if outputs.aux else ""
+        tail = f", {outputs.returned.removeprefix(', ')}" if outputs.aux else ""
+        if len(outputs.aux) > 1 and not outputs.wrapped:
+            tail = f", ({', '.join(outputs.aux)})"
+        definition: list[Item] = [*self.declare(outputs), Function(function, inputs, self.body(stmts, outputs, event))]
+        loop = self.hoist(call)
+        if loop is not None:
+            self.plan.before.setdefault(id(loop), []).extend(definition)
+            definition = []
+        arguments = "".join(f", {i}" for i in inputs)
+        line = Text(f"{head}, {playback}{tail} = ms.vjp({function}{arguments}{weights}{aux})", self.weight_nodes(call))
+        received, follow = self.receive(call)
+        if leaves and not others:
+            received = f"{received}," if len(leaves) == 1 else received.strip("()")
+        elif leaves and len(leaves) == 1:
+            left, _, right = received.strip("()").partition(", ")
+            received = f"({left},), {right}"
+        elif leaves:
+            received = received[1:-1]
+        else:
+            received = f"_, {received}"
+        cotangents = list(event.cotangents)
+        back = Text(f"{received} = {playback}({{0}})", [c for c in cotangents if c is not None])
+        for stmt in [*region.all, *region.after]:
+            self.plan.moved.add(id(stmt))
+        if region.stmts:
+            self.plan.replaced[id(region.stmts[-1])] = [*definition, line, *region.after]
+            start: list[Item] = []
+        else:
+            start = [*definition, line]
+        kept: list[Item] = []
+        if call.keep:
+            self.plan.moved.add(id(event.stmt))
+            kept = [event.stmt]
+        self.plan.replaced[id(event.stmt)] = [*start, back, *follow, *kept]
+        call.form = "ms.vjp: one forward, played back with the cotangent"
+        return ""
 
     def suffix(self, call: Call) -> str:
         if not call.several:
@@ -222,6 +288,8 @@ class Writer:
             return f"{owner.place}.parameters"
         if owner.kind == "leaves":
             return owner.place
+        if owner.kind == "list":
+            return "{0}"
         return f"{owner.place}.trainable_params()"
 
     def declare(self, outputs: Outputs) -> list[Item]:
@@ -324,6 +392,9 @@ class Writer:
         for stmt in region.after:
             plan.moved.add(id(stmt))
         after: list[Item] = list(region.after)
+        if call.keep:
+            plan.moved.add(id(event.stmt))
+            follow = [*follow, event.stmt]
         if not region.guards:
             if region.stmts and self.adjacent(region.stmts[-1], event.stmt):
                 plan.replaced[id(region.stmts[-1])] = []
@@ -381,7 +452,7 @@ class Writer:
         writes |= {root(d) for s in between for d in s.all_defs | s.all_muts}
         return not reads & writes and not guard.calls
 
-    def write_cut(self, call: Call) -> None:
+    def write_cut(self, call: Call) -> str:
         """Forward now, playback after what stands between: `ms.vjp` for the first part, a gradient call for the second."""
         region, event = call.region, call.event
         early, late = region.stmts[: region.cut], region.stmts[region.cut :]
@@ -453,6 +524,7 @@ class Writer:
         self.plan.replaced[id(late[-1])] = [*definition[0 if simple else 1 :], line, *region.after] if late else [line]
         self.plan.replaced[id(event.stmt)] = [*back, *follow]
         call.form = f"cut at `{name}`: ms.vjp runs the first part once and plays it back after what stands between"
+        return ""
 
     def varied(self, name: str, stmts: list[Stmt]) -> bool:
         return any(inner.out[name].deps for s in stmts for inner in s.walk() if name in inner.out)
@@ -477,6 +549,11 @@ class Writer:
         if len(arguments) != len(call.args) or not all(arguments) or dotted(node.targets[0].target) != crossing[0]:
             return None
         return dotted(call.func), arguments
+
+
+def all_ones(node: cst.BaseExpression) -> bool:
+    """The cotangent that MindSpore's gradient takes by itself."""
+    return isinstance(node, cst.Call) and dotted(node.func).rpartition(".")[2] in ("ones_like", "ones", "new_ones")
 
 
 def _target_order(stmt: Stmt) -> list[str]:

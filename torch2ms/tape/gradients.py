@@ -153,8 +153,6 @@ def _leaf(event: Event, owner: Owner, owners: list[Owner], plan: Plan) -> None:
         for found in descend(event.stmt.node):
             if isinstance(found, cst.Attribute) and found.attr.value == "data" and found.value is event.node:
                 plan.expressions[id(found)] = owner.variable
-    elif owner.kind == "leaves":
-        plan.refuse(event.stmt, _finding(event, "the leaf is one of a list"))
-    elif not any(True for a in event.stmt.ancestors() if id(a) in plan.expressions):
-        if id(event.node) not in plan.expressions:
-            plan.refuse(event.stmt, _finding(event, "the gradient of a single parameter of an optimizer"))
+    elif id(event.node) not in plan.expressions:
+        plan.refused.add(id(event.node))
+        plan.refuse(event.stmt, _finding(event, "the gradient of a single parameter of an optimizer"))

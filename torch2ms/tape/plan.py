@@ -41,6 +41,16 @@ Item = Text | Function | Branch | Stmt
 
 
 @dataclass(eq=False)
+class Head:
+    """A definition under another name, with other parameters; `dropped` decorators go."""
+
+    name: str
+    params: cst.Parameters
+    dropped: frozenset[str] = frozenset()
+    returns: bool = True
+
+
+@dataclass(eq=False)
 class Plan:
     """All edits of one module, by id of the statement or expression they belong to."""
 
@@ -49,6 +59,8 @@ class Plan:
     behind: dict[int, list[Item]] = field(default_factory=dict)  # put below what the statement became
     moved: set[int] = field(default_factory=set)  # statements that are emitted elsewhere, with their comments
     expressions: dict[int, str] = field(default_factory=dict)  # id of an expression -> the code it becomes
+    picks: dict[int, str] = field(default_factory=dict)  # id of an expression -> the part of it that stays
+    heads: dict[int, Head] = field(default_factory=dict)  # id of a function definition -> its new first line
     marks: dict[int, list[Finding]] = field(default_factory=dict)  # refusals, by statement
     findings: list[Finding] = field(default_factory=list)
     needs: set[str] = field(default_factory=set)

@@ -10,6 +10,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.tape import gradients, owners
 from torch2ms.tape.events import Event, find
 from torch2ms.tape.forms import Call, Writer
+from torch2ms.tape.gradcalls import plan_gradcall
 from torch2ms.tape.ledger import ENTRY, Ledger, Owner
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.regions import Finder, Region
@@ -117,8 +118,13 @@ class _ScopePlanner:
             for owner in call.owners:
                 if self.accumulates(call.event, owner):
                     call.accumulate[owner.place] = bool(self.held(call.event, owner)) and not self.may_be_empty(call.event, owner)
-            self.writer.write(call)
+            if problem := self.writer.write(call):
+                self.refuse(call.event, problem)
+                continue
             self.explain(call)
+        for event in self.events:
+            if event.kind == "gradcall" and (problem := plan_gradcall(event, self.scope, self.module, self.plan, self.writer, finder)):
+                self.refuse(event, problem)
         self.loads()
         self.clears(dropped)
         self.start()
@@ -152,8 +158,6 @@ class _ScopePlanner:
                         return "the loss is made by the caller of this function"
                 if not takers[id(event)] and self.scope.is_function:
                     return "no step or read of the gradients stands in this function"
-            if event.kind == "gradcall":
-                return "torch.autograd.grad is not translated here"
             if event.kind in ("scaler_step", "scaler_update", "unscale"):
                 return "gradient scaling is not translated here"
             if event.kind == "step_closure":

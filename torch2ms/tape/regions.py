@@ -46,9 +46,14 @@ class Finder:
         self.dropped = dropped
         self.event_stmts = {id(e.stmt) for e in events} - dropped
         self.taken: dict[int, Region] = {}
+        self.known: set[int] | None = None
 
-    def find(self, event: Event, owns: frozenset[str] | None) -> Region:
-        """The region of a backward event whose gradients go to the owners of `owns` (None: to anyone)."""
+    def find(self, event: Event, owns: frozenset[str] | None, active: set[int] | None = None) -> Region:
+        """The region of an event whose gradients go to the owners of `owns` (None: to anyone).
+
+        `active` names the varied statements where they are known otherwise.
+        """
+        self.known = active
         start = event.stmt
         wanted: set[str] = set()
         for expr in [*event.roots]:
@@ -59,18 +64,18 @@ class Finder:
         chain: list[Stmt] = []
         found_at = 0
         while True:
-            active: list[Stmt] = []
+            active_here: list[Stmt] = []
             feeding: list[Stmt] = []
             for stmt in reversed(block.stmts[:position]):
                 written = {w for s in stmt.walk() for w in s.defs | s.muts}
                 if not any(overlaps(w, u) for w in written for u in wanted):
                     continue
-                (active if self.active(stmt, wanted, owns) else feeding).append(stmt)
+                (active_here if self.active(stmt, wanted, owns) else feeding).append(stmt)
                 if not stmt.blocks and not isinstance(stmt.node, cst.AugAssign) and not stmt.muts:
                     wanted -= {d for d in stmt.defs if not any(u.startswith(d + ".") for u in wanted)}
                 wanted |= stmt.all_uses
-            levels.append((block, active[::-1], feeding[::-1]))
-            if active:
+            levels.append((block, active_here[::-1], feeding[::-1]))
+            if active_here:
                 found_at = len(levels) - 1
             owner = block.owner
             if owner is None:
@@ -103,6 +108,8 @@ class Finder:
 
     def active(self, stmt: Stmt, wanted: set[str], owns: frozenset[str] | None) -> bool:
         """Varied with an owner of the gradients, and useful for the root."""
+        if self.known is not None:
+            return any(id(s) in self.known for s in stmt.walk())
         for inner in stmt.walk():
             for place, value in inner.out.items():
                 real = frozenset(d for d in value.deps if not d.startswith("@"))
