@@ -61,3 +61,34 @@ def test_the_table_names_the_first_divergence_and_shortens_long_runs():
     assert "differ: first at step 7, gradient w" in table and "and 13 more" in table
     assert len(table.splitlines()) < 60
     assert json.loads(report.to_json())["steps"][0]["gradient"]["max_abs"] == "nan"
+
+
+def test_a_recording_is_replayed_without_torch(tmp_path):
+    pair = PAIRS / "all_draws"
+    recording = tmp_path / "torch.zip"
+    done = call(pair / "original.py", "--record", recording)
+    assert done.exit_code == 0 and "recorded" in done.output, done.output
+    done = call(pair / "translated.py", "--replay", recording, "--html", tmp_path / "report.html")
+    assert done.exit_code == 0 and "noise: conv.bias" in done.output, done.output
+    page = (tmp_path / "report.html").read_text()
+    assert page.count("<polyline") == 2 and "conv.bias" in page and "http" not in page
+    wrong = tmp_path / "wrong.py"
+    wrong.write_text((pair / "translated.py").read_text().replace("lr=1e-2", "lr=2e-2"))
+    assert call(wrong, "--replay", recording).exit_code == 1
+    (tmp_path / "torch.zip").write_bytes(b"nothing")
+    assert call(wrong, "--replay", recording).exit_code == 2
+
+
+def test_without_a_translation_the_folder_is_converted(tmp_path):
+    (tmp_path / "data.txt").write_text("2.0")
+    (tmp_path / "rates.py").write_text("RATE = 0.1\n")
+    (tmp_path / "train.py").write_text(
+        "import os\nimport torch\nfrom rates import RATE\n"
+        "x = torch.tensor([float(open(os.path.join(os.path.dirname(__file__), 'data.txt')).read())])\n"
+        "model = torch.nn.Linear(1, 1)\noptimizer = torch.optim.SGD(model.parameters(), lr=RATE)\n"
+        "for step in range(3):\n    optimizer.zero_grad()\n    loss = (model(x) - 1).pow(2).mean()\n"
+        "    loss.backward()\n    optimizer.step()\n"
+    )
+    done = call(tmp_path / "train.py")
+    assert done.exit_code == 0, done.output + done.stderr
+    assert "6 gradient, 6 weight" in done.output

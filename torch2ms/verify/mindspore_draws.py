@@ -18,22 +18,9 @@ from mindspore import dataset, ops
 from mindspore.common import initializer
 from mindspore.ops import operations as P
 
-from torch2ms.verify.replay import Stream
+from torch2ms.verify.replay import RANDOM_INITIALIZERS, Stream
 from torch2ms.verify.session import Quiet
 from torch2ms.verify.trace import Array
-
-RANDOM_INITIALIZERS = (
-    "Normal",
-    "Uniform",
-    "TruncatedNormal",
-    "XavierUniform",
-    "XavierNormal",
-    "HeUniform",
-    "HeNormal",
-    "Orthogonal",
-    "Sparse",
-    "VarianceScaling",
-)
 
 
 class MindSporeDraws:
@@ -106,18 +93,16 @@ class MindSporeDraws:
     def _dropout(self, primitive: Any, tensor: Any) -> Any:
         p = 1.0 - float(primitive.keep_prob)
         event = self.stream.take(("dropout",), tuple(tensor.shape), "dropout", p=p)
-        if event is None and tensor.ndim == 4 and 1 in tensor.shape:  # dropout1d runs as dropout2d with an axis more
-            return None
         if event is None:
             return None
-        mask = self.stream.value(event)
+        mask = self.stream.value(event).reshape(tensor.shape)
         scale = ms.Tensor(mask / (1.0 - event["p"]), tensor.dtype)
         return tensor * scale, ms.Tensor(mask)
 
     def _multinomial(self, input: Any, num_samples: int, replacement: bool = True, seed: Any = None) -> Any:
         shape = (*input.shape[:-1], int(num_samples))
         event = self.stream.take(("multinomial",), shape, "multinomial")
-        return None if event is None else ms.Tensor(self.stream.value(event), ms.int32)
+        return None if event is None else ms.Tensor(self.stream.value(event).reshape(shape), ms.int32)
 
     def _randperm(self, n: Any, seed: Any = 0, offset: Any = 0, dtype: Any = ms.int64) -> Any:
         event = self.stream.take(("randperm",), (int(n),), "randperm")

@@ -21,11 +21,12 @@ from mindspore.ops.composite import base as composite
 from mindspore.ops.function.grad import grad_func
 
 from torch2ms.verify.layers import fit, layer_table
-from torch2ms.verify.replay import Stream
+from torch2ms.verify.replay import RANDOM_INITIALIZERS, Stream
 from torch2ms.verify.session import Quiet, Session, Unavailable
 from torch2ms.verify.trace import Array
 
 HALF = (ms.float16, ms.bfloat16)
+CONSTANTS = ("zeros", "zero", "ones", "one")
 
 
 def to_array(value: Any) -> Array | None:
@@ -79,7 +80,7 @@ class MindSporeSide:
 
         cls.__init__ = __init__  # type: ignore[misc]
 
-    def _made(self, cell: Any, name: str, explicit: set[str]) -> None:
+    def _made(self, cell: Any, name: str, explicit: dict[str, str]) -> None:
         """Give a new cell the initial values of the torch layer it stands for.
 
         Where the program gave the constructor an initializer, it says what torch says with `nn.init` afterwards.
@@ -95,13 +96,17 @@ class MindSporeSide:
             if values is None:
                 continue
             self.taken.add(record["id"])
+            self._without_inner_dropout(record, cell)
             self.layers.append((record, weakref.ref(cell)))
-            for torch_name, parameter, array in values:
+            for torch_name, own_name, array in values:
+                parameter = own[own_name]
                 uid = f"{record['id']}.{torch_name}"
                 self.uids[id(parameter)] = (weakref.ref(parameter), uid)
-                if parameter.name.rpartition(".")[2] in explicit:
-                    if np.ptp(to_array(parameter)) == 0:
-                        continue  # a constant needs no carrying, and a wrong one must show
+                stated = explicit.get(own_name.rpartition(".")[2])
+                same = parameter.size > 1 and np.ptp(to_array(parameter)) == 0 and np.ptp(array) == 0
+                if same or stated == "constant":
+                    continue  # a constant needs no carrying, and a wrong one must show
+                if stated:
                     later = self.stream.initial_of(uid) if self.stream else None
                     array = array if later is None else later.reshape(array.shape)
                 parameter.set_data(ms.Tensor(array, dtype=parameter.dtype))
@@ -113,7 +118,18 @@ class MindSporeSide:
             constant=all(np.ptp(to_array(p)) == 0 for p in own.values()),
         )
 
-    def _match(self, record: dict[str, Any], own: dict[str, Any]) -> list[tuple[str, Any, Array]] | None:
+    def _without_inner_dropout(self, record: dict[str, Any], cell: Any) -> None:
+        """The dropout between the layers of an RNN is off on the torch side; here, too, if it is the same."""
+        if record["torch"] not in ("RNN", "LSTM", "GRU") or cell.num_layers == 1:
+            return
+        p = float(cell.dropout)
+        if p == record["dropout"]:
+            cell.dropout = 0.0
+        else:
+            text = f"dropout inside torch's nn.{record['torch']} is {record['dropout']:g}, inside mindspore's {p:g}"
+            self.trace.add("divergence", text=text)
+
+    def _match(self, record: dict[str, Any], own: dict[str, Any]) -> list[tuple[str, str, Array]] | None:
         assert self.session.replay is not None
         values, claimed = [], set()
         for entry in record["parameters"]:
@@ -123,7 +139,7 @@ class MindSporeSide:
             if fitted is None:
                 return None
             claimed.add(name)
-            values.append((entry["name"], own[name], fitted))
+            values.append((entry["name"], name, fitted))
         left = [n for n in own if n not in claimed and not n.rpartition(".")[2].startswith("moving_")]
         return None if left else values
 
@@ -275,11 +291,14 @@ class MindSporeSide:
         marks(nn.Cell, "to_float", lambda _, dtype: dtype in HALF)
 
 
-def _explicit(arguments: dict[str, Any]) -> set[str]:
-    """The parameters whose initial values a constructor call states itself."""
-    given = [name for name, value in arguments.items() if name.endswith("_init") and value is not None]
-    stated = {name.removesuffix("_init") for name in given}
-    return stated | ({"embedding_table"} & arguments.keys())
+def _explicit(arguments: dict[str, Any]) -> dict[str, str]:
+    """The parameters whose initial values a constructor call states itself: as a constant, or at random."""
+    stated = {}
+    for name, value in arguments.items():
+        if value is not None and (name.endswith("_init") or name in ("embedding_table", "w")):
+            random = type(value).__name__ in RANDOM_INITIALIZERS or (isinstance(value, str) and value not in CONSTANTS)
+            stated[name.removesuffix("_init")] = "random" if random else "constant"
+    return stated
 
 
 def _tensors(value: Any) -> list[Any]:

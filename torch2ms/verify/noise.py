@@ -27,7 +27,7 @@ Entry = dict[str, Any]
 
 def candidates(torch: Trace, mindspore: Trace) -> set[str]:
     """Parameters whose gradients are tiny on both sides at every step and do not agree with each other."""
-    tiny: dict[str, bool] = {}
+    small: dict[str, bool] = {}
     apart: set[str] = set()
     for left, right in zip(torch.of("step"), mindspore.of("step"), strict=False):
         pairs, _ = pair_parameters(left["parameters"], right["parameters"], torch, mindspore)
@@ -37,10 +37,21 @@ def candidates(torch: Trace, mindspore: Trace) -> set[str]:
             if a["gradient"] is None or b["gradient"] is None:
                 continue
             key = key_of(a)
-            tiny[key] = tiny.get(key, True) and max(size) <= TINY * biggest
+            small[key] = small.get(key, True) and max(size) <= TINY * biggest
             if max(size) and _apart(torch, a, mindspore, b) > UNSTABLE * max(size):
                 apart.add(key)
-    return {key for key, is_tiny in tiny.items() if is_tiny and key and key in apart}
+    return {key for key, is_small in small.items() if is_small and key and key in apart}
+
+
+def tiny(trace: Trace) -> set[str]:
+    """Parameters whose gradient is tiny beside the largest at every step: what one side alone can suspect."""
+    small: dict[str, bool] = {}
+    for step in trace.of("step"):
+        sizes = {key_of(entry): _size(trace, entry) for entry in step["parameters"]}
+        biggest = max(sizes.values(), default=0.0)
+        for key, size in sizes.items():
+            small[key] = small.get(key, True) and 0.0 < size <= TINY * biggest
+    return {key for key, is_small in small.items() if key and is_small}
 
 
 def confirmed(torch: Trace, disturbed: Trace, wanted: set[str]) -> dict[str, str]:

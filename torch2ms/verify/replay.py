@@ -9,6 +9,18 @@ import numpy as np
 from torch2ms.verify.trace import Array, Trace
 
 Shape = tuple[int, ...]
+RANDOM_INITIALIZERS = (
+    "Normal",
+    "Uniform",
+    "TruncatedNormal",
+    "XavierUniform",
+    "XavierNormal",
+    "HeUniform",
+    "HeNormal",
+    "Orthogonal",
+    "Sparse",
+    "VarianceScaling",
+)
 
 
 class Divergence(Exception):
@@ -36,7 +48,7 @@ class Stream:
         self.count += 1
         head = next((i for i, e in enumerate(self.draws) if i not in self.used and not e["initial"]), None)
         for i, event in enumerate(self.draws):
-            if i in self.used or event["draw"] not in kinds or tuple(event["shape"]) != tuple(shape):
+            if i in self.used or event["draw"] not in kinds or not _same_shape(event, shape):
                 continue
             if not all(self._same(event.get(name), value) for name, value in parameters.items() if value is not None):
                 continue
@@ -108,6 +120,13 @@ class Stream:
             return bool(np.allclose(recorded, asked, rtol=1e-3, atol=1e-5))
         except ValueError:
             return False
+
+
+def _same_shape(event: dict[str, Any], shape: Shape) -> bool:
+    """Equal shapes; masks and samples may differ by axes of length one (dropout1d runs as dropout2d, for example)."""
+    if event["draw"] in ("dropout", "multinomial"):
+        return [n for n in event["shape"] if n != 1] == [n for n in shape if n != 1]
+    return tuple(event["shape"]) == tuple(shape)
 
 
 def _settings(event: dict[str, Any]) -> str:

@@ -44,7 +44,7 @@ class Problem:
 
 @dataclass
 class Report:
-    """What `verify` returns. `verdict` is "agree", "differ" or "not run"."""
+    """What `verify` returns. `verdict` is "agree", "differ" or "not run" ("recorded" where only torch was to run)."""
 
     original: str
     translated: str
@@ -69,7 +69,7 @@ class Report:
     @property
     def exit_code(self) -> int:
         """0 agree, 1 differ, 2 a side could not run."""
-        return {"agree": 0, "differ": 1}.get(self.verdict, 2)
+        return {"agree": 0, "recorded": 0, "differ": 1}.get(self.verdict, 2)
 
     def count(self, what: str, number: int = 1) -> None:
         """Count tensors that were compared."""
@@ -121,6 +121,8 @@ def cli_table(report: Report, limit: int = 40) -> str:
 
 def verdict_line(report: Report) -> str:
     """One line: the verdict and, if they differ, the first divergence."""
+    if report.verdict == "recorded":
+        return f"recorded: {report.translated}"
     if report.verdict == "agree":
         return "agree"
     if report.verdict == "not run":

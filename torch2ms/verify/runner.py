@@ -38,7 +38,7 @@ def verify(
     updates; `timeout` is in seconds and per side. Never raises for what the programs do.
     """
     folder = None if cwd is None else Path(cwd)
-    return verify_jobs(*Case(Path(original), Path(translated), argv, steps, device, mode, timeout, folder).jobs(), run)
+    return verify_case(Case(Path(original), Path(translated), argv, steps, device, mode, timeout, folder))
 
 
 @dataclass(frozen=True)
@@ -62,6 +62,11 @@ class Case:
             raise ValueError(f"mode must be one of {', '.join(MODES)}, not {self.mode!r}")
         left = Job("torch", self.original, self.argv, self.steps, timeout=self.timeout, cwd=self.cwd)
         return left, replace(left, side="mindspore", program=self.translated, device=self.device, mode=self.mode)
+
+
+def verify_case(case: Case) -> Report:
+    """`verify`, with the options in one value."""
+    return verify_jobs(*case.jobs(), run)
 
 
 def verify_jobs(left: Job, right: Job, run: Run) -> Report:
@@ -94,10 +99,10 @@ def _run_both(report: Report, left: Job, right: Job, run: Run, place: Path, labe
     folder = place / label
     folder.mkdir()
     first = run(left, folder)
-    if not _ran(report, "torch", first) or first.trace is None:
+    if not ran(report, "torch", first) or first.trace is None:
         return None
     second = run(replace(right, replay=folder / "torch.zip"), folder)
-    if not _ran(report, "mindspore", second) or second.trace is None:
+    if not ran(report, "mindspore", second) or second.trace is None:
         return None
     return first.trace, second.trace
 
@@ -123,7 +128,8 @@ def _without_noise(report: Report, left: Job, right: Job, traces: tuple[Trace, T
     return again
 
 
-def _ran(report: Report, side: str, outcome: Outcome) -> bool:
+def ran(report: Report, side: str, outcome: Outcome) -> bool:
+    """Take a side's output into the report; False, with the reason in it, if the side could not run."""
     report.stdout[side], report.stderr[side] = outcome.stdout, outcome.stderr
     if outcome.problem:
         report.verdict, report.reason = "not run", f"{side} side: {outcome.problem}"

@@ -65,6 +65,7 @@ class TorchDraws:
             self._wrap(torch.nn.init, name, "init", f"init.{name}")
         for name in CONSTANT_INITIALIZERS:
             self._wrap(torch.nn.init, name, "constant", f"init.{name}")
+        self._wrap_attention()
         dataset.randperm = torch.randperm  # random_split imported it by name
         for cls in (sampler.RandomSampler, sampler.SubsetRandomSampler, sampler.WeightedRandomSampler):
             self._wrap_sampler(cls)
@@ -163,6 +164,34 @@ class TorchDraws:
             return input.mul_(scaled) if _in_place(args, kwargs) else input * scaled
 
         setattr(owner, name, recorded)
+
+    def _wrap_attention(self) -> None:
+        """Fused attention draws its dropout out of sight; with dropout it is computed by its documented formula."""
+        fused = F.scaled_dot_product_attention
+
+        @functools.wraps(fused)
+        def attention(
+            query: Any,
+            key: Any,
+            value: Any,
+            attn_mask: Any = None,
+            dropout_p: float = 0.0,
+            is_causal: bool = False,
+            scale: float | None = None,
+            enable_gqa: bool = False,
+        ) -> Any:
+            if not dropout_p or enable_gqa or self.quiet.active:
+                return fused(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
+            scores = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
+            if is_causal:
+                attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+            if attn_mask is not None and attn_mask.dtype == torch.bool:
+                scores = scores.masked_fill(~attn_mask, float("-inf"))
+            elif attn_mask is not None:
+                scores = scores + attn_mask
+            return F.dropout(torch.softmax(scores, dim=-1), dropout_p) @ value
+
+        F.scaled_dot_product_attention = attention
 
     def _mask(self, name: str, tensor: Any, p: float) -> Any:
         shape = tuple(tensor.shape)

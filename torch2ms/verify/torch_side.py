@@ -141,11 +141,21 @@ class TorchSide:
             "layer",
             id=identity,
             torch=name,
+            dropout=self._without_inner_dropout(module, name),
             parameters=[
                 {"name": full, "other": other, "value": self.trace.keep(to_array(value)), "dtype": str(value.dtype)[6:]}
                 for full, other, value in entries
             ],
         )
+
+    def _without_inner_dropout(self, module: Any, name: str) -> float:
+        """Turn off the dropout between the layers of an RNN, drawn where no mask can be read; both sides do so."""
+        if name not in ("RNN", "LSTM", "GRU") or not module.dropout or module.num_layers == 1:
+            return 0.0
+        p, module.dropout = float(module.dropout), 0.0
+        text = f"dropout ({p:g}) between the layers of nn.{name} is off on both sides: its masks cannot be replayed"
+        self.trace.meta.setdefault("notes", []).append(text)
+        return p
 
     def finish(self) -> None:
         """Record what the layers that are still alive hold at the end."""

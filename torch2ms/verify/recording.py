@@ -1,0 +1,94 @@
+"""Split a verification over two machines: one that has torch records, one that has the device replays.
+
+A recording is the torch side's trace: one zip of JSON and plain arrays, versioned, without pickles. What needs torch
+again, the proof that a gradient is rounding noise (noise.py), is done while recording.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import tempfile
+import time
+import zipfile
+from dataclasses import replace
+from pathlib import Path
+
+from torch2ms.verify.compare import Comparison
+from torch2ms.verify.noise import confirmed, tiny
+from torch2ms.verify.process import Job, run
+from torch2ms.verify.report import Report
+from torch2ms.verify.runner import Case, ran
+from torch2ms.verify.trace import Trace
+
+
+def record(case: Case, target: Path) -> Report:
+    """Run the torch side alone and write its recording; the report says whether it ran."""
+    report = Report(str(case.original), str(target))
+    job, _ = case.jobs()
+    with tempfile.TemporaryDirectory(prefix="torch2ms-verify-") as name:
+        first = run(job, _folder(name, "first"))
+        if not ran(report, "torch", first) or first.trace is None:
+            return report
+        trace, noise = _quiet(job, first.trace, Path(name))
+        trace.meta.update(
+            program=str(case.original),
+            sha256=hashlib.sha256(case.original.read_bytes()).hexdigest(),
+            argv=list(case.argv),
+            limit=case.steps,
+            stdout=first.stdout,
+            noise=noise,
+        )
+        trace.save(Path(name) / "recording.zip")
+        shutil.copyfile(Path(name) / "recording.zip", target)
+    report.verdict, report.reason = "recorded", ""
+    return report
+
+
+def _quiet(job: Job, trace: Trace, place: Path) -> tuple[Trace, dict[str, str]]:
+    """The trace with rounding noise held at zero, and what was held."""
+    suspects = tiny(trace)
+    if not suspects:
+        return trace, {}
+    disturbed = run(replace(job, perturb=True), _folder(place, "disturbed")).trace
+    found = confirmed(trace, disturbed, suspects) if disturbed else {}
+    again = run(replace(job, zero=tuple(found)), _folder(place, "again")).trace if found else None
+    return (again, found) if again else (trace, {})
+
+
+def replay(recording: Path, case: Case) -> Report:
+    """Run the translated program against a recording; torch is not needed. `case.original` is not used."""
+    started = time.monotonic()
+    report = Report(str(recording), str(case.translated))
+    try:
+        trace = Trace.load(recording)
+    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        report.reason = f"{recording} is not a recording: {error}"
+        return report
+    report.original = trace.meta["program"]
+    report.sources["torch"] = trace.meta["sha256"]
+    report.stdout["torch"] = trace.meta["stdout"]
+    job = replace(
+        case.jobs()[1],
+        argv=case.argv or trace.meta["argv"],
+        steps=case.steps or trace.meta["limit"],
+        replay=recording,
+        zero=tuple(trace.meta["noise"]),
+    )
+    if not case.translated.is_file():
+        report.reason = f"mindspore side: no such file {case.translated}"
+        return report
+    report.sources["mindspore"] = hashlib.sha256(case.translated.read_bytes()).hexdigest()
+    with tempfile.TemporaryDirectory(prefix="torch2ms-verify-") as name:
+        outcome = run(job, Path(name))
+    if ran(report, "mindspore", outcome) and outcome.trace:
+        Comparison(trace, outcome.trace, report).run()
+        report.noise = list(trace.meta["noise"].values())
+    report.seconds = time.monotonic() - started
+    return report
+
+
+def _folder(place: str | Path, name: str) -> Path:
+    folder = Path(place) / name
+    folder.mkdir()
+    return folder
