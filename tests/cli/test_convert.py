@@ -105,7 +105,7 @@ def test_check_fails_while_a_mark_is_left(run: Run, tmp_path: Path) -> None:
 def test_check_names_the_files(run: Run, tree: Path) -> None:
     done = run("convert", "--check", "src")
     assert done.stderr.startswith(
-        b"would change: src/pkg/net.py\nwould change: src/train.py\n2 of 4 files would change\n"
+        b"would change: src/train.py\nwould change: src/pkg/net.py\n2 of 4 files would change\n"
     )
 
 
