@@ -12,7 +12,7 @@ from torch2ms.api import Rules
 from torch2ms.check import check_output
 from torch2ms.config import Config
 from torch2ms.findings import Finding, Result
-from torch2ms.rewrite import imports
+from torch2ms.rewrite import functions, imports
 from torch2ms.rewrite.emit import Emitter
 from torch2ms.tape.plan import Plan
 from torch2ms.tape.planner import plan_scope
@@ -39,6 +39,7 @@ def convert_project(sources: Mapping[str, str], config: Config) -> dict[str, Res
     infer(project)
     rules = Rules.load(config.target, config.device)
     prepare(project)
+    functions.prepare(project)
     for path, module in modules:
         results[path] = _convert(project, module, rules, config, sources[path], path)
     return results
@@ -65,6 +66,7 @@ def translate(project: Project, module: ModuleInfo, rules: Rules) -> tuple[str, 
     plan.leaves = leaves(module)
     for scope in module.scope.walk():
         plan_scope(scope, module, plan, module.functions.get(id(scope)))
+    functions.plan_functions(module, plan)
     aliases = imports.conflicts(module.scope, module.imports)
     emitter = Emitter(project, module, rules, plan, aliases)
     tree = emitter.emit()
@@ -89,4 +91,5 @@ def _again(text: str, config: Config, path: str) -> str:
     module = project.add(path, cst.parse_module(text), text)
     infer(project)
     prepare(project)
+    functions.prepare(project)
     return translate(project, module, Rules.load(config.target, config.device))[0]

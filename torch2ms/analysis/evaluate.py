@@ -145,6 +145,8 @@ class Evaluator:
             return Value("tensor" if attr == "grad" else "bool", name=attr, likely=True)
         if base.kind == "optimizer" and attr == "param_groups":
             return Value("list", items=None, name="param_groups", place=base.place)
+        if base.kind == "ctx":
+            return Value("tuple", name="tensors") if attr in ("saved_tensors", "saved_variables") else UNKNOWN
         guessed = guess.by_name(attr)
         if guessed.kind != "unknown" and base.kind in ("unknown", "object"):
             return replace(guessed, place=place or attr)
@@ -178,6 +180,8 @@ class Evaluator:
             return Value("method", name=attr, place=base.place)
         if cls.kind == "module":
             return self.module_attr(base, attr, place)
+        if cls.kind == "autograd" and attr == "apply":
+            return Value("autograd", name=cls.qualified)
         guessed = guess.by_name(attr)
         return replace(guessed, place=place) if guessed.kind != "unknown" else Value("unknown", place=place)
 

@@ -72,6 +72,14 @@ class Inference:
                 kind = "module" if info.cls.kind == "module" else "object"
                 env[name] = Value(kind, name=info.cls.qualified, place=name)
                 continue
+            if info.cls is not None and info.cls.kind == "autograd" and info.name in ("forward", "backward", "setup_context"):
+                context = "setup_context" if info.cls.method("setup_context") is not None else "forward"
+                if i == 0 and info.name in ("backward", context):
+                    env[name] = Value("ctx")
+                    continue
+                if info.name == "backward":
+                    env[name] = Value("tensor", place=name, deps=frozenset({f"@{name}"}))
+                    continue
             env[name] = self.parameter(info, param)
         for star in (node.params.star_arg, node.params.star_kwarg):
             if isinstance(star, cst.Param):
@@ -100,7 +108,7 @@ class Inference:
             kinds = {cst.Integer: "int", cst.Float: "float", cst.SimpleString: "str", cst.Tuple: "tuple", cst.List: "list"}
             return Value(kinds.get(type(default), "bool" if dotted(default) else "unknown"), likely=True)  # type: ignore[arg-type]
         if info.cls is not None and info.cls.kind in ("module", "autograd") and info.name in ("forward", "backward"):
-            return Value("tensor", place=name, deps=own, likely=True) if name != "ctx" else Value("ctx")
+            return Value("tensor", place=name, deps=own, likely=True)
         deps = own | (passed.deps if passed is not None else NO_DEPS)
         return Value("unknown", place=name, deps=deps)
 
@@ -408,6 +416,8 @@ class Inference:
             method = cls.method(name)
             if method is not None:
                 return self.call_function(method, node, args, receiver, deps, ev)
+            if cls.kind == "autograd" and name == "apply":
+                return self.applied(cls, node, args, deps, ev)
             if cls.attr(name) is not None:
                 return self.call_value(node, target, args, keywords, deps, ev)
         if receiver.kind == "builtin_super" and ev.cls is not None:
@@ -434,7 +444,8 @@ class Inference:
             receiver.kind == "unknown" or receiver.kind == "object"
         ):
             return self.module_method(name, Value("module", place=receiver.place or place, likely=True), args, deps)
-        if name in torchapi.TENSOR_METHODS or (name in ("size", "dim") and receiver.kind == "unknown"):
+        torch_words = any(a.keyword is not None and a.keyword.value in ("dim", "keepdim") for a in node.args)
+        if name in torchapi.TENSOR_METHODS or torch_words or (name == "transpose" and len(args) == 2) or (name in ("size", "dim") and receiver.kind == "unknown"):
             ev.memo[id(func.value)] = replace(receiver, kind="tensor", likely=True)
             self.learn(func.value, ev)
             return self.tensor_method(name, replace(receiver, kind="tensor"), deps, args)
@@ -446,6 +457,18 @@ class Inference:
         if receiver.kind == "unknown" and not receiver.place and not receiver.deps:
             extra = NO_DEPS
         return Value("unknown", deps=deps | extra)
+
+    def applied(self, cls: ClassInfo, node: cst.Call, args: list[Value], deps: frozenset[str], ev: Evaluator) -> Value:
+        """`Function.apply(...)`: what forward returns, varied with every argument."""
+        forward = cls.method("forward")
+        if forward is None:
+            return Value("unknown", deps=deps)
+        context = [] if cls.method("setup_context") is not None else [Value("ctx")]
+        call = node.with_changes(args=[*(cst.Arg(cst.Name("ctx")) for _ in context), *node.args])
+        value = self.call_function(forward, call, [*context, *args], None, deps, ev)
+        kind = value.kind if value.kind != "unknown" else "tensor"
+        items = tuple(replace(i, kind="tensor", deps=deps, place="", leaf=False) for i in value.items) if value.items is not None else None
+        return Value(kind, deps=deps, items=items)
 
     def learn(self, node: cst.CSTNode, ev: Evaluator) -> None:
         """A use that only a tensor of torch answers makes the place a likely tensor."""
@@ -510,8 +533,11 @@ class Inference:
             return Value("unknown", deps=deps | target.deps)
         if target.kind == "builtin":
             return self.builtin(target.name, args, deps, ev)
+        if target.kind == "autograd" and (cls := self.cls_of(target, ev.module)) is not None:
+            return self.applied(cls, node, args, deps, ev)
         if target.kind in ("module", "lossfn"):
             place = frozenset({target.place}) if target.place else NO_DEPS
+            place |= frozenset(i.place for i in target.items or () if i.place)  # modules it was built from
             if target.kind == "lossfn" or target.name.rpartition(".")[2].endswith("Loss"):
                 return Value("tensor", deps=deps, likely=target.likely)
             cls = self.cls_of(target, ev.module)
@@ -558,7 +584,7 @@ class Inference:
         places = {value.place: name for name, value in bound.items() if value.place}
         info.callers += 1
         for name, value in bound.items():
-            mapped = _into(value, name, places)
+            mapped = _into(value, name, places, receiver is not None and receiver.place == "self")
             old = info.args.get(name)
             info.args[name] = mapped if old is None else join(old, mapped)
         if construct:
@@ -598,14 +624,15 @@ def _spread(value: Value, deps: frozenset[str]) -> Value:
     return replace(value, deps=value.deps | deps if value.deps or value.kind == "unknown" else deps, items=items, leaf=False)
 
 
-def _into(value: Value, name: str, places: dict[str, str]) -> Value:
+def _into(value: Value, name: str, places: dict[str, str], same_self: bool) -> Value:
     """A caller's value in the callee's places; what the callee has no name for keeps a caret."""
+    known = ("^", "@", "self.") if same_self else ("^", "@")
 
     def move(place: str) -> str:
         for outer, inner in places.items():
             if place == outer or place.startswith(outer + "."):
                 return inner + place[len(outer) :]
-        return place if place.startswith(("^", "@", "self.")) else "^" + place
+        return place if place.startswith(known) else "^" + place
 
     owns = frozenset(move(o) for o in value.owns) if value.owns is not None else None
     deps = frozenset(move(d) for d in value.deps if not d.startswith("@"))

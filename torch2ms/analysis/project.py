@@ -59,6 +59,8 @@ class ClassInfo:
     methods: dict[str, FunctionInfo] = field(default_factory=dict)
     attrs: dict[str, Value] = field(default_factory=dict)
     parents: list[ClassInfo] = field(default_factory=list)
+    refused: str = ""  # why a custom gradient stays as it is
+    shared: bool = False  # `apply` of a custom gradient is passed around
 
     @property
     def qualified(self) -> str:
@@ -97,6 +99,11 @@ class ModuleInfo:
     env: dict[str, Value] = field(default_factory=dict)
     classes: dict[str, ClassInfo] = field(default_factory=dict)
     functions: dict[int, FunctionInfo] = field(default_factory=dict)  # by id of the scope
+
+    @property
+    def uses_mindspore(self) -> bool:
+        """An earlier conversion, or a person, wrote MindSpore code here already."""
+        return any(name.partition(".")[0] == "mindspore" for name in self.imports.table.values())
 
     def value(self, node: cst.CSTNode) -> Value:
         from torch2ms.analysis.values import UNKNOWN

@@ -28,7 +28,7 @@ class ModuleFacts:
     def kind(self, node: cst.BaseExpression) -> str:
         value = self.module.value(node)
         kind = {"param": "tensor", "lossfn": "module"}.get(value.kind, value.kind)
-        return kind if kind not in ("api", "class", "object", "method", "builtin", "params") else "unknown"
+        return kind if kind not in ("api", "class", "object", "method", "autograd", "builtin", "params") else "unknown"
 
     def rank(self, node: cst.BaseExpression) -> int | None:
         return self.module.value(node).rank
@@ -61,11 +61,13 @@ class Expressions(cst.CSTTransformer):
         self.plan = plan
         self.differentiated = differentiated
         self.facts = ModuleFacts(module)
+        self.mixed = module.uses_mindspore  # translated before: what is left of torch are names, not methods
         self.notes = Notes()
         self.callees: set[int] = set()
         self.inner: set[int] = set()
         self.classes: set[int] = set()
         self.host: set[int] = set()
+        self.stores: set[int] = set()  # targets of assignments
         self.trained: set[int] = set()  # `parameters()` calls that feed an optimizer
         self.filtered: set[int] = set()  # ... or a comprehension that asks for requires_grad
 
@@ -106,6 +108,18 @@ class Expressions(cst.CSTTransformer):
                 part = part.value if isinstance(part, cst.Attribute) else cst.Pass()
         return None
 
+    def visit_Subscript(self, node: cst.Subscript) -> bool:
+        return id(node) not in self.plan.expressions
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
+        self.stores |= {id(n) for n in _stored(node.target)}
+
+    def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
+        self.stores |= {id(n) for n in _stored(node.target)}
+
+    def visit_AugAssign(self, node: cst.AugAssign) -> None:
+        self.stores.add(id(node.target))
+
     def visit_ClassDef(self, node: cst.ClassDef) -> bool:
         return False
 
@@ -119,7 +133,7 @@ class Expressions(cst.CSTTransformer):
         target = self.module.value(original.func)
         if target.kind == "api":
             return self.api_call(target.name, original, updated)
-        if isinstance(original.func, cst.Attribute):
+        if isinstance(original.func, cst.Attribute) and not self.mixed:
             return self.method(original, original.func, updated)
         return updated
 
@@ -164,7 +178,7 @@ class Expressions(cst.CSTTransformer):
                     return self.renamed(updated, OWN_METHODS[name])
                 return updated
             if cls.kind == "autograd" and name == "apply":
-                return updated.with_changes(func=cst.Call(updated.func.value))
+                return updated.with_changes(func=cst.Call(updated.func.value)) if not cls.refused else updated
         if receiver.kind == "module" and name in ("parameters", "buffers") and not original.args:
             return self.enumerated(name, original, updated)
         if receiver.kind == "module":
@@ -256,8 +270,17 @@ class Expressions(cst.CSTTransformer):
         value = self.module.value(original)
         if value.kind in ("api", "dtype") and is_foreign(value.name):
             return self.name_used(value.name, original, updated)
+        if self.mixed:
+            return updated
         receiver = self.module.value(original.value)
         attr = original.attr.value
+        if value.kind == "autograd" and attr == "apply":
+            cls = self.class_of(receiver)
+            return cst.Call(updated.value) if cls is not None and not cls.refused else updated
+        if receiver.kind == "tuple" and receiver.name == "return_types" and attr in ("values", "indices"):
+            rule = self.rules.find(f"torch.return_types.{attr}")
+            if rule is not None:
+                return self.take(apply_attribute(rule, original, updated, self.facts), updated)
         if receiver.kind in ("tensor", "param"):
             if attr == "data":
                 return updated.value
@@ -285,13 +308,27 @@ class Expressions(cst.CSTTransformer):
         if id(original) in self.plan.expressions:
             return self.planned(original, updated)
         value = self.module.value(original)
-        if value.name == "param_group_item" and _key(original) == "lr":
+        if value.name == "param_group_item" and _key(original) == "lr" and not self.mixed and id(original) not in self.stores:
             self.tell("T2M502", "learning rate of a group", "a Parameter in MindSpore: read as a number")
             return cst.Call(cst.Attribute(updated, cst.Name("item")))
         return updated
 
+    def leave_IfExp(self, original: cst.IfExp, updated: cst.IfExp) -> cst.BaseExpression:
+        return self.picked(original, updated)
+
+    def leave_BooleanOperation(self, original: cst.BooleanOperation, updated: cst.BooleanOperation) -> cst.BaseExpression:
+        return self.picked(original, updated)
+
+    def picked(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:
+        """The part of an expression that is left when the rest is certain."""
+        side = self.plan.picks.get(id(original), "")
+        if not side:
+            return updated
+        part: cst.BaseExpression = getattr(updated, side)
+        return part if part.lpar or not updated.lpar else part.with_changes(lpar=updated.lpar, rpar=updated.rpar)
+
     def leave_BinaryOperation(self, original: cst.BinaryOperation, updated: cst.BinaryOperation) -> cst.BaseExpression:
-        joined = self.joined(original)
+        joined = self.joined(original) if not self.mixed else None
         return joined if joined is not None else updated
 
     def joined(self, original: cst.BaseExpression) -> cst.BaseExpression | None:
@@ -312,7 +349,7 @@ class Expressions(cst.CSTTransformer):
         if id(original) in self.callees or id(original) in self.inner:
             return updated
         value = self.module.values.get(id(original), UNKNOWN)
-        if value.kind in ("api", "dtype") and is_foreign(value.name):
+        if value.kind in ("api", "dtype") and is_foreign(value.name) and original.value in self.module.imports.table:
             return self.name_used(value.name, original, updated)
         return updated
 
@@ -363,6 +400,12 @@ def _assumed(finding: Finding, why: str) -> Finding:
     if finding.tier is not Tier.EXACT:
         return finding
     return replace(finding, tier=Tier.ASSUMED, why=f"{finding.why}; {why}" if finding.why else why)
+
+
+def _stored(target: cst.BaseExpression) -> list[cst.BaseExpression]:
+    if isinstance(target, (cst.Tuple, cst.List)):
+        return [n for e in target.elements for n in _stored(e.value)]
+    return [target]
 
 
 def _key(node: cst.Subscript) -> object:

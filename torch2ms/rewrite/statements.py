@@ -43,7 +43,9 @@ class Statements:
         self.emitter.line = stmt.lineno
         node = stmt.node
         special = None
-        if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
+        if self.module.uses_mindspore:
+            pass
+        elif isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
             special = self.call(stmt, node.value)
         elif isinstance(node, cst.AugAssign):
             special = self.augmented(stmt, node)
@@ -90,6 +92,11 @@ class Statements:
         name = func.attr.value
         if receiver.kind == "module" and name == "register_buffer" and len(call.args) >= 2:
             return self.buffer(call, func)
+        if receiver.kind == "module" and name == "load_state_dict" and (source := self.copied(call)) is not None:
+            self.emitter.needs.add("ops")
+            self.tell("T2M507", "load_state_dict", "values are assigned: load_param_into_net would share them between both modules")
+            pairs = "zip({0}.get_parameters(), {1}.get_parameters())"
+            return self.text(f"for target_param, source_param in {pairs}:\n    ops.assign(target_param, source_param)", func.value, source)
         if name in ("retain_grad", "requires_grad_") and receiver.kind in ("tensor", "unknown") and dotted(func.value):
             self.tell("T2M303", f"Tensor.{name}", "gradient functions name what they differentiate: dropped")
             return []
@@ -102,6 +109,15 @@ class Statements:
         if name.endswith("_") and not name.endswith("__") and receiver.kind in ("tensor", "param"):
             return self.in_place(stmt, call)
         return None
+
+    def copied(self, call: cst.Call) -> cst.BaseExpression | None:
+        """The module whose own state dict a module loads."""
+        given = call.args[0].value if len(call.args) == 1 else None
+        if not isinstance(given, cst.Call) or given.args or not isinstance(given.func, cst.Attribute):
+            return None
+        if given.func.attr.value != "state_dict" or self.module.value(given.func.value).kind != "module":
+            return None
+        return given.func.value
 
     def buffer(self, call: cst.Call, func: cst.Attribute) -> list[cst.BaseStatement] | None:
         name = constant(call.args[0].value)
@@ -128,6 +144,8 @@ class Statements:
             self.refuse("T2M610", f"Tensor.{chain[0].func.attr.value}", "an in-place change of a temporary",  # type: ignore[union-attr]
                         "assign the result")  # fmt: skip
             return None
+        if len(chain) == 1 and chain[0].func.attr.value in ("uniform_", "normal_") and self.is_parameter(target, value):  # type: ignore[union-attr]
+            return self.initialised(chain[0], target)
         planned = self.emitter.plan.expressions.get(id(node)) or self.emitter.plan.expressions.get(id(target))
         place = planned or code(self.emitter.expression(target))
         result: cst.BaseExpression = cst.parse_expression(place)
@@ -139,6 +157,20 @@ class Statements:
             result = made
         self.tell("T2M304" if False else "T2M611", "in-place tensor method", "the result is assigned: in-place methods do nothing on CPU")
         return self.store(target, value, place, result)
+
+    def initialised(self, call: cst.Call, target: cst.CSTNode) -> list[cst.BaseStatement] | None:
+        """`w.data.uniform_(a, b)` is `init.uniform_(w, a, b)`."""
+        assert isinstance(call.func, cst.Attribute)
+        rule = self.rules.find(f"torch.nn.init.{call.func.attr.value}")
+        if rule is None or any(a.keyword is not None for a in call.args):
+            return None
+        visitor = Expressions(self.emitter.project, self.module, self.rules, self.emitter.plan, self.emitter.differentiated)
+        args = [cst.Arg(target), *call.args]  # type: ignore[arg-type]
+        asked = call.with_changes(args=args)
+        updated = asked.with_changes(args=[a.with_changes(value=self.emitter.expression(a.value)) for a in args])
+        made = visitor.take(apply_call(rule, asked, updated, visitor.facts), updated)
+        self.emitter.absorb(visitor.notes)
+        return [cst.SimpleStatementLine([cst.Expr(made)])]
 
     def functional(self, call: cst.Call, name: str, receiver: cst.BaseExpression, place: str) -> cst.BaseExpression | None:
         """The value `receiver` has after the in-place call."""
@@ -358,8 +390,12 @@ class Statements:
             elif name.startswith("torch.utils.data.") and name.rpartition(".")[2] in ("Dataset", "IterableDataset"):
                 self.tell("T2M504", "Dataset", "any object with __getitem__ and __len__ is a source of a MindSpore dataset")
             elif name.startswith("torch.autograd") and name.endswith("Function"):
-                self.refuse("T2M402", "autograd.Function", "custom gradients are not translated yet", "write a Cell with construct and bprop")
-                kept.append(arg)
+                if cls.refused:
+                    self.refuse("T2M402", "autograd.Function", cls.refused, f"write a Cell with construct and bprop: {cls.refused}")
+                    kept.append(arg)
+                else:
+                    self.emitter.needs.add("nn")
+                    kept.append(arg.with_changes(value=cst.parse_expression(f"{self.emitter.aliases.get('nn', 'nn')}.Cell")))
             else:
                 kept.append(arg.with_changes(value=self.emitter.expression(arg.value)))
         if kept and len(kept) < len(node.bases):
