@@ -62,7 +62,8 @@ def case_of(file: str, number: int, line: str) -> Case:
 
 def both_sides(texts: list[tuple[str, str, list[str]]], folder: Path) -> list[tuple[dict[str, Any], dict[str, Any]]]:
     """Run (torch text, MindSpore text, inputs to differentiate) on both frameworks."""
-    env = {**os.environ, "OMP_NUM_THREADS": "1", "GLOG_v": "3"}
+    env = {**os.environ, "OMP_NUM_THREADS": "1", "GLOG_v": "3",
+           "PYTHONPATH": os.pathsep.join(sys.path)}
 
     def child(side: str, jobs: Any) -> list[dict[str, Any]]:
         source, target = folder / f"{side}.jobs", folder / f"{side}.results"

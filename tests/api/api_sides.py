@@ -136,14 +136,13 @@ def run_torch(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def run_mindspore(jobs: list[dict[str, Any]], counted: list[list[bool]]) -> list[dict[str, Any]]:
-    import math
-    from functools import partial
-
     import mindspore as ms
-    from mindspore import dataset, mint, nn, ops
-    from mindspore.common import initializer as initializers
-    from mindspore.experimental import optim
-    from mindspore.experimental.optim import lr_scheduler
+
+    from torch2ms.api.imports import IMPORTS
+
+    imported: dict[str, Any] = {}
+    for statement in set(IMPORTS.values()):
+        exec(statement, imported)
 
     def filled(net: Any) -> Any:
         for name, parameter in net.parameters_and_names():
@@ -167,12 +166,7 @@ def run_mindspore(jobs: list[dict[str, Any]], counted: list[list[bool]]) -> list
     for job, mask in zip(jobs, counted, strict=True):
         ms.set_seed(0)
         names = {k: ms.Tensor(v) for k, v in inputs().items()}
-        scope = {"ms": ms, "ops": ops, "mint": mint, "nn": nn, "optim": optim, "np": np, "math": math,
-                 "partial": partial,
-                 "lr_scheduler": lr_scheduler, "size": (2, 3), "filled": filled, "steps": steps,
-                 "initializer": initializers.initializer,
-                 **{n: getattr(initializers, n) for n in dir(initializers) if n[0].isupper()},
-                 **{n: getattr(dataset, n) for n in dir(dataset) if n.endswith(("Dataset", "Sampler"))}, **names}
+        scope = {**imported, "size": (2, 3), "filled": filled, "steps": steps, **names}
         held: list[Any] = []
         made: list[str] = []
 

@@ -10,7 +10,8 @@ from torch2ms.api.signature import UNKNOWN, code
 
 _ARITHMETIC = (cst.BinaryOperation, cst.UnaryOperation, cst.Integer)
 _NUMERIC = ("int", "len", "max", "min")
-_SIZES = "{{in_channels:in_channels}}, {{out_channels:out_channels}}, {{kernel_size{k}:kernel_size}}, {{stride{k}:stride}}, "
+_SIZES = ("{{in_channels:in_channels}}, {{out_channels:out_channels}}, {{kernel_size{k}:kernel_size}}, "
+          "{{stride{k}:stride}}, ")
 
 
 def _is_number(use: Use, name: str) -> bool | None:
@@ -19,7 +20,9 @@ def _is_number(use: Use, name: str) -> bool | None:
     kind = use.kind(name)
     if node is None or kind in ("int", "float") or isinstance(node, _ARITHMETIC):
         return True
-    if kind in ("tuple", "list", "size") or isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Slice):
+    if kind in ("tuple", "list", "size"):
+        return False
+    if isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Slice):
         return False
     if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value in _NUMERIC:
         return True
@@ -42,7 +45,8 @@ def _doubled(parts: list[str]) -> str:
     return "(" + ", ".join(part for part in parts for _ in range(2)) + ")"
 
 
-_CONV = "nn.{cell}(" + _SIZES + "{pad}, dilation={{dilation{k}}}, group={{groups}}, has_bias={{bias!}}, dtype={{dtype}})"
+_REST = "dilation={{dilation{k}}}, group={{groups}}, has_bias={{bias!}}, dtype={{dtype}}"
+_CONV = "nn.{cell}(" + _SIZES + "{pad}, " + _REST + ")"
 
 
 def conv(use: Use) -> Choice:
@@ -156,8 +160,8 @@ def layer_norm(use: Use) -> Choice:
     single = _is_number(use, "normalized_shape")
     if parts is not None or single is False:
         return Choice(refuse="MindSpore's LayerNorm counts the axes it covers from the first axis of its input",
-                      todo="write nn.LayerNorm(shape, begin_norm_axis=1, begin_params_axis=1, epsilon=1e-05), with 1 the "
-                           "first normalised axis")
+                      todo="nn.LayerNorm(shape, begin_norm_axis=1, begin_params_axis=1, epsilon=1e-05): 1 is the first "
+                           "normalised axis")
     node = use.node("normalized_shape")
     assume = "" if single or node is None else f"{code(node)} is one number"
     return Choice(_NORM.format(shape="({normalized_shape},)"), assume=assume)
