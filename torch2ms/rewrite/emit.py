@@ -131,7 +131,7 @@ class Emitter:
             elif has_def:
                 own = layout.strip_blank(own)
         if not arrived and (key in self.plan.moved or key in self.plan.replaced):
-            gone = () if key in self.plan.moved else layout.trailing_comment(stmt.trailing)
+            gone = () if key in self.plan.moved else layout.trailing_comment(stmt.trailing) + self.opened(stmt)
             if key in self.plan.replaced and self.plan.replaced[key]:
                 nodes = [n for item in self.plan.replaced[key] for n in (self.sequence([item], placed=True)[0] if isinstance(item, Stmt) else self.item(item))]
                 lead = pending + (() if key in self.plan.moved else own) + gone
@@ -144,7 +144,7 @@ class Emitter:
                 return self.mark(stmt, out), ()
             if key in self.plan.moved:
                 return out, pending
-            lost = () if not stmt.blocks else layout.inner_comments(stmt.node)
+            lost = layout.inner_comments(stmt.node) if stmt.blocks else layout.inner_comments(stmt.node.body) if isinstance(stmt.node, cst.FunctionDef) else ()
             return out, pending + layout.comments_only(own) + gone + lost
         if old := self.marks_above(stmt):
             self.findings += old
@@ -175,6 +175,14 @@ class Emitter:
         if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
             return [self.compound(stmt)[0]]  # type: ignore[list-item]
         return [self.with_bodies(stmt, stmt.node, [self.body(b) for b in stmt.blocks])]
+
+    def opened(self, stmt: Stmt) -> layout.Lines:
+        """Comments on the first line and below the last of a compound statement that gives way to its own statements."""
+        items = self.plan.replaced.get(id(stmt))
+        body = getattr(stmt.node, "body", None)
+        if not items or not isinstance(body, cst.IndentedBlock) or not all(i in stmt.blocks[0].stmts for i in items):
+            return ()
+        return layout.trailing_comment(body.header) + layout.comments_only(body.footer)
 
     def mark(self, stmt: Stmt, nodes: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
         marks = [*self.plan.marks.get(id(stmt), ()), *self.marked]
@@ -261,7 +269,7 @@ class Emitter:
 
     def expression(self, node: cst.CSTNode) -> cst.CSTNode:
         """Translate one expression; what it brings up belongs to the statement being emitted."""
-        visitor = Expressions(self.project, self.module, self.rules, self.plan, self.differentiated)
+        visitor = Expressions(self.project, self.module, self.rules, self.plan, self.differentiated, self.aliases)
         result = node.visit(visitor)
         self.absorb(visitor.notes)
         assert isinstance(result, cst.CSTNode)

@@ -53,13 +53,15 @@ class Notes:
 class Expressions(cst.CSTTransformer):
     """One instance per statement; `notes` collects what was decided."""
 
-    def __init__(self, project: Project, module: ModuleInfo, rules: Rules, plan: Plan, differentiated: bool) -> None:
+    def __init__(self, project: Project, module: ModuleInfo, rules: Rules, plan: Plan, differentiated: bool,
+                 aliases: dict[str, str]) -> None:  # fmt: skip
         super().__init__()
         self.project = project
         self.module = module
         self.rules = rules
         self.plan = plan
         self.differentiated = differentiated
+        self.aliases = aliases
         self.facts = ModuleFacts(module)
         self.mixed = module.uses_mindspore  # translated before: what is left of torch are names, not methods
         self.notes = Notes()
@@ -379,7 +381,13 @@ class Expressions(cst.CSTTransformer):
     def take(self, outcome: Outcome, updated: cst.BaseExpression) -> cst.BaseExpression:
         self.notes.findings.extend(outcome.findings)
         self.notes.needs |= outcome.needs
-        return outcome.node if outcome.node is not None else updated
+        if outcome.node is None:
+            return updated
+        if self.aliases.keys() & outcome.needs:
+            node = outcome.node.visit(_Aliased(self.aliases, {id(n) for n in descend(updated)}))
+            assert isinstance(node, cst.BaseExpression)
+            return node
+        return outcome.node
 
     def unknown(self, name: str, updated: cst.BaseExpression) -> cst.BaseExpression:
         if name.count(".") == 0 or name in ("torch.nn", "torch.nn.functional", "torch.optim"):
@@ -394,6 +402,29 @@ class Expressions(cst.CSTTransformer):
 
     def tell(self, rule: str, what: str, why: str) -> None:
         self.notes.findings.append(Finding(rule, Tier.EXACT, what, why))
+
+
+class _Aliased(cst.CSTTransformer):
+    """Gives the names that a rule brought the aliases under which they are imported; `own` are the user's nodes."""
+
+    def __init__(self, aliases: dict[str, str], own: set[int]) -> None:
+        super().__init__()
+        self.aliases = aliases
+        self.own = own
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return id(node) not in self.own
+
+    def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
+        return updated.with_changes(value=self.renamed(original.value, updated.value))
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
+        return updated.with_changes(func=self.renamed(original.func, updated.func))
+
+    def renamed(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:
+        if isinstance(original, cst.Name) and original.value in self.aliases and id(original) not in self.own:
+            return cst.Name(self.aliases[original.value])
+        return updated
 
 
 def _assumed(finding: Finding, why: str) -> Finding:

@@ -164,7 +164,7 @@ class Statements:
         rule = self.rules.find(f"torch.nn.init.{call.func.attr.value}")
         if rule is None or any(a.keyword is not None for a in call.args):
             return None
-        visitor = Expressions(self.emitter.project, self.module, self.rules, self.emitter.plan, self.emitter.differentiated)
+        visitor = Expressions(self.emitter.project, self.module, self.rules, self.emitter.plan, self.emitter.differentiated, self.emitter.aliases)
         args = [cst.Arg(target), *call.args]  # type: ignore[arg-type]
         asked = call.with_changes(args=args)
         updated = asked.with_changes(args=[a.with_changes(value=self.emitter.expression(a.value)) for a in args])
@@ -184,7 +184,7 @@ class Statements:
             return cst.parse_expression(f"{emitter.aliases.get('ops', 'ops')}.full_like({place}, {code(args[0])})")
         if name == "copy_" and args:
             return args[0]  # type: ignore[return-value]
-        visitor = Expressions(emitter.project, self.module, self.rules, emitter.plan, emitter.differentiated)
+        visitor = Expressions(emitter.project, self.module, self.rules, emitter.plan, emitter.differentiated, emitter.aliases)
         updated = call.with_changes(
             func=cst.Attribute(receiver, cst.Name(name[:-1])),
             args=[a.with_changes(value=v) for a, v in zip(call.args, args)],
