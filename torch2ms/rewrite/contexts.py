@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -48,6 +48,25 @@ def direct_calls(body: list[Stmt], ctx: str, name: str) -> list[tuple[Stmt, cst.
         if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call) and dotted(node.value.func) == f"{ctx}.{name}":
             found.append((stmt, node.value))
     return found
+
+
+def assigned(node: cst.CSTNode) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """Target and value of `a = x`, of each part of `a, b = x, y`."""
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+        return []
+    target, value = node.targets[0].target, node.value
+    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
+        return [(t.value, v.value) for t, v in zip(target.elements, value.elements)]
+    return [(target, value)]
+
+
+def fresh(stmt: Stmt) -> Stmt:
+    """The statement once more, for another place; what is planned for the first does not concern it."""
+    copy = replace(stmt, leading=(), trailing=None, blocks=[])
+    copy.blocks = [replace(block, owner=copy) for block in stmt.blocks]
+    for block in copy.blocks:
+        block.stmts = [fresh(s) for s in block.stmts]
+    return copy
 
 
 class Context:
@@ -113,8 +132,8 @@ class Context:
         if place in self.outputs and not any(self.writes(i, place) for i in range(until, len(self.stmts))):
             return Kept("output", place, self.outputs.index(place))
         last = self.stmts[writers[-1]].node
-        if isinstance(last, cst.Assign) and len(last.targets) == 1 and dotted(last.targets[0].target) == place:
-            value = last.value
+        value = next((v for t, v in assigned(last) if dotted(t) == place), None)
+        if value is not None:
             if constant(value) is not ... or isinstance(value, cst.Name) or dotted(value).startswith(self.ctx + "."):
                 found = self.value(value, writers[-1])
                 if found.how != "again":

@@ -16,7 +16,7 @@ from torch2ms.analysis.tree import code
 from torch2ms.api import Rules
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
-from torch2ms.rewrite.expressions import Expressions, Notes
+from torch2ms.rewrite.expressions import Expressions, FullNames, Notes
 from torch2ms.rewrite.statements import Statements
 from torch2ms.tape.plan import Branch, Function, Item, Plan, Text
 
@@ -308,7 +308,7 @@ class Emitter:
         self.marked = []
         result = node.with_changes(**changes)
         bodies = [self.body(b) for b in stmt.blocks]
-        if isinstance(node, cst.If) and len(bodies) == 1 and bodies[0] is None and not stmt.calls:
+        if isinstance(node, cst.If) and all(b is None for b in bodies) and not stmt.calls:
             self.marked = held
             return None, layout.inner_comments(stmt.node)
         result = self.with_bodies(stmt, result, bodies)
@@ -414,6 +414,10 @@ class Emitter:
         scope = self.by_node[id(node)]
         cls = self.module.classes[node.name.value]
         bases = self.statements.bases(cls, node)
+        if cls.refused:
+            kept = node.visit(FullNames(self.module, self.needs))
+            assert isinstance(kept, cst.ClassDef)
+            return kept
         decorators = [d.with_changes(decorator=self.expression(d.decorator)) for d in node.decorators]
         held, self.marked = self.marked, []
         outer, self.scope = self.scope, scope

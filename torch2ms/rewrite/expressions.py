@@ -50,6 +50,22 @@ class Notes:
         return [f for f in self.findings if f.tier is Tier.REFUSED]
 
 
+class FullNames(cst.CSTTransformer):
+    """Code that stays torch: short names that now mean MindSpore's modules are written in full."""
+
+    def __init__(self, module: ModuleInfo, needs: set[str]) -> None:
+        super().__init__()
+        self.module = module
+        self.needs = needs
+
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
+        value = self.module.values.get(id(original), UNKNOWN)
+        if value.kind != "api" or not is_foreign(value.name) or original.value not in IMPORTS:
+            return updated
+        self.needs.add(value.name.partition(".")[0])
+        return cst.parse_expression(value.name)
+
+
 class Expressions(cst.CSTTransformer):
     """One instance per statement; `notes` collects what was decided."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import libcst as cst
 
@@ -12,7 +12,7 @@ from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project, qualified
 from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite.contexts import CALLS, Context, Kept, Refused, direct_calls
+from torch2ms.rewrite.contexts import CALLS, Context, Kept, Refused, assigned, direct_calls, fresh
 from torch2ms.tape.plan import Head, Item, Plan, Text
 
 DROPPED = frozenset({"staticmethod", "once_differentiable", "custom_fwd", "custom_bwd", "no_grad", "inference_mode"})
@@ -389,15 +389,16 @@ class _Translation:
         spots = self.contexts(self.forward)
         name_of = dict((id(node), name) for node, name in spots)
         targets: set[int] = set()
-        droppable: list[Stmt] = []
+        droppable: list[tuple[Stmt, list[str]]] = []
         for stmt in self.forward.scope.body.walk():
             node = stmt.node
             if not isinstance(node, cst.Assign):
                 continue
             mine = [t.target for t in node.targets if id(t.target) in name_of]
-            if len(mine) == len(node.targets) == 1:
-                targets.add(id(mine[0]))
-                droppable.append(stmt)
+            pairs = assigned(node)
+            if pairs and all(id(t) in name_of for t, _ in pairs):
+                targets |= {id(t) for t, _ in pairs}
+                droppable.append((stmt, [name_of[id(t)] for t, _ in pairs]))
             elif mine:
                 others = [code(t.target) for t in node.targets if id(t.target) not in name_of]
                 if any(name_of[id(m)].startswith("self.") for m in mine) or not others:
@@ -405,10 +406,8 @@ class _Translation:
                 targets |= {id(m) for m in mine}
                 self.made.replaced[id(stmt)] = [Text(" = ".join([*others, "{0}"]), [node.value])]
         read = {node.attr.value for node, _ in spots if id(node) not in targets}
-        for stmt in droppable:
-            target = stmt.node.targets[0].target  # type: ignore[union-attr]
-            name = name_of[id(target)]
-            if not name.startswith("self.") and target.attr.value not in read:
+        for stmt, names in droppable:
+            if not any(name.startswith("self.") or name in read for name in names):
                 self.made.replaced[id(stmt)] = []
         for node, name in spots:
             if not name.startswith("self.") and name in self.forward.scope.locals and node.attr.value in read:
@@ -440,7 +439,7 @@ class _Translation:
         if not one:
             top.append(Text(f"{', '.join(self.grads)}{',' * (len(self.grads) == 1)} = {grads}"))
         for i in sorted(self.context.again):
-            top.append(replace(self.context.stmts[i], leading=(), trailing=None))
+            top.append(fresh(self.context.stmts[i]))
         for kept in self.saved:
             if kept.how == "again" and kept.node is not None:
                 top.append(Text(f"{self.unnamed(kept)} = {{0}}", [kept.node]))
