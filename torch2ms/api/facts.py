@@ -19,6 +19,7 @@ class Facts(Protocol):
     def kind(self, node: cst.BaseExpression) -> str: ...
     def rank(self, node: cst.BaseExpression) -> int | None: ...
     def dtype(self, node: cst.BaseExpression) -> str: ...
+    def varied(self, node: cst.BaseExpression) -> bool: ...
 
 
 class NoFacts:
@@ -33,8 +34,12 @@ class NoFacts:
     def dtype(self, node: cst.BaseExpression) -> str:
         return ""
 
+    def varied(self, node: cst.BaseExpression) -> bool:
+        return False
 
-_QUESTIONS = ("passed", "given", "value", "known", "named", "text", "count", "starred", "kind", "rank", "dtype")
+
+_QUESTIONS = ("passed", "given", "value", "known", "named", "text", "count", "starred", "kind", "rank", "dtype",
+              "varied")
 _LITERAL_KINDS = {bool: "bool", int: "int", float: "float", str: "str", list: "list", tuple: "tuple", dict: "dict"}
 
 
@@ -119,6 +124,11 @@ class Use:
         """The element type of a tensor argument, empty where unknown."""
         node = self.node(name)
         return self.facts.dtype(node) if node is not None else ""
+
+    def varied(self, name: str) -> bool:
+        """True where a gradient is known to flow into the argument."""
+        node = self.node(name)
+        return node is not None and self.facts.varied(node)
 
     def holds(self, condition: str) -> bool:
         """Evaluate the condition of a form."""

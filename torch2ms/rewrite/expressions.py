@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from torch2ms.analysis.names import dotted, is_foreign
-from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project, qualified
 from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api.imports import IMPORTS
@@ -36,6 +36,9 @@ class ModuleFacts:
     def dtype(self, node: cst.BaseExpression) -> str:
         value = self.module.value(node)
         return value.name.rpartition(".")[2] if value.kind == "dtype" else value.dtype
+
+    def varied(self, node: cst.BaseExpression) -> bool:
+        return any(not d.startswith("@") for d in self.module.value(node).deps)
 
 
 @dataclass
@@ -87,6 +90,7 @@ class Expressions(cst.CSTTransformer):
         self.host: set[int] = set()
         self.stores: set[int] = set()  # targets of assignments
         self.trained: set[int] = set()  # `parameters()` calls that feed an optimizer
+        self.indexed: set[int] = set()  # calls of which one element is taken
         self.filtered: set[int] = set()  # ... or a comprehension that asks for requires_grad
 
     # --- on the way down: what stands where
@@ -127,6 +131,8 @@ class Expressions(cst.CSTTransformer):
         return None
 
     def visit_Subscript(self, node: cst.Subscript) -> bool:
+        if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
+            self.indexed.add(id(node.value))
         return id(node) not in self.plan.expressions
 
     def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
@@ -149,11 +155,21 @@ class Expressions(cst.CSTTransformer):
         if id(original) in self.plan.refused:
             return updated
         target = self.module.value(original.func)
-        if target.kind == "api":
+        if target.kind == "api" and self.spelled(original.func, target.name):
             return self.api_call(target.name, original, updated)
+        if target.kind == "module" and not self.mixed and (rule := self.rules.find(f"{target.name}.__call__")) is not None:
+            asked = original.with_changes(func=cst.Attribute(original.func, cst.Name("__call__")))
+            made = updated.with_changes(func=cst.Attribute(updated.func, cst.Name("__call__")))
+            return self.take(apply_call(rule, asked, made, self.facts), updated)
         if isinstance(original.func, cst.Attribute) and not self.mixed:
             return self.method(original, original.func, updated)
         return updated
+
+    def spelled(self, node: cst.BaseExpression, name: str) -> bool:
+        """The expression is the imported name itself, not a variable that holds it."""
+        if qualified(node, self.module.imports) == name:
+            return True
+        return bool(self.module.imports.stars) and isinstance(node, cst.Name) and name.endswith(f".{node.value}")
 
     def api_call(self, name: str, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         if name == "functools.partial" and original.args:
@@ -203,6 +219,9 @@ class Expressions(cst.CSTTransformer):
             return self.ruled(f"torch.nn.Module.{name}", original, updated)
         if receiver.kind == "optimizer":
             return self.ruled(f"torch.optim.Optimizer.{name}", original, updated)
+        if receiver.kind == "scheduler" and name == "get_last_lr" and not original.args and id(original) not in self.indexed:
+            self.tell("T2M502", "learning rates of a scheduler", "Parameters in MindSpore: read as numbers")
+            return cst.parse_expression(f"[lr.item() for lr in {code(updated)}]")
         if receiver.kind == "scheduler":
             return self.ruled(f"torch.optim.lr_scheduler.LRScheduler.{name}", original, updated)
         if receiver.kind == "unknown" and name in ("to", "cuda", "cpu") and self.places_device(original):
@@ -287,7 +306,7 @@ class Expressions(cst.CSTTransformer):
             return updated
         value = self.module.value(original)
         if value.kind in ("api", "dtype") and is_foreign(value.name):
-            return self.name_used(value.name, original, updated)
+            return self.name_used(value.name, original, updated) if self.spelled(original, value.name) else updated
         if self.mixed:
             return updated
         receiver = self.module.value(original.value)
@@ -329,6 +348,11 @@ class Expressions(cst.CSTTransformer):
         if value.name == "param_group_item" and _key(original) == "lr" and not self.mixed and id(original) not in self.stores:
             self.tell("T2M502", "learning rate of a group", "a Parameter in MindSpore: read as a number")
             return cst.Call(cst.Attribute(updated, cst.Name("item")))
+        if isinstance(original.value, cst.Call) and id(original.value) in self.indexed and not self.mixed:
+            func = original.value.func
+            if isinstance(func, cst.Attribute) and func.attr.value == "get_last_lr" and self.module.value(func.value).kind == "scheduler":
+                self.tell("T2M502", "learning rate of a scheduler", "a Parameter in MindSpore: read as a number")
+                return cst.Call(cst.Attribute(updated, cst.Name("item")))
         return updated
 
     def leave_IfExp(self, original: cst.IfExp, updated: cst.IfExp) -> cst.BaseExpression:
