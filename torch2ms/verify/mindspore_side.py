@@ -159,7 +159,7 @@ class MindSporeSide:
             for entry in record["parameters"]:
                 parameter = own.get(entry["other"], own.get(entry["name"]))
                 if parameter is not None:
-                    kept[entry["name"]] = {"value": self.trace.keep(to_array(parameter)), "name": parameter.name}
+                    kept[entry["name"]] = {"value": self.trace.sample(to_array(parameter)), "name": parameter.name}
             self.trace.add("final", id=record["id"], parameters=kept)
         self.trace.meta["without_cell"] = [r["id"] for r in self.records if r["id"] not in self.taken]
 
@@ -188,6 +188,27 @@ class MindSporeSide:
         for module in (composite, grad_func):
             module._pynative_func_grad_forward = observed_forward
             module._pynative_func_grad_backward = observed_backward
+
+    def watch_compiled_gradients(self) -> None:
+        """In graph mode forward and backward are one compiled call: observe what that returns."""
+        call = composite._Grad.__call__
+
+        @functools.wraps(call)
+        def __call__(operation: Any, fn: Any, weights: Any = None, grad_position: Any = 0) -> Any:
+            compiled = call(operation, fn, weights, grad_position)
+
+            @functools.wraps(compiled)
+            def observed(*args: Any, **kwargs: Any) -> Any:
+                result = compiled(*args, **kwargs)
+                value, gradients = result if operation.get_value else (None, result)
+                if operation.has_aux and not operation.get_value:
+                    gradients = result[0]
+                self._gradient(fn, operation, weights, grad_position, operation.has_aux, value, self.depth, gradients)
+                return result
+
+            return observed
+
+        composite._Grad.__call__ = __call__
 
     def _forward_of(self, fn: Any) -> tuple[Any, int]:
         for i in range(len(self.forwards) - 1, -1, -1):
@@ -220,7 +241,7 @@ class MindSporeSide:
             weight = listed[i - offset] if 0 <= i - offset < len(listed) else None
             name = weight.name if weight is not None else (names[i] if i < len(names) else "")
             uid = self.uid_of(weight) if weight is not None else ""
-            entries.append({"uid": uid, "name": name, "value": self.trace.keep(to_array(gradient))})
+            entries.append({"uid": uid, "name": name, "value": self.trace.sample(to_array(gradient))})
         self.trace.add(
             "backward",
             value=float(sum(array.astype(np.float64).sum() for array in arrays)),
@@ -246,7 +267,7 @@ class MindSporeSide:
             if self.session.options.get("zero"):
                 args, kwargs = (self._zeroed(optimizer, gradients),), {}
                 gradients = _tensors(args[0])
-            before = [self.trace.keep(to_array(g)) for g in gradients]
+            before = [self.trace.sample(to_array(g)) for g in gradients]
             result = call(optimizer, *args, **kwargs)
             parameters = list(optimizer.parameters)
             missing: list[str | None] = [None] * (len(parameters) - len(before))
@@ -256,7 +277,7 @@ class MindSporeSide:
                 type=type(optimizer).__name__,
                 given=len(before),
                 parameters=[
-                    {"uid": self.uid_of(p), "name": p.name, "gradient": g, "after": self.trace.keep(to_array(p))}
+                    {"uid": self.uid_of(p), "name": p.name, "gradient": g, "after": self.trace.sample(to_array(p))}
                     for p, g in zip(parameters, before + missing, strict=False)
                 ],
             )
@@ -350,6 +371,9 @@ def install(session: Session) -> tuple[Callable[[Any], Array | None], Callable[[
     ms.set_seed(0)
     side = MindSporeSide(session)
     side.install()
+    if options.get("mode") == "graph":
+        side.watch_compiled_gradients()
+        session.trace.meta["graph"] = True
     stream = side.stream
     if stream:
         MindSporeDraws(stream, side.quiet).install()

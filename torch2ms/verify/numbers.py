@@ -78,6 +78,12 @@ def printed_numbers(text: str) -> list[list[str]]:
     return [numbers for numbers in lines if numbers]
 
 
+def different_lines(left: list[list[str]], right: list[list[str]]) -> list[int]:
+    """The lines, counted from 1, whose numbers differ."""
+    pairs = enumerate(zip(left, right, strict=False), 1)
+    return [i for i, (a, b) in pairs if len(a) != len(b) or not all(map(same_printed, a, b))]
+
+
 def same_printed(left: str, right: str) -> bool:
     """Equal up to the last printed digit and the tolerance of single precision."""
     a, b = float(left), float(right)

@@ -55,6 +55,7 @@ class Report:
     noise: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     compared: dict[str, int] = field(default_factory=dict)
+    printed: list[int] = field(default_factory=list)  # lines, 1-based among those with numbers, that differ
     worst: dict[str, Worst] = field(default_factory=dict)
     stdout: dict[str, str] = field(default_factory=dict)
     stderr: dict[str, str] = field(default_factory=dict)

@@ -12,8 +12,9 @@ from typing import Any
 
 from torch2ms.verify.compare import Comparison
 from torch2ms.verify.noise import candidates, confirmed
+from torch2ms.verify.numbers import different_lines, printed_numbers
 from torch2ms.verify.process import Job, Outcome, run
-from torch2ms.verify.report import Report, cli_table
+from torch2ms.verify.report import Problem, Report, cli_table
 from torch2ms.verify.trace import Trace
 
 DEVICES = ("CPU", "GPU", "Ascend")
@@ -81,6 +82,8 @@ def verify_jobs(left: Job, right: Job, run: Run) -> Report:
             Comparison(*traces, report).run()
         if traces is not None and not report.agrees:
             report = _without_noise(report, left, right, traces, run, Path(name))
+        if report.printed:
+            _judge_printed(report, left, run, Path(name))
     report.seconds = time.monotonic() - started
     return report
 
@@ -126,6 +129,23 @@ def _without_noise(report: Report, left: Job, right: Job, traces: tuple[Trace, T
     Comparison(*quiet, again).run()
     again.noise = list(found.values())
     return again
+
+
+def _judge_printed(report: Report, left: Job, run: Run, place: Path) -> None:
+    """A printed number that differs counts if torch prints it again after a rounding error: times and dates do not."""
+    folder = place / "printed"
+    folder.mkdir()
+    lines = [printed_numbers(report.stdout[side]) for side in ("torch", "mindspore")]
+    again = printed_numbers(run(replace(left, perturb=True), folder).stdout)
+    unstable = set(different_lines(lines[0], again)) if len(again) == len(lines[0]) else set(report.printed)
+    for number in report.printed:
+        torch, mindspore = (" ".join(numbers[number - 1]) for numbers in lines)
+        if number in unstable:
+            report.notes.append(f"printed line {number} varies by itself: torch {torch}, mindspore {mindspore}")
+        else:
+            report.problems.append(Problem(f"printed line {number}", f"torch {torch}, mindspore {mindspore}"))
+    if report.problems:
+        report.verdict = "differ"
 
 
 def ran(report: Report, side: str, outcome: Outcome) -> bool:

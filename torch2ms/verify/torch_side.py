@@ -165,7 +165,7 @@ class TorchSide:
                 continue
             values = dict([*module.named_parameters(), *module.named_buffers()])
             kept = {
-                name: {"value": self.trace.keep(to_array(value)), "name": self._display(module, name)}
+                name: {"value": self.trace.sample(to_array(value)), "name": self._display(module, name)}
                 for name, value in values.items()
                 if not name.endswith("num_batches_tracked")
             }
@@ -219,7 +219,7 @@ class TorchSide:
             scalar=all(array.size == 1 for array in arrays),
             cotangent=cotangent is not None,
             gradients=[
-                {"uid": self.uid_of(leaf), "name": self.variable(leaf), "value": self.trace.keep(to_array(gradient))}
+                {"uid": self.uid_of(leaf), "name": self.variable(leaf), "value": self.trace.sample(to_array(gradient))}
                 for leaf, gradient in pairs
             ],
         )
@@ -239,7 +239,7 @@ class TorchSide:
             closure = args[1] if len(args) > 1 else kwargs.get("closure")  # args[0] is the optimizer
             for p in _parameters(optimizer):
                 if id(p) not in self.started:
-                    self.started[id(p)] = (p, self.trace.keep(to_array(p)))
+                    self.started[id(p)] = (p, self.trace.sample(to_array(p)))
             if closure is None:  # else the gradients that count are those the closure is going to make
                 optimizer._torch2ms_seen = self._gradients(optimizer)
 
@@ -268,7 +268,7 @@ class TorchSide:
             "name": self.variable(parameter),
             "gradient": gradient,
             "start": self.started[id(parameter)][1],
-            "after": self.trace.keep(to_array(parameter)),
+            "after": self.trace.sample(to_array(parameter)),
         }
 
     def _disturb(self, optimizer: Any) -> None:
@@ -284,7 +284,7 @@ class TorchSide:
         for p in _parameters(optimizer):
             if p.grad is not None and (self.uid_of(p) or self.variable(p)) in self.session.options.get("zero", ()):
                 p.grad.zero_()
-        return [None if p.grad is None else self.trace.keep(to_array(p.grad)) for p in _parameters(optimizer)]
+        return [None if p.grad is None else self.trace.sample(to_array(p.grad)) for p in _parameters(optimizer)]
 
     def _watch_autocast(self) -> None:
         enter = torch.autocast.__enter__

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import zipfile
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 VERSION = 1
+LARGE = 1 << 18  # values of one tensor
+SAMPLE = 1 << 16
 Array: TypeAlias = npt.NDArray[Any]
 
 
@@ -37,6 +40,13 @@ class Trace:
         self.arrays[key] = _array_of(value)
         return key
 
+    def sample(self, value: Any) -> str:
+        """Like `keep`, but of a large tensor only every nth value: enough to compare what is observed at every step."""
+        array = np.asarray(value)
+        if array.size > LARGE:
+            self.meta["sampled"] = True
+        return self.keep(sampled(array))
+
     def add(self, kind: str, **fields: Any) -> dict[str, Any]:
         """Append one event."""
         event = {"kind": kind, **fields}
@@ -48,14 +58,23 @@ class Trace:
         return [event for event in self.events if event["kind"] in kinds]
 
     def save(self, path: Path | str) -> None:
-        """Write everything to one zip: trace.json and one .npy per array."""
-        document = {"version": VERSION, "meta": self.meta, "events": self.events}
+        """Write everything to one zip: trace.json and, for every dtype, one .npy that holds its arrays end to end."""
+        flat: dict[str, list[Array]] = {}
+        index: dict[str, tuple[str, int, tuple[int, ...]]] = {}
+        sizes: dict[str, int] = {}
+        for key, array in self.arrays.items():
+            kind = array.dtype.str
+            index[key] = (kind, sizes.get(kind, 0), array.shape)
+            sizes[kind] = sizes.get(kind, 0) + array.size
+            flat.setdefault(kind, []).append(array.ravel())
+        kinds = {kind: f"array{i}.npy" for i, kind in enumerate(flat)}
+        document = {"version": VERSION, "meta": self.meta, "events": self.events, "index": index, "kinds": kinds}
         with zipfile.ZipFile(path, "w", zipfile.ZIP_STORED) as archive:
             archive.writestr("trace.json", json.dumps(document))
-            for key, array in self.arrays.items():
+            for kind, parts in flat.items():
                 buffer = io.BytesIO()
-                np.save(buffer, array, allow_pickle=False)
-                archive.writestr(f"{key}.npy", buffer.getvalue())
+                np.save(buffer, np.concatenate(parts), allow_pickle=False)
+                archive.writestr(kinds[kind], buffer.getvalue())
 
     @classmethod
     def load(cls, path: Path | str) -> Trace:
@@ -64,12 +83,20 @@ class Trace:
             document = json.loads(archive.read("trace.json"))
             if document.get("version") != VERSION:
                 raise ValueError(f"{path}: trace version {document.get('version')}, expected {VERSION}")
-            arrays = {
-                name[:-4]: np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
-                for name in archive.namelist()
-                if name.endswith(".npy")
+            flat = {
+                kind: np.load(io.BytesIO(archive.read(name)), allow_pickle=False)
+                for kind, name in document["kinds"].items()
             }
+        arrays = {
+            key: flat[kind][start : start + math.prod(shape)].reshape(shape)
+            for key, (kind, start, shape) in document["index"].items()
+        }
         return cls(document["meta"], document["events"], arrays)
+
+
+def sampled(array: Array) -> Array:
+    """A large array's evenly spaced values, any other as it is."""
+    return array.ravel()[:: array.size // SAMPLE] if array.size > LARGE else array
 
 
 def flatten_result(value: Any, to_array: Any, where: str = "") -> list[tuple[str, Any]]:
