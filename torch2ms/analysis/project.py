@@ -61,6 +61,7 @@ class ClassInfo:
     parents: list[ClassInfo] = field(default_factory=list)
     refused: str = ""  # why a custom gradient stays as it is
     shared: bool = False  # `apply` of a custom gradient is passed around
+    twice: bool = False  # gradients are differentiated again somewhere in the project
 
     @property
     def qualified(self) -> str:

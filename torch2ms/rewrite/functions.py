@@ -16,6 +16,8 @@ from torch2ms.rewrite.contexts import CALLS, Context, Kept, Refused, assigned, d
 from torch2ms.tape.plan import Head, Item, Plan, Text
 
 DROPPED = frozenset({"staticmethod", "once_differentiable", "custom_fwd", "custom_bwd", "no_grad", "inference_mode"})
+PRODUCTS = {"mm", "matmul", "bmm", "mv", "dot", "einsum", "linear", "addmm", "baddbmm", "tensordot", "outer"}
+PRODUCTS_TWICE = "its gradient is differentiated again (create_graph), and MindSpore fails on matrix products in a bprop then"
 TAKEN_FIELDS = {"training", "param_prefix", "parameter_layout_dict", "bprop_debug", "cls_name", "flags", "requires_grad", "phase"}
 
 
@@ -25,16 +27,41 @@ def prepare(project: Project) -> None:
     if not functions:
         return
     shared = _shared(project)
+    twice = _second_order(project)
     for cls in functions:
         cls.shared = cls.qualified in shared
         try:
             _Translation(cls).edits()
-            cls.refused = ""
+            cls.refused = PRODUCTS_TWICE if twice and _products(cls) else ""
+            cls.twice = twice
         except Refused as reason:
             cls.refused = str(reason)
     for cls in functions:
         refused = [c for c in cls.lineage() if c.refused]
         cls.refused = refused[0].refused if refused else ""
+
+
+def _second_order(project: Project) -> bool:
+    """Some gradient of the project is differentiated again."""
+    for module in project.modules.values():
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk():
+                for call in stmt.calls:
+                    if any(a.keyword is not None and a.keyword.value == "create_graph" and constant(a.value) is not False for a in call.args):
+                        return True
+                    if module.value(call.func).name.rpartition(".")[2] in ("hessian", "hvp", "vhp"):
+                        return True
+    return False
+
+
+def _products(cls: ClassInfo) -> bool:
+    """The backward multiplies matrices, which MindSpore does not differentiate again inside a bprop."""
+    for part in descend(cls.methods["backward"].scope.node):
+        if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.MatrixMultiply):
+            return True
+        if isinstance(part, cst.Attribute) and (part.attr.value in PRODUCTS or part.attr.value.startswith("conv")):
+            return True
+    return False
 
 
 def _shared(project: Project) -> set[str]:
@@ -502,7 +529,6 @@ class _Translation:
                     spliced |= {d for s in stmt.blocks[0].stmts for d in s.defs}
         for stmt in self.backward.scope.body.stmts:
             self.shorten(stmt, spliced)
-        self.notes.append("")
 
     def shorten(self, stmt: Stmt, spliced: set[str]) -> None:
         """`grad_x = grad_w = None` loses the names that are certainly set below."""
@@ -542,6 +568,8 @@ class _Translation:
         why = "a Cell: forward is construct, backward is bprop"
         if self.context.again:
             why += "; bprop computes again what forward saved on its way"
+        if self.cls.twice:
+            self.notes.append("second derivatives go through bprop: measured for element-wise functions only")
         if self.needs:
             why += "; bprop always computes every gradient"
         self.made.findings.append(Finding("T2M401", Tier.EXACT, f"autograd.Function {self.cls.scope.name}", why, line=line))
