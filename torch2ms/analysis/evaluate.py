@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torch2ms.analysis import guess, torchapi
+from torch2ms.analysis import guess, narrow, torchapi
 from torch2ms.analysis.names import dotted, is_foreign
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo
 from torch2ms.analysis.tree import children, constant
@@ -122,6 +122,8 @@ class Evaluator:
         place = dotted(node)
         base = self.ev(node.value)
         attr = node.attr.value
+        if (asked := narrow.class_of(node)) is not None:
+            return Value("str", name=narrow.CLASS_NAME, place=asked)
         if place and place in self.env:
             return self.env[place]
         if base.kind == "api":

@@ -9,6 +9,7 @@ import libcst as cst
 from torch2ms.analysis import guess, torchapi
 from torch2ms.analysis.evaluate import PURE_BUILTINS, Evaluator
 from torch2ms.analysis.names import dotted, is_foreign
+from torch2ms.analysis.narrow import narrowed
 from torch2ms.analysis.program import Block, Scope, Stmt
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project, qualified
 from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, join
@@ -172,7 +173,7 @@ class Inference:
                 self.block(extra, ev)
         elif isinstance(node, cst.If):
             ev.ev(node.test)
-            self.branches(stmt.blocks, ev, complete=len(stmt.blocks) == 2)
+            self.branches(stmt.blocks, ev, complete=len(stmt.blocks) == 2, known=narrowed(node.test, ev))
         elif isinstance(node, (cst.Try, cst.TryStar)):
             self.branches(stmt.blocks, ev, complete=False)
         elif isinstance(node, cst.Match):
@@ -210,13 +211,20 @@ class Inference:
         self.effects(stmt, ev)
         stmt.out = {d: ev.env.get(d, UNKNOWN) for d in stmt.defs | stmt.muts}
 
-    def branches(self, blocks: list[Block], ev: Evaluator, complete: bool) -> None:
+    def branches(self, blocks: list[Block], ev: Evaluator, complete: bool, known: dict[str, Value] | None = None) -> None:
         start = dict(ev.env)
         results: list[dict[str, Value]] = [] if complete else [start]
         for block in blocks:
             ev.env.clear()
             ev.env.update(start)
+            inside = known or {}
+            known = None  # it holds in the first block alone
+            ev.env.update(inside)
             self.block(block, ev)
+            for place, value in inside.items():
+                if ev.env.get(place) is value:
+                    ev.env.pop(place)
+                    ev.env.update({place: start[place]} if place in start else {})
             results.append(dict(ev.env))
         ev.env.clear()
         ev.env.update(results[0])

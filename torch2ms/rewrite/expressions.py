@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from torch2ms.analysis.names import dotted, is_foreign
+from torch2ms.analysis.narrow import CLASS_NAME
 from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project, qualified
 from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
@@ -16,6 +17,8 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.tape.plan import Plan
 
 OWN_METHODS = {"forward": "construct", "train": "set_train"}
+CLASSES = {"Linear": "Dense", "ConvTranspose": "Transpose", "Sequential": "SequentialCell", "ModuleList": "CellList",
+           "ModuleDict": "CellDict", "Module": "Cell"} | {f"ConvTranspose{n}d": f"Conv{n}dTranspose" for n in (1, 2, 3)}  # fmt: skip
 NO_OP_CALLS = {"torch.nn.DataParallel", "torch.nn.parallel.DataParallel"}
 
 
@@ -87,6 +90,7 @@ class Expressions(cst.CSTTransformer):
         self.callees: set[int] = set()
         self.inner: set[int] = set()
         self.classes: set[int] = set()
+        self.class_names: set[int] = set()  # strings that are compared with the name of a class
         self.host: set[int] = set()
         self.stores: set[int] = set()  # targets of assignments
         self.trained: set[int] = set()  # `parameters()` calls that feed an optimizer
@@ -103,6 +107,8 @@ class Expressions(cst.CSTTransformer):
             self.trained |= {id(n) for arg in node.args for n in descend(arg.value)}
         if dotted(node.func) in ("isinstance", "issubclass") and len(node.args) > 1:
             self.mark_classes(node.args[1].value)
+        if isinstance(node.func, cst.Attribute) and self.module.value(node.func.value).name == CLASS_NAME:
+            self.class_names |= {id(arg.value) for arg in node.args}
         if isinstance(node.func, cst.Attribute) and node.func.attr.value in ("numpy", "item", "tolist", "cpu"):
             self.host.add(id(node.func.value))
             if id(node) in self.host or node.func.attr.value != "cpu":
@@ -129,6 +135,11 @@ class Expressions(cst.CSTTransformer):
                 self.inner.add(id(part))
                 part = part.value if isinstance(part, cst.Attribute) else cst.Pass()
         return None
+
+    def visit_Comparison(self, node: cst.Comparison) -> None:
+        parts = [node.left, *(c.comparator for c in node.comparisons)]
+        if any(self.module.value(p).name == CLASS_NAME for p in parts):
+            self.class_names |= {id(p) for p in parts}
 
     def visit_Subscript(self, node: cst.Subscript) -> bool:
         if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
@@ -341,6 +352,13 @@ class Expressions(cst.CSTTransformer):
                 return self.take(apply_attribute(rule, original, updated, self.facts), updated)
         return updated
 
+    def leave_SimpleString(self, original: cst.SimpleString, updated: cst.SimpleString) -> cst.SimpleString:
+        name = CLASSES.get(str(original.evaluated_value)) if id(original) in self.class_names and not self.mixed else None
+        if name is None:
+            return updated
+        self.tell("T2M508", f"the class name {original.value}", f"{name!r} in MindSpore")
+        return updated.with_changes(value=original.value.replace(str(original.evaluated_value), name))
+
     def leave_Subscript(self, original: cst.Subscript, updated: cst.Subscript) -> cst.BaseExpression:
         if id(original) in self.plan.expressions:
             return self.planned(original, updated)
@@ -407,6 +425,8 @@ class Expressions(cst.CSTTransformer):
             node = outcome.node
             if isinstance(node, cst.Call) and node.args:  # partial(nn.Conv2d, ...): the class alone is asked for
                 outcome = replace(outcome, node=node.args[0].value, needs=outcome.needs - {"partial"})
+            told = Finding("T2M601", Tier.EXACT, name, f"{code(outcome.node)}: the class alone is asked for")  # type: ignore[arg-type]
+            outcome = replace(outcome, findings=(told,))
         return self.take(outcome, left)
 
     # --- outcomes
