@@ -47,7 +47,7 @@ def result(name: str, deps: frozenset[str], nargs: int) -> Value:
     if last in CUT or last.startswith("is_"):
         deps = NO_DEPS
     if last in TUPLES and nargs:
-        return Value("tuple", items=(Value("tensor", deps=deps), Value("tensor")), deps=deps)
+        return Value("tuple", name="return_types", items=(Value("tensor", deps=deps), Value("tensor")), deps=deps)
     if last in LISTS:
         return Value("list", deps=deps)
     return Value("tensor", deps=deps)

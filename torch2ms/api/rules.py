@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from torch2ms.api import signature, template
+from torch2ms.data import rules_dir
 from torch2ms.findings import Tier
 
 if sys.version_info >= (3, 11):
@@ -20,7 +21,8 @@ else:
     import tomli as tomllib
 
 _FORM_KEYS = {"sig", "to", "drop", "returns", "evidence", "assume", "refuse", "todo"}
-_RULE_KEYS = _FORM_KEYS | {"when", "alias", "value", "value_assume", "class", "setting", "method", "code", "attribute"}
+_RULE_KEYS = _FORM_KEYS | {"when", "alias", "value", "value_assume", "class", "setting", "star", "method", "code",
+                           "attribute"}
 
 # what every signature may have, and what becomes of it; a rule that names the parameter in its target keeps it
 DROPPED = {
@@ -82,6 +84,7 @@ class Rule:
     value: str | None = None
     value_assume: str = ""
     cls: str = ""
+    star: str = ""  # the target of a call with `*args` or `**options`
     setting: bool = False  # a statement that sets or calls it may go: it steers PyTorch itself
     attribute: bool = False
     choose: Callable[..., Any] | None = None
@@ -94,6 +97,11 @@ class Rule:
         targets = [form for form in self.forms if form.to is not None]
         plain = [form for form in targets if not form.condition]
         return (plain or targets or list(self.forms))[0]
+
+    @property
+    def hopeless(self) -> bool:
+        """True where no call of it is translated, whatever its arguments."""
+        return self.choose is None and all(form.refuse and not form.condition for form in self.forms)
 
     @property
     def tier(self) -> Tier:
@@ -163,12 +171,6 @@ def _spellings(name: str) -> Iterator[str]:
             yield pattern.sub(replacement, name)
 
 
-def rules_dir() -> Path:
-    """Where the tables lie: inside an installed package, beside it in a checkout."""
-    inside = Path(__file__).resolve().parent.parent / "rules"
-    return inside if inside.is_dir() else inside.parent.parent / "rules"
-
-
 @lru_cache(maxsize=8)
 def _load(target: str, device: str) -> Rules:
     table: dict[str, Rule] = {}
@@ -224,8 +226,9 @@ def _rules_of(name: str, entry: dict[str, Any], source: str) -> Iterator[Rule]:
     forms = tuple(_forms(entry))
     choose = _hard(entry["code"]) if "code" in entry else None
     aliases = tuple(alias for text in entry.get("alias", ()) for alias in _expanded(text))
-    yield Rule(name, forms, entry.get("value"), entry.get("value_assume", ""), entry.get("class", ""),
-               entry.get("setting", False), entry.get("attribute", False), choose, aliases, source)
+    texts = [entry.get(key, "") for key in ("value_assume", "class", "star")]
+    flags = [entry.get(key, False) for key in ("setting", "attribute")]
+    yield Rule(name, forms, entry.get("value"), *texts, *flags, choose, aliases, source)
     method = entry.get("method")
     if method:
         short_names = [alias.rsplit(".", 1)[-1] for alias in aliases if alias.count(".") == 1]

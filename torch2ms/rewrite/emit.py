@@ -383,6 +383,8 @@ class Emitter:
         self.differentiated, self.scope = outer, outer_scope
         if body is None:
             body = cst.IndentedBlock(layout.parse("pass", self.config))
+        if (index := self.statements.tensor_index(info)) and isinstance(body, cst.IndentedBlock):
+            body = layout.prepended(body, layout.parse(f"{index} = int({index})", self.config))
         result = node.with_changes(body=body, params=params, decorators=decorators, returns=returns, name=node.name.with_changes(value=name))
         if above:
             result = result.with_changes(leading_lines=[*result.leading_lines, *above])

@@ -49,6 +49,7 @@ def rewrite(tree: cst.Module, imports: Imports, needs: set[str], aliases: dict[s
     tree = tree.visit(transformer)
     have = {n for n, target in imports.table.items() if not is_foreign(target) and n in IMPORTS and _same(target, n, IMPORTS[n])}
     stays = {n for n in needs if n in STAYS}
+    needs = {n for n in needs if n not in STAYS or n in used}
     have |= {n for n in stays if imports.table.get(n) == n}
     lines = statements(needs - have, aliases)
     if not lines and not transformer.comments:

@@ -10,7 +10,7 @@ from torch2ms.analysis.flow import free_uses, root
 from torch2ms.analysis.names import dotted, is_foreign
 from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, qualified
-from torch2ms.analysis.tree import code, constant
+from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.api import apply_call
 from torch2ms.findings import Finding, Tier
@@ -137,8 +137,8 @@ class Statements:
             node = node.func.value
         target = node
         value = self.module.value(target)
-        while isinstance(target, cst.Attribute) and target.attr.value == "data":
-            target = target.value
+        while self.is_data(target):
+            target = target.value  # type: ignore[union-attr]
             value = self.module.value(target)
         if not isinstance(target, (cst.Name, cst.Attribute, cst.Subscript)) or (isinstance(target, cst.Subscript) and not _plain_index(target)):
             self.refuse("T2M610", f"Tensor.{chain[0].func.attr.value}", "an in-place change of a temporary",  # type: ignore[union-attr]
@@ -155,7 +155,7 @@ class Statements:
             if made is None:
                 return None
             result = made
-        self.tell("T2M304" if False else "T2M611", "in-place tensor method", "the result is assigned: in-place methods do nothing on CPU")
+        self.tell("T2M611", "in-place tensor method", "the result is assigned: in-place methods do nothing on CPU")
         return self.store(target, value, place, result)
 
     def initialised(self, call: cst.Call, target: cst.CSTNode) -> list[cst.BaseStatement] | None:
@@ -266,8 +266,8 @@ class Statements:
 
     def augmented(self, stmt: Stmt, node: cst.AugAssign) -> list[cst.BaseStatement] | None:
         target: cst.CSTNode = node.target
-        while isinstance(target, cst.Attribute) and target.attr.value == "data":
-            target = target.value
+        while self.is_data(target):
+            target = target.value  # type: ignore[attr-defined]
         value = self.module.value(target)
         group = isinstance(target, cst.Subscript) and value.name == "param_group_item" and _key(target) == "lr"
         if not group and not self.is_parameter(target, value):
@@ -289,7 +289,8 @@ class Statements:
         if len(node.targets) != 1:
             return None
         target = node.targets[0].target
-        if isinstance(target, cst.Attribute) and target.attr.value == "data":
+        if self.is_data(target):
+            assert isinstance(target, cst.Attribute)
             return self.data(target, node)
         if isinstance(target, cst.Attribute) and target.attr.value == "requires_grad":
             value = self.module.value(target.value)
@@ -324,11 +325,18 @@ class Statements:
             return self.text("{0} = {1}", base, node.value)
         return None
 
+    def is_data(self, node: cst.CSTNode) -> bool:
+        """`tensor.data`; an attribute of that name on anything else is the user's own."""
+        if not isinstance(node, cst.Attribute) or node.attr.value != "data":
+            return False
+        kind = self.module.value(node.value).kind
+        return kind in ("tensor", "param") or (kind == "unknown" and isinstance(node.value, cst.Name))
+
     def leaf(self, stmt: Stmt, node: cst.Assign, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
         """A leaf that an optimizer owns, or that is changed through an alias, is a Parameter."""
         place = dotted(target)
         value = self.module.value(node.value)
-        if not place or not value.leaf or place not in self.emitter.plan.leaves or value.name == "parameter" and False:
+        if not place or not value.leaf or place not in self.emitter.plan.leaves:
             return None
         made = self.emitter.expression(node.value)
         text = code(made)
@@ -338,7 +346,7 @@ class Statements:
             if "name=" in text:
                 return None
             return self.text(f"{place} = {text[:-1]}, name={name!r})")
-        self.tell("T2M304" if False else "T2M305", "leaf tensor", "it is trained: a Parameter")
+        self.tell("T2M305", "leaf tensor", "it is trained: a Parameter")
         return self.text(f"{place} = ms.Parameter({text}, name={name!r})")
 
     def constructed(self, stmt: Stmt, node: cst.Assign, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
@@ -384,7 +392,7 @@ class Statements:
             name = qualified(arg.value, self.module.imports)
             if name in ("torch.nn.Module", "torch.nn.modules.module.Module", "torch.nn.modules.Module"):
                 self.emitter.needs.add("nn")
-                self.tell("T2M401" if False else "T2M501", "nn.Module", "nn.Cell; forward becomes construct")
+                self.tell("T2M501", "nn.Module", "nn.Cell; forward becomes construct")
                 alias = self.emitter.aliases.get("nn", "nn")
                 kept.append(arg.with_changes(value=cst.parse_expression(f"{alias}.Cell")))
             elif name.startswith("torch.utils.data.") and name.rpartition(".")[2] in ("Dataset", "IterableDataset"):
@@ -401,6 +409,19 @@ class Statements:
         if kept and len(kept) < len(node.bases):
             kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         return kept
+
+    def tensor_index(self, info: FunctionInfo) -> str:
+        """The index that a dataset's `__getitem__` puts into a tensor: the pipeline passes NumPy integers, which tensors refuse."""
+        if info.cls is None or info.cls.kind != "dataset" or info.name != "__getitem__" or len(info.scope.params) != 2:
+            return ""
+        name = info.scope.params[1]
+        for stmt in info.scope.body.walk():
+            for node in descend(stmt.node) if not stmt.blocks else ():
+                if isinstance(node, cst.Subscript) and self.module.value(node.value).kind in ("tensor", "unknown"):
+                    if any(isinstance(e.slice, cst.Index) and dotted(e.slice.value) == name for e in node.slice):
+                        self.tell("T2M504", "index of a dataset", "a NumPy integer in MindSpore, which tensors refuse: made an int")
+                        return name
+        return ""
 
     def method_name(self, info: FunctionInfo) -> str:
         if info.cls is not None and info.cls.kind == "module":

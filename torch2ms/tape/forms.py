@@ -190,11 +190,11 @@ class Writer:
         first = call.region.all[0] if call.region.all else call.event.stmt
         anchor = first if not call.region.guards else call.region.guards[0]
         found = None
-        weights = {root(o.place) for o in call.owners}
+        weights = {root(o.place) for o in call.owners if o.kind != "leaf" or o.parameter}
         for ancestor in anchor.ancestors():
             if isinstance(ancestor.node, (cst.For, cst.While)):
                 changed = {root(d) for d in ancestor.all_defs if d in {o.place for o in call.owners} or "." not in d}
-                if changed & weights and not all(o.kind == "leaf" for o in call.owners):
+                if changed & weights:
                     break
                 found = ancestor
         return found
@@ -259,6 +259,8 @@ class Writer:
             changing |= {d for d in loop.all_defs if "." not in d}
             changing |= {d for d in self.loop_locals(loop)}
         declared = self.declared()
+        grown = {root(m) for s in stmts for m in s.all_muts} - own  # filled in place: reached through the closure
+        changing -= grown
         return [n for n in used if n in changing and n in self.scope.locals and n not in outputs.shared and n not in declared]
 
     def loop_locals(self, loop: Stmt) -> set[str]:
@@ -396,8 +398,8 @@ class Writer:
             plan.moved.add(id(event.stmt))
             follow = [*follow, event.stmt]
         if not region.guards:
-            if region.stmts and self.adjacent(region.stmts[-1], event.stmt):
-                plan.replaced[id(region.stmts[-1])] = []
+            if region.stmts and (self.adjacent(region.stmts[-1], event.stmt) or id(region.stmts[-1]) in plan.replaced):
+                plan.replaced.setdefault(id(region.stmts[-1]), [])
                 plan.replaced[id(event.stmt)] = [*line, *after, *follow]
             elif region.stmts:
                 plan.replaced[id(region.stmts[-1])] = [*line, *after]

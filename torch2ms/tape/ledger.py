@@ -65,7 +65,7 @@ class Owner:
         cleared = event.value.owns if event.value.kind == "optimizer" else None
         if event.value.kind in ("params", "named_params", "list", "module", "tensor", "unknown", "object", "param"):
             cleared = frozenset({event.place}) if event.place else event.value.deps or None
-        if event.value.deps and event.value.kind in ("params", "named_params", "list"):
+        if event.value.deps and event.value.kind in ("params", "named_params", "list", "param"):
             cleared = event.value.deps
         if self.owns is not None and cleared is not None:
             if all(any(overlaps(c, o) and len(c) <= len(o) for c in cleared) for o in self.owns):
@@ -99,7 +99,7 @@ class Ledger:
         self.owners = owners
         for owner in owners:
             optimizers = [o for o in owners if o.kind == owner.kind]
-            known = owner.place.partition(".")[0] in outside
+            known = owner.place.partition(".")[0] in outside and owner.kind != "leaf"
             start = State(frozenset({(ENTRY, True)}), True) if known else State()
             run = _Run(self, owner, alone=len(optimizers) == 1)
             end = run.block(scope.body, start)
@@ -125,6 +125,8 @@ class _Run:
         node = stmt.node
         for number, event in self.ledger.by_stmt.get(id(stmt), ()):
             state = self.event(number, event, state)
+        if self.owner.kind == "leaf" and self.owner.place in stmt.defs and not isinstance(node, cst.AugAssign):
+            state = State()  # the name is bound to another tensor
         if isinstance(node, (cst.For, cst.While)):
             return self.loop(stmt, state)
         if isinstance(node, cst.If):
@@ -183,13 +185,34 @@ class _Run:
             head = head | new
         for block in stmt.blocks[1:]:
             out = self.block(block, out)
+        if clear := self.sweeps(stmt):  # every turn empties one parameter: afterwards all are empty
+            return State() if self.owner.cleared_by(clear, self.alone) else out
         return out
+
+    def sweeps(self, stmt: Stmt) -> Event | None:
+        """A loop over parameters that clears each one's gradient."""
+        if not any(e.kind == "grad_loop" for _, e in self.ledger.by_stmt.get(id(stmt), ())):
+            return None
+        for inner in stmt.blocks[0].walk():
+            for _, event in self.ledger.by_stmt.get(id(inner), ()):
+                guards = [a for a in inner.ancestors() if a is not stmt and a.number > stmt.number]
+                if event.kind == "clear" and all(any(u.endswith(".grad") for u in g.uses) for g in guards):
+                    return event
+        return None
+
+    def swept(self, event: Event) -> bool:
+        """The clear of one parameter in such a loop: the others still hold theirs."""
+        return any(
+            any(e.kind == "grad_loop" for _, e in self.ledger.by_stmt.get(id(a), ())) for a in event.stmt.ancestors()
+        )
 
     def event(self, number: int, event: Event, state: State) -> State:
         seen = self.owner.before.get(number)
         self.owner.before[number] = state if seen is None else seen | state
         if event.kind == "backward" and self.owner.takes(_root_deps(event)):
             return State(state.held | {(number, False)}, False)
+        if event.kind == "clear" and self.swept(event):
+            return state
         if event.kind == "clear" and self.owner.cleared_by(event, self.alone):
             return State()
         return state

@@ -79,7 +79,7 @@ class _ScopePlanner:
             self.give_up(reason)
             return
         dropped = self.dead_clears()
-        self.writer.gone = dropped
+        self.writer.gone = {id(e.stmt) for e in self.events if e.kind == "clear"}
         finder = Finder(self.module, dropped | {id(e.stmt) for e in self.events if e.kind == "clear"}, self.events)
         regions: list[tuple[Event, Region]] = []
         for event in self.events:
@@ -91,16 +91,16 @@ class _ScopePlanner:
                 owns = None if owner.owns is None or owns is None else owns | owner.owns
             region = finder.find(event, owns if wanted else None)
             if region.problem:
-                self.give_up(region.problem)
+                self.without(event, wanted, region.problem)
                 return
             for stmt in region.all:
                 finder.taken.setdefault(id(stmt), region)
             regions.append((event, region))
         if self.shared(regions, takers):
-            self.run()
+            self.restart()
             return
-        if reason := self.overlap(regions):
-            self.give_up(reason)
+        if (clash := self.overlap(regions, finder)) is not None:
+            self.without(clash, takers[id(clash)], "two backward calls share a forward, and something happens between them")
             return
         calls = []
         for event, region in regions:
@@ -182,6 +182,28 @@ class _ScopePlanner:
     def cleared_elsewhere(self, owner: Owner) -> bool:
         return self.scope.is_module
 
+    def without(self, event: Event, takers: list[Owner], why: str) -> None:
+        """Refuse an event with all that has to do with its owners; plan the rest again."""
+        related = {id(event)}
+        for owner in takers:
+            for other in self.events:
+                if other.kind == "backward" and owner in self.takers(other) or other.kind in LOADS and owners.concerns(other, owner, self.owners):
+                    related.add(id(other))
+                if other.kind == "clear" and owner.cleared_by(other, len(self.owners) == 1):
+                    related.add(id(other))
+        for other in self.events:
+            if id(other) in related:
+                self.refuse(other, why)
+        self.events = [e for e in self.events if id(e) not in related]
+        if self.events:
+            self.restart()
+
+    def restart(self) -> None:
+        self.number = {id(e): n for n, e in enumerate(self.events)}
+        self.owners = owners.collect(self.scope, self.module, self.events)
+        self.ledger = Ledger(self.scope, self.events, self.owners, self.outside)
+        self.run()
+
     def shared(self, regions: list[tuple[Event, Region]], takers: dict[int, list[Owner]]) -> bool:
         """Two backwards over one forward become one function that returns the sum of the roots; True if any did."""
         for (first, one), (second, two) in zip(regions, regions[1:]):
@@ -196,9 +218,6 @@ class _ScopePlanner:
             self.events.remove(first)
             self.plan.replaced[id(first.stmt)] = []
             self.plan.findings.append(Finding("T2M101", Tier.EXACT, "backward call", "one function with the next: it returns the sum", line=first.stmt.lineno))
-            self.number = {id(e): n for n, e in enumerate(self.events)}
-            self.owners = owners.collect(self.scope, self.module, self.events)
-            self.ledger = Ledger(self.scope, self.events, self.owners, self.outside)
             return True
         return False
 
@@ -208,13 +227,14 @@ class _ScopePlanner:
             first.stmt.number < e.stmt.number < second.stmt.number and e.kind in (*LOADS, "clear", "gradcall") for e in self.events
         )
 
-    def overlap(self, regions: list[tuple[Event, Region]]) -> str:
+    def overlap(self, regions: list[tuple[Event, Region]], finder: Finder) -> Event | None:
+        """A backward whose forward another one needs too, and which cannot be run twice."""
         owner: dict[int, Event] = {}
         for event, region in regions:
             for stmt in region.all:
-                if owner.setdefault(id(stmt), event) is not event:
-                    return "two backward calls share a forward, and something happens between them"
-        return ""
+                if owner.setdefault(id(stmt), event) is not event and not finder.pure(stmt):
+                    return event
+        return None
 
     def dead_clears(self) -> set[int]:
         """Clears that nothing later notices: the next store starts afresh, or nobody loads."""
@@ -287,7 +307,10 @@ class _ScopePlanner:
     def dead(self, event: Event) -> None:
         self.plan.replaced[id(event.stmt)] = []
         why = "nobody reads the gradients it stores: the forward stays, the backward goes"
-        self.plan.findings.append(Finding("T2M104", Tier.EXACT, "backward call without a reader", why, line=event.stmt.lineno))
+        tier = Tier.EXACT
+        if any(e.kind in LOADS for e in self.events):
+            tier, why = Tier.ASSUMED, why + "; assumed: no optimizer holds the parameters behind it"
+        self.plan.findings.append(Finding("T2M104", tier, "backward call without a reader", why, line=event.stmt.lineno))
 
     def explain(self, call: Call) -> None:
         tier, why = Tier.EXACT, call.form

@@ -67,7 +67,7 @@ class Finder:
             active_here: list[Stmt] = []
             feeding: list[Stmt] = []
             for stmt in reversed(block.stmts[:position]):
-                written = {w for s in stmt.walk() for w in s.defs | s.muts}
+                written = {w for s in stmt.walk() for w in s.defs | s.muts if ".grad" not in w}
                 if not any(overlaps(w, u) for w in written for u in wanted):
                     continue
                 (active_here if self.active(stmt, wanted, owns) else feeding).append(stmt)
@@ -125,6 +125,10 @@ class Finder:
         region.block = block
         if not active:
             return
+        grown = {root(m) for s in active for m in s.all_muts}
+        makers = [s for s in feeding if {root(d) for d in s.defs} & grown and not s.blocks]
+        active = sorted([*active, *makers], key=lambda s: s.number)  # a list is made where it is filled
+        feeding = [s for s in feeding if s not in makers]
         stmts = block.stmts
         first = stmts.index(active[0])
         last = stmts.index(active[-1])
@@ -151,7 +155,7 @@ class Finder:
         for stmt in inside:
             if reason := _leaves(stmt):
                 region.problem = f"a `{reason}` stands inside its forward"
-            if self.blocks(stmt):
+            if any(id(s) in self.event_stmts for s in stmt.walk()):
                 region.problem = region.problem or "another gradient event stands inside its forward"
 
     def split(self, region: Region, inside: list[Stmt], useful: set[int], active: set[int]) -> None:
@@ -178,9 +182,13 @@ class Finder:
         """The statement must stay where it is, and nothing of a forward may pass it."""
         if any(id(s) in self.event_stmts for s in stmt.walk()):
             return True
-        if any(id(s) in self.taken for s in stmt.walk()):
+        if any(id(s) in self.taken for s in stmt.walk()) and not self.pure(stmt):
             return True
         return bool(_leaves(stmt))
+
+    def pure(self, stmt: Stmt) -> bool:
+        """Running the statement twice makes no difference: no effects, no module whose statistics it could move."""
+        return not self.effects(stmt) and not stmt.all_muts and not stmt.blocks
 
     def moves(self, stmt: Stmt, others: Iterable[Stmt]) -> bool:
         """The statement commutes with the others: no shared writes, no shared order of effects."""
