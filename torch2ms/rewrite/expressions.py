@@ -346,6 +346,8 @@ class Expressions(cst.CSTTransformer):
             moved = {"running_mean": "moving_mean", "running_var": "moving_variance"}[attr]
             self.notes.findings.append(Finding("T2M505", Tier.ASSUMED, attr, "the module is taken for a normalisation layer"))
             return updated.with_changes(attr=cst.Name(moved))
+        if receiver.kind == "loader" and (rule := self.rules.find(f"torch.utils.data.DataLoader.{attr}")) is not None and not self.mixed:
+            return self.take(apply_attribute(rule, original, updated, self.facts), updated)
         if receiver.kind == "module" and receiver.name.startswith("torch."):
             rule = self.rules.find(f"{receiver.name}.{attr}")
             if rule is not None:

@@ -54,7 +54,12 @@ class Statements:
         if special is None:
             if isinstance(node, (cst.Import, cst.ImportFrom)):
                 return [self.line(stmt, node)]
-            special = [self.line(stmt, self.emitter.expression(node))]
+            made = self.emitter.expression(node)
+            if isinstance(node, cst.Assign) and isinstance(made, cst.Assign):
+                if _idle(made) and not _idle(node):
+                    return []  # `x = x.to(device)`
+                made = _bare(node, made)
+            special = [self.line(stmt, made)]
         elif special and stmt.trailing is not None:
             last = special[-1]
             if isinstance(last, cst.SimpleStatementLine) and stmt.trailing.comment is not None:
@@ -417,7 +422,7 @@ class Statements:
         name = info.scope.params[1]
         for stmt in info.scope.body.walk():
             for node in descend(stmt.node) if not stmt.blocks else ():
-                if isinstance(node, cst.Subscript) and self.module.value(node.value).kind in ("tensor", "unknown"):
+                if isinstance(node, cst.Subscript) and self.module.value(node.value).kind == "tensor":
                     if any(isinstance(e.slice, cst.Index) and dotted(e.slice.value) == name for e in node.slice):
                         self.tell("T2M504", "index of a dataset", "a NumPy integer in MindSpore, which tensors refuse: made an int")
                         return name
@@ -427,6 +432,19 @@ class Statements:
         if info.cls is not None and info.cls.kind == "module":
             return {"forward": "construct", "train": "set_train"}.get(info.name, info.name)
         return info.name
+
+
+def _idle(node: cst.Assign) -> bool:
+    """`x = x`, `a, b = a, b`."""
+    return len(node.targets) == 1 and code(node.targets[0].target) == code(node.value)
+
+
+def _bare(original: cst.Assign, made: cst.Assign) -> cst.Assign:
+    """Without parentheses that only the translation needed: the value stands alone."""
+    value = made.value
+    if original.value.lpar or not value.lpar or "\n" in code(value) or isinstance(value, (cst.GeneratorExp, cst.NamedExpr)):
+        return made
+    return made.with_changes(value=value.with_changes(lpar=[], rpar=[]))
 
 
 def _key(node: cst.Subscript) -> object:
