@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -51,6 +52,13 @@ class Names:
 
     def rank(self, node: cst.BaseExpression) -> int | None:
         return TENSORS.get(api.code(node))
+
+    def varied(self, node: cst.BaseExpression) -> bool:
+        """The floating inputs are what the cases differentiate by."""
+        text = api.code(node)
+        return ".detach()" not in text and any(
+            name in TENSORS and name not in ("k", "k1", "k2", "ki", "i", "t", "m", "m2") for name in re.findall(r"\b\w+\b", text)
+        )
 
     def dtype(self, node: cst.BaseExpression) -> str:
         text = api.code(node)

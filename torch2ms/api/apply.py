@@ -54,12 +54,16 @@ def returns(rule: Rule) -> str:
 
 def apply_call(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) -> Outcome:
     """Translate one call whose arguments are translated already."""
+    if rule.hopeless:
+        return _refused(rule, _NONE, rule.main.refuse, rule.main.todo)
     receivers = _receivers(rule, original, updated)
     problem: BindError | None = None
     for form in rule.forms:
         try:
             binding = signature.bind(form.signature, original, updated)
         except StarError as error:
+            if rule.star:
+                return _starred(rule, error, updated)
             if rule.choose is None and (renamed := _star_renamed(rule, form, original, updated)) is not None:
                 return renamed
             problem = problem if isinstance(problem, StarError) else error
@@ -126,6 +130,14 @@ def _told(rule: Rule, form: Form, node: cst.BaseExpression) -> Finding:
     if form.tier is Tier.EXACT:
         return Finding(_RENAMED, Tier.EXACT, rule.name, shown)
     return Finding(_ASSUMED, Tier.ASSUMED, rule.name, f"{shown}: {form.assume or 'the pair was not measured'}")
+
+
+def _starred(rule: Rule, error: StarError, updated: cst.Call) -> Outcome:
+    """`optim.SGD(params, **options)`: the classes take the same names, as far as MindSpore's has them."""
+    parsed = template.parse(rule.star)
+    why = f"{rule.star}: {error} holds nothing that it does not know"
+    node = updated.with_changes(func=parsed.root.deep_clone())
+    return Outcome(node, (Finding(_ASSUMED, Tier.ASSUMED, rule.name, why),), needs(parsed), rule.returns)
 
 
 def _star_renamed(rule: Rule, form: Form, original: cst.Call, updated: cst.Call) -> Outcome | None:

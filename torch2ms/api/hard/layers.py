@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torch2ms.api.apply import Choice
@@ -211,3 +213,32 @@ def module_to(use: Use) -> Choice:
     kind = use.kind("target")
     assume = "" if kind in ("device", "str", "int", "none") or "dev" in text.lower() else f"{text} is a device"
     return Choice("{self}", uses=("target",), assume=assume)
+
+
+_FUNCTION = re.compile(r"(^|[\[(,:]\s*)(ops\.softplus|partial\(ops\.|lambda )")
+
+
+def _container(use: Use, name: str, target: str) -> Choice:
+    """A container of layers takes cells only."""
+    bounds = use.binding.variadic.get(name) or [b for n, b in use.binding.single.items() if n == name]
+    for bound in bounds:
+        found = _FUNCTION.search(code(bound.updated.value))
+        if found:
+            return Choice(refuse="a layer that is a function in MindSpore stands among cells",
+                          todo="write a cell whose construct calls the function")
+    return Choice(target)
+
+
+def sequential(use: Use) -> Choice:
+    """`nn.Sequential(...)`."""
+    return _container(use, "args", "nn.SequentialCell({*args})")
+
+
+def cell_list(use: Use) -> Choice:
+    """`nn.ModuleList([...])`."""
+    return _container(use, "modules", "nn.CellList({modules|listed})")
+
+
+def cell_dict(use: Use) -> Choice:
+    """`nn.ModuleDict({...})`."""
+    return _container(use, "modules", "nn.CellDict({modules})")
