@@ -184,3 +184,32 @@ def test_importing_the_harness_imports_no_framework():
     )
     root = Path(__file__).parent.parent.parent
     assert subprocess.run([sys.executable, "-c", code], env={**os.environ, "PYTHONPATH": str(root)}).returncode == 0
+
+
+def test_chaos_is_compared_as_far_as_torch_agrees_with_itself(check):
+    torch = (
+        "import torch\nw = torch.tensor([0.4], requires_grad=True)\nopt = torch.optim.SGD([w], lr=1e-3)\n"
+        "for i in range(40):\n    x = torch.sigmoid(w)\n    for _ in range(i):\n        x = 3.99 * x * (1 - x)\n"
+        "    opt.zero_grad()\n    loss = x.sum()\n    loss.backward()\n    w.grad.clamp_(-1, 1)\n    opt.step()\n"
+    )
+    mindspore = (
+        "import mindspore as ms\nfrom mindspore import ops\nfrom mindspore.experimental import optim\n"
+        "w = ms.Parameter(ms.Tensor([0.4]), name='w')\nopt = optim.SGD([w], lr=1e-3)\n"
+        "def forward_fn(i):\n    x = ops.sigmoid(w)\n    for _ in range(i):\n        x = 3.99 * x * (1 - x)\n"
+        "    return x.sum()\n"
+        "grad_fn = ms.value_and_grad(forward_fn, None, opt.parameters)\n"
+        "for i in range(40):\n    loss, grads = grad_fn(i)\n    opt(tuple(g.clamp(-1, 1) for g in grads))\n"
+    )
+    report = check(torch, mindspore)
+    assert report.agrees and 3 < len(report.steps) < 40, cli_table(report)
+    assert any("only the first" in note for note in report.notes)
+    wrong = check(torch, mindspore.replace("lr=1e-3", "lr=2e-3"))
+    assert wrong.verdict == "differ" and wrong.problems[0].step == 1, cli_table(wrong)
+
+
+def test_a_tiny_learning_rate_is_no_excuse(check):
+    """The updates are smaller than any tolerance of the weights, and than the disturbance that measures chaos."""
+    torch, mindspore = (text.replace("lr=0.1", "lr=1e-6, momentum=0.5") for text in (TORCH, MINDSPORE))
+    assert check(torch, mindspore).agrees
+    report = check(torch, mindspore.replace("momentum=0.5", "momentum=0.0"))
+    assert report.verdict == "differ" and report.problems[0].step in (2, 3), cli_table(report)

@@ -130,8 +130,8 @@ class Comparison:
 
     def _step(self, number: int, left: Entry, right: Entry) -> None:
         row = self.report.steps[number - 1]
-        if right["given"] != len(right["parameters"]):
-            given, owned = right["given"], len(right["parameters"])
+        given, owned = right.get("given"), len(right["parameters"])
+        if given not in (None, owned):
             self.problem("gradients", f"mindspore's optimizer got {given} gradients for {owned} parameters", number)
         pairs, lonely = pair_parameters(left["parameters"], right["parameters"], self.torch, self.mindspore)
         gradients = [self.torch.arrays[a["gradient"]] for a, _ in pairs if a["gradient"]]

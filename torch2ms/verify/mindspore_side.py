@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import sys
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -161,6 +162,8 @@ class MindSporeSide:
                 if parameter is not None:
                     kept[entry["name"]] = {"value": self.trace.sample(to_array(parameter)), "name": parameter.name}
             self.trace.add("final", id=record["id"], parameters=kept)
+        if "torch" in sys.modules:
+            self.trace.meta.setdefault("notes", []).append("the translation still imports torch")
         self.trace.meta["without_cell"] = [r["id"] for r in self.records if r["id"] not in self.taken]
 
     # -- gradients --------------------------------------------------------------------------------------------------

@@ -20,6 +20,8 @@ from torch2ms.verify.numbers import largest
 from torch2ms.verify.trace import Trace
 
 TINY = 1e-5  # of the largest gradient of the step
+ROUNDING = 1.2e-7  # one rounding error of single precision
+KERNELS = 1e-6  # how far apart the frameworks' exp, tanh and the like are on equal input
 UNSTABLE = 0.1  # of its own size, under a disturbance of one rounding error
 
 Entry = dict[str, Any]

@@ -36,7 +36,7 @@ class Job:
     cwd: Path | None = None
     replay: Path | None = None
     zero: Sequence[str] = ()  # parameters whose gradient is held at zero (see noise.py)
-    perturb: bool = False  # torch only: disturb the weights in their last digit (see noise.py)
+    perturb: float = 0.0  # torch only: the relative size of a disturbance of the weights (see noise.py)
 
     def document(self, out: Path) -> dict[str, Any]:
         """The JSON the child reads."""

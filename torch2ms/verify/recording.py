@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from torch2ms.verify.compare import Comparison
-from torch2ms.verify.noise import confirmed, tiny
+from torch2ms.verify.noise import ROUNDING, confirmed, tiny
 from torch2ms.verify.process import Job, run
 from torch2ms.verify.report import Report
 from torch2ms.verify.runner import Case, ran
@@ -50,7 +50,7 @@ def _quiet(job: Job, trace: Trace, place: Path) -> tuple[Trace, dict[str, str]]:
     suspects = tiny(trace)
     if not suspects:
         return trace, {}
-    disturbed = run(replace(job, perturb=True), _folder(place, "disturbed")).trace
+    disturbed = run(replace(job, perturb=ROUNDING), _folder(place, "disturbed")).trace
     found = confirmed(trace, disturbed, suspects) if disturbed else {}
     again = run(replace(job, zero=tuple(found)), _folder(place, "again")).trace if found else None
     return (again, found) if again else (trace, {})

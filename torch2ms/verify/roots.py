@@ -35,7 +35,7 @@ def compare_roots(comparison: Comparison, steps: list[tuple[Entry, Entry]]) -> N
 
 def _candidates(comparison: Comparison, scalars: bool) -> list[tuple[list[Entry], list[Entry]]]:
     every = comparison.mindspore.of("backward")
-    outer = [event for event in every if event["depth"] == 0]
+    outer = [event for event in every if event.get("depth", 0) == 0]
     torch, mindspore = comparison.torch, (outer, every)
     found = [(torch.of(*kinds), other) for other in mindspore for kinds in (("backward",), ("backward", "grad"))]
     if not scalars:

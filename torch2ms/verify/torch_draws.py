@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import sys
 from collections.abc import Iterator
 from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch.utils.data import dataset, sampler
+from torch.utils.data import DataLoader, dataset, sampler
 
 from torch2ms.verify.session import Session
 from torch2ms.verify.torch_side import TorchSide, to_array
@@ -67,6 +68,7 @@ class TorchDraws:
             self._wrap(torch.nn.init, name, "constant", f"init.{name}")
         self._wrap_attention()
         dataset.randperm = torch.randperm  # random_split imported it by name
+        self._load_in_process()
         for cls in (sampler.RandomSampler, sampler.SubsetRandomSampler, sampler.WeightedRandomSampler):
             self._wrap_sampler(cls)
 
@@ -199,6 +201,20 @@ class TorchDraws:
             spatial = {"dropout1d": 1, "dropout2d": 2, "dropout3d": 3}.get(name, len(shape) - 2)
             shape = shape[: len(shape) - spatial] + (1,) * spatial
         return torch.rand(shape) >= p
+
+    def _load_in_process(self) -> None:
+        """What a DataLoader's worker processes draw would be lost: the samples are made in this one."""
+        construct = DataLoader.__init__
+
+        @functools.wraps(construct)
+        def __init__(loader: Any, *args: Any, **kwargs: Any) -> None:
+            bound = inspect.signature(construct).bind(loader, *args, **kwargs)
+            bound.arguments["num_workers"] = 0
+            for name in ("persistent_workers", "prefetch_factor", "multiprocessing_context", "timeout"):
+                bound.arguments.pop(name, None)
+            construct(*bound.args, **bound.kwargs)
+
+        DataLoader.__init__ = __init__
 
     def _wrap_sampler(self, cls: Any) -> None:
         iterate = cls.__iter__

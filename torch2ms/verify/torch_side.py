@@ -45,7 +45,6 @@ class TorchSide:
         self.uids: dict[int, tuple[Any, str]] = {}  # id of a parameter -> (weak parameter, "L3.weight")
         self.optimizers: dict[int, int] = {}
         self.started: dict[int, tuple[Any, str]] = {}  # parameters and their values before the first step
-        self.rounding = np.random.RandomState(0)
 
     def install(self) -> None:
         """Put every observation point in place."""
@@ -255,7 +254,8 @@ class TorchSide:
                 type=type(optimizer).__name__,
                 parameters=[self._stepped(p, g) for p, g in zip(parameters, gradients, strict=True)],
             )
-            self._disturb(optimizer)
+            if self.session.done == 0:  # once more: a program may set its weights after making the optimizer
+                self._disturb(optimizer)
             self.session.stepped(inner)
 
         torch.optim.Optimizer.__init__ = __init__
@@ -273,12 +273,14 @@ class TorchSide:
 
     def _disturb(self, optimizer: Any) -> None:
         """Change weights by a rounding error, if that is what this run is for."""
-        if not self.session.options.get("perturb"):
+        size = self.session.options.get("perturb", 0.0)
+        if not size:
             return
+        rounding = np.random.RandomState(0)  # the same signs every time: two disturbances must not cancel
         for p in _parameters(optimizer):
             if p.is_floating_point():
-                sign = self.rounding.choice((-1.0, 1.0), size=tuple(p.shape))
-                p.data.mul_(torch.from_numpy(np.asarray(1.0 + 1.2e-7 * sign)).to(p.dtype))
+                sign = rounding.choice((-1.0, 1.0), size=tuple(p.shape))
+                p.data.mul_(torch.from_numpy(np.asarray(1.0 + size * sign)).to(p.dtype))
 
     def _gradients(self, optimizer: Any) -> list[str | None]:
         for p in _parameters(optimizer):
