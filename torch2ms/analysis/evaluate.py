@@ -272,6 +272,8 @@ class Evaluator:
             return Value("tuple", items=(Value("str"), Value("param", deps=value.deps)))
         if value.name == "of param_groups" or value.name == "param_groups":
             return Value("dict", name="param_group", place=value.place)
+        if value.kind == "dataset":
+            return Value("tuple", items=value.items) if value.items else UNKNOWN
         if value.items and value.kind != "module":
             first = value.items[0]
             for item in value.items[1:]:
@@ -344,7 +346,8 @@ class Evaluator:
         if last in ("DataLoader",):
             return Value("loader", name=name)
         if name.startswith("torch.utils.data.") and last[:1].isupper():
-            return Value("dataset", name=name)
+            tensors = last == "TensorDataset" and not any(a.star for a in node.args)
+            return Value("dataset", name=name, items=tuple(replace(a, deps=NO_DEPS) for a in args) if tensors else None)
         if last == "device":
             return Value("device")
         if last in ("Variable",):

@@ -25,7 +25,8 @@ NO_OP_CALLS = {"torch.nn.DataParallel", "torch.nn.parallel.DataParallel"}
 class ModuleFacts:
     """What the analysis knows, in the words of the rules."""
 
-    def __init__(self, module: ModuleInfo) -> None:
+    def __init__(self, project: Project, module: ModuleInfo) -> None:
+        self.project = project
         self.module = module
 
     def kind(self, node: cst.BaseExpression) -> str:
@@ -39,6 +40,18 @@ class ModuleFacts:
     def dtype(self, node: cst.BaseExpression) -> str:
         value = self.module.value(node)
         return value.name.rpartition(".")[2] if value.kind == "dtype" else value.dtype
+
+    def columns(self, node: cst.BaseExpression) -> int | None:
+        """How many values a sample of a dataset has, 0 for a bare value, None where it is not seen."""
+        value = self.module.value(node)
+        if value.kind != "dataset" or value.items:
+            return len(value.items) if value.kind == "dataset" and value.items else None
+        found = self.project.find(value.name, self.module)
+        method = found.method("__getitem__") if isinstance(found, ClassInfo) else None
+        returns = method.returns if method is not None else None
+        if returns is None or (returns.kind != "tensor" and not (returns.kind == "tuple" and returns.items)):
+            return None
+        return len(returns.items) if returns.items else 0
 
     def varied(self, node: cst.BaseExpression) -> bool:
         return any(not d.startswith("@") for d in self.module.value(node).deps)
@@ -84,7 +97,7 @@ class Expressions(cst.CSTTransformer):
         self.plan = plan
         self.differentiated = differentiated
         self.aliases = aliases
-        self.facts = ModuleFacts(module)
+        self.facts = ModuleFacts(project, module)
         self.mixed = module.uses_mindspore  # translated before: what is left of torch are names, not methods
         self.notes = Notes()
         self.callees: set[int] = set()
