@@ -415,6 +415,8 @@ def _host(name: str, deps: frozenset[str], args: list[Value]) -> Value:
         return first
     if root == "math":
         return Value("float")
+    if name == "collections.deque":
+        return Value("deque")
     if root in HOST_LIBRARIES:
         return Value("unknown")
     return Value("unknown", deps=deps, name=last and "")

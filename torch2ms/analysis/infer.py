@@ -315,8 +315,8 @@ class Inference:
             ev.ev(target.value)
             return
         if isinstance(target, cst.Attribute):
-            ev.ev(target.value)
-            if target.attr.value == "data":
+            owner = ev.ev(target.value)
+            if target.attr.value == "data" and owner.kind not in ("object", "module", "class", "modulefile"):
                 ev.memo[id(target)] = Value("tensor")
                 return
         value = self.place_at(value, place)
@@ -602,7 +602,7 @@ class Inference:
             return Value("unknown", deps=deps)
         outward: dict[str, frozenset[str]] = {}
         for name, value in bound.items():
-            outward[name] = value.deps | (frozenset({value.place}) if value.kind in ("module", "object", "unknown") and value.place else NO_DEPS)
+            outward[name] = value.deps | (frozenset({value.place}) if value.kind in ("module", "object") and value.place else NO_DEPS)
         base = receiver.place if receiver is not None else ""
         return _outward(returns, outward, base)
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-FOREIGN = ("torch", "torchvision", "torchaudio", "apex")
+FOREIGN = ("torch", "torchvision", "torchaudio", "apex", "functorch")
 
 
 def dotted(node: cst.CSTNode) -> str:

@@ -100,6 +100,7 @@ class ModuleInfo:
     env: dict[str, Value] = field(default_factory=dict)
     classes: dict[str, ClassInfo] = field(default_factory=dict)
     functions: dict[int, FunctionInfo] = field(default_factory=dict)  # by id of the scope
+    conditional: bool = False  # somewhere in the project a forward calls layers under a condition
 
     @property
     def uses_mindspore(self) -> bool:

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.flow import root
+from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo
+from torch2ms.analysis.tree import descend
+from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape import gradients, owners
 from torch2ms.tape.events import Event, find
@@ -93,6 +97,13 @@ class _ScopePlanner:
             if region.problem:
                 self.without(event, wanted, region.problem)
                 return
+            roots = [self.module.value(r) for r in event.roots]
+            if wanted and all(d.startswith("@") for v in roots for d in v.deps) and not any(o.kind == "leaf" for o in wanted):
+                self.without(event, wanted, "how the loss depends on the parameters is not seen")
+                return
+            if crossing := self.crossing(event, region, owns if wanted else None):
+                self.without(event, wanted, f"`{crossing}` brings a graph along that is made elsewhere")
+                return
             for stmt in region.all:
                 finder.taken.setdefault(id(stmt), region)
             regions.append((event, region))
@@ -105,6 +116,9 @@ class _ScopePlanner:
         calls = []
         for event, region in regions:
             if not takers[id(event)]:
+                if any(e.kind in LOADS for e in self.events) and not self.placed(event):
+                    self.refuse(event, "whose gradients it fills is not seen")
+                    continue
                 self.dead(event)
                 continue
             call = Call(event, region, takers[id(event)])
@@ -181,6 +195,38 @@ class _ScopePlanner:
 
     def cleared_elsewhere(self, owner: Owner) -> bool:
         return self.scope.is_module
+
+    def crossing(self, event: Event, region: Region, owns: frozenset[str] | None) -> str:
+        """A value the region takes from outside that is varied with what it differentiates, "" if there is none."""
+        made = {d for s in region.all for d in s.all_defs}
+        called = {dotted(c.func) for s in region.all for i in s.walk() for c in i.calls}
+        sources = [(s.node, s) for s in region.all] + [(r, event.stmt) for r in event.roots]
+        for source, stmt in sources:
+            read = {root(u) for i in stmt.walk() for u in i.uses}
+            for node in descend(source):
+                if not isinstance(node, (cst.Name, cst.Attribute)):
+                    continue
+                place = dotted(node)
+                value = self.module.value(node)
+                if root(place) not in read or any(place.startswith(c + ".") for c in called if c):
+                    continue
+                if not place or place in made or root(place) in made or value.leaf or value.kind not in ("tensor", "list", "tuple", "dict", "unknown"):
+                    continue
+                if value.name in ("module_param", "parameter") or (value.place and value.place == place and value.kind == "unknown"):
+                    continue
+                real = frozenset(d for d in value.deps if not d.startswith("@") and not overlaps(d, place))
+                if real and (owns is None or any(d.startswith("^") for d in real) or any_overlap(real, owns)):
+                    if self.only_cut(node, source):
+                        continue
+                    return place
+        return ""
+
+    def only_cut(self, node: cst.CSTNode, source: cst.CSTNode) -> bool:
+        """The use is detached on the spot."""
+        for outer in descend(source):
+            if isinstance(outer, cst.Attribute) and outer.value is node and outer.attr.value in ("detach", "data", "item", "shape", "size", "device", "dtype"):
+                return True
+        return False
 
     def without(self, event: Event, takers: list[Owner], why: str) -> None:
         """Refuse an event with all that has to do with its owners; plan the rest again."""
@@ -304,6 +350,12 @@ class _ScopePlanner:
             self.plan.expressions[id(event.node)] = text
         self.plan.findings.append(Finding("T2M103", Tier.EXACT, "optimizer step", "takes the gradients as argument", line=event.stmt.lineno))
 
+    def placed(self, event: Event) -> bool:
+        """Every module behind the root is one whose construction is seen."""
+        real = {d for d in event.value.deps if not d.startswith("@")}
+        known = {v.place for v in self.module.values.values() if v.kind == "module" and v.name and v.place}
+        return all(any(overlaps(d, k) for k in known) for d in real)
+
     def dead(self, event: Event) -> None:
         self.plan.replaced[id(event.stmt)] = []
         why = "nobody reads the gradients it stores: the forward stays, the backward goes"
@@ -317,10 +369,20 @@ class _ScopePlanner:
         notes = sorted({n for o in call.owners for n in o.assumed})
         if notes:
             tier, why = Tier.ASSUMED, why + "; assumed: " + ", ".join(notes)
+        if any(self.partly(call.event, o) for o in call.owners):
+            tier, why = Tier.ASSUMED, why + "; assumed: every parameter of the optimizer takes part in the loss (torch skips those without gradient)"
         if any(self.entry_seen(call.event, o) for o in call.owners):
             tier, why = Tier.ASSUMED, why + "; assumed: the gradients are empty when the function is called"
         self.plan.findings.append(Finding("T2M101", tier, "backward call", why, line=call.event.stmt.lineno))
         self.plan.needs.add("ms")
+
+    def partly(self, event: Event, owner: Owner) -> bool:
+        """Some parameters may get no gradient in torch, where MindSpore gives zeros and momentum or decay moves them."""
+        if owner.kind != "optimizer":
+            return False
+        real = frozenset(d for d in event.value.deps if not d.startswith(("@", "^")))
+        missing = owner.owns is not None and real and any(not any_overlap(frozenset({o}), real) for o in owner.owns if not o.startswith("^"))
+        return bool(missing) or self.module.conditional
 
     def entry_seen(self, event: Event, owner: Owner) -> bool:
         return (ENTRY, True) in self.held(event, owner) and bool({n for n, _ in owner.exit.held} - {ENTRY})

@@ -11,6 +11,10 @@ from torch2ms.analysis.project import FunctionInfo, Project
 def prepare(project: Project) -> None:
     """Mark the functions whose body may be differentiated."""
     project.freezes = any(freezes(stmt) for m in project.modules.values() for s in m.scope.walk() for stmt in s.body.walk())
+    conditional = any(_conditional(c.methods["forward"]) for m in project.modules.values() for c in m.classes.values()
+                      if c.kind == "module" and "forward" in c.methods)  # fmt: skip
+    for module in project.modules.values():
+        module.conditional = conditional or project.freezes
     work: list[FunctionInfo] = []
     for module in project.modules.values():
         for cls in module.classes.values():
@@ -24,6 +28,17 @@ def prepare(project: Project) -> None:
             continue
         info.differentiated = True
         work += callees(info, project)
+
+
+def _conditional(info: FunctionInfo) -> bool:
+    """Layers are called under an `if`: some parameters may get no gradient in a step."""
+    for stmt in info.scope.body.walk():
+        if any(isinstance(a.node, cst.If) for a in stmt.ancestors()):
+            for call in stmt.calls:
+                value = info.module.value(call.func)
+                if value.kind == "module" and value.place.startswith("self."):
+                    return True
+    return False
 
 
 def freezes(stmt: Stmt) -> bool:
