@@ -381,6 +381,8 @@ class Evaluator:
             return Value("none")
         if last == "load":
             return Value("unknown")
+        if (made := torchapi.transformed(name, node, args, deps)) is not None:
+            return made
         if name.startswith("torch.distributions.") or name.startswith("torch.func") or name.startswith("torchvision"):
             return Value("object" if "distributions" in name else "unknown", name=name, deps=deps)
         if name.startswith("torch.nn.init.") or name.startswith("torch.utils."):

@@ -322,7 +322,7 @@ class Inference:
         value = self.place_at(value, place)
         if value.kind == "unknown" and not value.deps:
             guessed = guess.by_name(place.rpartition(".")[2])
-            if guessed.kind in ("optimizer", "scheduler", "device"):
+            if guessed.kind in ("optimizer", "scheduler", "device", "module", "lossfn"):
                 value = replace(guessed, place=place)
         ev.env[place] = value
         ev.memo[id(target)] = value
@@ -534,6 +534,8 @@ class Inference:
             owns = args[0].deps if kind == "optimizer" and args else None
             parts = tuple(a for a in args if a.kind == "module" and a.place) if kind == "module" else None
             return Value(kind, name=cls.qualified, owns=owns, items=parts or None)
+        if target.kind == "function" and target.name.startswith("torch.func:") and target.items:
+            return _spread(target.items[0], deps)
         if target.kind == "function":
             info = self.function_of(target, ev)
             if info is not None:

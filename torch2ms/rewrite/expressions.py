@@ -12,8 +12,10 @@ from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project, qualified
 from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api.imports import IMPORTS
-from torch2ms.api import Outcome, Rules, apply_attribute, apply_call, apply_partial, apply_value
+from torch2ms.api import Outcome, Rule, Rules, apply_attribute, apply_call, apply_partial, apply_value
 from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.draws import draw
+from torch2ms.rewrite import transforms
 from torch2ms.tape.plan import Plan
 
 OWN_METHODS = {"forward": "construct", "train": "set_train"}
@@ -63,6 +65,7 @@ class Notes:
 
     findings: list[Finding] = field(default_factory=list)
     needs: set[str] = field(default_factory=set)
+    above: list[str] = field(default_factory=list)  # definitions that go above the statement
 
     @property
     def refused(self) -> list[Finding]:
@@ -101,6 +104,8 @@ class Expressions(cst.CSTTransformer):
         self.mixed = module.uses_mindspore  # translated before: what is left of torch are names, not methods
         self.notes = Notes()
         self.callees: set[int] = set()
+        self.called: set[int] = set()  # calls whose result is called, bound to a name or mapped: it is seen what becomes of it
+        self.nested = 0  # lambdas and comprehensions around
         self.inner: set[int] = set()
         self.classes: set[int] = set()
         self.class_names: set[int] = set()  # strings that are compared with the name of a class
@@ -116,6 +121,9 @@ class Expressions(cst.CSTTransformer):
         if id(node) in self.plan.expressions:
             return False
         self.callees.add(id(node.func))
+        self.called.add(id(node.func))
+        if transforms.transform(self.module.value(node.func).name) == "vmap" and node.args:
+            self.called.add(id(node.args[0].value))
         if self.module.value(node).kind == "optimizer":
             self.trained |= {id(n) for arg in node.args for n in descend(arg.value)}
         if dotted(node.func) in ("isinstance", "issubclass") and len(node.args) > 1:
@@ -129,6 +137,7 @@ class Expressions(cst.CSTTransformer):
         return None
 
     def visit_CompFor(self, node: cst.CompFor) -> None:
+        self.nested += 1
         if any("requires_grad" in code(test) for test in node.ifs):
             self.filtered.add(id(node.iter))
             self.trained.discard(id(node.iter))
@@ -181,6 +190,8 @@ class Expressions(cst.CSTTransformer):
         target = self.module.value(original.func)
         if target.kind == "api" and self.spelled(original.func, target.name):
             return self.api_call(target.name, original, updated)
+        if self.swapped(original):
+            return cst.parse_expression(f"{code(updated)}[::-1]", self.module.tree.config_for_parsing)
         if target.kind == "module" and not self.mixed and (rule := self.rules.find(f"{target.name}.__call__")) is not None:
             asked = original.with_changes(func=cst.Attribute(original.func, cst.Name("__call__")))
             made = updated.with_changes(func=cst.Attribute(updated.func, cst.Name("__call__")))
@@ -211,7 +222,59 @@ class Expressions(cst.CSTTransformer):
         left = updated.with_changes(func=self.full_name(name, updated.func))
         if rule is None:
             return self.unknown(name, left)
+        if kind := transforms.transform(name):
+            return self.transform(kind, rule, original, updated, left)
         return self.take(apply_call(rule, original, updated, self.facts), left)
+
+    def transform(self, kind: str, rule: Rule, original: cst.Call, updated: cst.Call, left: cst.BaseExpression) -> cst.BaseExpression:
+        """A function transform: lambdas that MindSpore would have to read get a name above the statement."""
+        problem = transforms.Functions(self.project, self.module).problem(kind, original)
+        lambdas = kind in transforms.COMPILED and any(isinstance(n, cst.Lambda) for n in descend(original.args[0])) if original.args else False
+        if kind == "grad_and_value" and id(original) not in self.called:
+            problem = problem or "MindSpore returns the value first: the calls of this function must be seen"
+        if lambdas and self.nested:
+            problem = problem or "MindSpore reads the source of the function, and this lambda uses names of an expression"
+        if problem:
+            self.refuse("T2M220", rule.name, problem, "write the function with ms.grad, ms.vmap or ms.jit by hand")
+            return left
+        if kind == "jacobian" and (short := transforms.at_position(original, updated, self.module)) is not None:
+            self.notes.needs.add("ms")
+            self.tell("T2M221", rule.name, "the lambda only chooses an argument: its position is differentiated")
+            return short
+        if lambdas:
+            if not self.plan.names:
+                self.plan.names |= transforms.names_of(self.module)
+            first = updated.args[0].visit(transforms.Naming(self.plan.names, self.notes.above))
+            updated = updated.with_changes(args=[first, *updated.args[1:]])
+            self.tell("T2M221", rule.name, "MindSpore reads the source of the function: the lambda has a name")
+        return self.take(apply_call(rule, original, updated, self.facts), left)
+
+    def swapped(self, node: cst.CSTNode) -> bool:
+        """A call of what grad_and_value made: MindSpore gives the value first."""
+        return isinstance(node, cst.Call) and self.module.value(node.func).name == "torch.func:grad_and_value"
+
+    def visit_Lambda(self, node: cst.Lambda) -> None:
+        self.nested += 1
+
+    def leave_Lambda(self, original: cst.Lambda, updated: cst.Lambda) -> cst.BaseExpression:
+        self.nested -= 1
+        return updated
+
+    def leave_CompFor(self, original: cst.CompFor, updated: cst.CompFor) -> cst.CompFor:
+        self.nested -= 1
+        return updated
+
+    def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
+        """`grads, value = grad_and_value(f)(x)` changes the order of its targets."""
+        target = updated.targets[0].target
+        value = updated.value
+        if not self.swapped(original.value) or not isinstance(value, cst.Subscript) or len(updated.targets) != 1:
+            return updated
+        if not isinstance(target, cst.Tuple) or len(target.elements) != 2:
+            return updated
+        one, two = target.elements
+        pair = [one.with_changes(value=two.value), two.with_changes(value=one.value)]
+        return updated.with_changes(value=value.value, targets=[updated.targets[0].with_changes(target=target.with_changes(elements=pair))])
 
     def full_name(self, name: str, node: cst.BaseExpression) -> cst.BaseExpression:
         """What stays torch is written in full where its short name now means MindSpore's module."""
@@ -243,6 +306,8 @@ class Expressions(cst.CSTTransformer):
             return self.ruled(f"torch.nn.Module.{name}", original, updated)
         if receiver.kind == "optimizer":
             return self.ruled(f"torch.optim.Optimizer.{name}", original, updated)
+        if receiver.kind == "scaler":
+            return self.ruled(f"torch.amp.GradScaler.{name}", original, updated)
         if receiver.kind == "scheduler" and name == "get_last_lr" and not original.args and id(original) not in self.indexed:
             self.tell("T2M502", "learning rates of a scheduler", "Parameters in MindSpore: read as numbers")
             return cst.parse_expression(f"[lr.item() for lr in {code(updated)}]")
@@ -251,6 +316,10 @@ class Expressions(cst.CSTTransformer):
         if receiver.kind == "unknown" and name in ("to", "cuda", "cpu") and self.places_device(original):
             return self.ruled(f"torch.Tensor.{name}", original, updated)
         if receiver.kind == "unknown" and name in ("eval", "train") and len(original.args) <= 1 and dotted(func.value):
+            return self.ruled(f"torch.nn.Module.{name}", original, updated)
+        if receiver.kind == "unknown" and name in ("parameters", "buffers") and not original.args and dotted(func.value):
+            return self.enumerated(name, original, updated)  # only modules answer these
+        if receiver.kind == "unknown" and name in ("named_parameters", "state_dict", "load_state_dict") and dotted(func.value):
             return self.ruled(f"torch.nn.Module.{name}", original, updated)
         return updated
 
@@ -287,6 +356,10 @@ class Expressions(cst.CSTTransformer):
             self.tell("T2M303", f"Tensor.{name}", "gradient functions name what they differentiate: dropped")
             return updated.func.value
         rule = self.rules.find(f"torch.Tensor.{name}")
+        if rule is None and (drawn := draw(original, updated, self.module)):
+            self.notes.needs.add("ops")
+            self.tell("T2M611", f"Tensor.{name}", "a temporary filled in place: one draw of the same numbers")
+            return cst.parse_expression(drawn.replace("ops.", f"{self.aliases.get('ops', 'ops')}.", 1))
         if rule is None and name.endswith("_") and not name.endswith("__"):
             plain = self.rules.find(f"torch.Tensor.{name[:-1]}")
             if plain is not None and isinstance(_base(original), cst.Call):  # a temporary: nobody else sees the change
@@ -351,7 +424,13 @@ class Expressions(cst.CSTTransformer):
             if attr in ("grad", "grad_fn", "is_leaf") and id(original) not in self.plan.refused:
                 self.refuse("T2M115", f"Tensor.{attr}", "MindSpore tensors carry no gradients",
                             "use the gradients that the gradient function returns")  # fmt: skip
+            if attr == "requires_grad" and receiver.kind == "tensor" and not receiver.likely and not _weight(receiver):
+                if id(original) not in self.stores:
+                    self.refuse("T2M115", "Tensor.requires_grad", "tensors carry no such flag in MindSpore",
+                                "leave it out: gradient functions name what they differentiate")  # fmt: skip
             return updated
+        if receiver.kind == "dataset" and (rule := self.rules.find(f"{receiver.name}.{attr}")) is not None:
+            return self.take(apply_attribute(rule, original, updated, self.facts), updated)
         if receiver.kind == "unknown" and attr == "grad" and id(original) not in self.plan.refused:
             self.refuse("T2M115", "Tensor.grad", "MindSpore tensors carry no gradients",
                         "use the gradients that the gradient function returns")  # fmt: skip
@@ -534,6 +613,11 @@ def parameter_modules(node: cst.BaseExpression, module: ModuleInfo) -> list[cst.
         if isinstance(node.func, cst.Attribute) and node.func.attr.value == "parameters" and not node.args and dotted(node.func.value):
             return [node.func.value]
     return None
+
+
+def _weight(value: Value) -> bool:
+    """A tensor that is a Parameter in MindSpore."""
+    return value.leaf or value.name in ("module_param", "parameter")
 
 
 def _is_attribute(rule: object) -> bool:

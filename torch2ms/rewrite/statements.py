@@ -59,6 +59,9 @@ class Statements:
                 if _idle(made) and not _idle(node):
                     return []  # `x = x.to(device)`
                 made = _bare(node, made)
+            if isinstance(made, cst.Expr) and isinstance(made.value, (cst.Name, cst.Attribute)) and isinstance(node, cst.Expr):
+                if isinstance(node.value, cst.Call):
+                    return []  # `model.to(device)`
             special = [self.line(stmt, made)]
         elif special and stmt.trailing is not None:
             last = special[-1]
