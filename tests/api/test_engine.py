@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import libcst as cst
 import pytest
-from api_cases import CASES
-from api_snippets import translate
 
 from torch2ms import api
 from torch2ms.api import signature
+from torch2ms.evidence.probes import read_cases
+from torch2ms.evidence.snippets import translate
 from torch2ms.findings import Tier
 
+CASES = read_cases()
 RULES = api.Rules.load()
 
 
@@ -134,3 +135,40 @@ def test_no_placeholder_survives() -> None:
         assert outcome.node is None or "_placeholder_" not in api.code(outcome.node), name
         call_outcome = api.apply_call(rule, call(f"{name}(*args)"), call(f"{name}(*args)"), api.NoFacts())
         assert call_outcome.node is None or "_placeholder_" not in api.code(call_outcome.node), name
+
+
+@pytest.mark.parametrize(("name", "arguments", "expected"), [
+    ("torch.nn.LayerNorm", "eps=1e-6", "lambda dim: nn.LayerNorm((dim,), epsilon=1e-6)"),
+    ("torch.nn.Conv2d", "bias=False, padding=1", "partial(nn.Conv2d, pad_mode='pad', padding=1, has_bias=False)"),
+    ("torch.nn.BatchNorm2d", "eps=1e-3, momentum=0.01", "partial(nn.BatchNorm2d, eps=1e-3, momentum=0.99)"),
+    ("torch.nn.Conv2d", "padding_mode='reflect'", None),
+])
+def test_partial(name: str, arguments: str, expected: str | None) -> None:
+    rule = RULES.find(name)
+    assert rule is not None
+    node = call(f"partial(it, {arguments})")
+    outcome = api.apply_partial(rule, node, node, api.NoFacts())
+    assert (api.code(outcome.node) if outcome.node is not None else None) == expected
+
+
+@pytest.mark.parametrize(("name", "expected"), [
+    ("torch.nn.Linear", "nn.Dense"),
+    ("torch.nn.Conv2d", "nn.Conv2d"),
+    ("torch.nn.ConvTranspose2d", "nn.Conv2dTranspose"),
+    ("torch.nn.LayerNorm", "nn.LayerNorm"),
+    ("torch.nn.Dropout", "nn.Dropout"),
+    ("torch.nn.Module", "nn.Cell"),
+    ("torch.utils.data.DataLoader", "ds.Dataset"),
+    ("torch.nn.Softplus", None),
+    ("torch.nn.CrossEntropyLoss", None),
+])
+def test_class_that_is_only_named(name: str, expected: str | None) -> None:
+    rule = RULES.find(name)
+    assert rule is not None
+    outcome = api.apply_class(rule, cst.parse_expression("it"))
+    assert (api.code(outcome.node) if outcome.node is not None else None) == expected
+
+
+def test_refusal_does_not_depend_on_arguments() -> None:
+    _, findings = translate("torch.optim.LBFGS(net.parameters(), lr=1)")
+    assert [(f.code, f.todo != "") for f in findings if f.what == "torch.optim.LBFGS"] == [("T2M605", True)]

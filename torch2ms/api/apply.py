@@ -27,6 +27,7 @@ class Outcome:
     findings: tuple[Finding, ...]
     needs: frozenset[str] = frozenset()
     returns: str = "unknown"
+    form: Form | None = None  # the form of the rule that was taken, where one was
 
 
 @dataclass(frozen=True)
@@ -121,12 +122,14 @@ def _fill_call(
         node = template.fill(form.template, use.binding, receiver, updated)
     except template.TemplateError as error:
         return _refused(rule, _TWICE, str(error), "assign the expression to a name first")
-    return Outcome(node, (_told(rule, form, node), *dropped), needs(form.template), form.returns)
+    return Outcome(node, (_told(rule, form, node), *dropped), needs(form.template), form.returns, form)
 
 
 def _told(rule: Rule, form: Form, node: cst.BaseExpression) -> Finding:
     """The finding of a translated use: what it became, on one line."""
     shown = " ".join(signature.code(node).split())
+    if "\n" in signature.code(node) and isinstance(node, cst.Call):
+        shown = f"{signature.code(node.func)}(...)"
     if form.tier is Tier.EXACT:
         return Finding(_RENAMED, Tier.EXACT, rule.name, shown)
     return Finding(_ASSUMED, Tier.ASSUMED, rule.name, f"{shown}: {form.assume or 'the pair was not measured'}")
@@ -198,7 +201,7 @@ def apply_attribute(rule: Rule, original: cst.Attribute, updated: cst.Attribute,
             return _refused(rule, _TWICE, str(error), "assign the expression to a name first")
         if isinstance(node, cst.Attribute) and node.value.deep_equals(updated.value):
             node = updated.with_changes(attr=node.attr)  # the user's own line breaks before the dot stay
-        return Outcome(node, (_told(rule, form, node),), needs(form.template), form.returns)
+        return Outcome(node, (_told(rule, form, node),), needs(form.template), form.returns, form)
     return _refused(rule, _NONE, "there is no counterpart in MindSpore")
 
 
@@ -303,7 +306,9 @@ def apply_partial(rule: Rule, original: cst.Call, updated: cst.Call, facts: Fact
     """Translate `partial(nn.LayerNorm, eps=1e-6)`: the first argument is the rule's name."""
     inner, inner_updated = (call.with_changes(args=call.args[1:]) for call in (original, updated))
     form = rule.main
-    if rule.choose is not None or form.to is None or form.refuse or not isinstance(form.template.root, cst.Call):
+    if rule.partial:
+        form = replace(form, to=rule.partial, refuse="", assume=rule.value_assume)
+    elif rule.choose is not None or form.to is None or form.refuse or not isinstance(form.template.root, cst.Call):
         return _refused(rule, _VALUE, form.refuse or "its MindSpore form cannot be written as a partial")
     optional = tuple(replace(p, default="None") if p.default is None and not p.variadic else p
                      for p in form.signature.params)
@@ -315,6 +320,8 @@ def apply_partial(rule: Rule, original: cst.Call, updated: cst.Call, facts: Fact
     if any(bound.positional for _, bound in binding.all()):
         return _refused(rule, _VALUE, "positional arguments in a partial", "give them by keyword")
     filled = _fill_call(rule, form, use, None, inner_updated)
+    if rule.partial and filled.node is not None:
+        return replace(filled, returns="function")
     if filled.node is None or not isinstance(filled.node, cst.Call):
         return filled
     keywords = [arg for arg in filled.node.args if arg.keyword is not None]

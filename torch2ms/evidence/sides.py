@@ -1,26 +1,36 @@
-"""Runs many snippets on one framework, in one process: `python api_sides.py torch|mindspore JOBS RESULTS`.
+"""Runs many snippets on one framework, in one process: `python -m torch2ms.evidence.sides SIDE JOBS RESULTS DEVICE`.
 
 A job is {"text": ..., "grad": [input names]}; a result holds the outputs, the gradients of a weighted sum of the
-floating ones, or the error.
+floating ones, or the error. Results are written one by one, behind a header with the versions, so that a snippet that
+kills the process takes nothing along.
 """
 
 from __future__ import annotations
 
 import pickle
 import re
+import signal
 import sys
 import zlib
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
-import numpy as np
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
 
+SECONDS = 60  # per snippet; then the process is killed
 FLOATS = ("x", "y", "z", "p", "q", "u", "a", "b", "c", "im", "v", "w", "s", "sq", "spd", "tri", "up")
 
 
-def inputs() -> dict[str, np.ndarray]:
+def inputs() -> dict[str, Any]:
     """The values behind the single-letter names of the cases."""
+    import numpy as np
+
     rng = np.random.RandomState(0)
-    f = lambda *shape: rng.randn(*shape).astype(np.float32)  # noqa: E731
+
+    def f(*shape: int) -> Any:
+        return rng.randn(*shape).astype(np.float32)
+
     square = f(3, 3)
     return {
         "x": f(3, 4), "y": f(3, 4), "z": f(4, 5), "p": np.abs(f(3, 4)) + 0.5, "q": np.abs(f(3, 4)) + 0.3,
@@ -44,13 +54,19 @@ def flat(value: Any, tensor: type) -> list[Any]:
     return [value]
 
 
-def weights(shape: tuple[int, ...]) -> np.ndarray:
+def weights(shape: tuple[int, ...]) -> NDArray[Any]:
     """A cotangent without symmetry."""
+    import numpy as np
+
     size = int(np.prod(shape))
-    return np.cos(np.arange(size) * 1.3 + 0.4).astype(np.float32).reshape(shape)
+    wave: NDArray[Any] = np.cos(np.arange(size) * 1.3 + 0.4).astype(np.float32)
+    return wave.reshape(shape)
 
 
 def plain(value: Any, to_numpy: Any, tensor: type) -> Any:
+    """A result as numpy and plain Python, so that it can leave the process."""
+    import numpy as np
+
     if isinstance(value, tensor):
         return to_numpy(value)
     if isinstance(value, np.generic):
@@ -76,20 +92,27 @@ def evaluate(text: str, names: dict[str, Any]) -> Any:
     return eval(last.strip(), scope)
 
 
-def values_of(name: str, shape: tuple[int, ...]) -> np.ndarray:
+def values_of(name: str, shape: tuple[int, ...]) -> NDArray[Any]:
     """The same values for a parameter on both sides: by its torch name, whatever MindSpore calls it."""
+    import numpy as np
+
     for own, torch_name in (("gamma", "weight"), ("beta", "bias"), ("embedding_table", "weight"), ("dense", "linear"),
                             ("bn2d.", "")):
         name = name.replace(own, torch_name)
     name = "weight" if name == "w" else name
-    drawn = np.random.RandomState(zlib.crc32(name.encode())).randn(int(np.prod(shape))) * 0.3
+    draws = np.random.RandomState(zlib.crc32(name.encode()))
+    drawn: NDArray[Any] = draws.randn(int(np.prod(shape))) * 0.3
     return drawn.astype(np.float32).reshape(shape)
 
 
-def run_torch(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+def run_torch(jobs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
+    """The version, then the result of every job; later jobs are not hurt by an error."""
+    import numpy as np
     import torch
     import torch.nn.functional as F
     from torch import nn
+
+    yield {"version": torch.__version__}
 
     def filled(net: Any) -> Any:
         with torch.no_grad():
@@ -108,7 +131,6 @@ def run_torch(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
             seen += [float(group["lr"]) for group in opt.param_groups]
         return [*seen, *(p.detach() for p in net.parameters())]
 
-    results = []
     for job in jobs:
         torch.manual_seed(0)
         names = {k: torch.tensor(v) for k, v in inputs().items()}
@@ -126,16 +148,17 @@ def run_torch(jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 found = torch.autograd.grad(total, [names[n] for n in job["grad"]], allow_unused=True)
                 grads = [np.zeros(names[n].shape, np.float32) if g is None else g.numpy()
                          for n, g in zip(job["grad"], found, strict=True)]
-            results.append({"outs": [plain(o, lambda v: v.detach().numpy(), torch.Tensor) for o in outs],
-                            "counted": [bool(job["grad"]) and isinstance(o, torch.Tensor) and o.requires_grad
-                                        for o in outs],
-                            "grads": grads})
-        except Exception as error:  # noqa: BLE001  the report shows whatever a snippet raises
-            results.append({"error": f"{type(error).__name__}: {error}"})
-    return results
+            counted = [bool(job["grad"]) and isinstance(o, torch.Tensor) and o.requires_grad for o in outs]
+            shown = [plain(o, lambda v: v.detach().numpy(), torch.Tensor) for o in outs]
+            result: dict[str, Any] = {"outs": shown, "counted": counted, "grads": grads}
+        except Exception as error:  # the report shows whatever a snippet raises
+            result = {"error": f"{type(error).__name__}: {error}"}
+        yield result
 
 
-def run_mindspore(jobs: list[dict[str, Any]], counted: list[list[bool]]) -> list[dict[str, Any]]:
+def run_mindspore(jobs: list[dict[str, Any]], device: str) -> Iterator[dict[str, Any]]:
+    """The version, then the result of every job up to the first error: after an exception inside a differentiated
+    function MindSpore is not reliable any more, the caller starts another process behind it."""
     import mindspore as ms
 
     from torch2ms.api.imports import IMPORTS
@@ -161,9 +184,12 @@ def run_mindspore(jobs: list[dict[str, Any]], counted: list[list[bool]]) -> list
             seen += [float(group["lr"]) for group in opt.param_groups]
         return [*seen, *(p.value() for p in net.trainable_params())]
 
+    ms.set_device(device)
     ms.runtime.launch_blocking()
-    results = []
-    for job, mask in zip(jobs, counted, strict=True):
+    (ms.Tensor([1.0]) + 1).asnumpy()  # fails here where the device is not there
+    yield {"version": ms.__version__, "device": device}
+    for job in jobs:
+        mask = job["counted"]
         ms.set_seed(0)
         names = {k: ms.Tensor(v) for k, v in inputs().items()}
         scope = {**imported, "size": (2, 3), "filled": filled, "steps": steps, **names}
@@ -188,19 +214,24 @@ def run_mindspore(jobs: list[dict[str, Any]], counted: list[list[bool]]) -> list
                 grads = [g.asnumpy() for g in (grads if isinstance(grads, tuple) else (grads,))]
             else:
                 forward(*[names[n] for n in job["grad"]])
-            results.append({"outs": [plain(o, lambda v: v.asnumpy(), ms.Tensor) for o in held], "grads": grads})
-        except Exception as error:  # noqa: BLE001
-            results.append({"error": f"{type(error).__name__}: {error}"[:300]})
-    return results
+            yield {"outs": [plain(o, lambda v: v.asnumpy(), ms.Tensor) for o in held], "grads": grads}
+        except Exception as error:  # whatever a snippet raises
+            yield {"error": f"{type(error).__name__}: {error}"[:300]}
+            return
 
 
 def main() -> None:
-    side, source, target = sys.argv[1:]
+    """Read the jobs, write the results."""
+    side, source, target, device = sys.argv[1:]
     with open(source, "rb") as stream:
         jobs = pickle.load(stream)
-    results = run_torch(jobs) if side == "torch" else run_mindspore(*jobs)
+    results = run_torch(jobs) if side == "torch" else run_mindspore(jobs, device)
     with open(target, "wb") as stream:
-        pickle.dump(results, stream)
+        for result in results:
+            pickle.dump(result, stream)
+            stream.flush()
+            if hasattr(signal, "alarm"):
+                signal.alarm(SECONDS)  # the default action ends the process, native code or not
 
 
 if __name__ == "__main__":

@@ -20,6 +20,16 @@ TENSORS = {
     "a": 3, "b": 3, "c": 3, "im": 4, "v": 1, "w": 1, "s": 0,
     "k": 2, "k2": 2, "ki": 1, "i": 2, "m": 2, "m2": 2, "t": 1, "up": 1, "k1": 1,
 }
+INTEGERS, MASKS = ("k", "k1", "k2", "ki", "i", "t"), ("m", "m2")
+
+
+@dataclass(frozen=True)
+class Taken:
+    """One use of a rule in a snippet, and the place of the form it took (None: as a value, or refused)."""
+
+    rule: api.Rule
+    form: int | None
+    node: cst.BaseExpression
 
 
 @dataclass
@@ -57,14 +67,14 @@ class Names:
         """The floating inputs are what the cases differentiate by."""
         text = api.code(node)
         return ".detach()" not in text and any(
-            name in TENSORS and name not in ("k", "k1", "k2", "ki", "i", "t", "m", "m2") for name in re.findall(r"\b\w+\b", text)
+            name in TENSORS and name not in (*INTEGERS, *MASKS) for name in re.findall(r"\b\w+\b", text)
         )
 
     def dtype(self, node: cst.BaseExpression) -> str:
         text = api.code(node)
         if text not in TENSORS:
             return ""
-        return "int64" if text in ("k", "k1", "k2", "ki", "i", "t") else "bool" if text in ("m", "m2") else "float32"
+        return "int64" if text in INTEGERS else "bool" if text in MASKS else "float32"
 
 
 def torch_name(node: cst.CSTNode) -> str | None:
@@ -91,6 +101,7 @@ class Translator(cst.CSTTransformer):
         self.rules = rules
         self.facts = Names(rules)
         self.findings: list[Finding] = []
+        self.taken: list[Taken] = []
         self.callees: set[int] = set()
         self.needs: set[str] = set()
         self.classes: dict[str, str] = {}  # the torch class behind a name: `net = filled(nn.Linear(4, 3))`
@@ -117,12 +128,15 @@ class Translator(cst.CSTTransformer):
     def visit_Call(self, node: cst.Call) -> None:
         self.callees.add(id(node.func))
 
-    def _take(self, outcome: api.Outcome, node: cst.BaseExpression) -> cst.BaseExpression:
+    def _take(self, rule: api.Rule, outcome: api.Outcome, node: cst.BaseExpression) -> cst.BaseExpression:
+        self.taken.append(Taken(rule, place_of(rule, outcome.form), node))
         self.findings += outcome.findings
         self.needs |= outcome.needs
         return node if outcome.node is None else outcome.node
 
     def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+        if isinstance(original_node.func, cst.Name) and original_node.func.value in self.classes:
+            return self._object_called(original_node, updated_node)
         name = torch_name(original_node.func)
         if name is None:
             return updated_node
@@ -130,7 +144,17 @@ class Translator(cst.CSTTransformer):
         if rule is None:
             self.findings.append(Finding("T2M600", Tier.REFUSED, name))
             return updated_node
-        return self._take(api.apply_call(rule, original_node, updated_node, self.facts), updated_node)
+        return self._take(rule, api.apply_call(rule, original_node, updated_node, self.facts), updated_node)
+
+    def _object_called(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        """`net(x)`: by the rule of its class's `__call__`, where there is one."""
+        asked, made = (
+            call.with_changes(func=cst.Attribute(call.func, cst.Name("__call__"))) for call in (original, updated)
+        )
+        rule = self._rule(asked.func)
+        if rule is None or not rule.name.endswith("__call__"):
+            return updated
+        return self._take(rule, api.apply_call(rule, asked, made, self.facts), updated)
 
     def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
         if id(original_node) in self.callees:
@@ -138,7 +162,7 @@ class Translator(cst.CSTTransformer):
         rule = self._rule(original_node)
         if rule is None:
             return updated_node
-        return self._take(api.apply_attribute(rule, original_node, updated_node, self.facts), updated_node)
+        return self._take(rule, api.apply_attribute(rule, original_node, updated_node, self.facts), updated_node)
 
 
 def translate(text: str, rules: api.Rules | None = None) -> tuple[str, list[Finding]]:
@@ -146,3 +170,18 @@ def translate(text: str, rules: api.Rules | None = None) -> tuple[str, list[Find
     translator = Translator(rules or api.Rules.load())
     module = cst.parse_module(text).visit(translator)
     return module.code, translator.findings
+
+
+def rules_taken(text: str, rules: api.Rules) -> list[Taken]:
+    """The rules that the translation of a snippet applies."""
+    translator = Translator(rules)
+    cst.parse_module(text).visit(translator)
+    return translator.taken
+
+
+def place_of(rule: api.Rule, form: api.Form | None) -> int | None:
+    """Which form of the rule it is; a function of `hard` may have filled in its target."""
+    if form is None:
+        return None
+    keys = [(one.condition, one.sig) for one in rule.forms]
+    return keys.index((form.condition, form.sig)) if (form.condition, form.sig) in keys else None

@@ -1,0 +1,1 @@
+"""The evidence behind the API rules: probes run on both frameworks, the page of rules, the names of each version."""
