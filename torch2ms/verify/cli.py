@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -48,6 +49,9 @@ def verify(
     Without TRANSLATED the program's folder is converted into a temporary one first. Arguments for the program follow
     `--`. Exit code 0: agree, 1: differ, 2: a side could not run.
     """
+    if importlib.util.find_spec("numpy") is None:
+        click.echo("not run: verify needs numpy, torch and mindspore: pip install 'torch2ms[verify]'")
+        raise SystemExit(2)
     from torch2ms.verify.recording import record as record_side
     from torch2ms.verify.recording import replay as replay_side
     from torch2ms.verify.runner import Case, verify_case
