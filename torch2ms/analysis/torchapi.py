@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import libcst as cst
+
 from torch2ms.analysis.values import NO_DEPS, Value
 
 # results that carry no gradient
@@ -51,3 +53,30 @@ def result(name: str, deps: frozenset[str], nargs: int) -> Value:
     if last in LISTS:
         return Value("list", deps=deps)
     return Value("tensor", deps=deps)
+
+
+def transformed(name: str, node: cst.Call, args: list[Value], deps: frozenset[str]) -> Value | None:
+    """The function that a transform of torch.func makes, with what it will return; None for other names."""
+    home, _, last = name.rpartition(".")
+    one = Value("tensor", deps=deps)
+    if home == "torch.autograd.functional":
+        return one if last in ("jacobian", "hessian") else Value("tuple", items=(one, one), deps=deps)
+    if home not in ("torch.func", "functorch") and name != "torch.vmap":
+        return None
+    if last == "jvp":
+        return Value("tuple", items=(one, one), deps=deps)
+    if last == "vjp":
+        pull = Value("function", name="torch.func:pull", items=(Value("list", name="of tensor", deps=deps),), deps=deps)
+        return Value("tuple", items=(one, pull), deps=deps)
+    if last == "vmap":
+        if args and args[0].name.startswith("torch.func:"):
+            return args[0]
+        return Value("function", name="torch.func:vmap", items=(one,), deps=deps)
+    if last not in ("grad", "grad_and_value", "jacrev", "jacfwd", "hessian"):
+        return None
+    positions = [a.value for i, a in enumerate(node.args) if (a.keyword.value if a.keyword is not None else "argnums" if i == 1 else "") == "argnums"]
+    many = len(positions[0].elements) if positions and isinstance(positions[0], (cst.Tuple, cst.List)) else 0
+    result = Value("tuple", items=(one,) * many, deps=deps) if many else one
+    if last == "grad_and_value":
+        result = Value("tuple", items=(result, one), deps=deps)
+    return Value("function", name=f"torch.func:{last}", items=(result,), deps=deps)

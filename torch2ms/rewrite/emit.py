@@ -41,6 +41,7 @@ class Emitter:
         self.statements = Statements(self)
         self.by_node = {id(s.node): s for s in module.scope.walk()}
         self.marked: list[Finding] = []
+        self.above: list[str] = []
 
     def emit(self) -> cst.Module:
         body, footer = self.block(self.module.scope.body)
@@ -151,14 +152,30 @@ class Emitter:
             nodes, extra = self.left_alone(stmt), ()
         else:
             nodes, extra = self.plain(stmt)
+        defined = self.defined()
         if not nodes:
             return out, pending + layout.comments_only(own) + layout.trailing_comment(stmt.trailing) + extra
         lead = pending + own
         lead = layout.strip_blank(lead) if fresh and not out else lead
+        if key in self.plan.contexts:
+            lead += layout.strip_blank(tuple(nodes[0].leading_lines))  # type: ignore[attr-defined]
         nodes = [nodes[0].with_changes(leading_lines=lead), *nodes[1:]]
         nodes = self.mark(stmt, nodes)
         nodes += [n for item in self.plan.behind.get(key, ()) for n in self.item(item)]
+        if defined:
+            gap = (BLANK,) * (2 if top else 1)
+            first = stmt.block.stmts[0] is stmt and not top and not out
+            nodes[0] = _prepend(nodes[0].with_changes(leading_lines=layout.strip_blank(tuple(nodes[0].leading_lines))), gap)  # type: ignore[attr-defined]
+            defined = self.spaced(defined, top)
+            if first:
+                defined[0] = defined[0].with_changes(leading_lines=())
+            nodes = [*defined, *nodes]
         return out + nodes, extra
+
+    def defined(self) -> list[cst.BaseStatement]:
+        """Functions that the expressions of a statement need above it."""
+        texts, self.above = self.above, []
+        return [node for text in texts for node in layout.parse(text, self.config)]
 
     def marks_above(self, stmt: Stmt) -> list[Finding]:
         """Refusals that an earlier conversion left above the statement."""
@@ -220,14 +237,14 @@ class Emitter:
         for node in item.nodes:
             parts.append(code(self.expression(node)))
         text = re.sub(r"\{(\d+)\}", lambda m: parts[int(m.group(1))], template) if parts else template
-        return layout.parse(text, self.config)
+        return [*self.defined(), *layout.parse(text, self.config)]
 
     def function(self, item: Function) -> cst.FunctionDef:
-        outer, self.differentiated = self.differentiated, True
+        outer, self.differentiated = self.differentiated, self.differentiated or item.differentiated
         body, pending = self.sequence(item.body, placed=True)
         self.differentiated = outer
         if body:
-            body[0] = body[0].with_changes(leading_lines=layout.strip_blank(tuple(body[0].leading_lines)))  # type: ignore[attr-defined]
+            body[0] = body[0].with_changes(leading_lines=[*item.comments, *layout.strip_blank(tuple(body[0].leading_lines))])  # type: ignore[attr-defined]
         decorator = item.decorator + "\n" if item.decorator else ""
         head = layout.parse(f"{decorator}def {item.name}({', '.join(item.params)}):\n    pass", self.config)[0]
         assert isinstance(head, cst.FunctionDef)
@@ -264,6 +281,8 @@ class Emitter:
         node = stmt.node
         if isinstance(node, cst.BaseSmallStatement):
             return self.statements.small(stmt), ()
+        if id(stmt) in self.plan.contexts:
+            return self.sequence(self.plan.contexts[id(stmt)])
         compound, extra = self.compound(stmt)
         return ([compound] if compound is not None else []), extra
 
@@ -283,6 +302,7 @@ class Emitter:
             if finding.tier is Tier.REFUSED:
                 self.marked.append(placed)
         self.needs |= notes.needs
+        self.above += notes.above
 
     line = 0
 
@@ -304,10 +324,11 @@ class Emitter:
             changes["items"] = [i.with_changes(item=self.expression(i.item)) for i in node.items]
         elif isinstance(node, cst.Match):
             changes["subject"] = self.expression(node.subject)
-        held = self.marked
-        self.marked = []
+        held, above = self.marked, self.above
+        self.marked, self.above = [], []
         result = node.with_changes(**changes)
         bodies = [self.body(b) for b in stmt.blocks]
+        self.above = above
         if isinstance(node, cst.If) and all(b is None for b in bodies) and not stmt.calls:
             self.marked = held
             return None, layout.inner_comments(stmt.node)
@@ -378,8 +399,9 @@ class Emitter:
         returns = self.expression(node.returns) if typed and node.returns is not None else None
         name = head.name if head is not None else self.statements.method_name(info)
         held, self.marked = self.marked, []
+        waiting, self.above = self.above, []
         body = self.body(scope.body)
-        self.marked = held
+        self.marked, self.above = held, waiting
         self.differentiated, self.scope = outer, outer_scope
         if body is None:
             body = cst.IndentedBlock(layout.parse("pass", self.config))

@@ -26,6 +26,8 @@ class Function:
     params: list[str]
     body: list[Item]
     decorator: str = ""
+    differentiated: bool = True
+    comments: tuple[cst.EmptyLine, ...] = ()  # above its first statement
 
 
 @dataclass(eq=False)
@@ -60,7 +62,10 @@ class Plan:
     moved: set[int] = field(default_factory=set)  # statements that are emitted elsewhere, with their comments
     expressions: dict[int, str] = field(default_factory=dict)  # id of an expression -> the code it becomes
     picks: dict[int, str] = field(default_factory=dict)  # id of an expression -> the part of it that stays
+    names: set[str] = field(default_factory=set)  # what new definitions must not be called, once one is needed
     heads: dict[int, Head] = field(default_factory=dict)  # id of a function definition -> its new first line
+    contexts: dict[int, list[Item]] = field(default_factory=dict)  # what a `with` becomes wherever it is put
+    inside: list[Stmt] = field(default_factory=list)  # statements that gradient functions contain or call from
     marks: dict[int, list[Finding]] = field(default_factory=dict)  # refusals, by statement
     findings: list[Finding] = field(default_factory=list)
     needs: set[str] = field(default_factory=set)
