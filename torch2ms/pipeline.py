@@ -14,9 +14,11 @@ from torch2ms.config import Config
 from torch2ms.findings import Finding, Result
 from torch2ms.rewrite import functions, imports
 from torch2ms.rewrite.emit import Emitter
+from torch2ms.tape.autocast import plan_autocast
 from torch2ms.tape.plan import Plan
 from torch2ms.tape.planner import plan_scope
-from torch2ms.tape.project import prepare
+from torch2ms.tape.lifting import lift
+from torch2ms.tape.project import differentiate, prepare
 
 
 def convert_module(source: str, config: Config, path: str) -> Result:
@@ -38,11 +40,31 @@ def convert_project(sources: Mapping[str, str], config: Config) -> dict[str, Res
         modules.append((path, project.add(path, tree, sources[path])))
     infer(project)
     rules = Rules.load(config.target, config.device)
+    plans = plan_project(project)
+    for path, module in modules:
+        results[path] = _convert(project, module, plans[module.name], rules, config, sources[path], path)
+    return results
+
+
+def plan_project(project: Project) -> dict[str, Plan]:
+    """The plan of every module, made before anything is rewritten: what one decides reaches the others."""
     prepare(project)
     functions.prepare(project)
-    for path, module in modules:
-        results[path] = _convert(project, module, rules, config, sources[path], path)
-    return results
+    lifting = lift(project)
+    plans = {}
+    for module in project.modules.values():
+        plan = Plan()
+        plan.leaves = leaves(module)
+        for scope in module.scope.walk():
+            plan_autocast(scope, project, module, plan)
+        for scope in module.scope.walk():
+            plan_scope(scope, module, plan, module.functions.get(id(scope)), lifting, project)
+        functions.plan_functions(module, plan)
+        plans[module.name] = plan
+    inside = [s for plan in plans.values() for s in plan.inside]
+    reached = [lifting.callee[id(c)] for s in inside for i in s.walk() for c in i.calls if id(c) in lifting.callee]
+    differentiate([*reached, *lifting.exporting()], project)
+    return plans
 
 
 def _parse_error(error: Exception) -> str:
@@ -51,8 +73,8 @@ def _parse_error(error: Exception) -> str:
     return "it is nested too deeply"
 
 
-def _convert(project: Project, module: ModuleInfo, rules: Rules, config: Config, source: str, path: str) -> Result:
-    text, findings = translate(project, module, rules)
+def _convert(project: Project, module: ModuleInfo, plan: Plan, rules: Rules, config: Config, source: str, path: str) -> Result:
+    text, findings = translate(project, module, plan, rules)
     if text != source:
         problem = check_output(source, text, findings, lambda again: _again(again, config, path))
         if problem:
@@ -60,13 +82,8 @@ def _convert(project: Project, module: ModuleInfo, rules: Rules, config: Config,
     return Result(path, source, text, tuple(findings))
 
 
-def translate(project: Project, module: ModuleInfo, rules: Rules) -> tuple[str, list[Finding]]:
+def translate(project: Project, module: ModuleInfo, plan: Plan, rules: Rules) -> tuple[str, list[Finding]]:
     """The text a module becomes, and what was decided on the way."""
-    plan = Plan()
-    plan.leaves = leaves(module)
-    for scope in module.scope.walk():
-        plan_scope(scope, module, plan, module.functions.get(id(scope)))
-    functions.plan_functions(module, plan)
     aliases = imports.conflicts(module.scope, module.imports)
     emitter = Emitter(project, module, rules, plan, aliases)
     tree = emitter.emit()
@@ -90,6 +107,4 @@ def _again(text: str, config: Config, path: str) -> str:
     project = Project()
     module = project.add(path, cst.parse_module(text), text)
     infer(project)
-    prepare(project)
-    functions.prepare(project)
-    return translate(project, module, Rules.load(config.target, config.device))[0]
+    return translate(project, module, plan_project(project)[module.name], Rules.load(config.target, config.device))[0]

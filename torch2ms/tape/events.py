@@ -36,6 +36,8 @@ class Event:
     retain_graph: bool = False
     scaler: str = ""
     writes: bool = False
+    lifted: bool = False  # it happens in a function that the statement calls
+    name: str = ""  # the name that takes the value of the root, where the root is a call
     problem: str = ""  # why the statement cannot be translated, whatever is around it
 
 
@@ -77,7 +79,7 @@ def _statement(stmt: Stmt, module: ModuleInfo) -> list[Event]:
     return sorted(found, key=lambda e: order.get(e.kind, 1)) if len(found) > 1 else found
 
 
-def _arg(call: cst.Call, position: int, name: str) -> cst.BaseExpression | None:
+def argument(call: cst.Call, position: int, name: str) -> cst.BaseExpression | None:
     for arg in call.args:
         if arg.keyword is not None and arg.keyword.value == name:
             return arg.value
@@ -143,11 +145,11 @@ def _backward(call: cst.Call, func: cst.Attribute, receiver: Value, stmt: Stmt, 
             event.scaler = scaler.place or dotted(root.func.value)
             root = root.args[0].value
     event.roots = [root]
-    gradient = _arg(call, 0, "gradient")
+    gradient = argument(call, 0, "gradient")
     event.cotangents = [gradient if gradient is not None and constant(gradient) is not None else None]
-    event.retain_graph = _on(_arg(call, 1, "retain_graph"))
-    event.create_graph = _on(_arg(call, 2, "create_graph"))
-    event.inputs = _arg(call, 3, "inputs")
+    event.retain_graph = _on(argument(call, 1, "retain_graph"))
+    event.create_graph = _on(argument(call, 2, "create_graph"))
+    event.inputs = argument(call, 3, "inputs")
     event.value = module.value(root)
     if event.create_graph:
         event.problem = "create_graph=True makes .grad part of a graph"
@@ -157,25 +159,25 @@ def _backward(call: cst.Call, func: cst.Attribute, receiver: Value, stmt: Stmt, 
 def _api_call(name: str, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Event | None:
     if name == "torch.autograd.backward":
         event = Event("backward", stmt, call)
-        event.roots = _listed(_arg(call, 0, "tensors"))
-        given = _arg(call, 1, "grad_tensors")
+        event.roots = _listed(argument(call, 0, "tensors"))
+        given = argument(call, 1, "grad_tensors")
         cotangents = _listed(given) if given is not None and constant(given) is not None else []
         event.cotangents = [c if constant(c) is not None else None for c in cotangents] or [None] * len(event.roots)
-        event.create_graph = _on(_arg(call, 3, "create_graph"))
-        event.inputs = _arg(call, 5, "inputs")
+        event.create_graph = _on(argument(call, 3, "create_graph"))
+        event.inputs = argument(call, 5, "inputs")
         event.value = Value("tensor", deps=frozenset().union(*(module.value(r).deps for r in event.roots)))
         if event.create_graph:
             event.problem = "create_graph=True makes .grad part of a graph"
         return event
     if name == "torch.autograd.grad":
         event = Event("gradcall", stmt, call)
-        event.roots = _listed(_arg(call, 0, "outputs"))
-        event.inputs = _arg(call, 1, "inputs")
-        given = _arg(call, 2, "grad_outputs")
+        event.roots = _listed(argument(call, 0, "outputs"))
+        event.inputs = argument(call, 1, "inputs")
+        given = argument(call, 2, "grad_outputs")
         cotangents = _listed(given) if given is not None and constant(given) is not None else []
         event.cotangents = [c if constant(c) is not None else None for c in cotangents] or [None] * len(event.roots)
-        event.create_graph = _on(_arg(call, 4, "create_graph"))
-        event.retain_graph = _on(_arg(call, 3, "retain_graph"))
+        event.create_graph = _on(argument(call, 4, "create_graph"))
+        event.retain_graph = _on(argument(call, 3, "retain_graph"))
         return event
     last = name.rpartition(".")[2]
     if last in ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_") and call.args:

@@ -86,6 +86,7 @@ class Writer:
     def write(self, call: Call) -> str:
         """Plan the call; a reason if it has no form."""
         region, event = call.region, call.event
+        self.plan.inside += [*region.all, event.stmt]
         if region.cut:
             return self.write_cut(call)
         if any(c is not None and not all_ones(c) for c in event.cotangents):
@@ -182,7 +183,9 @@ class Writer:
         if not call.several:
             return ""
         node = call.event.roots[0]
-        name = dotted(node).rpartition(".")[2]
+        name = call.event.name or dotted(node).rpartition(".")[2]
+        if not name and isinstance(node, cst.Call):
+            name = dotted(node.func).rpartition(".")[2].removeprefix("backward_").removeprefix("compute_")
         return name or "loss"
 
     def hoist(self, call: Call) -> Stmt | None:
@@ -201,7 +204,7 @@ class Writer:
 
     def outputs(self, call: Call, stmts: list[Stmt]) -> Outputs:
         event, region = call.event, call.region
-        name = dotted(event.roots[0]) if len(event.roots) == 1 else ""
+        name = dotted(event.roots[0]) if len(event.roots) == 1 and not event.scaler else ""
         if "." in name:
             name = ""
         last = self.position(region)

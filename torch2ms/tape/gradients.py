@@ -8,7 +8,7 @@ from torch2ms.analysis.names import dotted
 from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.events import Event, _arg
+from torch2ms.tape.events import Event, argument
 from torch2ms.tape.forms import Writer
 from torch2ms.tape.ledger import Owner
 from torch2ms.tape.owners import concerns
@@ -52,8 +52,8 @@ def _clip_norm(event: Event, owner: Owner, plan: Plan) -> None:
     """torch scales by max_norm / (norm + 1e-6) where the norm is larger; ops.clip_by_norm over a list does the same."""
     call = event.node
     assert isinstance(call, cst.Call)
-    limit = _arg(call, 1, "max_norm")
-    norm_type = _arg(call, 2, "norm_type")
+    limit = argument(call, 1, "max_norm")
+    norm_type = argument(call, 2, "norm_type")
     if limit is None or (norm_type is not None and constant(norm_type) not in (2, 2.0)):
         plan.refuse(event.stmt, _finding(event, "only the 2-norm has a measured form"))
         return
@@ -81,7 +81,7 @@ def _clip_norm(event: Event, owner: Owner, plan: Plan) -> None:
 def _clip_value(event: Event, owner: Owner, plan: Plan) -> None:
     call = event.node
     assert isinstance(call, cst.Call)
-    limit = _arg(call, 1, "clip_value")
+    limit = argument(call, 1, "clip_value")
     if limit is None or not isinstance(event.stmt.node, cst.Expr):
         plan.refuse(event.stmt, _finding(event, "its form is not known"))
         return

@@ -7,7 +7,7 @@ import libcst as cst
 from torch2ms.analysis.flow import root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import FunctionInfo, ModuleInfo
+from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import descend
 from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.findings import Finding, Tier
@@ -15,18 +15,71 @@ from torch2ms.tape import gradients, owners
 from torch2ms.tape.events import Event, find
 from torch2ms.tape.forms import Call, Writer
 from torch2ms.tape.gradcalls import plan_gradcall
+from torch2ms.tape.lifting import Export, Lifting, closure_of, lifted
 from torch2ms.tape.ledger import ENTRY, Ledger, Owner
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.regions import Finder, Region
+from torch2ms.tape.scaling import Scaling
 
 LOADS = ("step", "scaler_step", "clip_norm", "clip_value", "grad_loop", "leaf_grad", "unscale")
 
 
-def plan_scope(scope: Scope, module: ModuleInfo, plan: Plan, info: FunctionInfo | None) -> None:
+def plan_scope(scope: Scope, module: ModuleInfo, plan: Plan, info: FunctionInfo | None, lifting: Lifting, project: Project) -> None:
     """Add the edits for every gradient event of the scope to the plan."""
+    export = lifting.exports.get(id(scope))
+    if export is not None:
+        plan_export(export, plan)
+        return
     events = find(scope, module)
+    closures = [e for e in events if e.kind == "step_closure" and plan_closure(e, scope, module, plan, lifting, project)]
+    events = sorted([*(e for e in events if e not in closures), *lifted(scope, module, lifting)], key=lambda e: e.stmt.number)
     if events:
         _ScopePlanner(scope, module, plan, info, events).run()
+
+
+def plan_export(export: Export, plan: Plan) -> None:
+    """The callee returns the loss; who calls it takes the gradient."""
+    event = export.backward
+    why = "the function returns the loss, its callers take the gradient"
+    plan.findings.append(Finding("T2M105", Tier.EXACT, "backward call whose step is elsewhere", why, line=event.stmt.lineno))
+    body = event.stmt.block.stmts
+    if export.returns is None:
+        if body[-1] is event.stmt:
+            plan.replaced[id(event.stmt)] = [Text("return {0}", [event.roots[0]])]
+        else:
+            plan.replaced[id(event.stmt)] = []
+            plan.behind.setdefault(id(body[-1]), []).append(Text("return {0}", [event.roots[0]]))
+    else:
+        plan.replaced[id(event.stmt)] = []
+    for clear in export.clears:
+        plan.replaced[id(clear.stmt)] = []
+
+
+def plan_closure(event: Event, scope: Scope, module: ModuleInfo, plan: Plan, lifting: Lifting, project: Project) -> bool:
+    """`optimizer.step(closure)` of a first-order optimizer: gradient of the closure, then the step."""
+    info = closure_of(event, scope, module, project)
+    export = lifting.exports.get(id(info.scope)) if info is not None else None
+    if export is None or not export.closure or export.returns is None or not export.clears or not event.place:
+        return False
+    if not event.value.name.startswith("torch.optim.") or event.value.name.endswith("LBFGS"):
+        return False
+    assert isinstance(event.node, cst.Call)
+    function = event.node.args[0].value
+    node = event.stmt.node
+    if isinstance(node, cst.Expr):
+        target = "_"
+    elif isinstance(node, cst.Assign) and len(node.targets) == 1 and node.value is event.node and dotted(node.targets[0].target):
+        target = dotted(node.targets[0].target)
+    else:
+        return False
+    grads = Writer(scope, module, plan).fresh("grads")
+    plan.replaced[id(event.stmt)] = [
+        Text(f"{target}, {grads} = ms.value_and_grad({{0}}, None, {event.place}.parameters)()", [function]),
+        Text(f"{event.place}({grads})"),
+    ]
+    plan.needs.add("ms")
+    plan.findings.append(Finding("T2M106", Tier.EXACT, "step with a closure", "gradient of the closure, then the step", line=event.stmt.lineno))
+    return True
 
 
 class _ScopePlanner:
@@ -79,12 +132,13 @@ class _ScopePlanner:
             self.give_up("another gradient event of this scope is not translated")
             return
         takers = {id(e): self.takers(e) for e in self.events if e.kind == "backward"}
+        self.scaling = Scaling(self.events)
         if reason := self.hopeless(takers):
             self.give_up(reason)
             return
         dropped = self.dead_clears()
-        self.writer.gone = {id(e.stmt) for e in self.events if e.kind == "clear"}
-        finder = Finder(self.module, dropped | {id(e.stmt) for e in self.events if e.kind == "clear"}, self.events)
+        self.writer.gone = {id(e.stmt) for e in self.events if e.kind == "clear" and not e.lifted}
+        finder = Finder(self.module, {id(e.stmt) for e in self.events if e.kind == "clear" and not e.lifted}, self.events)
         regions: list[tuple[Event, Region]] = []
         for event in self.events:
             if event.kind != "backward":
@@ -172,10 +226,10 @@ class _ScopePlanner:
                         return "the loss is made by the caller of this function"
                 if not takers[id(event)] and self.scope.is_function:
                     return "no step or read of the gradients stands in this function"
-            if event.kind in ("scaler_step", "scaler_update", "unscale"):
-                return "gradient scaling is not translated here"
             if event.kind == "step_closure":
                 return "step(closure) is not translated here"
+        if self.scaling.problem:
+            return self.scaling.problem
         for owner in self.owners:
             for event in self.events:
                 if event.kind not in LOADS or not owners.concerns(event, owner, self.owners):
@@ -293,7 +347,11 @@ class _ScopePlanner:
 
     def clears(self, dropped: set[int]) -> None:
         for event in self.events:
-            if event.kind != "clear":
+            if event.kind == "clear" and event.lifted and id(event.stmt) not in dropped:
+                for owner in self.owners:
+                    if owner.accumulating and owner.cleared_by(event, len(self.owners) == 1):
+                        self.plan.before.setdefault(id(event.stmt), []).append(Text(f"{owner.variable} = None"))
+            if event.kind != "clear" or event.lifted:
                 continue
             items: list[Text] = []
             if id(event.stmt) not in dropped:
@@ -338,6 +396,7 @@ class _ScopePlanner:
                 if event.kind == "step" and event.place == owner.place:
                     self.step(event, owner)
         gradients.plan(self.events, self.owners, self.module, self.plan, self.writer)
+        self.scaling.write(self.owners, self.plan, self.writer)
 
     def step(self, event: Event, owner: Owner) -> None:
         state = owner.before[self.number[id(event)]]

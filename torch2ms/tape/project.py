@@ -22,6 +22,11 @@ def prepare(project: Project) -> None:
                 for name in ("forward", "__call__"):
                     if name in cls.methods:
                         work.append(cls.methods[name])
+    differentiate(work, project)
+
+
+def differentiate(work: list[FunctionInfo], project: Project) -> None:
+    """The functions, and those they call, may run inside a gradient function."""
     while work:
         info = work.pop()
         if info.differentiated:

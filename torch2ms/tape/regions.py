@@ -153,7 +153,7 @@ class Finder:
                 inside.remove(stmt)
         region.stmts = inside
         for stmt in inside:
-            if reason := _leaves(stmt):
+            if reason := leaves(stmt):
                 region.problem = f"a `{reason}` stands inside its forward"
             if any(id(s) in self.event_stmts for s in stmt.walk()):
                 region.problem = region.problem or "another gradient event stands inside its forward"
@@ -184,7 +184,7 @@ class Finder:
             return True
         if any(id(s) in self.taken for s in stmt.walk()) and not self.pure(stmt):
             return True
-        return bool(_leaves(stmt))
+        return bool(leaves(stmt))
 
     def pure(self, stmt: Stmt) -> bool:
         """Running the statement twice makes no difference: no effects, no module whose statistics it could move."""
@@ -238,7 +238,7 @@ class Finder:
         return found
 
 
-def _leaves(stmt: Stmt) -> str:
+def leaves(stmt: Stmt) -> str:
     """The jump by which a statement may leave the statements around it, "" if none."""
 
     def scan(s: Stmt, in_loop: bool) -> str:

@@ -1,0 +1,224 @@
+"""Backward calls whose step stands in the caller: the callee becomes the function that computes the loss.
+
+`backward_G()` that ends in `self.loss_G.backward()` returns `self.loss_G`; the caller, which steps, takes its gradient.
+A closure handed to `optimizer.step` is the same with the step as its caller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import libcst as cst
+
+from torch2ms.analysis.flow import root
+from torch2ms.analysis.infer import bind_arguments
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.values import Value
+from torch2ms.tape.events import Event, find
+
+
+@dataclass(eq=False)
+class Export:
+    """What a function does to gradients on behalf of its callers."""
+
+    backward: Event
+    clears: list[Event]
+    returns: Stmt | None  # the return statement that hands out the root already
+    closure: bool = False
+
+
+@dataclass(eq=False)
+class Site:
+    """A call of a function of the project."""
+
+    module: ModuleInfo
+    scope: Scope
+    stmt: Stmt
+    call: cst.Call
+
+
+@dataclass(eq=False)
+class Lifting:
+    """All exports of a project, by id of the function's scope, and what each method writes and reads of `self`."""
+
+    exports: dict[int, Export] = field(default_factory=dict)
+    sites: dict[int, list[Site]] = field(default_factory=dict)
+    callee: dict[int, FunctionInfo] = field(default_factory=dict)  # id of a call -> the function it reaches
+    functions: dict[int, FunctionInfo] = field(default_factory=dict)
+
+    def exporting(self) -> list[FunctionInfo]:
+        """The functions that became functions of the loss."""
+        return [self.functions[key] for key in self.exports]
+
+
+LOADS = ("step", "scaler_step", "clip_norm", "clip_value", "grad_loop", "leaf_grad", "unscale", "scaler_update", "step_closure")
+
+
+def lift(project: Project) -> Lifting:
+    """Find the exports; adds to each call statement what its callee writes and reads of the receiver."""
+    lifting = Lifting()
+    functions = [(m, i) for m in project.modules.values() for i in m.functions.values()]
+    events: dict[int, list[Event]] = {}
+    lifting.functions = {id(i.scope): i for _, i in functions}
+    for module in project.modules.values():
+        for scope in module.scope.walk():
+            events[id(scope)] = find(scope, module)
+            for stmt in scope.body.walk():
+                for call in stmt.calls:
+                    info = resolve(call, stmt, scope, module, project)
+                    if info is not None:
+                        lifting.callee[id(call)] = info
+                        lifting.sites.setdefault(id(info.scope), []).append(Site(module, scope, stmt, call))
+    for _ in range(3):
+        for site in [s for sites in lifting.sites.values() for s in sites]:
+            _spread(lifting.callee[id(site.call)], site)
+    for _, info in functions:
+        export = _export(info, events[id(info.scope)])
+        if export is None:
+            continue
+        sites = lifting.sites.get(id(info.scope), [])
+        handed = _closure_sites(info, events, project)
+        if handed and not sites:
+            export.closure = True
+            lifting.exports[id(info.scope)] = export
+        elif sites and not handed and all(_usable(s, export, events[id(s.scope)]) for s in sites):
+            lifting.exports[id(info.scope)] = export
+    return lifting
+
+
+def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, project: Project) -> FunctionInfo | None:
+    """The project's function that a call reaches, where that is certain."""
+    func = call.func
+    if isinstance(func, cst.Attribute):
+        receiver = module.value(func.value)
+        if receiver.kind in ("object", "module") and receiver.name:
+            cls = _class(receiver.name, module, project)
+            return cls.method(func.attr.value) if cls is not None else None
+        return None
+    value = module.value(func)
+    if value.kind == "function" and value.name:
+        current: Scope | None = scope
+        while current is not None:
+            for child in current.children:
+                if child.name == value.name and child.is_function:
+                    return module.functions[id(child)]
+            current = current.parent
+        found = project.find(value.name, module)
+        return found if isinstance(found, FunctionInfo) else None
+    return None
+
+
+def _class(name: str, module: ModuleInfo, project: Project):  # type: ignore[no-untyped-def]
+    home, _, last = name.rpartition(".")
+    owner = project.modules.get(home)
+    return owner.classes.get(last) if owner is not None else module.classes.get(name)
+
+
+def _spread(info: FunctionInfo, site: Site) -> None:
+    """What the callee does to attributes of its object, as places of the caller."""
+    if info.cls is None or not isinstance(site.call.func, cst.Attribute):
+        return
+    base = dotted(site.call.func.value)
+    if not base:
+        return
+    for stmt in info.scope.body.walk():
+        for place in stmt.defs:
+            if place.startswith("self."):
+                moved = base + place[4:]
+                site.stmt.defs.add(moved)
+                value = stmt.out.get(place, Value())
+                site.stmt.out[moved] = replace(value, deps=frozenset(_move(d, base) for d in value.deps if not d.startswith("@")))
+        site.stmt.uses |= {base + p[4:] for p in stmt.uses if p.startswith("self.")}
+
+
+def _move(place: str, base: str) -> str:
+    return base + place[4:] if place.startswith("self.") else place
+
+
+def _export(info: FunctionInfo, events: list[Event]) -> Export | None:
+    """The function has one unconditional backward call and leaves the gradients to others."""
+    backwards = [e for e in events if e.kind == "backward"]
+    if len(backwards) != 1 or any(e.kind in LOADS or e.kind == "gradcall" or e.problem for e in events):
+        return None
+    event = backwards[0]
+    if event.stmt.block is not info.scope.body or len(event.roots) != 1 or event.inputs is not None:
+        return None
+    if any(c is not None for c in event.cotangents) or event.scaler:
+        return None
+    name = dotted(event.roots[0])
+    if not name or root(name) in info.scope.params and name == root(name):
+        return None
+    returns = [s for s in info.scope.body.walk() if isinstance(s.node, cst.Return)]
+    after = info.scope.body.stmts[info.scope.body.stmts.index(event.stmt) + 1 :]
+    if not returns:
+        if any(name in s.all_defs for s in after):
+            return None
+        return Export(event, [e for e in events if e.kind == "clear"], None)
+    last = returns[0]
+    if len(returns) == 1 and last in after and isinstance(last.node, cst.Return) and last.node.value is not None and dotted(last.node.value) == name:
+        return Export(event, [e for e in events if e.kind == "clear"], last)
+    return None
+
+
+def _usable(site: Site, export: Export, events: list[Event]) -> bool:
+    """The call stands alone (or names the loss), in a scope that uses the gradients."""
+    if not any(e.kind in LOADS for e in events):
+        return False
+    node = site.stmt.node
+    if isinstance(node, cst.Expr):
+        return node.value is site.call
+    if isinstance(node, cst.Assign) and export.returns is not None:
+        return node.value is site.call and len(node.targets) == 1 and isinstance(node.targets[0].target, cst.Name)
+    return False
+
+
+def _closure_sites(info: FunctionInfo, events: dict[int, list[Event]], project: Project) -> list[Event]:
+    """The `optimizer.step(closure)` events that are handed this function."""
+    found = []
+    for module in project.modules.values():
+        for scope in module.scope.walk():
+            for event in events[id(scope)]:
+                if event.kind == "step_closure" and closure_of(event, scope, module, project) is info:
+                    found.append(event)
+    return found
+
+
+def closure_of(event: Event, scope: Scope, module: ModuleInfo, project: Project) -> FunctionInfo | None:
+    assert isinstance(event.node, cst.Call)
+    argument = event.node.args[0].value
+    return resolve(cst.Call(argument), event.stmt, scope, module, project)
+
+
+def lifted(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
+    """The events that calls of exporting functions are to this scope."""
+    found: list[Event] = []
+    for stmt in scope.body.walk():
+        for call in stmt.calls:
+            info = lifting.callee.get(id(call))
+            export = lifting.exports.get(id(info.scope)) if info is not None else None
+            if info is None or export is None or export.closure:
+                continue
+            base = dotted(call.func.value) if isinstance(call.func, cst.Attribute) else ""
+            for clear in export.clears:
+                place = _outside(clear.place, info, call, module, base)
+                found.append(Event("clear", stmt, call, place, replace(clear.value, place=place), lifted=True))
+            value = info.module.value(export.backward.roots[0])
+            deps = frozenset(_outside(d, info, call, module, base) for d in value.deps if not d.startswith("@"))
+            event = Event("backward", stmt, call, value=Value("tensor", deps=deps), roots=[call], cotangents=[None], lifted=True)
+            if isinstance(stmt.node, cst.Assign):
+                event.name = dotted(stmt.node.targets[0].target)
+            found.append(event)
+    return found
+
+
+def _outside(place: str, info: FunctionInfo, call: cst.Call, module: ModuleInfo, base: str) -> str:
+    """A place of the callee in the caller's words."""
+    head, _, rest = place.lstrip("^").partition(".")
+    if head == "self" and base:
+        return base + place.lstrip("^")[4:]
+    bound = bind_arguments(info, call, [module.value(a.value) for a in call.args], skip_self=info.cls is not None and not info.static)
+    if head in bound and bound[head].place:
+        return bound[head].place + (f".{rest}" if rest else "")
+    return place

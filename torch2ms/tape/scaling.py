@@ -1,0 +1,186 @@
+"""Gradient scaling: what `unscale_`, `step` and `update` of a scaler become beside the gradient tuple.
+
+torch's scaler remembers per optimizer whether it has unscaled and whether it saw an overflow. In the output both are
+plain variables: the gradients are checked and unscaled once, the step asks the check, the update receives it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis.program import Block, Stmt
+from torch2ms.findings import Finding, Tier
+from torch2ms.tape.events import Event
+from torch2ms.tape.forms import Writer
+from torch2ms.tape.ledger import Owner
+from torch2ms.tape.plan import Plan, Text
+
+KINDS = ("unscale", "scaler_step", "scaler_update")
+
+
+@dataclass(eq=False)
+class Round:
+    """One check-and-unscale of one optimizer's gradients, with the steps that rely on it."""
+
+    place: str
+    scaler: str
+    site: Stmt  # where it is written: at a statement of the source, or above a compound one
+    number: int
+    unscales: list[Event] = field(default_factory=list)
+    steps: list[Event] = field(default_factory=list)
+
+
+class Scaling:
+    """The scaler's events of one scope."""
+
+    def __init__(self, events: list[Event]) -> None:
+        self.events = [e for e in events if e.kind in KINDS]
+        self.rounds: list[Round] = []
+        self.updates: list[tuple[Event, list[Round]]] = []
+        self.problem = next(filter(None, map(_form, self.events)), "") or self.arrange()
+
+    def arrange(self) -> str:
+        """Which unscale serves which step and which update; a reason if that cannot be told."""
+        waiting: list[Round] = []
+        open_unscales: dict[tuple[str, str], list[Event]] = {}
+        for number, event in enumerate(self.events):
+            key = event.scaler, event.place
+            if event.kind == "unscale":
+                open_unscales.setdefault(key, []).append(event)
+            elif event.kind == "scaler_step":
+                done = self.serving(event)
+                if done is None:
+                    done = self.round(event, open_unscales.pop(key, []), number)
+                    if isinstance(done, str):
+                        return done
+                    self.rounds.append(done)
+                    waiting.append(done)
+                done.steps.append(event)
+            else:
+                for unscaled in [k for k in open_unscales if k[0] == event.scaler]:
+                    lone = self.round(None, open_unscales.pop(unscaled), number)
+                    if isinstance(lone, str):
+                        return lone
+                    self.rounds.append(lone)
+                    waiting.append(lone)
+                mine = [r for r in waiting if r.scaler == event.scaler]
+                waiting = [r for r in waiting if r.scaler != event.scaler]
+                mine = mine or [r for e, rs in self.updates for r in rs if _exclusive(e.stmt, event.stmt) and r.scaler == event.scaler]
+                if not mine:
+                    return "an update of the scaler without a step before it"
+                if not all(_certain([r.site for r in mine if r.place == place], event.stmt) for place in {r.place for r in mine}):
+                    return "the scaler is updated where a step may not have been taken"
+                self.updates.append((event, mine))
+        for left in open_unscales.values():
+            lone = self.round(None, left, len(self.events))
+            if isinstance(lone, str):
+                return lone
+            self.rounds.append(lone)
+        return ""
+
+    def serving(self, step: Event) -> Round | None:
+        """A round that this step in another branch shares: it was unscaled before the branches."""
+        for done in self.rounds:
+            same = done.place == step.place and done.scaler == step.scaler
+            if same and done.unscales and all(_exclusive(s.stmt, step.stmt) for s in done.steps) and _around(done.site.block, step.stmt):
+                return done
+        return None
+
+    def round(self, step: Event | None, unscales: list[Event], number: int) -> Round | str:
+        if not unscales:
+            assert step is not None
+            return Round(step.place, step.scaler, step.stmt, number)
+        first = unscales[0]
+        site = first.stmt
+        for other in [*[u.stmt for u in unscales[1:]], *([step.stmt] if step is not None else [])]:
+            meeting = _meeting(site, other)
+            if meeting is None:
+                return "the gradients are unscaled in a loop of its own"
+            site = meeting
+        return Round(first.place, first.scaler, site, number, unscales)
+
+    # --- writing
+
+    def write(self, owners: list[Owner], plan: Plan, writer: Writer) -> None:
+        finite: dict[str, str] = {}
+        for made in self.rounds:
+            owner = next(o for o in owners if o.place == made.place)
+            name = finite[made.place] = finite.get(made.place) or writer.fresh(f"{owner.variable}_finite")
+            check = [Text(f"{name} = ms.amp.all_finite({owner.variable})"), Text(f"{owner.variable} = {made.scaler}.unscale({owner.variable})")]
+            for event in made.unscales:
+                plan.replaced[id(event.stmt)] = []
+            for event in made.steps:
+                plan.replaced[id(event.stmt)] = [Text(f"if {name}:\n    {made.place}({owner.variable})")]
+                why = "unscaled gradients, and no step where one of them is not finite"
+                plan.findings.append(Finding("T2M521", Tier.EXACT, "scaler.step", why, line=event.stmt.lineno))
+            if any(e.stmt is made.site for e in [*made.unscales, *made.steps]):
+                plan.replaced[id(made.site)] = [*check, *plan.replaced[id(made.site)]]
+            else:
+                plan.before.setdefault(id(made.site), []).extend(check)
+        for event, rounds in self.updates:
+            names = list(dict.fromkeys(finite[r.place] for r in rounds))
+            joined = names[0]
+            for name in names[1:]:
+                joined = f"ops.logical_and({joined}, {name})"
+                plan.needs.add("ops")
+            plan.replaced[id(event.stmt)] = [Text(f"{event.scaler}.adjust({joined})")]
+            plan.findings.append(Finding("T2M521", Tier.EXACT, "scaler.update", "adjust receives the check", line=event.stmt.lineno))
+        if self.rounds:
+            plan.needs.add("ms")
+
+
+def _form(event: Event) -> str:
+    """Why the statement of an event is none of the known forms."""
+    call = event.node
+    assert isinstance(call, cst.Call)
+    if not (isinstance(event.stmt.node, cst.Expr) and event.stmt.node.value is call):
+        return "the result of a call of the scaler is used"
+    if event.kind == "scaler_update":
+        return "the new scale is given by hand" if call.args else ""
+    if len(call.args) != 1 or not event.place:
+        return "the scaler steps with more than an optimizer" if call.args else "the scaler's optimizer is not seen"
+    return ""
+
+
+def _line(stmt: Stmt) -> list[Stmt]:
+    """The statement and those around it, outermost last."""
+    return [stmt, *stmt.ancestors()]
+
+
+def _meeting(first: Stmt, second: Stmt) -> Stmt | None:
+    """The statement that holds `first` in the innermost block that holds both; None if a loop stands between."""
+    blocks = {id(s.block): s for s in _line(second)}
+    for holder in _line(first):
+        if id(holder.block) in blocks:
+            return holder
+        if holder.block.owner is not None and holder.block.owner.is_loop:
+            return None
+    return None
+
+
+def _around(block: Block, stmt: Stmt) -> bool:
+    """Whether the statement stands in the block, at any depth."""
+    return any(s.block is block for s in _line(stmt))
+
+
+def _certain(sites: list[Stmt], stmt: Stmt) -> bool:
+    """Whether one of the sites has surely been passed at a statement: it stands in a block around it, or in each branch of an `if`."""
+    if any(_around(site.block, stmt) for site in sites):
+        return True
+    for site in sites:
+        owner = site.block.owner
+        if owner is not None and isinstance(owner.node, cst.If) and len(owner.blocks) == 2 and _around(owner.block, stmt):
+            return all(any(site.block is block for site in sites) for block in owner.blocks)
+    return False
+
+
+def _exclusive(first: Stmt, second: Stmt) -> bool:
+    """Whether the two stand in different branches of one `if`."""
+    owners = {id(s.block.owner): s.block for s in _line(first) if s.block.owner is not None}
+    for holder in _line(second):
+        owner = holder.block.owner
+        if owner is not None and isinstance(owner.node, cst.If) and id(owner) in owners:
+            return owners[id(owner)] is not holder.block
+    return False
