@@ -321,7 +321,7 @@ def apply_partial(rule: Rule, original: cst.Call, updated: cst.Call, facts: Fact
         return _refused(rule, _VALUE, "positional arguments in a partial", "give them by keyword")
     filled = _fill_call(rule, form, use, None, inner_updated)
     if rule.partial and filled.node is not None:
-        return replace(filled, returns="function")
+        return replace(filled, node=filled.node.with_changes(lpar=[], rpar=[]), returns="function")
     if filled.node is None or not isinstance(filled.node, cst.Call):
         return filled
     keywords = [arg for arg in filled.node.args if arg.keyword is not None]

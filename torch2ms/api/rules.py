@@ -21,8 +21,8 @@ else:
     import tomli as tomllib
 
 _FORM_KEYS = {"sig", "to", "drop", "returns", "evidence", "assume", "refuse", "todo"}
-_RULE_KEYS = _FORM_KEYS | {"when", "alias", "value", "value_assume", "class", "setting", "star", "method", "code",
-                           "attribute"}
+_RULE_KEYS = _FORM_KEYS | {"when", "alias", "value", "value_assume", "class", "setting", "star", "partial",
+                           "method", "code", "attribute"}
 
 # what every signature may have, and what becomes of it; a rule that names the parameter in its target keeps it
 DROPPED = {
@@ -84,6 +84,7 @@ class Rule:
     value: str | None = None
     value_assume: str = ""
     cls: str = ""
+    partial: str = ""  # the target of `functools.partial(name, keyword=...)`
     star: str = ""  # the target of a call with `*args` or `**options`
     setting: bool = False  # a statement that sets or calls it may go: it steers PyTorch itself
     attribute: bool = False
@@ -226,7 +227,7 @@ def _rules_of(name: str, entry: dict[str, Any], source: str) -> Iterator[Rule]:
     forms = tuple(_forms(entry))
     choose = _hard(entry["code"]) if "code" in entry else None
     aliases = tuple(alias for text in entry.get("alias", ()) for alias in _expanded(text))
-    texts = [entry.get(key, "") for key in ("value_assume", "class", "star")]
+    texts = [entry.get(key, "") for key in ("value_assume", "class", "partial", "star")]
     flags = [entry.get(key, False) for key in ("setting", "attribute")]
     yield Rule(name, forms, entry.get("value"), *texts, *flags, choose, aliases, source)
     method = entry.get("method")

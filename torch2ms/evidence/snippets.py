@@ -23,15 +23,6 @@ TENSORS = {
 INTEGERS, MASKS = ("k", "k1", "k2", "ki", "i", "t"), ("m", "m2")
 
 
-@dataclass(frozen=True)
-class Taken:
-    """One use of a rule in a snippet, and the place of the form it took (None: as a value, or refused)."""
-
-    rule: api.Rule
-    form: int | None
-    node: cst.BaseExpression
-
-
 @dataclass
 class Names:
     """Facts for snippets: single-letter inputs are tensors, and results have the kind their rule promises."""
@@ -101,7 +92,8 @@ class Translator(cst.CSTTransformer):
         self.rules = rules
         self.facts = Names(rules)
         self.findings: list[Finding] = []
-        self.taken: list[Taken] = []
+        self.taken: set[tuple[str, int | None]] = set()  # rule and form (None: as a value, or refused)
+        self.text = ""
         self.callees: set[int] = set()
         self.needs: set[str] = set()
         self.classes: dict[str, str] = {}  # the torch class behind a name: `net = filled(nn.Linear(4, 3))`
@@ -129,7 +121,7 @@ class Translator(cst.CSTTransformer):
         self.callees.add(id(node.func))
 
     def _take(self, rule: api.Rule, outcome: api.Outcome, node: cst.BaseExpression) -> cst.BaseExpression:
-        self.taken.append(Taken(rule, place_of(rule, outcome.form), node))
+        self.taken.add((rule.name, place_of(rule, outcome.form)))
         self.findings += outcome.findings
         self.needs |= outcome.needs
         return node if outcome.node is None else outcome.node
@@ -167,16 +159,15 @@ class Translator(cst.CSTTransformer):
 
 def translate(text: str, rules: api.Rules | None = None) -> tuple[str, list[Finding]]:
     """The MindSpore text of a torch snippet, and what was found."""
-    translator = Translator(rules or api.Rules.load())
-    module = cst.parse_module(text).visit(translator)
-    return module.code, translator.findings
+    translator = translated(text, rules or api.Rules.load())
+    return translator.text, translator.findings
 
 
-def rules_taken(text: str, rules: api.Rules) -> list[Taken]:
-    """The rules that the translation of a snippet applies."""
+def translated(text: str, rules: api.Rules) -> Translator:
+    """The translation of a snippet with its findings and the rules it took."""
     translator = Translator(rules)
-    cst.parse_module(text).visit(translator)
-    return translator.taken
+    translator.text = cst.parse_module(text).visit(translator).code
+    return translator
 
 
 def place_of(rule: api.Rule, form: api.Form | None) -> int | None:

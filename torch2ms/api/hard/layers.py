@@ -240,5 +240,9 @@ def cell_list(use: Use) -> Choice:
 
 
 def cell_dict(use: Use) -> Choice:
-    """`nn.ModuleDict({...})`."""
+    """`nn.ModuleDict({...})`: its values may not be containers themselves."""
+    node = use.node("modules")
+    if node is not None and any(word in code(node) for word in ("Sequential", "ModuleList", "ModuleDict")):
+        return Choice(refuse="MindSpore's CellDict takes no SequentialCell, CellList or CellDict",
+                      todo="give the cells names of their own, or wrap each in a Cell")
     return _container(use, "modules", "nn.CellDict({modules})")
