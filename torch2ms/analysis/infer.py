@@ -146,6 +146,7 @@ class Inference:
             for target in node.targets:
                 self.bind(target.target, value, ev)
         elif isinstance(node, cst.AnnAssign):
+            ev.ev(node.annotation.annotation)
             if node.value is not None:
                 self.bind(node.target, ev.ev(node.value), ev)
         elif isinstance(node, cst.AugAssign):
@@ -194,7 +195,8 @@ class Inference:
             for decorator in node.decorators:
                 ev.ev(decorator.decorator)
             if isinstance(node, cst.FunctionDef):
-                for param in [*node.params.params, *node.params.kwonly_params]:
+                stars = [p for p in (node.params.star_arg, node.params.star_kwarg) if isinstance(p, cst.Param)]
+                for param in [*node.params.posonly_params, *node.params.params, *node.params.kwonly_params, *stars]:
                     if param.default is not None:
                         ev.ev(param.default)
                     if param.annotation is not None:
