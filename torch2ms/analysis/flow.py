@@ -12,7 +12,7 @@ from torch2ms.analysis.program import Block, Scope, Stmt
 from torch2ms.analysis.tree import children
 
 MUTATORS = {"append", "extend", "insert", "update", "setdefault", "pop", "popleft", "appendleft", "clear", "remove",
-            "add", "discard", "push", "write", "load_state_dict", "register_buffer"}  # fmt: skip
+            "add", "discard", "push", "write", "load_state_dict", "register_buffer", "register_hook"}  # fmt: skip
 TRANSPARENT = {
     "torch.no_grad", "torch.autograd.no_grad", "torch.inference_mode", "torch.autograd.inference_mode",
     "torch.enable_grad", "torch.autograd.enable_grad", "torch.set_grad_enabled", "torch.autograd.set_grad_enabled",

@@ -168,6 +168,10 @@ class Expressions(cst.CSTTransformer):
             self.indexed.add(id(node.value))
         return id(node) not in self.plan.expressions
 
+    def visit_Assign(self, node: cst.Assign) -> None:
+        if len(node.targets) == 1 and dotted(node.targets[0].target):
+            self.called.add(id(node.value))
+
     def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
         self.stores |= {id(n) for n in _stored(node.target)}
 
@@ -251,7 +255,9 @@ class Expressions(cst.CSTTransformer):
 
     def swapped(self, node: cst.CSTNode) -> bool:
         """A call of what grad_and_value made: MindSpore gives the value first."""
-        return isinstance(node, cst.Call) and self.module.value(node.func).name == "torch.func:grad_and_value"
+        if not isinstance(node, cst.Call) or self.module.value(node.func).name != "torch.func:grad_and_value":
+            return False
+        return not any(f.code == "T2M220" for f in self.notes.findings)
 
     def visit_Lambda(self, node: cst.Lambda) -> None:
         self.nested += 1

@@ -16,6 +16,7 @@ from torch2ms.tape.events import Event, find
 from torch2ms.tape.forms import Call, Writer
 from torch2ms.tape.gradcalls import plan_gradcall
 from torch2ms.tape.lifting import Export, Lifting, closure_of, lifted
+from torch2ms.tape.hooks import has_hooks, watched
 from torch2ms.tape.ledger import ENTRY, Ledger, Owner
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.regions import Finder, Region
@@ -151,8 +152,7 @@ class _ScopePlanner:
             if region.problem:
                 self.without(event, wanted, region.problem)
                 return
-            roots = [self.module.value(r) for r in event.roots]
-            if wanted and all(d.startswith("@") for v in roots for d in v.deps) and not any(o.kind == "leaf" for o in wanted):
+            if wanted and all(d.startswith("@") for d in self.root_deps(event)) and not any(o.kind == "leaf" for o in wanted):
                 self.without(event, wanted, "how the loss depends on the parameters is not seen")
                 return
             if crossing := self.crossing(event, region, owns if wanted else None):
@@ -172,6 +172,13 @@ class _ScopePlanner:
             if not takers[id(event)]:
                 if any(e.kind in LOADS for e in self.events) and not self.placed(event):
                     self.refuse(event, "whose gradients it fills is not seen")
+                    continue
+                if has_hooks(self.module):
+                    watching = watched(event, self.module)
+                    if not watching:
+                        self.refuse(event, "hooks wait for its gradients, and what they come from is not seen")
+                        continue
+                    calls.append(Call(event, region, watching, several=len(regions) > 1))
                     continue
                 self.dead(event)
                 continue
@@ -218,12 +225,9 @@ class _ScopePlanner:
         """A reason why nothing of this scope can be translated, "" if there is none."""
         for event in self.events:
             if event.kind == "backward":
-                roots = [self.module.value(r) for r in event.roots]
-                if any("^" in d or d.startswith("@") for v in roots for d in v.deps) and all(
-                    d.startswith(("^", "@")) for v in roots for d in v.deps
-                ):
-                    if not any(v.deps - {d for d in v.deps if d.startswith(("@", "^"))} for v in roots):
-                        return "the loss is made by the caller of this function"
+                deps = self.root_deps(event)
+                if deps and all(d.startswith(("^", "@")) for d in deps):
+                    return "the loss is made by the caller of this function"
                 if not takers[id(event)] and self.scope.is_function:
                     return "no step or read of the gradients stands in this function"
             if event.kind == "step_closure":
@@ -250,6 +254,11 @@ class _ScopePlanner:
     def cleared_elsewhere(self, owner: Owner) -> bool:
         return self.scope.is_module
 
+    def root_deps(self, event: Event) -> frozenset[str]:
+        if event.lifted:
+            return event.value.deps
+        return frozenset().union(*(self.module.value(r).deps for r in event.roots))
+
     def crossing(self, event: Event, region: Region, owns: frozenset[str] | None) -> str:
         """A value the region takes from outside that is varied with what it differentiates, "" if there is none."""
         made = {d for s in region.all for d in s.all_defs}
@@ -273,6 +282,27 @@ class _ScopePlanner:
                     if self.only_cut(node, source):
                         continue
                     return place
+        if event.lifted:
+            return self.lifted_crossing(event, made, owns)
+        return ""
+
+    def lifted_crossing(self, event: Event, made: set[str], owns: frozenset[str] | None) -> str:
+        """An attribute that the called function reads, and that another call filled before the region."""
+        for place in sorted(event.stmt.uses):
+            if "." not in place or any(overlaps(place, m) for m in made):
+                continue
+            head, _, attr = place.rpartition(".")
+            holder = self.module.env.get(head) if head != "self" else None
+            name = holder.name.rpartition(".")[2] if holder is not None else (self.scope.cls.name if self.scope.cls is not None else "")
+            cls = self.module.classes.get(name)
+            value = cls.attr(attr) if cls is not None else None
+            if value is None or value.kind not in ("tensor", "list", "tuple", "dict", "unknown"):
+                continue
+            written = {d for s in self.scope.body.walk() if s.number != event.stmt.number for d in s.defs}
+            own = place in event.stmt.defs and place not in written
+            real = frozenset(d for d in value.deps if not d.startswith(("@", "^")))
+            if real and not own and (owns is None or any_overlap(real, owns)):
+                return place
         return ""
 
     def only_cut(self, node: cst.CSTNode, source: cst.CSTNode) -> bool:

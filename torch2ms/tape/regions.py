@@ -13,6 +13,7 @@ from torch2ms.analysis.program import Block, Stmt
 from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.events import Event
+from torch2ms.tape.hooks import late_hooks
 
 
 @dataclass(eq=False)
@@ -56,8 +57,8 @@ class Finder:
         self.known = active
         start = event.stmt
         wanted: set[str] = set()
-        for expr in [*event.roots]:
-            wanted |= expression_uses(expr, start)
+        for expr in event.roots:
+            wanted |= start.uses if event.lifted else expression_uses(expr, start)
         region = Region(event, start.block)
         levels: list[tuple[Block, list[Stmt], list[Stmt]]] = []
         block, position = start.block, start.block.stmts.index(start)
@@ -74,6 +75,9 @@ class Finder:
                 if not stmt.blocks and not isinstance(stmt.node, cst.AugAssign) and not stmt.muts:
                     wanted -= {d for d in stmt.defs if not any(u.startswith(d + ".") for u in wanted)}
                 wanted |= stmt.all_uses
+            if late := late_hooks(block.stmts[:position], active_here):
+                active_here = sorted([*active_here, *late], key=lambda s: -s.number)
+                feeding = [s for s in feeding if s not in late]
             levels.append((block, active_here[::-1], feeding[::-1]))
             if active_here:
                 found_at = len(levels) - 1
@@ -134,6 +138,10 @@ class Finder:
         last = stmts.index(active[-1])
         useful = {id(s) for s in active} | {id(s) for s in feeding}
         last = max([last, *(stmts.index(s) for s in feeding if first < stmts.index(s) < stmts.index(end))])
+        if region.event.lifted and end is region.event.stmt and any(self.blocks(s) for s in stmts[last + 1 : stmts.index(end)]):
+            region.stmts = [s for s in stmts[first : last + 1] if id(s) in {id(a) for a in active}]
+            region.cut = len(region.stmts)  # the call itself is the second part
+            return
         inside = list(stmts[first : last + 1])
         for stmt in list(inside):
             if id(stmt) in useful:
