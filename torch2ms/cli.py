@@ -17,6 +17,7 @@ DONE, FOUND, FAILED = 0, 1, 2
 # commands that live elsewhere, imported when they are called: name -> (module, attribute, one line for --help)
 ELSEWHERE = {
     "verify": ("torch2ms.verify.cli", "verify", "Run original and translation side by side and compare the gradients."),
+    "rules": ("torch2ms.evidence.cli", "rules", "Run the probes behind the API rules on the installed frameworks."),
 }
 Function = TypeVar("Function", bound=Callable[..., Any])
 

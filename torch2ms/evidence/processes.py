@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
+import re
 import signal
 import subprocess
 import sys
@@ -22,8 +23,7 @@ def header(side: str, folder: Path, device: str = "CPU") -> dict[str, str]:
     """The versions of a framework that runs, NotRun otherwise."""
     code, results, errors = _child(side, [], folder, device)
     if code or not results:
-        lines = [line for line in errors.splitlines() if line.strip() and not line.startswith("-")]
-        raise NotRun(f"{side}: {lines[-1].strip() if lines else f'ended with exit code {code}'}")
+        raise NotRun(f"{side}: {_reason(errors) or f'ended with exit code {code}'}")
     return results[0]
 
 
@@ -73,9 +73,15 @@ def _child(side: str, jobs: Sequence[Result], folder: Path, device: str) -> tupl
     return run.returncode, results, run.stderr
 
 
+def _reason(errors: str) -> str:
+    """The exception that ended a child; MindSpore prints pages behind it."""
+    found = re.findall(r"^\w*(?:Error|Exception|Interrupt)\b.*", errors, re.MULTILINE)
+    return found[-1] if found else ""
+
+
 def _death(code: int, errors: str) -> str:
     if code == -getattr(signal, "SIGALRM", 0):
         return "did not finish"
     if code < 0:
         return f"killed by {signal.Signals(-code).name}"
-    return f"exit code {code}: {errors.strip().splitlines()[-1] if errors.strip() else ''}"
+    return f"exit code {code}: {_reason(errors)}"

@@ -29,6 +29,7 @@ class Names:
 
     rules: api.Rules
     made: dict[str, str] = field(default_factory=dict)
+    classes: dict[str, str] = field(default_factory=dict)  # the torch class behind a name
 
     def kind(self, node: cst.BaseExpression) -> str:
         text = api.code(node)
@@ -53,6 +54,9 @@ class Names:
 
     def rank(self, node: cst.BaseExpression) -> int | None:
         return TENSORS.get(api.code(node))
+
+    def cls(self, node: cst.BaseExpression) -> str:
+        return self.classes.get(api.code(node), "")
 
     def varied(self, node: cst.BaseExpression) -> bool:
         """The floating inputs are what the cases differentiate by."""
@@ -96,7 +100,7 @@ class Translator(cst.CSTTransformer):
         self.text = ""
         self.callees: set[int] = set()
         self.needs: set[str] = set()
-        self.classes: dict[str, str] = {}  # the torch class behind a name: `net = filled(nn.Linear(4, 3))`
+        self.classes = self.facts.classes  # filled by assignments: `net = filled(nn.Linear(4, 3))`
 
     def visit_Assign(self, node: cst.Assign) -> None:
         value = node.value
