@@ -437,6 +437,12 @@ class Expressions(cst.CSTTransformer):
             return updated
         if receiver.kind == "dataset" and (rule := self.rules.find(f"{receiver.name}.{attr}")) is not None:
             return self.take(apply_attribute(rule, original, updated, self.facts), updated)
+        if attr == "module" and receiver.kind == "module" and id(original) not in self.stores:
+            cls = self.class_of(receiver)
+            if cls is None or cls.attr("module") is None and cls.method("module") is None:
+                tier = Tier.ASSUMED if receiver.likely or not receiver.name else Tier.EXACT
+                self.notes.findings.append(Finding("T2M509", tier, "model.module", "there is no wrapper around the model: the model itself"))
+                return updated.value
         if receiver.kind == "unknown" and attr == "grad" and id(original) not in self.plan.refused:
             self.refuse("T2M115", "Tensor.grad", "MindSpore tensors carry no gradients",
                         "use the gradients that the gradient function returns")  # fmt: skip
@@ -543,11 +549,13 @@ class Expressions(cst.CSTTransformer):
         self.notes.needs |= outcome.needs
         if outcome.node is None:
             return updated
+        node = outcome.node
         if self.aliases.keys() & outcome.needs:
-            node = outcome.node.visit(_Aliased(self.aliases, {id(n) for n in descend(updated)}))
+            node = node.visit(_Aliased(self.aliases, {id(n) for n in descend(updated)}))
             assert isinstance(node, cst.BaseExpression)
-            return node
-        return outcome.node
+        if getattr(updated, "lpar", None) and not getattr(node, "lpar", None) and "\n" in code(node):
+            return node.with_changes(lpar=updated.lpar, rpar=updated.rpar)
+        return node
 
     def unknown(self, name: str, updated: cst.BaseExpression) -> cst.BaseExpression:
         if name.count(".") == 0 or name in ("torch.nn", "torch.nn.functional", "torch.optim"):

@@ -43,7 +43,7 @@ def watched(event: Event, module: ModuleInfo) -> list[Owner]:
     found: list[Owner] = []
     kinds = {v.place: v for v in module.values.values() if v.place and (v.kind == "module" or v.leaf)}
     deps = {d for node in event.roots for d in module.value(node).deps if not d.startswith(("@", "^"))}
-    for place in sorted(deps):
+    for place in sorted(d for d in deps if not any(d.startswith(other + ".") for other in deps)):
         held = kinds.get(place)
         if held is None:
             return []
