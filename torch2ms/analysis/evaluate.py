@@ -167,6 +167,9 @@ class Evaluator:
             return Value("bool")
         if attr == "module" and base.place:
             return replace(base, name="")
+        guessed = guess.by_name(attr)
+        if guessed.kind in ("optimizer", "scheduler", "lossfn"):
+            return replace(guessed, place=place or attr)
         return Value("unknown", place=place, deps=NO_DEPS)
 
     def member(self, cls: ClassInfo, base: Value, attr: str, place: str) -> Value:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bisect
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,6 +22,7 @@ from torch2ms.rewrite.statements import Statements
 from torch2ms.tape.plan import Branch, Function, Item, Plan, Text
 
 MARK = re.compile(r"#\s*torch2ms: (T2M\d{3}) (.*?) -> (.*)")
+LONGEST = 60  # lines a small statement is looked through for comments
 BLANK = cst.EmptyLine(indent=False)
 
 
@@ -39,6 +41,7 @@ class Emitter:
         self.scope = module.scope
         self.config = module.tree.config_for_parsing
         self.statements = Statements(self)
+        self.commented = [n for n, line in enumerate(module.tree.code.splitlines(), 1) if "#" in line]
         self.by_node = {id(s.node): s for s in module.scope.walk()}
         self.marked: list[Finding] = []
         self.above: list[str] = []
@@ -153,8 +156,10 @@ class Emitter:
         else:
             nodes, extra = self.plain(stmt)
         defined = self.defined()
+        lost = self.lost(stmt, nodes)
         if not nodes:
-            return out, pending + layout.comments_only(own) + layout.trailing_comment(stmt.trailing) + extra
+            return out, pending + layout.comments_only(own) + layout.trailing_comment(stmt.trailing) + lost + extra
+        own += lost
         lead = pending + own
         lead = layout.strip_blank(lead) if fresh and not out else lead
         if key in self.plan.contexts:
@@ -200,6 +205,16 @@ class Emitter:
         if not items or not isinstance(body, cst.IndentedBlock) or not all(i in stmt.blocks[0].stmts for i in items):
             return ()
         return layout.trailing_comment(body.header) + layout.comments_only(body.footer)
+
+    def lost(self, stmt: Stmt, nodes: list[cst.BaseStatement]) -> layout.Lines:
+        """Comments inside a small statement that its translation has no place for."""
+        if not isinstance(stmt.node, cst.BaseSmallStatement):
+            return ()
+        following = bisect.bisect_left(self.commented, stmt.lineno)
+        if following == len(self.commented) or self.commented[following] > stmt.lineno + LONGEST:
+            return ()
+        text = "".join(code(node) for node in nodes)
+        return tuple(line for line in layout.inner_comments(stmt.node) if line.comment is not None and line.comment.value not in text)
 
     def mark(self, stmt: Stmt, nodes: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
         marks = [*self.plan.marks.get(id(stmt), ()), *self.marked]
