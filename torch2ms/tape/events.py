@@ -35,6 +35,9 @@ class Event:
     create_graph: bool = False
     retain_graph: bool = False
     scaler: str = ""
+    branches: list[Stmt] = field(default_factory=list)  # the two backward calls, where `stmt` is the `if` that holds them
+    scaled: cst.BaseExpression | None = None  # ... its condition
+    inverse: bool = False  # ... and the loss is scaled where it does not hold
     writes: bool = False
     lifted: bool = False  # it happens in a function that the statement calls
     name: str = ""  # the name that takes the value of the root, where the root is a call

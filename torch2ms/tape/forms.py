@@ -103,6 +103,9 @@ class Writer:
         differentiated = self.differentiated(call, params)
         aux = ", has_aux=True" if outputs.aux else ""
         definition: list[Item] = [*self.declare(outputs), Function(function, params, body)]
+        if direct := self.direct(call, stmts, params):
+            definition = []
+            function, target = direct
         if loop is not None:
             grad = self.fresh(f"grad_{suffix}" if suffix else "grad_fn")
             definition.append(Text(f"{grad} = ms.value_and_grad({function}{differentiated}{aux})", self.weight_nodes(call)))
@@ -117,6 +120,16 @@ class Writer:
         self.place(call, [*definition, line], plain, follow)
         call.form = call.form or f"ms.value_and_grad of {len(stmts)} statement{'s' if len(stmts) != 1 else ''}"
         return ""
+
+    def direct(self, call: Call, stmts: list[Stmt], params: list[str]) -> tuple[str, str] | None:
+        """The called method or function is the function to differentiate: no wrapper around it."""
+        root_call = call.event.roots[0]
+        if stmts or not call.event.lifted or not isinstance(root_call, cst.Call) or any(o.kind == "leaf" for o in call.owners):
+            return None
+        arguments = [dotted(a.value) for a in root_call.args]
+        if not all(arguments) or any(a.keyword is not None or a.star for a in root_call.args) or not dotted(root_call.func):
+            return None
+        return dotted(root_call.func), ", ".join(arguments)
 
     def weight_nodes(self, call: Call) -> list[cst.CSTNode]:
         return [call.weights] if call.weights is not None else []
@@ -252,7 +265,8 @@ class Writer:
         """Names that change between calls, in order of first use; everything else is captured."""
         used = liveness.exposed(stmts)
         bound = set().union(*(liveness.definite(s) for s in stmts)) if stmts else set()
-        for expr in call.event.roots:
+        asked = [call.event.scaled] if call.event.scaled is not None else []
+        for expr in [*call.event.roots, *asked]:
             for use in sorted(expression_uses(expr, call.event.stmt)):
                 if root(use) not in bound and root(use) not in used:
                     used.append(root(use))
@@ -317,6 +331,8 @@ class Writer:
         body += [Text(f"{name} = None") for name in maybe]
         body += stmts
         template, nodes = self.root_text(event)
+        if event.scaled is not None and outputs.aux:
+            template = f"({template})"
         body.append(Text(f"return {template}{outputs.returned}", nodes))
         return body
 
@@ -328,9 +344,15 @@ class Writer:
         for i, _ in enumerate(event.roots):
             parts.append("{%d}" % i)
         text = " + ".join(parts)
-        if event.scaler:
+        nodes: list[cst.CSTNode] = list(event.roots)
+        if event.scaled is not None:
+            plain, scaled = text, f"{event.scaler}.scale({text})"
+            first, second = (plain, scaled) if event.inverse else (scaled, plain)
+            text = f"{first} if {{{len(nodes)}}} else {second}"
+            nodes.append(event.scaled)
+        elif event.scaler:
             text = f"{event.scaler}.scale({text})"
-        return text, list(event.roots)
+        return text, nodes
 
     def receive(self, call: Call) -> tuple[str, list[Item]]:
         """The target that takes the gradients, and the statements that hand them to their owners."""
@@ -463,14 +485,21 @@ class Writer:
         early, late = region.stmts[: region.cut], region.stmts[region.cut :]
         used = set(liveness.exposed(late)) | {root(u) for e in event.roots for u in expression_uses(e, event.stmt)}
         crossing = [n for n in self.definition_order(early) if n in used and self.varied(n, early)]
+        places = {u for s in late for u in s.all_uses} | (event.stmt.uses if event.lifted else set())
+        attributes = sorted({d for s in early for d in s.all_defs if "." in d and d in places and self.varied(d, early)})
         suffix = self.suffix(call)
         loop = self.hoist(call)
         first = Region(event, region.block, early)
         weights = " + ".join(self.weights(o) for o in call.owners)
         live = liveness.read_after(region.block, early, region.block.stmts.index(early[-1])) | used
         aux = [n for n in self.definition_order(early) if n in live and n not in crossing]
+        held = {a: a.rpartition(".")[2] for a in attributes}  # attributes cross under their own short names
+        own_names = [*crossing, *held.values()]
+        if not own_names or len(set(own_names)) != len(own_names):
+            return "what its two parts share is not seen"
+        crossing = [*crossing, *attributes]
         params = self.parameters(Call(Event("backward", early[-1], early[-1].node), first, call.owners), early, loop, Outputs("", [], [], False))
-        name = "_".join(crossing)
+        name = "_".join(own_names)
         playback = self.fresh(f"{name}_vjp")
         simple = self.simple_call(early, crossing, aux)
         out = ", ".join(crossing)
@@ -492,15 +521,15 @@ class Writer:
         start = Text(f"{received}, {playback}{tail} = ms.vjp({function}{inputs}, weights={weights}{extra})")
         # second part
         forward = self.fresh(f"forward_{suffix}" if suffix else "forward_fn")
-        second = Region(event, region.block, late, after=region.after)
-        second_call = Call(event, second, call.owners)
+        second_call = Call(event, Region(event, region.block, late, after=region.after), call.owners)
         outputs = self.outputs(second_call, late)
         more = [p for p in self.parameters(second_call, late, loop, outputs) if p not in crossing]
+        restore: list[Item] = [Text(f"{a} = {short}") for a, short in held.items()]
         again = any(o.owns is None or self.touches(late, o) for o in call.owners)
         positions = "0" if len(crossing) == 1 else f"({', '.join(str(i) for i in range(len(crossing)))})"
         second_weights = f", {weights}" if again else ""
         has_aux = ", has_aux=True" if outputs.aux else ""
-        definition.append(Function(forward, [*crossing, *more], self.body(late, outputs, event)))
+        definition.append(Function(forward, [*own_names, *more], [*restore, *self.body(late, outputs, event)]))
         arguments2 = ", ".join([*crossing, *more])
         made = f"ms.value_and_grad({forward}, {positions}{second_weights}{has_aux})"
         if loop is not None:
@@ -509,7 +538,7 @@ class Writer:
             made = grad
             self.plan.before.setdefault(id(loop), []).extend(definition)
             definition = []
-        cotangent = [self.fresh_once(f"{c}_grad") for c in crossing]
+        cotangent = [self.fresh_once(f"{c}_grad") for c in own_names]
         taken = cotangent[0] if len(cotangent) == 1 else f"({', '.join(cotangent)})"
         owner = call.owners[0]
         if again:
@@ -526,8 +555,12 @@ class Writer:
         for stmt in region.after:
             self.plan.moved.add(id(stmt))
         self.plan.replaced[id(early[-1])] = [*definition[:1], start] if definition and not simple else [start]
-        self.plan.replaced[id(late[-1])] = [*definition[0 if simple else 1 :], line, *region.after] if late else [line]
-        self.plan.replaced[id(event.stmt)] = [*back, *follow]
+        second = [*definition[0 if simple else 1 :], line, *region.after]
+        if late:
+            self.plan.replaced[id(late[-1])] = list(second)
+            self.plan.replaced[id(event.stmt)] = [*back, *follow]
+        else:
+            self.plan.replaced[id(event.stmt)] = [*second, *back, *follow]
         call.form = f"cut at `{name}`: ms.vjp runs the first part once and plays it back after what stands between"
         return ""
 

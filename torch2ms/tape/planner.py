@@ -20,7 +20,7 @@ from torch2ms.tape.hooks import has_hooks, watched
 from torch2ms.tape.ledger import ENTRY, Ledger, Owner
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.regions import Finder, Region
-from torch2ms.tape.scaling import Scaling
+from torch2ms.tape.scaling import Scaling, holds_more, joined
 
 LOADS = ("step", "scaler_step", "clip_norm", "clip_value", "grad_loop", "leaf_grad", "unscale")
 
@@ -35,7 +35,7 @@ def plan_scope(scope: Scope, module: ModuleInfo, plan: Plan, info: FunctionInfo 
     closures = [e for e in events if e.kind == "step_closure" and plan_closure(e, scope, module, plan, lifting, project)]
     events = sorted([*(e for e in events if e not in closures), *lifted(scope, module, lifting)], key=lambda e: e.stmt.number)
     if events:
-        _ScopePlanner(scope, module, plan, info, events).run()
+        _ScopePlanner(scope, module, plan, info, joined(events)).run()
 
 
 def plan_export(export: Export, plan: Plan) -> None:
@@ -184,6 +184,7 @@ class _ScopePlanner:
                 continue
             call = Call(event, region, takers[id(event)])
             call.several = len(regions) > 1
+            call.keep = bool(event.branches) and holds_more(event)
             calls.append(call)
         for owner in self.owners:
             self.name(owner)
@@ -196,6 +197,7 @@ class _ScopePlanner:
             if problem := self.writer.write(call):
                 self.refuse(call.event, problem)
                 continue
+            self.plan.replaced |= {id(stmt): [] for stmt in call.event.branches}
             self.explain(call)
         for event in self.events:
             if event.kind == "gradcall" and (problem := plan_gradcall(event, self.scope, self.module, self.plan, self.writer, finder)):
@@ -488,7 +490,8 @@ class _ScopePlanner:
         elif event.kind == "clear":
             todo = "MindSpore keeps no gradients: drop it once the backward call is translated"
         self.plan.refused.add(id(event.node))
-        self.plan.refuse(event.stmt, Finding(code, Tier.REFUSED, what, why, todo + f" ({why})", event.stmt.lineno))
+        for stmt in event.branches or [event.stmt]:
+            self.plan.refuse(stmt, Finding(code, Tier.REFUSED, what, why, todo + f" ({why})", stmt.lineno))
 
     def give_up(self, why: str) -> None:
         done = {id(f) for f in self.plan.marks}

@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from torch2ms.analysis.program import Block, Stmt
+from torch2ms.analysis.tree import code
 from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite import layout
 from torch2ms.tape.events import Event
 from torch2ms.tape.forms import Writer
 from torch2ms.tape.ledger import Owner
@@ -129,6 +131,42 @@ class Scaling:
             plan.findings.append(Finding("T2M521", Tier.EXACT, "scaler.update", "adjust receives the check", line=event.stmt.lineno))
         if self.rounds:
             plan.needs.add("ms")
+
+
+def joined(events: list[Event]) -> list[Event]:
+    """`if amp: scaler.scale(loss).backward() else: loss.backward()` is one backward call of a root that is scaled or not."""
+    out = list(events)
+    backwards = [e for e in events if e.kind == "backward"]
+    for first, second in zip(backwards, backwards[1:]):
+        branch = first.stmt.block.owner
+        if branch is None or branch is not second.stmt.block.owner or not _two_ways(branch, first, second):
+            continue
+        scaled, plain = (first, second) if first.scaler else (second, first)
+        assert isinstance(branch.node, cst.If)
+        made = Event("backward", branch, branch.node, value=plain.value, roots=plain.roots, cotangents=plain.cotangents, scaler=scaled.scaler)
+        made.branches = [first.stmt, second.stmt]
+        made.scaled = branch.node.test
+        made.inverse = scaled is second
+        if not holds_more(made):
+            branch.leading = (*branch.leading, *(c for s in made.branches for c in layout.comments_only(s.leading)),
+                              *(c for s in made.branches for c in layout.trailing_comment(s.trailing)))  # fmt: skip
+        out[out.index(first)] = made
+        out.remove(second)
+    return sorted(out, key=lambda e: e.stmt.number)
+
+
+def holds_more(event: Event) -> bool:
+    """Whether the branches of a joined backward call hold anything else."""
+    return any(s not in event.branches for block in event.stmt.blocks for s in block.stmts)
+
+
+def _two_ways(branch: Stmt, first: Event, second: Event) -> bool:
+    """Both branches of an `if` begin by going back from one loss, and one of them scales it."""
+    if not isinstance(branch.node, cst.If) or len(branch.blocks) != 2 or branch.calls:
+        return False
+    begin = branch.blocks[0].stmts[0] is first.stmt and branch.blocks[1].stmts[0] is second.stmt
+    plain = not any(e.problem or e.create_graph or e.inputs is not None or e.cotangents != [None] for e in (first, second))
+    return begin and plain and bool(first.scaler) != bool(second.scaler) and code(first.roots[0]) == code(second.roots[0])
 
 
 def _form(event: Event) -> str:
