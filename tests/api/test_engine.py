@@ -138,7 +138,7 @@ def test_no_placeholder_survives() -> None:
 
 
 @pytest.mark.parametrize(("name", "arguments", "expected"), [
-    ("torch.nn.LayerNorm", "eps=1e-6", "lambda dim: nn.LayerNorm((dim,), epsilon=1e-6)"),
+    ("torch.nn.LayerNorm", "eps=1e-6", "(lambda dim: nn.LayerNorm((dim,), epsilon=1e-6))"),
     ("torch.nn.Conv2d", "bias=False, padding=1", "partial(nn.Conv2d, pad_mode='pad', padding=1, has_bias=False)"),
     ("torch.nn.BatchNorm2d", "eps=1e-3, momentum=0.01", "partial(nn.BatchNorm2d, eps=1e-3, momentum=0.99)"),
     ("torch.nn.Conv2d", "padding_mode='reflect'", None),

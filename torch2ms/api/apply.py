@@ -218,7 +218,7 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
         tier = Tier.ASSUMED if rule.value_assume else form.tier
         why = f"{rule.value}: {rule.value_assume}" if rule.value_assume else rule.value
         found = Finding(_RENAMED if tier is Tier.EXACT else _ASSUMED, tier, rule.name, why)
-        return Outcome(parsed.root.deep_clone(), (found,), needs(parsed), "function")
+        return Outcome(template.parenthesised(parsed.root.deep_clone()), (found,), needs(parsed), "function")
     bare = _bare(rule, form)
     if bare is None:
         return _refused(rule, _VALUE, "its MindSpore form cannot be written without the arguments",
@@ -321,7 +321,7 @@ def apply_partial(rule: Rule, original: cst.Call, updated: cst.Call, facts: Fact
         return _refused(rule, _VALUE, "positional arguments in a partial", "give them by keyword")
     filled = _fill_call(rule, form, use, None, inner_updated)
     if rule.partial and filled.node is not None:
-        return replace(filled, node=filled.node.with_changes(lpar=[], rpar=[]), returns="function")
+        return replace(filled, returns="function")
     if filled.node is None or not isinstance(filled.node, cst.Call):
         return filled
     keywords = [arg for arg in filled.node.args if arg.keyword is not None]

@@ -115,6 +115,11 @@ class Use:
             return "tuple"
         return self.facts.kind(node)
 
+    def cls(self, name: str) -> str:
+        """The full name of an argument's class, empty where the analysis does not tell."""
+        node, ask = self.node(name), getattr(self.facts, "cls", None)
+        return str(ask(node)) if ask is not None and node is not None else ""
+
     def rank(self, name: str) -> int | None:
         """The number of dimensions of a tensor argument, None where unknown."""
         node = self.node(name)

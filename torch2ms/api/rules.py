@@ -227,9 +227,10 @@ def _rules_of(name: str, entry: dict[str, Any], source: str) -> Iterator[Rule]:
     forms = tuple(_forms(entry))
     choose = _hard(entry["code"]) if "code" in entry else None
     aliases = tuple(alias for text in entry.get("alias", ()) for alias in _expanded(text))
-    texts = [entry.get(key, "") for key in ("value_assume", "class", "partial", "star")]
-    flags = [entry.get(key, False) for key in ("setting", "attribute")]
-    yield Rule(name, forms, entry.get("value"), *texts, *flags, choose, aliases, source)
+    texts = {key: entry.get(key, "") for key in ("value_assume", "partial", "star")}
+    flags = {key: entry.get(key, False) for key in ("setting", "attribute")}
+    yield Rule(name, forms, entry.get("value"), cls=entry.get("class", ""), choose=choose, aliases=aliases,
+               source=source, **texts, **flags)
     method = entry.get("method")
     if method:
         short_names = [alias.rsplit(".", 1)[-1] for alias in aliases if alias.count(".") == 1]

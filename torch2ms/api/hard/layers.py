@@ -246,3 +246,15 @@ def cell_dict(use: Use) -> Choice:
         return Choice(refuse="MindSpore's CellDict takes no SequentialCell, CellList or CellDict",
                       todo="give the cells names of their own, or wrap each in a Cell")
     return _container(use, "modules", "nn.CellDict({modules})")
+
+
+def add_module(use: Use) -> Choice:
+    """`net.add_module(name, layer)`: a SequentialCell runs only what was appended to it."""
+    cls = use.cls("self")
+    if cls == "torch.nn.Sequential":
+        return Choice("{self}.append({module})", uses=("name",), assume="nothing looks the layer up by its name")
+    # insert_child_to_cell would leave the cell's name out of its parameters' names, which an optimizer then finds twice
+    if cls or (use.receiver is not None and code(use.receiver) == "self"):
+        return Choice("setattr({self}, {name}, {module})", assume="its class does not inherit from nn.Sequential")
+    return Choice(refuse="cannot tell whether this is an nn.Sequential, which would not run the new layer",
+                  todo="write net.name = layer, or net.append(layer) for a Sequential")
