@@ -424,16 +424,17 @@ class Expressions(cst.CSTTransformer):
         if receiver.kind in ("tensor", "param"):
             if attr == "data":
                 return updated.value
+            if attr == "requires_grad" and receiver.kind == "tensor" and not receiver.likely and not _weight(receiver):
+                if id(original) not in self.stores:
+                    self.refuse("T2M115", "Tensor.requires_grad", "tensors carry no such flag in MindSpore",
+                                "leave it out: gradient functions name what they differentiate")  # fmt: skip
+                return updated
             rule = self.rules.find(f"torch.Tensor.{attr}")
             if rule is not None:
                 return self.take(apply_attribute(rule, original, updated, self.facts), updated)
             if attr in ("grad", "grad_fn", "is_leaf") and id(original) not in self.plan.refused:
                 self.refuse("T2M115", f"Tensor.{attr}", "MindSpore tensors carry no gradients",
                             "use the gradients that the gradient function returns")  # fmt: skip
-            if attr == "requires_grad" and receiver.kind == "tensor" and not receiver.likely and not _weight(receiver):
-                if id(original) not in self.stores:
-                    self.refuse("T2M115", "Tensor.requires_grad", "tensors carry no such flag in MindSpore",
-                                "leave it out: gradient functions name what they differentiate")  # fmt: skip
             return updated
         if receiver.kind == "dataset" and (rule := self.rules.find(f"{receiver.name}.{attr}")) is not None:
             return self.take(apply_attribute(rule, original, updated, self.facts), updated)

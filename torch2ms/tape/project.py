@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
+from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.project import FunctionInfo, Project
+from torch2ms.analysis.tree import constant, descend
 
 
 def prepare(project: Project) -> None:
@@ -36,14 +40,32 @@ def differentiate(work: list[FunctionInfo], project: Project) -> None:
 
 
 def _conditional(info: FunctionInfo) -> bool:
-    """Layers are called under an `if`: some parameters may get no gradient in a step."""
+    """Layers are called under a condition: some parameters may get no gradient in a step."""
     for stmt in info.scope.body.walk():
-        if any(isinstance(a.node, cst.If) for a in stmt.ancestors()):
-            for call in stmt.calls:
-                value = info.module.value(call.func)
-                if value.kind == "module" and value.place.startswith("self."):
-                    return True
+        under = any(isinstance(a.node, (cst.If, cst.While)) or _counted(a.node) for a in stmt.ancestors())
+        chosen = {id(n) for n in _chosen(stmt)}
+        for call in stmt.calls:
+            value = info.module.value(call.func)
+            if (under or id(call) in chosen) and value.kind == "module" and value.place.startswith("self."):
+                return True
     return False
+
+
+def _counted(node: cst.CSTNode) -> bool:
+    """A loop over `range` of something that is not a number: it may not run at all."""
+    return isinstance(node, cst.For) and isinstance(node.iter, cst.Call) and dotted(node.iter.func) == "range" and any(
+        not isinstance(constant(a.value), int) for a in node.iter.args
+    )
+
+
+def _chosen(stmt: Stmt) -> Iterator[cst.CSTNode]:
+    """What the branches of conditional expressions in a small statement hold."""
+    if stmt.blocks or isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
+        return
+    for node in descend(stmt.node):
+        if isinstance(node, cst.IfExp):
+            yield from descend(node.body)
+            yield from descend(node.orelse)
 
 
 def freezes(stmt: Stmt) -> bool:
