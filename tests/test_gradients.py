@@ -21,7 +21,12 @@ pytest.importorskip("mindspore", reason="verification runs the MindSpore side")
 
 WHOLE = tuple(case for case in all_cases() if not case.refused)
 WORKERS = int(os.environ.get("TORCH2MS_TEST_WORKERS", "2"))
-WITHOUT_NUMBERS: frozenset[str] = frozenset()
+WITHOUT_NUMBERS = {"seeds/gradient_guide_q1_1", "seeds/gradient_guide_rc2_1"}  # they print and keep nothing
+# The finding states what the translation assumes (in these words); these programs are those where it does not hold.
+WRONG_ASSUMPTIONS = dict.fromkeys(
+    ("zero_grad/set_to_none", "forward/loops_and_conditions", "traps/freeze_in_the_loop"),
+    "assumed: every parameter of the optimizer takes part in the loss",
+)
 
 
 @pytest.fixture(scope="module")
@@ -42,6 +47,14 @@ def _selected(items: list[pytest.Item]) -> Iterator[FixtureCase]:
 @pytest.mark.parametrize("case", WHOLE, ids=lambda case: case.name)
 def test_both_sides_agree(case: FixtureCase, reports: dict[FixtureCase, Report]) -> None:
     report = reports[case]
+    if case.name in WITHOUT_NUMBERS:
+        assert [problem.what for problem in report.problems] == ["nothing to compare"], cli_table(report)
+        return
+    if case.name in WRONG_ASSUMPTIONS:
+        told = [f for r in converted(case).values() for f in r.findings if f.tier is Tier.ASSUMED]
+        assert any(WRONG_ASSUMPTIONS[case.name] in finding.why for finding in told)
+        assert report.verdict == "differ", "the assumption holds now: take the case off the list"
+        return
     assert report.agrees, cli_table(report)
     assert set(report.compared) - {"printed lines"}, "only printed numbers were compared"
     assert not [note for note in report.notes if "printed" in note], cli_table(report)
