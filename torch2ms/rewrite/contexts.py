@@ -45,7 +45,11 @@ def direct_calls(body: list[Stmt], ctx: str, name: str) -> list[tuple[Stmt, cst.
     found = []
     for stmt in body:
         node = stmt.node
-        if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call) and dotted(node.value.func) == f"{ctx}.{name}":
+        if (
+            isinstance(node, cst.Expr)
+            and isinstance(node.value, cst.Call)
+            and dotted(node.value.func) == f"{ctx}.{name}"
+        ):
             found.append((stmt, node.value))
     return found
 
@@ -193,8 +197,13 @@ class Context:
         written = {self.spot(d) for i in self.again for d in self.stmts[i].all_defs | self.stmts[i].all_muts}
         if written & set(self.inputs):
             return True
-        return any(i >= k.until and self.writes(i, p) for k in kept if k.how == "again" for i in self.again
-                   for p in ({k.place} if k.node is None else _places(k.node)))
+        return any(
+            i >= k.until and self.writes(i, p)
+            for k in kept
+            if k.how == "again"
+            for i in self.again
+            for p in ({k.place} if k.node is None else _places(k.node))
+        )
 
 
 def _places(node: cst.CSTNode) -> set[str]:

@@ -137,7 +137,6 @@ class Expressions(cst.CSTTransformer):
         return None
 
     def visit_CompFor(self, node: cst.CompFor) -> None:
-        self.nested += 1
         if any("requires_grad" in code(test) for test in node.ifs):
             self.filtered.add(id(node.iter))
             self.trained.discard(id(node.iter))
@@ -232,7 +231,8 @@ class Expressions(cst.CSTTransformer):
 
     def transform(self, kind: str, rule: Rule, original: cst.Call, updated: cst.Call, left: cst.BaseExpression) -> cst.BaseExpression:
         """A function transform: lambdas that MindSpore would have to read get a name above the statement."""
-        problem = transforms.Functions(self.project, self.module).problem(kind, original)
+        functions = transforms.Functions(self.project, self.module)
+        problem = functions.problem(kind, original)
         lambdas = kind in transforms.COMPILED and any(isinstance(n, cst.Lambda) for n in descend(original.args[0])) if original.args else False
         if kind == "grad_and_value" and id(original) not in self.called:
             problem = problem or "MindSpore returns the value first: the calls of this function must be seen"
@@ -241,6 +241,9 @@ class Expressions(cst.CSTTransformer):
         if problem:
             self.refuse("T2M220", rule.name, problem, "write the function with ms.grad, ms.vmap or ms.jit by hand")
             return left
+        if kind in transforms.COMPILED and original.args and functions.multiplies_vectors(original.args[0].value):
+            why = "no matrix in it is multiplied with a vector: MindSpore fails on that when it maps the vector"
+            self.notes.findings.append(Finding("T2M221", Tier.ASSUMED, rule.name, why))
         if kind == "jacobian" and (short := transforms.at_position(original, updated, self.module)) is not None:
             self.notes.needs.add("ms")
             self.tell("T2M221", rule.name, "the lambda only chooses an argument: its position is differentiated")
@@ -266,9 +269,8 @@ class Expressions(cst.CSTTransformer):
         self.nested -= 1
         return updated
 
-    def leave_CompFor(self, original: cst.CompFor, updated: cst.CompFor) -> cst.CompFor:
-        self.nested -= 1
-        return updated
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_Lambda  # type: ignore[assignment]
+    leave_ListComp = leave_SetComp = leave_DictComp = leave_GeneratorExp = leave_Lambda  # type: ignore[assignment]
 
     def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
         """`grads, value = grad_and_value(f)(x)` changes the order of its targets."""

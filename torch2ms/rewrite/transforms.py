@@ -16,7 +16,19 @@ PLAIN = {"grad", "grad_and_value", "vjp"}
 COMPILED = {"vmap", "jacrev", "jacfwd", "hessian", "jvp", "jacobian"}
 KEEPING = {"vmap", "jvp"}  # compiled once for a function, however often they are called
 PRODUCTS = {"mm", "matmul", "bmm", "mv", "dot", "einsum", "linear", "addmm", "baddbmm", "tensordot", "outer", "inner"}
-STEADY = ("module", "function", "class", "api", "modulefile", "optimizer", "builtin", "dtype", "lossfn", "str", "device")
+STEADY = (
+    "module",
+    "function",
+    "class",
+    "api",
+    "modulefile",
+    "optimizer",
+    "builtin",
+    "dtype",
+    "lossfn",
+    "str",
+    "device",
+)
 
 
 def transform(name: str) -> str:
@@ -78,7 +90,9 @@ class Functions:
             if isinstance(part, cst.Call) and part is not body:
                 yield from self.parts(part.func, seen) if not isinstance(part.func, cst.Call) else ()
                 for arg in part.args:
-                    if isinstance(arg.value, (cst.Name, cst.Attribute)) and transform(self.module.value(part.func).name):
+                    if isinstance(arg.value, (cst.Name, cst.Attribute)) and transform(
+                        self.module.value(part.func).name
+                    ):
                         yield from self.parts(arg.value, seen)
         if isinstance(node, cst.Call):
             for arg in node.args:
@@ -102,7 +116,25 @@ class Functions:
             if isinstance(part, cst.Call):
                 target = module.value(part.func)
                 last = part.func.attr.value if isinstance(part.func, cst.Attribute) else dotted(part.func)
-                if last in PRODUCTS or last.startswith("conv") or target.kind in ("module", "unknown") and not isinstance(part.func, (cst.Call, cst.Attribute)):
+                if (
+                    last in PRODUCTS
+                    or last.startswith("conv")
+                    or target.kind in ("module", "unknown")
+                    and not isinstance(part.func, (cst.Call, cst.Attribute))
+                ):
+                    return True
+        return False
+
+    def multiplies_vectors(self, node: cst.BaseExpression) -> bool:
+        """The function has products whose right side may be a vector."""
+        for _, part in self.parts(node, frozenset()):
+            if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.MatrixMultiply):
+                transposed = isinstance(part.right, cst.Attribute) and part.right.attr.value in ("T", "mT")
+                if not transposed:
+                    return True
+            if isinstance(part, cst.Call):
+                last = part.func.attr.value if isinstance(part.func, cst.Attribute) else dotted(part.func)
+                if last == "matmul":
                     return True
         return False
 
@@ -136,7 +168,9 @@ class Functions:
         around = set(home.ancestors()) if home is not None else set()
         times = 0
         for stmt in owner.body.walk():
-            if name in stmt.defs and not isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef, cst.Import, cst.ImportFrom)):
+            if name in stmt.defs and not isinstance(
+                stmt.node, (cst.FunctionDef, cst.ClassDef, cst.Import, cst.ImportFrom)
+            ):
                 if stmt.out.get(name) is not None and stmt.out[name].kind in STEADY:
                     continue
                 times += 1
@@ -150,7 +184,11 @@ def at_position(original: cst.Call, updated: cst.Call, module: ModuleInfo) -> cs
     if len(original.args) != 2 or any(a.keyword is not None or a.star for a in original.args):
         return None
     function, translated = original.args[0].value, updated.args[0].value
-    if not isinstance(function, cst.Lambda) or not isinstance(translated, cst.Lambda) or len(function.params.params) != 1:
+    if (
+        not isinstance(function, cst.Lambda)
+        or not isinstance(translated, cst.Lambda)
+        or len(function.params.params) != 1
+    ):
         return None
     call, made = function.body, translated.body
     if not isinstance(call, cst.Call) or not isinstance(made, cst.Call) or module.value(call.func).kind != "function":
@@ -158,12 +196,19 @@ def at_position(original: cst.Call, updated: cst.Call, module: ModuleInfo) -> cs
     name = function.params.params[0].name.value
     places = [i for i, a in enumerate(call.args) if isinstance(a.value, cst.Name) and a.value.value == name]
     used = sum(isinstance(n, cst.Name) and n.value == name for n in descend(call))
-    if len(places) != 1 or used != 1 or any(a.keyword is not None or a.star for a in call.args) or isinstance(original.args[1].value, cst.Tuple):
+    if (
+        len(places) != 1
+        or used != 1
+        or any(a.keyword is not None or a.star for a in call.args)
+        or isinstance(original.args[1].value, cst.Tuple)
+    ):
         return None
     args = [code(a.value) for a in made.args]
     args[places[0]] = code(updated.args[1].value)
     position = f", {places[0]}" if places[0] else ""
-    return cst.parse_expression(f"ms.jacrev({code(made.func)}{position})({', '.join(args)})", module.tree.config_for_parsing)
+    return cst.parse_expression(
+        f"ms.jacrev({code(made.func)}{position})({', '.join(args)})", module.tree.config_for_parsing
+    )
 
 
 class Naming(cst.CSTTransformer):

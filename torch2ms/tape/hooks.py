@@ -18,7 +18,11 @@ def hooked(stmt: Stmt) -> set[str]:
     """The places whose tensors a statement puts hooks on."""
     found = set()
     for call in stmt.calls:
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "register_hook" and (place := dotted(call.func.value)):
+        if (
+            isinstance(call.func, cst.Attribute)
+            and call.func.attr.value == "register_hook"
+            and (place := dotted(call.func.value))
+        ):
             found.add(root(place))
     return found
 

@@ -38,15 +38,20 @@ def jacobian(use: Use) -> Choice:
         return Choice(refuse="MindSpore does not say how random draws are mapped", todo="draw outside of the function")
     if problem := _positions(use):
         return Choice(refuse=problem, todo="write the positions as plain numbers")
-    return Choice(f"ms.{use.short}({{func}}, {{argnums:grad_position}}, {{has_aux:has_aux}})", evidence="pass",
-                  uses=("randomness",))
+    return Choice(
+        f"ms.{use.short}({{func}}, {{argnums:grad_position}}, {{has_aux:has_aux}})",
+        evidence="pass",
+        uses=("randomness",),
+    )
 
 
 def hessian(use: Use) -> Choice:
     """`hessian(f)`: forward over reverse."""
     if isinstance(use.value("argnums"), (tuple, list)) or not use.known("argnums") or _positions(use):
-        return Choice(refuse="second derivatives with respect to several arguments were not measured",
-                      todo="take them one pair at a time")
+        return Choice(
+            refuse="second derivatives with respect to several arguments were not measured",
+            todo="take them one pair at a time",
+        )
     if use.given("argnums"):
         return Choice("ms.jacfwd(ms.jacrev({func}, {argnums}), {argnums})", evidence="pass")
     return Choice("ms.jacfwd(ms.jacrev({func}))", evidence="pass")
@@ -81,8 +86,10 @@ def hessian_at(use: Use) -> Choice:
     if use.given("create_graph"):
         return Choice(refuse="a Hessian that is differentiated again was not measured", todo="write a jitted function")
     if _elements(use, "inputs") is not None:
-        return Choice(refuse="second derivatives with respect to several arguments were not measured",
-                      todo="take them one pair at a time")
+        return Choice(
+            refuse="second derivatives with respect to several arguments were not measured",
+            todo="take them one pair at a time",
+        )
     return Choice("ms.jacfwd(ms.jacrev({func}))({inputs})", assume=_certain(use, "inputs"), evidence="pass")
 
 
@@ -96,8 +103,10 @@ def forward_mode(use: Use) -> Choice:
     if points is None and vectors is None:
         if use.kind(first) == use.kind(second) == "tensor":
             return Choice(f"ms.jvp({{func}}, {{{first}}}, {{{second}}})", evidence="pass")
-        return Choice(refuse="a single tensor is passed without a tuple in MindSpore, and this may be either",
-                      todo="ms.jvp(fn, x, v) or ms.jvp(fn, (x, y), (v, w))")
+        return Choice(
+            refuse="a single tensor is passed without a tuple in MindSpore, and this may be either",
+            todo="ms.jvp(fn, x, v) or ms.jvp(fn, (x, y), (v, w))",
+        )
     if points is None or vectors is None or len(points) != len(vectors):
         return Choice(refuse="points and directions differ in form", todo="write both as tuples")
     if len(points) == 1:
