@@ -55,8 +55,7 @@ def plan_project(project: Project) -> dict[str, Plan]:
     for module in project.modules.values():
         plan = Plan()
         plan.leaves = leaves(module)
-        for scope in module.scope.walk():
-            plan_autocast(scope, project, module, plan)
+        plan_autocast(project, module, plan)
         for scope in module.scope.walk():
             plan_scope(scope, module, plan, module.functions.get(id(scope)), lifting, project)
         functions.plan_functions(module, plan)

@@ -297,9 +297,19 @@ class Emitter:
         if isinstance(node, cst.BaseSmallStatement):
             return self.statements.small(stmt), ()
         if id(stmt) in self.plan.contexts:
-            return self.sequence(self.plan.contexts[id(stmt)])
+            return self.context(stmt, self.plan.contexts[id(stmt)])
         compound, extra = self.compound(stmt)
         return ([compound] if compound is not None else []), extra
+
+    def context(self, stmt: Stmt, items: Sequence[Item]) -> tuple[list[cst.BaseStatement], layout.Lines]:
+        """What a `with` becomes: its own statements, or a call of the function they are in."""
+        nodes, pending = self.sequence(items)
+        body = stmt.node.body if isinstance(stmt.node, cst.With) else None
+        if isinstance(body, cst.IndentedBlock):
+            header = layout.trailing_comment(body.header) if all(i in stmt.blocks[0].stmts for i in items) else ()
+            nodes = _lead(nodes, header)
+            pending += layout.comments_only(body.footer)
+        return nodes, pending
 
     def expression(self, node: cst.CSTNode) -> cst.CSTNode:
         """Translate one expression; what it brings up belongs to the statement being emitted."""

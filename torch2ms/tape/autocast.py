@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torch2ms.analysis import liveness
-from torch2ms.analysis.flow import TRANSPARENT, expression_uses
+from torch2ms.analysis.flow import TRANSPARENT, expression_uses, root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ModuleInfo, Project, qualified
@@ -26,7 +26,7 @@ from torch2ms.tape.regions import leaves
 CUTS = ("no_grad", "inference_mode")
 CAPTURED = {"module", "optimizer", "scheduler", "scaler", "lossfn", "loader", "dataset", "api", "class", "function", "method", "modulefile",
             "builtin", "device", "dtype", "object"}  # fmt: skip
-GRADIENTS = {"backward", "step", "zero_grad"}
+IDLE = {"contextlib.nullcontext", "nullcontext", "contextlib.suppress", "contextlib.ExitStack"}
 
 
 @dataclass(eq=False)
@@ -39,6 +39,7 @@ class Autocast:
     negated: bool = False
     dtype: cst.BaseExpression | None = None
     device: cst.BaseExpression | None = None
+    binding: Stmt | None = None  # the assignment that gave it a name
 
     @property
     def off(self) -> bool:
@@ -96,14 +97,69 @@ def active(project: Project) -> bool:
     return False
 
 
-def plan_autocast(scope: Scope, project: Project, module: ModuleInfo, plan: Plan) -> None:
-    """Plan every autocast block of the scope."""
-    found = [(s, s.node) for s in scope.body.walk() if isinstance(s.node, cst.With) and not marked(s)]
-    if found:
-        _Contexts(scope, project, module, plan).run(found)
+def plan_autocast(project: Project, module: ModuleInfo, plan: Plan) -> None:
+    """Plan every autocast block of a module."""
+    blocks: list[tuple[_Contexts, _Block]] = []
+    for scope in module.scope.walk():
+        found = [(s, s.node) for s in scope.body.walk() if isinstance(s.node, cst.With) and not marked(s)]
+        if found:
+            contexts = _Contexts(scope, project, module, plan)
+            blocks += [(contexts, b) for stmt, node in found if (b := contexts.block(stmt, node)) is not None]
+    for contexts, block in blocks:
+        block.problem = contexts.problem(block)
+    for binding in {id(b.made.binding): b.made.binding for _, b in blocks if b.made.binding is not None}.values():
+        mine = [b for _, b in blocks if b.made.binding is binding]
+        if any(b.problem for b in mine) or _uses(module, binding) != len(mine):
+            for block in mine:
+                block.problem = block.problem or f"`{_bound(binding)}` is used in other ways too"
+        else:
+            plan.replaced[id(binding)] = []
+    for contexts, block in blocks:
+        if block.problem:
+            contexts.refuse(block)
+        else:
+            contexts.write(block)
+
+
+def _bound(stmt: Stmt) -> str:
+    return next(iter(stmt.defs))
+
+
+def _uses(module: ModuleInfo, binding: Stmt) -> int:
+    """How many statements read the name of a context."""
+    name = _bound(binding)
+    stmts = (s for scope in module.scope.walk() for s in scope.body.walk())
+    return sum(name in s.uses for s in stmts if not isinstance(s.node, (cst.FunctionDef, cst.ClassDef)))
+
+
+@dataclass(eq=False)
+class _Block:
+    stmt: Stmt
+    node: cst.With
+    made: Autocast
+    others: list[str]  # its further contexts
+    problem: str = ""
+
+    @property
+    def body(self) -> list[Stmt]:
+        return self.stmt.blocks[0].stmts
+
+    @property
+    def returns(self) -> bool:
+        return isinstance(self.body[-1].node, cst.Return)
+
+    @property
+    def calls(self) -> list[cst.Call]:
+        return [c for s in self.body for inner in s.walk() for c in inner.calls]
+
+    @property
+    def backward(self) -> bool:
+        return any(isinstance(c.func, cst.Attribute) and c.func.attr.value == "backward" for c in self.calls)
 
 
 class _Contexts:
+    """The autocast blocks of one scope."""
+
     def __init__(self, scope: Scope, project: Project, module: ModuleInfo, plan: Plan) -> None:
         self.scope = scope
         self.project = project
@@ -111,71 +167,131 @@ class _Contexts:
         self.plan = plan
         self.writer = Writer(scope, module, plan)
 
-    def run(self, blocks: list[tuple[Stmt, cst.With]]) -> None:
-        for stmt, node in blocks:
-            found = [a for i in node.items if (a := read(i.item, self.module)) is not None]
-            if found and (problem := self.context(stmt, node, found)):
-                self.refuse(stmt, found, problem)
+    def block(self, stmt: Stmt, node: cst.With) -> _Block | None:
+        """The statement as an autocast block, if one of its contexts is an autocast."""
+        made, others = [], []
+        for item in node.items:
+            context = read(item.item, self.module) or self.held(item.item)
+            if context is not None:
+                made.append(context)
+            else:
+                called = item.item.func if isinstance(item.item, cst.Call) else item.item
+                others.append(qualified(called, self.module.imports))
+            if item.asname is not None:
+                others.append("")
+        if not made:
+            return None
+        return _Block(stmt, node, made[0], [*others, *("" for _ in made[1:])])
 
-    def refuse(self, stmt: Stmt, found: list[Autocast], why: str) -> None:
-        self.plan.refused |= {id(n) for a in found for n in a.nodes}
+    def held(self, node: cst.BaseExpression) -> Autocast | None:
+        """`ctx` of `ctx = nullcontext() if cpu else autocast(...)`, where nothing rebinds what it asked for."""
+        if not isinstance(node, cst.Name):
+            return None
+        scope = self.scope if node.value in self.scope.locals else self.module.scope
+        bindings = [s for s in scope.body.walk() if node.value in s.defs]
+        value = bindings[0].node.value if len(bindings) == 1 and isinstance(bindings[0].node, cst.Assign) else None
+        if value is None:
+            return None
+        made = read(value, self.module)
+        if isinstance(value, cst.IfExp):
+            first, second = read(value.body, self.module), read(value.orelse, self.module)
+            made = first or second
+            idle = value.orelse if first is not None else value.body
+            if made is None or not made.always or not self.idle(idle):
+                return None
+            made.enabled, made.negated = value.test, first is None
+        if made is None:
+            return None
+        asked = {root(u) for e in made.expressions() for u in expression_uses(e, bindings[0])}
+        changing = [a for a in asked if sum(a in s.defs for s in scope.body.walk()) > 1]
+        hidden = scope is not self.scope and asked & self.scope.locals
+        made.binding = None if changing or hidden else bindings[0]
+        return made if made.binding is not None else None
+
+    def idle(self, node: cst.BaseExpression) -> bool:
+        """A context that does nothing."""
+        return isinstance(node, cst.Call) and not node.args and qualified(node.func, self.module.imports) in IDLE
+
+    def refuse(self, block: _Block) -> None:
+        stmt, why = block.stmt, block.problem
+        self.plan.refused |= {id(n) for n in block.made.nodes}
         todo = f"make the statements a function and wrap it with ms.amp.auto_mixed_precision ({why})"
         self.plan.refuse(stmt, Finding("T2M522", Tier.REFUSED, "autocast", why, todo, stmt.lineno))
 
-    def context(self, stmt: Stmt, node: cst.With, found: list[Autocast]) -> str:
-        """Plan one block; a reason if it has no form."""
-        others = [qualified(i.item.func if isinstance(i.item, cst.Call) else i.item, self.module.imports) for i in node.items]
-        others = [o for o, i in zip(others, node.items) if read(i.item, self.module) is None]
-        if len(found) > 1 or any(o not in TRANSPARENT for o in others) or any(i.asname is not None for i in node.items):
+    def problem(self, block: _Block) -> str:
+        """Why a block has no form, "" if it has one."""
+        made, body = block.made, block.body
+        if any(o not in TRANSPARENT for o in block.others):
             return "the block has other contexts too"
-        made = found[0]
         if made.off:
-            if active(self.project):
-                return "precision is switched off inside mixed precision"
-            self.plan.contexts[id(stmt)] = list(stmt.blocks[0].stmts)
-            self.tell(stmt, Tier.EXACT, "it is switched off: dissolved")
-            return ""
-        body = stmt.blocks[0].stmts
-        returns = isinstance(body[-1].node, cst.Return) if body else False
-        jump = next((j for s in body[: -1 if returns else None] if (j := leaves(s)) and not (returns and j == "return")), "")
+            return "precision is switched off inside mixed precision" if active(self.project) else ""
+        targets = [self.module.value(c.func).name for c in block.calls]
+        if any(t in ("torch.autograd.grad", "torch.autograd.backward") for t in targets):
+            return "gradients are taken inside the block"
+        if block.backward:
+            return "what the context asks for changes in the loop around" if self.changes(block) else ""
+        if any(self.steps(c) for c in block.calls):
+            return "an optimizer steps inside the block"
+        inner = body[:-1] if block.returns else body
+        jump = next((j for s in inner if (j := leaves(s)) and not (block.returns and j == "return")), "")
         if jump:
             return f"a `{jump}` stands inside the block"
-        if any(isinstance(c.func, cst.Attribute) and c.func.attr.value in GRADIENTS for s in body for i in s.walk() for c in i.calls):
-            return "the backward call stands inside the block: it belongs behind it"
         if any(d in self.writer.declared() for s in body for d in s.all_defs):
             return "the block writes global names"
-        cut = any(o.rpartition(".")[2] in CUTS for o in others)
-        self.function(stmt, made, returns, cut)
         return ""
 
-    def function(self, stmt: Stmt, made: Autocast, returns: bool, cut: bool) -> None:
-        body = stmt.blocks[0].stmts
+    def steps(self, call: cst.Call) -> bool:
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("step", "unscale_", "update"):
+            return False
+        return self.module.value(call.func.value).kind in ("optimizer", "scaler")
+
+    def write(self, block: _Block) -> None:
+        if block.made.off:
+            self.plan.contexts[id(block.stmt)] = list(block.body)
+            self.tell(block.stmt, Tier.EXACT, "it is switched off: dissolved")
+        elif block.backward:
+            self.plan.contexts[id(block.stmt)] = list(block.body)
+            self.plan.halved[id(block.stmt)] = block.made.wrap
+            why = "the differentiated function runs under ms.amp.auto_mixed_precision; assumed: what else stands in the block may run in full"
+            self.tell(block.stmt, Tier.ASSUMED, f"{why}{self.assumptions(block.made)}")
+        else:
+            self.function(block)
+
+    def function(self, block: _Block) -> None:
+        stmt, body, made = block.stmt, block.body, block.made
         name = self.writer.fresh("autocast_fn")
         top = self.top(stmt, made)
-        outputs = [] if returns else self.outputs(stmt)
-        arguments = ", ".join(self.parameters(stmt, top, outputs))
-        call = f"{name}({arguments})"
-        items: list[Item] = [*[Text(f"{o} = None") for o in self.unsure(body, outputs)], *body]
+        outputs = [] if block.returns else self.outputs(stmt)
+        parameters = self.parameters(stmt, top, outputs)
+        outer = self.loops(stmt)[-1]
+        unsure = self.unsure(body, outputs)
+        if outer is not stmt:  # an earlier turn may have bound it
+            self.plan.before.setdefault(id(outer), []).extend(Text(f"{o} = None") for o in unsure)
+            parameters, unsure = [*parameters, *unsure], []
+        call = f"{name}({', '.join(parameters)})"
+        items: list[Item] = [*[Text(f"{o} = None") for o in unsure], *body]
         differentiated = self.differentiated()
-        if returns:
+        cut = differentiated and any(o.rpartition(".")[2] in CUTS for o in block.others)
+        if block.returns:
             call = f"return {call}"
         elif outputs:
             call = f"{', '.join(outputs)} = {call}"
-            cuts = [f"ops.stop_gradient({o})" if cut and differentiated else o for o in outputs]
-            self.plan.needs |= {"ops"} if cut and differentiated else set()
-            items.append(Text(f"return {', '.join(cuts)}"))
-        assert isinstance(stmt.node, cst.With)
-        header = stmt.node.body.header if isinstance(stmt.node.body, cst.IndentedBlock) else None
-        function = Function(name, self.parameters(stmt, top, outputs), items, "", differentiated, layout.trailing_comment(header))
+            self.plan.needs |= {"ops"} if cut else set()
+            items.append(Text(f"return {', '.join(f'ops.stop_gradient({o})' if cut else o for o in outputs)}"))
+        comments = layout.trailing_comment(block.node.body.header) if isinstance(block.node.body, cst.IndentedBlock) else ()
+        function = Function(name, parameters, items, "", differentiated, comments)
         self.plan.before.setdefault(id(top), []).extend([function, made.wrap(name)])
         self.plan.contexts[id(stmt)] = [Text(call)]
         self.plan.needs.add("ms")
-        why = "assumed: MindSpore casts the same operators as torch where it matters"
+        why = "a function under ms.amp.auto_mixed_precision; assumed: MindSpore casts the same operators as torch where it matters"
+        self.tell(stmt, Tier.ASSUMED, why + self.assumptions(made))
+
+    def assumptions(self, made: Autocast) -> str:
         if made.bfloat16():
-            why += ", and the device computes in bfloat16 (the CPU does not)"
-        elif made.dtype is None and made.device is not None and constant(made.device) is ...:
-            why += f", and `{dotted(made.device) or 'the device'}` is not a CPU, for which torch would take bfloat16"
-        self.tell(stmt, Tier.ASSUMED, f"a function under ms.amp.auto_mixed_precision; {why}")
+            return ", and the device computes in bfloat16 (the CPU does not)"
+        if made.dtype is None and made.device is not None and constant(made.device) is ...:
+            return f", and `{dotted(made.device) or 'the device'}` is not a CPU, for which torch would take bfloat16"
+        return ""
 
     def tell(self, stmt: Stmt, tier: Tier, why: str) -> None:
         self.plan.findings.append(Finding("T2M520", tier, "autocast", why, line=stmt.lineno))
@@ -188,15 +304,22 @@ class _Contexts:
         called = {c.func.attr.value for s in self.scope.body.walk() for c in s.calls if isinstance(c.func, cst.Attribute)}
         return bool(called & {"backward", "grad"})
 
+    def changes(self, block: _Block) -> bool:
+        """Whether a loop around the block changes what the context asks for."""
+        return self.top(block.stmt, block.made) is not self.loops(block.stmt)[-1]
+
+    def loops(self, stmt: Stmt) -> list[Stmt]:
+        """The statement and the loops around it, outermost last."""
+        return [stmt, *(a for a in stmt.ancestors() if isinstance(a.node, (cst.For, cst.While)))]
+
     def top(self, stmt: Stmt, made: Autocast) -> Stmt:
-        """The statement above which the function is defined: the outermost loop that does not change what the context asks."""
+        """Where the function is defined: above the outermost loop that does not change what the context asks for."""
         asked = {u for e in made.expressions() for u in expression_uses(e, stmt)}
         found = stmt
-        for ancestor in stmt.ancestors():
-            if isinstance(ancestor.node, (cst.For, cst.While)):
-                if any(overlaps(d, a) for d in ancestor.all_defs for a in asked):
-                    break
-                found = ancestor
+        for loop in self.loops(stmt)[1:]:
+            if any(overlaps(d, a) for d in loop.all_defs for a in asked):
+                break
+            found = loop
         return found
 
     def outputs(self, stmt: Stmt) -> list[str]:

@@ -87,6 +87,9 @@ class Writer:
         """Plan the call; a reason if it has no form."""
         region, event = call.region, call.event
         self.plan.inside += [*region.all, event.stmt]
+        wrap = next((self.plan.halved[id(a)] for a in event.stmt.ancestors() if id(a) in self.plan.halved), None)
+        if wrap is not None and (region.cut or event.cotangents != [None] * len(event.roots)):
+            return "it stands inside an autocast block, and its forward is cut"
         if region.cut:
             return self.write_cut(call)
         if any(c is not None and not all_ones(c) for c in event.cotangents):
@@ -106,6 +109,8 @@ class Writer:
         if direct := self.direct(call, stmts, params):
             definition = []
             function, target = direct
+        if wrap is not None:
+            definition.append(wrap(function))
         if loop is not None:
             grad = self.fresh(f"grad_{suffix}" if suffix else "grad_fn")
             definition.append(Text(f"{grad} = ms.value_and_grad({function}{differentiated}{aux})", self.weight_nodes(call)))
@@ -124,7 +129,7 @@ class Writer:
     def direct(self, call: Call, stmts: list[Stmt], params: list[str]) -> tuple[str, str] | None:
         """The called method or function is the function to differentiate: no wrapper around it."""
         root_call = call.event.roots[0]
-        if stmts or not call.event.lifted or not isinstance(root_call, cst.Call) or any(o.kind == "leaf" for o in call.owners):
+        if stmts or call.event.scaler or not call.event.lifted or not isinstance(root_call, cst.Call) or any(o.kind == "leaf" for o in call.owners):
             return None
         arguments = [dotted(a.value) for a in root_call.args]
         if not all(arguments) or any(a.keyword is not None or a.star for a in root_call.args) or not dotted(root_call.func):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
@@ -66,6 +67,7 @@ class Plan:
     heads: dict[int, Head] = field(default_factory=dict)  # id of a function definition -> its new first line
     contexts: dict[int, list[Item]] = field(default_factory=dict)  # what a `with` becomes wherever it is put
     inside: list[Stmt] = field(default_factory=list)  # statements that gradient functions contain or call from
+    halved: dict[int, Callable[[str], Text]] = field(default_factory=dict)  # `with` around a backward call -> what wraps its function
     marks: dict[int, list[Finding]] = field(default_factory=dict)  # refusals, by statement
     findings: list[Finding] = field(default_factory=list)
     needs: set[str] = field(default_factory=set)

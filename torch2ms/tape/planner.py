@@ -394,6 +394,9 @@ class _ScopePlanner:
                         items.append(Text(f"{owner.variable} = {f'ops.zeros_like({owner.variable})' if zeroed else 'None'}"))
             self.plan.replaced[id(event.stmt)] = list(items)
             why = "becomes the reset of the accumulator" if items else "gradient functions start from nothing at each call: dropped"
+            if items and any(id(a) in self.plan.contexts and id(a) not in self.plan.halved for a in event.stmt.ancestors()):
+                self.refuse(event, "it stands inside an autocast block, which becomes a function")
+                continue
             self.plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=event.stmt.lineno))
 
     def start(self) -> None:
