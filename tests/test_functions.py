@@ -126,7 +126,8 @@ def test_needed_gradients_are_all_computed() -> None:
 
 def test_several_outputs_unpack_their_gradients() -> None:
     result = function(
-        "e = x.exp()\nctx.save_for_backward(e)\nreturn e, x * 2", "e, = ctx.saved_tensors\nreturn g * e + h * 2", grads="g, h",
+        "e = x.exp()\nctx.save_for_backward(e)\nreturn e, x * 2",
+        "e, = ctx.saved_tensors\nreturn g * e + h * 2", grads="g, h",
         after="a, b = N.apply(torch.ones(3))",
     )  # fmt: skip
     assert (
@@ -166,7 +167,8 @@ def test_setup_context() -> None:
     ("forward", "backward", "inputs", "why"),
     [
         ("return xs[0]", "return g", "*xs", "forward takes *args or keywords: the inputs are not known"),
-        ("with torch.enable_grad():\n    y = x * 2\nreturn y", "return g", "x", "forward records operations itself (enable_grad)"),
+        ("with torch.enable_grad():\n    y = x * 2\nreturn y", "return g", "x",
+         "forward records operations itself (enable_grad)"),
         ("ctx.mark_dirty(x)\nreturn x.add_(1)", "return g", "x", "forward changes an input in place (mark_dirty)"),
         ("helper(ctx, x)\nreturn x * 2", "return g", "x", "forward passes the context on"),
         ("return x * 2", "return g * ctx.k", "x", "nothing in forward sets ctx.k"),
@@ -232,7 +234,8 @@ def test_value_comes_first() -> None:
     [
         ("h = 1.0\n\n\ndef f(x):\n    return x * h\n\n\na = torch.func.vmap(f)(torch.ones(3))\nh = 2.0\n",
          "the function is compiled once and would keep the first value of h"),
-        ("W = torch.ones(3, 3)\n\n\ndef f(x):\n    return (W @ x).sum()\n\n\ndef g(x):\n    return torch.func.grad(f)(x).sum()\n\n\n"
+        ("W = torch.ones(3, 3)\n\n\ndef f(x):\n    return (W @ x).sum()\n\n\ndef g(x):\n"
+         "    return torch.func.grad(f)(x).sum()\n\n\n"
          "y = torch.func.grad(g)(torch.ones(3))\n",
          "MindSpore's second derivatives of matrix products are wrong outside compiled functions"),
         ("x = torch.ones(3)\ny = [torch.func.vmap(lambda v: v * k)(x) for k in (1, 2)]\n",

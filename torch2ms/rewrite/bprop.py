@@ -92,7 +92,7 @@ class _Writer(Methods):
         if context.saved_by is not None:
             lines: list[Item] = [
                 Text(f"self.{self.field(kept)} = {{0}}", [node])
-                for kept, node in zip(self.saved, context.saved) if kept.how == "field"
+                for kept, node in zip(self.saved, context.saved, strict=False) if kept.how == "field"
             ]  # fmt: skip
             self.made.replaced[id(context.saved_by)] = lines
         for stmt, call in direct_calls(walked, self.ctx, "mark_non_differentiable"):
@@ -138,15 +138,21 @@ class _Writer(Methods):
         for stmt, names in droppable:
             if not any(name.startswith("self.") or name in read for name in names):
                 self.made.replaced[id(stmt)] = []
-        for node, name in spots:
-            if not name.startswith("self.") and name in self.forward.scope.locals and node.attr.value in read:
+        for spot, name in spots:
+            if not name.startswith("self.") and name in self.forward.scope.locals and spot.attr.value in read:
                 raise Refused(f"ctx.{name} and {name} are different things in forward")
-            self.made.expressions[id(node)] = name
-        loose = [p for p in descend(self.forward.scope.node.body) if isinstance(p, cst.Name) and p.value == self.ctx]
-        seen = {id(node.value) for node, _ in spots} | {id(c.func.value) for s in self.forward.scope.body.walk() for c in s.calls  # type: ignore[attr-defined]
-                                                        if isinstance(c.func, cst.Attribute) and c.func.attr.value in CALLS}  # fmt: skip
-        if any(id(p) not in seen for p in loose):
-            raise Refused("forward passes the context on")
+            self.made.expressions[id(spot)] = name
+        self.only_known({id(spot.value) for spot, _ in spots})
+
+    def only_known(self, seen: set[int]) -> None:
+        """Refuses a forward that uses the context in another way than its attributes and methods."""
+        function = self.forward.scope.node
+        assert isinstance(function, cst.FunctionDef)
+        for part in descend(function.body):
+            if isinstance(part, cst.Attribute) and part.attr.value in CALLS:
+                seen.add(id(part.value))
+            elif isinstance(part, cst.Name) and part.value == self.ctx and id(part) not in seen:
+                raise Refused("forward passes the context on")
 
     def write_backward(self) -> None:
         made, scope = self.made, self.backward.scope
@@ -202,7 +208,7 @@ class _Writer(Methods):
                 return
             if len(target.elements) != len(texts):
                 raise Refused("backward does not unpack what forward saved")
-            pairs = [(code(e.value), t) for e, t in zip(target.elements, texts)]
+            pairs = [(code(e.value), t) for e, t in zip(target.elements, texts, strict=True)]
             left = [(n, t) for n, t in pairs if n != t and n != "_"]
             line = f"{', '.join(n for n, _ in left)} = {', '.join(t for _, t in left)}"
             self.made.replaced[id(stmt)] = [Text(line)] if left else []
@@ -253,7 +259,7 @@ class _Writer(Methods):
             if node.value is None:
                 self.made.replaced[id(stmt)] = [Text(f"return {', '.join(['None'] * many)}{',' * (many == 1)}")]
             elif isinstance(node.value, cst.Tuple):
-                elements = [e.value for e in node.value.elements]
+                elements: list[cst.CSTNode] = [e.value for e in node.value.elements]
                 if len(elements) < many or any(isinstance(e, cst.StarredElement) for e in node.value.elements):
                     raise Refused("backward does not return one gradient for each input")
                 if len(elements) > many:

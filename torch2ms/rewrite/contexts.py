@@ -13,13 +13,15 @@ from torch2ms.analysis.project import FunctionInfo
 from torch2ms.analysis.tree import code, constant, descend
 
 RANDOM = {
-    "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "bernoulli", "bernoulli_", "normal",
-    "normal_", "uniform", "uniform_", "random_", "exponential_", "multinomial", "poisson", "dropout", "dropout1d", "dropout2d",
-    "dropout3d", "alpha_dropout", "feature_dropout", "gumbel_softmax", "rrelu", "empty", "empty_like", "random", "choice",
-    "shuffle", "sample", "rsample", "time", "perf_counter",
+    "rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like", "bernoulli", "bernoulli_",
+    "normal", "normal_", "uniform", "uniform_", "random_", "exponential_", "multinomial", "poisson", "dropout",
+    "dropout1d", "dropout2d", "dropout3d", "alpha_dropout", "feature_dropout", "gumbel_softmax", "rrelu", "empty",
+    "empty_like", "random", "choice", "shuffle", "sample", "rsample", "time", "perf_counter",
 }  # fmt: skip
-REPEATABLE = {"len", "range", "int", "float", "bool", "str", "isinstance", "min", "max", "abs", "sum", "tuple", "list", "sorted", "round",
-              "zip", "enumerate", "reversed", "all", "any", "type", "hasattr", "pow"}  # fmt: skip
+REPEATABLE = {
+    "len", "range", "int", "float", "bool", "str", "isinstance", "min", "max", "abs", "sum", "tuple", "list", "sorted",
+    "round", "zip", "enumerate", "reversed", "all", "any", "type", "hasattr", "pow",
+}  # fmt: skip
 SIMPLE = (cst.Assign, cst.AnnAssign, cst.AugAssign, cst.If, cst.For, cst.Pass)
 CALLS = {"save_for_backward", "mark_non_differentiable", "set_materialize_grads", "mark_dirty", "save_for_forward"}
 
@@ -30,7 +32,7 @@ class Refused(Exception):
 
 @dataclass
 class Kept:
-    """One value the backward reads: an input, an output, a literal, something computed again, or a field of the cell."""
+    """One value the backward reads: an input, an output, a literal, computed again, or a field of the cell."""
 
     how: str
     place: str = ""
@@ -60,7 +62,7 @@ def assigned(node: cst.CSTNode) -> list[tuple[cst.BaseExpression, cst.BaseExpres
         return []
     target, value = node.targets[0].target, node.value
     if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
-        return [(t.value, v.value) for t, v in zip(target.elements, value.elements)]
+        return [(t.value, v.value) for t, v in zip(target.elements, value.elements, strict=True)]
     return [(target, value)]
 
 

@@ -201,7 +201,7 @@ class Methods:
         names = list(self.context.inputs)
         self.out = "out"
         unpacked = self.unpacked()
-        for kept, name in zip(self.saved, unpacked):
+        for kept, name in zip(self.saved, unpacked, strict=False):
             elsewhere = name in names and not (kept.how == "input" and names[kept.index] == name)
             if name in self.grads or elsewhere or self.context.again:
                 continue

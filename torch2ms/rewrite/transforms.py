@@ -1,4 +1,4 @@
-"""Function transforms (torch.func, torch.autograd.functional): what MindSpore compiles needs named functions and fixed values."""
+"""Function transforms (torch.func): what MindSpore compiles needs named functions and values that stay."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hooks: functions that see gradients on their way. A backward call runs for their sake even where nobody loads what it stores."""
+"""Hooks see gradients on their way: a backward call runs for them even where nobody loads what it stores."""
 
 from __future__ import annotations
 
