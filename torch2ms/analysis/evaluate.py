@@ -351,6 +351,8 @@ class Evaluator:
         if name.startswith("torch.utils.data.") and last[:1].isupper():
             tensors = last == "TensorDataset" and not any(a.star for a in node.args)
             return Value("dataset", name=name, items=tuple(replace(a, deps=NO_DEPS) for a in args) if tensors else None)
+        if name == "torch.Generator":
+            return Value("object", name=name)
         if last == "device":
             return Value("device")
         if last in ("Variable",):

@@ -450,9 +450,11 @@ class Inference:
             return Value("numpy")
         if receiver.kind in ("loader", "dataset", "scheduler", "str", "dict", "list", "int", "float"):
             return Value("unknown", deps=receiver.deps if receiver.kind in ("dict", "list") else NO_DEPS)
-        if name in ("parameters", "named_parameters", "buffers", "children", "modules", "named_modules", "zero_grad", "state_dict") and place and (
-            receiver.kind == "unknown" or receiver.kind == "object"
+        if name in ("parameters", "named_parameters", "buffers", "children", "modules", "named_modules", "zero_grad", "state_dict") and (
+            receiver.kind == "unknown" or receiver.kind == "object" and place
         ):
+            if receiver.kind == "unknown" and name in ("parameters", "named_parameters", "buffers"):
+                ev.memo[id(func.value)] = Value("module", place=receiver.place or place, likely=True)
             return self.module_method(name, Value("module", place=receiver.place or place, likely=True), args, deps)
         torch_words = any(a.keyword is not None and a.keyword.value in ("dim", "keepdim") for a in node.args)
         if name in torchapi.TENSOR_METHODS or torch_words or (name == "transpose" and len(args) == 2) or (name in ("size", "dim") and receiver.kind == "unknown"):

@@ -118,6 +118,7 @@ class Project:
     """Modules by dotted name; names are resolved through re-exports."""
 
     modules: dict[str, ModuleInfo] = field(default_factory=dict)
+    keeps_state: bool = True  # a module may hold statistics or buffers beside its parameters
     freezes: bool = False  # somewhere a parameter's requires_grad is written
 
     def add(self, path: str, tree: cst.Module, source: str) -> ModuleInfo:

@@ -18,7 +18,7 @@ CUT = {
 }  # fmt: skip
 HOST = {"item": "float", "tolist": "list", "numpy": "numpy", "dim": "int", "ndimension": "int", "numel": "int",
         "nelement": "int", "element_size": "int", "is_contiguous": "bool", "data_ptr": "int", "get_device": "int",
-        "backward": "none", "storage": "unknown", "type": "unknown", "is_floating_point": "bool", "__len__": "int"}  # fmt: skip
+        "backward": "none", "register_hook": "object", "storage": "unknown", "type": "unknown", "is_floating_point": "bool", "__len__": "int"}  # fmt: skip
 TENSOR_ATTRS = {"shape": "size", "dtype": "dtype", "device": "device", "ndim": "int", "requires_grad": "bool",
                 "is_cuda": "bool", "is_leaf": "bool", "grad_fn": "unknown", "names": "unknown", "layout": "unknown"}  # fmt: skip
 # methods that only tensors of torch have: seen on an unknown receiver they make it a likely tensor

@@ -105,8 +105,9 @@ class Emitter:
             for stmt in stmts:
                 for inner in stmt.walk():
                     for place in sorted(inner.defs):
-                        if inner.out.get(place) is not None and inner.out[place].kind == "tensor":
+                        if inner.out.get(place) is not None and inner.out[place].kind in ("tensor", "unknown", "tuple", "list", "dict"):
                             names.setdefault(place)
+                    names = {n: None for n in names if n not in _cut(inner)}
             for name in names:
                 nodes += self.text(Text(f"{name} = ops.stop_gradient({name})"))
                 self.needs.add("ops")
@@ -479,6 +480,17 @@ class Emitter:
             if not bases and not node.keywords:
                 result = result.with_changes(lpar=cst.MaybeSentinel.DEFAULT, rpar=cst.MaybeSentinel.DEFAULT)
         return result
+
+
+def _cut(stmt: Stmt) -> set[str]:
+    """What a statement itself cuts from the graph: `x.detach_()`, `x = y.detach()`."""
+    node = stmt.node
+    value = node.value if isinstance(node, (cst.Expr, cst.Assign)) else None
+    if not isinstance(value, cst.Call) or not isinstance(value.func, cst.Attribute):
+        return set()
+    if isinstance(node, cst.Expr) and value.func.attr.value == "detach_":
+        return {dotted(value.func.value)}
+    return stmt.defs if value.func.attr.value in ("detach", "detach_") else set()
 
 
 def _prepend(node: cst.BaseStatement, lines: layout.Lines) -> cst.BaseStatement:

@@ -43,6 +43,11 @@ class ModuleFacts:
         value = self.module.value(node)
         return value.name.rpartition(".")[2] if value.kind == "dtype" else value.dtype
 
+    def cls(self, node: cst.BaseExpression) -> str:
+        """The qualified class of a module, "" where it is not seen."""
+        value = self.module.value(node)
+        return value.name if value.kind == "module" else ""
+
     def columns(self, node: cst.BaseExpression) -> int | None:
         """How many values a sample of a dataset has, 0 for a bare value, None where it is not seen."""
         value = self.module.value(node)
@@ -308,6 +313,11 @@ class Expressions(cst.CSTTransformer):
                 return updated
             if cls.kind == "autograd" and name == "apply":
                 return updated.with_changes(func=cst.Call(updated.func.value)) if not cls.refused else updated
+        if receiver.kind == "object" and receiver.name.startswith("torch."):
+            rule = self.rules.find(f"{receiver.name}.{name}")
+            if rule is None:
+                return self.unknown(f"{receiver.name}.{name}", updated)
+            return self.take(apply_call(rule, original, updated, self.facts), updated)
         if receiver.kind == "module" and name in ("parameters", "buffers") and not original.args:
             return self.enumerated(name, original, updated)
         if receiver.kind == "module":
@@ -344,6 +354,9 @@ class Expressions(cst.CSTTransformer):
             return cst.parse_expression(f"{receiver}.trainable_params()")
         if name == "parameters" and id(original) in self.filtered:
             self.tell("T2M505", "Module.parameters", "the comprehension filters by requires_grad")
+            return cst.parse_expression(f"{receiver}.get_parameters()")
+        if name == "parameters" and not self.project.keeps_state:
+            self.tell("T2M505", "Module.parameters", "parameters may be frozen, and no layer of the project keeps statistics: get_parameters()")
             return cst.parse_expression(f"{receiver}.get_parameters()")
         test = "not in" if name == "parameters" else "in"
         self.tell("T2M505", f"Module.{name}", "parameters may be frozen: told apart from statistics by name")
@@ -423,6 +436,18 @@ class Expressions(cst.CSTTransformer):
             rule = self.rules.find(f"torch.return_types.{attr}")
             if rule is not None:
                 return self.take(apply_attribute(rule, original, updated, self.facts), updated)
+        if receiver.kind == "dataset" and (rule := self.rules.find(f"{receiver.name}.{attr}")) is not None:
+            return self.take(apply_attribute(rule, original, updated, self.facts), updated)
+        if attr == "module" and receiver.kind == "module" and id(original) not in self.stores:
+            cls = self.class_of(receiver)
+            if cls is None or cls.attr("module") is None and cls.method("module") is None:
+                tier = Tier.ASSUMED if receiver.likely or not receiver.name else Tier.EXACT
+                self.notes.findings.append(Finding("T2M509", tier, "model.module", "there is no wrapper around the model: the model itself"))
+                return updated.value
+        if attr == "requires_grad" and receiver.kind == "tensor" and not receiver.likely and id(original) not in self.stores:
+            if not any(d.startswith(("@", "^")) for d in receiver.deps):  # every source of it is seen
+                self.tell("T2M303", "Tensor.requires_grad", "what the analysis knows of it stands for it")
+                return cst.Name("True" if receiver.deps else "False")
         if receiver.kind in ("tensor", "param"):
             if attr == "data":
                 return updated.value
@@ -438,14 +463,6 @@ class Expressions(cst.CSTTransformer):
                 self.refuse("T2M115", f"Tensor.{attr}", "MindSpore tensors carry no gradients",
                             "use the gradients that the gradient function returns")  # fmt: skip
             return updated
-        if receiver.kind == "dataset" and (rule := self.rules.find(f"{receiver.name}.{attr}")) is not None:
-            return self.take(apply_attribute(rule, original, updated, self.facts), updated)
-        if attr == "module" and receiver.kind == "module" and id(original) not in self.stores:
-            cls = self.class_of(receiver)
-            if cls is None or cls.attr("module") is None and cls.method("module") is None:
-                tier = Tier.ASSUMED if receiver.likely or not receiver.name else Tier.EXACT
-                self.notes.findings.append(Finding("T2M509", tier, "model.module", "there is no wrapper around the model: the model itself"))
-                return updated.value
         if receiver.kind == "unknown" and attr == "grad" and id(original) not in self.plan.refused:
             self.refuse("T2M115", "Tensor.grad", "MindSpore tensors carry no gradients",
                         "use the gradients that the gradient function returns")  # fmt: skip
@@ -529,13 +546,9 @@ class Expressions(cst.CSTTransformer):
             return self.unknown(name, left)
         if isinstance(original, cst.Attribute) and isinstance(updated, cst.Attribute) and _is_attribute(rule):
             return self.take(apply_attribute(rule, original, updated, self.facts), updated)
+        if id(original) in self.classes:
+            return self.take(apply_class(rule, original), left)
         outcome = apply_value(rule, original, self.facts)
-        if outcome.node is not None and id(original) in self.classes:
-            node = outcome.node
-            if isinstance(node, cst.Call) and node.args:  # partial(nn.Conv2d, ...): the class alone is asked for
-                outcome = replace(outcome, node=node.args[0].value, needs=outcome.needs - {"partial"})
-            told = Finding("T2M601", Tier.EXACT, name, f"{code(outcome.node)}: the class alone is asked for")  # type: ignore[arg-type]
-            outcome = replace(outcome, findings=(told,))
         return self.take(outcome, left)
 
     # --- outcomes

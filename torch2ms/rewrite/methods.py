@@ -9,7 +9,7 @@ from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, qualified
 from torch2ms.analysis.tree import constant, descend
-from torch2ms.rewrite.contexts import CALLS, Context, Kept, Refused
+from torch2ms.rewrite.contexts import CALLS, Context, Kept, Refused, assigned
 
 TAKEN_FIELDS = {"training", "param_prefix", "bprop_debug", "cls_name", "flags", "requires_grad", "phase"}
 
@@ -197,6 +197,8 @@ class Methods:
     def name_parameters(self) -> None:
         scope = self.backward.scope
         bound = {root(d) for s in scope.body.walk() if not self.is_unpack(s) for d in s.defs | s.muts}
+        bound -= self.kept_names()
+        direct = {k.index for k in [*self.saved, *self.attrs.values()] if k.how == "input"}
         free = {root(u) for s in scope.body.walk() for u in s.uses} - scope.locals - {self.bctx}
         names = list(self.context.inputs)
         self.out = "out"
@@ -211,7 +213,7 @@ class Methods:
                 self.out = name
         settled = set(unpacked)
         for i, name in enumerate(names):
-            taken = name in self.grads or name in free or (name in bound and name not in settled)
+            taken = name in self.grads or name in free or (name in bound and name not in settled and i in direct)
             if taken and (self.context.again or name in free):
                 raise Refused(f"the name {name} means different things in forward and backward")
             names[i] = name + "_" if taken else name
@@ -220,6 +222,21 @@ class Methods:
         if len(set(names)) != len(names):
             raise Refused("two inputs have one name in the backward")
         self.names = names
+
+    def kept_names(self) -> set[str]:
+        """Names that the backward only binds to the inputs of the same name: `k, n = ctx.k, ctx.n`."""
+        read = {id(part): name for name, parts in self.attr_reads.items() for part in parts}
+        same: set[str] = set()
+        other: set[str] = set()
+        for stmt in self.backward.scope.body.walk():
+            names = {root(d) for d in stmt.defs | stmt.muts}
+            for target, value in assigned(stmt.node):
+                kept = self.attrs.get(read.get(id(value), ""))
+                if kept is not None and kept.how == "input" and self.context.inputs[kept.index] == dotted(target):
+                    same.add(dotted(target))
+                    names.discard(dotted(target))
+            other |= names if not self.is_unpack(stmt) else set()
+        return same - other
 
     def is_unpack(self, stmt: Stmt) -> bool:
         node = stmt.node

@@ -94,10 +94,14 @@ class Statements:
         if target.kind == "api" and target.name.startswith(("torch.backends", "torch.set_num_threads", "torch.set_printoptions")):
             self.tell("T2M901", target.name, "a setting of torch without counterpart: dropped")
             return []
+        if target.kind == "api" and is_foreign(target.name) and self.steers(target.name):
+            return []
         if not isinstance(func, cst.Attribute):
             return None
         receiver = self.module.value(func.value)
         name = func.attr.value
+        if receiver.kind == "module" and self.steers(f"{receiver.name}.{name}") or receiver.kind == "module" and self.steers(f"torch.nn.Module.{name}"):
+            return []
         if receiver.kind == "module" and name == "register_buffer" and len(call.args) >= 2:
             return self.buffer(call, func)
         if receiver.kind == "module" and name == "load_state_dict" and (source := self.copied(call)) is not None:
@@ -126,6 +130,14 @@ class Statements:
         if given.func.attr.value != "state_dict" or self.module.value(given.func.value).kind != "module":
             return None
         return given.func.value
+
+    def steers(self, name: str) -> bool:
+        """The statement sets PyTorch itself up, and may go."""
+        rule = self.rules.find(name)
+        if rule is None or not rule.setting:
+            return False
+        self.tell("T2M901", name, "a setting of torch without counterpart: dropped")
+        return True
 
     def buffer(self, call: cst.Call, func: cst.Attribute) -> list[cst.BaseStatement] | None:
         name = constant(call.args[0].value)
@@ -297,14 +309,22 @@ class Statements:
         if len(node.targets) != 1:
             return None
         target = node.targets[0].target
+        named = qualified(target, self.module.imports) if isinstance(target, cst.Attribute) else ""
+        if is_foreign(named) and "." in named and (self.steers(named) or named.startswith("torch.backends.")):
+            return []
         if self.is_data(target):
             assert isinstance(target, cst.Attribute)
             return self.data(target, node)
         if isinstance(target, cst.Attribute) and target.attr.value == "requires_grad":
             value = self.module.value(target.value)
-            if value.kind in ("tensor", "unknown") and not value.likely and value.name not in ("module_param", "parameter") and dotted(target.value):
-                if value.kind == "tensor" and dotted(target.value) not in self.emitter.plan.leaves:
+            place = dotted(target.value)
+            if value.kind == "tensor" and value.name not in ("module_param", "parameter") and place and place not in self.emitter.plan.leaves:
+                if not value.likely:
                     self.tell("T2M303", "requires_grad", "gradient functions name what they differentiate: dropped")
+                    return []
+                if constant(node.value) is True and place in self.emitter.scope.locals:
+                    why = f"dropped, as gradient functions name what they differentiate; assumed: `{place}` is no parameter"
+                    self.tell("T2M303", "requires_grad", why, Tier.ASSUMED)
                     return []
             return None
         if isinstance(target, cst.Subscript):

@@ -105,6 +105,9 @@ def plan_autocast(project: Project, module: ModuleInfo, plan: Plan) -> None:
         if found:
             contexts = _Contexts(scope, project, module, plan)
             blocks += [(contexts, b) for stmt, node in found if (b := contexts.block(stmt, node)) is not None]
+    for scope in module.scope.walk():
+        if isinstance(scope.node, cst.FunctionDef):
+            _decorated(scope.node, module, plan)
     for contexts, block in blocks:
         block.problem = contexts.problem(block)
     for binding in {id(b.made.binding): b.made.binding for _, b in blocks if b.made.binding is not None}.values():
@@ -119,6 +122,26 @@ def plan_autocast(project: Project, module: ModuleInfo, plan: Plan) -> None:
             contexts.refuse(block)
         else:
             contexts.write(block)
+
+
+def _decorated(node: cst.FunctionDef, module: ModuleInfo, plan: Plan) -> None:
+    """`@autocast()` above a function."""
+    for decorator in node.decorators:
+        made = read(decorator.decorator, module)
+        if made is not None and made.always and (made.dtype is None or dotted(made.dtype).endswith("float16")):
+            dtype = "ms.bfloat16" if made.bfloat16() else "ms.float16"
+            plan.expressions[id(decorator.decorator)] = f'partial(ms.amp.auto_mixed_precision, amp_level="auto", dtype={dtype})'
+            plan.needs |= {"ms", "partial"}
+            why = "ms.amp.auto_mixed_precision decorates it; assumed: MindSpore casts the same operators as torch where it matters"
+            plan.findings.append(Finding("T2M520", Tier.ASSUMED, "autocast", why + _assumptions(made)))
+
+
+def _assumptions(made: Autocast) -> str:
+    if made.bfloat16():
+        return ", and the device computes in bfloat16 (the CPU does not)"
+    if made.dtype is None and made.device is not None and constant(made.device) is ...:
+        return f", and `{dotted(made.device) or 'the device'}` is not a CPU, for which torch would take bfloat16"
+    return ""
 
 
 def _bound(stmt: Stmt) -> str:
@@ -253,7 +276,7 @@ class _Contexts:
             self.plan.contexts[id(block.stmt)] = list(block.body)
             self.plan.halved[id(block.stmt)] = block.made.wrap
             why = "the differentiated function runs under ms.amp.auto_mixed_precision; assumed: what else stands in the block may run in full"
-            self.tell(block.stmt, Tier.ASSUMED, f"{why}{self.assumptions(block.made)}")
+            self.tell(block.stmt, Tier.ASSUMED, f"{why}{_assumptions(block.made)}")
         else:
             self.function(block)
 
@@ -284,14 +307,7 @@ class _Contexts:
         self.plan.contexts[id(stmt)] = [Text(call)]
         self.plan.needs.add("ms")
         why = "a function under ms.amp.auto_mixed_precision; assumed: MindSpore casts the same operators as torch where it matters"
-        self.tell(stmt, Tier.ASSUMED, why + self.assumptions(made))
-
-    def assumptions(self, made: Autocast) -> str:
-        if made.bfloat16():
-            return ", and the device computes in bfloat16 (the CPU does not)"
-        if made.dtype is None and made.device is not None and constant(made.device) is ...:
-            return f", and `{dotted(made.device) or 'the device'}` is not a CPU, for which torch would take bfloat16"
-        return ""
+        self.tell(stmt, Tier.ASSUMED, why + _assumptions(made))
 
     def tell(self, stmt: Stmt, tier: Tier, why: str) -> None:
         self.plan.findings.append(Finding("T2M520", tier, "autocast", why, line=stmt.lineno))

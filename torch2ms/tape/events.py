@@ -35,6 +35,7 @@ class Event:
     create_graph: bool = False
     retain_graph: bool = False
     scaler: str = ""
+    off: bool = False  # its scaler is switched off: it does nothing
     branches: list[Stmt] = field(default_factory=list)  # the two backward calls, where `stmt` is the `if` that holds them
     scaled: cst.BaseExpression | None = None  # ... its condition
     inverse: bool = False  # ... and the loss is scaled where it does not hold

@@ -71,9 +71,11 @@ def lift(project: Project) -> Lifting:
                     if info is not None:
                         lifting.callee[id(call)] = info
                         lifting.sites.setdefault(id(info.scope), []).append(Site(module, scope, stmt, call))
+    for site in [s for sites in lifting.sites.values() for s in sites]:
+        _narrow(lifting.callee[id(site.call)], site)
     for _ in range(3):
         for site in [s for sites in lifting.sites.values() for s in sites]:
-            _spread(lifting.callee[id(site.call)], site)
+            _spread(lifting.callee[id(site.call)], site, lifting)
     for _, info in functions:
         export = _export(info, events[id(info.scope)])
         if export is None:
@@ -116,7 +118,27 @@ def _class(name: str, module: ModuleInfo, project: Project):  # type: ignore[no-
     return owner.classes.get(last) if owner is not None else module.classes.get(name)
 
 
-def _spread(info: FunctionInfo, site: Site) -> None:
+def _narrow(info: FunctionInfo, site: Site) -> None:
+    """A call of a known method reads what the method reads, not the whole object."""
+    if info.cls is not None and isinstance(site.call.func, cst.Attribute):
+        base = dotted(site.call.func.value)
+        bare = any(isinstance(a.value, cst.Name) and a.value.value == base for a in site.call.args)
+        if base and not bare:
+            site.stmt.uses -= {base, f"{base}.{site.call.func.attr.value}"}
+
+
+def _whole(stmt: Stmt, info: FunctionInfo, lifting: Lifting) -> bool:
+    """The statement uses the object itself: passed on, or in a call of a method that is not seen."""
+    for call in stmt.calls:
+        if any(isinstance(a.value, cst.Name) and a.value.value == "self" for a in call.args):
+            return True
+        if isinstance(call.func, cst.Attribute) and dotted(call.func.value) == "self" and id(call) not in lifting.callee:
+            if info.module.value(call.func).kind not in ("module", "lossfn", "tensor", "function", "class"):
+                return True
+    return not stmt.calls and not any(u.startswith("self.") for u in stmt.uses) and not any(d.startswith("self.") for d in stmt.defs)
+
+
+def _spread(info: FunctionInfo, site: Site, lifting: Lifting) -> None:
     """What the callee does to attributes of its object, as places of the caller."""
     if info.cls is None or not isinstance(site.call.func, cst.Attribute):
         return
@@ -124,13 +146,15 @@ def _spread(info: FunctionInfo, site: Site) -> None:
     if not base:
         return
     for stmt in info.scope.body.walk():
+        whole = _whole(stmt, info, lifting)
         for place in stmt.defs:
             if place.startswith("self."):
                 moved = base + place[4:]
                 site.stmt.defs.add(moved)
                 value = stmt.out.get(place, Value())
                 site.stmt.out[moved] = replace(value, deps=frozenset(_move(d, base) for d in value.deps if not d.startswith("@")))
-        site.stmt.uses |= {base + p[4:] for p in stmt.uses if p.startswith("self.")}
+        site.stmt.uses |= {base + p[4:] for p in stmt.uses if p.startswith("self.") or p == "self" and whole}
+        site.stmt.muts |= {base + p[4:] for p in stmt.muts if p.startswith("self.")}
 
 
 def _move(place: str, base: str) -> str:
@@ -145,7 +169,7 @@ def _export(info: FunctionInfo, events: list[Event]) -> Export | None:
     event = backwards[0]
     if event.stmt.block is not info.scope.body or len(event.roots) != 1 or event.inputs is not None:
         return None
-    if any(c is not None for c in event.cotangents) or event.scaler:
+    if any(c is not None for c in event.cotangents):
         return None
     name = dotted(event.roots[0])
     if not name or root(name) in info.scope.params and name == root(name):
@@ -169,7 +193,7 @@ def _usable(site: Site, export: Export, events: list[Event]) -> bool:
     node = site.stmt.node
     if isinstance(node, cst.Expr):
         return node.value is site.call
-    if isinstance(node, cst.Assign) and export.returns is not None:
+    if isinstance(node, cst.Assign) and export.returns is not None and not export.backward.scaler:
         return node.value is site.call and len(node.targets) == 1 and isinstance(node.targets[0].target, cst.Name)
     return False
 
@@ -207,6 +231,7 @@ def lifted(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
             value = info.module.value(export.backward.roots[0])
             deps = frozenset(_outside(d, info, call, module, base) for d in value.deps if not d.startswith("@"))
             event = Event("backward", stmt, call, value=Value("tensor", deps=deps), roots=[call], cotangents=[None], lifted=True)
+            event.scaler = _outside(export.backward.scaler, info, call, module, base)
             if isinstance(stmt.node, cst.Assign):
                 event.name = dotted(stmt.node.targets[0].target)
             found.append(event)

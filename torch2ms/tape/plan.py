@@ -74,6 +74,19 @@ class Plan:
     refused: set[int] = field(default_factory=set)  # nodes that a mark above their statement speaks for
     leaves: dict[str, str] = field(default_factory=dict)
 
+    def saved(self) -> Plan:
+        """The plan as it is now, to come back to."""
+        return replace(
+            self, replaced=dict(self.replaced), before={k: list(v) for k, v in self.before.items()},
+            behind={k: list(v) for k, v in self.behind.items()}, moved=set(self.moved), expressions=dict(self.expressions),
+            inside=list(self.inside), findings=list(self.findings), needs=set(self.needs), leaves=dict(self.leaves),
+        )  # fmt: skip
+
+    def restore(self, saved: Plan) -> None:
+        """Forget what was planned since."""
+        for name in ("replaced", "before", "behind", "moved", "expressions", "inside", "findings", "needs", "leaves"):
+            setattr(self, name, getattr(saved, name))
+
     def refuse(self, stmt: Stmt, finding: Finding) -> None:
         self.findings.append(finding)
         self.marks.setdefault(id(stmt), []).append(finding)

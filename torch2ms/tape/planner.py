@@ -35,7 +35,7 @@ def plan_scope(scope: Scope, module: ModuleInfo, plan: Plan, info: FunctionInfo 
     closures = [e for e in events if e.kind == "step_closure" and plan_closure(e, scope, module, plan, lifting, project)]
     events = sorted([*(e for e in events if e not in closures), *lifted(scope, module, lifting)], key=lambda e: e.stmt.number)
     if events:
-        _ScopePlanner(scope, module, plan, info, joined(events)).run()
+        _ScopePlanner(scope, module, plan, info, joined(events, scope, module)).run()
 
 
 def plan_export(export: Export, plan: Plan) -> None:
@@ -190,13 +190,15 @@ class _ScopePlanner:
             self.name(owner)
             if owner.parameter or owner.kind == "leaves":
                 self.plan.leaves |= {o: o.rpartition(".")[2] for o in owner.owns or ()}
+        before = self.plan.saved()
         for call in calls:
             for owner in call.owners:
                 if self.accumulates(call.event, owner):
                     call.accumulate[owner.place] = bool(self.held(call.event, owner)) and not self.may_be_empty(call.event, owner)
             if problem := self.writer.write(call):
-                self.refuse(call.event, problem)
-                continue
+                self.plan.restore(before)
+                self.without(call.event, call.owners, problem)
+                return
             self.plan.replaced |= {id(stmt): [] for stmt in call.event.branches}
             self.explain(call)
         for event in self.events:
@@ -323,6 +325,8 @@ class _ScopePlanner:
                     related.add(id(other))
                 if other.kind == "clear" and owner.cleared_by(other, len(self.owners) == 1):
                     related.add(id(other))
+        scalers = {e.scaler for e in self.events if id(e) in related and e.kind == "scaler_step"}
+        related |= {id(e) for e in self.events if e.kind == "scaler_update" and e.scaler in scalers}
         for other in self.events:
             if id(other) in related:
                 self.refuse(other, why)
@@ -392,11 +396,11 @@ class _ScopePlanner:
                         zeroed = owner.kind == "leaf" and isinstance(event.stmt.node, cst.Expr)
                         self.plan.needs |= {"ops"} if zeroed else set()
                         items.append(Text(f"{owner.variable} = {f'ops.zeros_like({owner.variable})' if zeroed else 'None'}"))
-            self.plan.replaced[id(event.stmt)] = list(items)
-            why = "becomes the reset of the accumulator" if items else "gradient functions start from nothing at each call: dropped"
             if items and any(id(a) in self.plan.contexts and id(a) not in self.plan.halved for a in event.stmt.ancestors()):
                 self.refuse(event, "it stands inside an autocast block, which becomes a function")
                 continue
+            self.plan.replaced[id(event.stmt)] = list(items)
+            why = "becomes the reset of the accumulator" if items else "gradient functions start from nothing at each call: dropped"
             self.plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=event.stmt.lineno))
 
     def start(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -12,9 +13,13 @@ from torch2ms.analysis.project import FunctionInfo, Project
 from torch2ms.analysis.tree import constant, descend
 
 
+STATE = re.compile(r"BatchNorm|InstanceNorm|track_running_stats|register_buffer|torchvision|timm|hub\.load|from_pretrained|transformers")
+
+
 def prepare(project: Project) -> None:
     """Mark the functions whose body may be differentiated."""
     project.freezes = any(freezes(stmt) for m in project.modules.values() for s in m.scope.walk() for stmt in s.body.walk())
+    project.keeps_state = any(STATE.search(m.tree.code) for m in project.modules.values())
     conditional = any(_conditional(c.methods["forward"]) for m in project.modules.values() for c in m.classes.values()
                       if c.kind == "module" and "forward" in c.methods)  # fmt: skip
     for module in project.modules.values():

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from torch2ms.analysis.program import Block, Stmt
-from torch2ms.analysis.tree import code
+from torch2ms.analysis.program import Block, Scope, Stmt
+from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.tree import code, constant
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
-from torch2ms.tape.events import Event
+from torch2ms.tape.events import Event, argument
 from torch2ms.tape.forms import Writer
 from torch2ms.tape.ledger import Owner
 from torch2ms.tape.plan import Plan, Text
@@ -32,6 +33,10 @@ class Round:
     number: int
     unscales: list[Event] = field(default_factory=list)
     steps: list[Event] = field(default_factory=list)
+
+    @property
+    def off(self) -> bool:
+        return any(e.off for e in [*self.unscales, *self.steps])
 
 
 class Scaling:
@@ -110,6 +115,10 @@ class Scaling:
         for made in self.rounds:
             owner = next(o for o in owners if o.place == made.place)
             name = finite[made.place] = finite.get(made.place) or writer.fresh(f"{owner.variable}_finite")
+            if made.off:
+                plan.replaced |= {id(e.stmt): [] for e in made.unscales}
+                plan.replaced |= {id(e.stmt): [Text(f"{made.place}({owner.variable})")] for e in made.steps}
+                continue
             check = [Text(f"{name} = ms.amp.all_finite({owner.variable})"), Text(f"{owner.variable} = {made.scaler}.unscale({owner.variable})")]
             for event in made.unscales:
                 plan.replaced[id(event.stmt)] = []
@@ -122,6 +131,9 @@ class Scaling:
             else:
                 plan.before.setdefault(id(made.site), []).extend(check)
         for event, rounds in self.updates:
+            if event.off:
+                plan.replaced[id(event.stmt)] = []
+                continue
             names = list(dict.fromkeys(finite[r.place] for r in rounds))
             joined = names[0]
             for name in names[1:]:
@@ -133,8 +145,12 @@ class Scaling:
             plan.needs.add("ms")
 
 
-def joined(events: list[Event]) -> list[Event]:
+def joined(events: list[Event], scope: Scope, module: ModuleInfo) -> list[Event]:
     """`if amp: scaler.scale(loss).backward() else: loss.backward()` is one backward call of a root that is scaled or not."""
+    for event in events:
+        event.off = bool(event.scaler) and _off(event.scaler, scope, module)
+        if event.off and event.kind == "backward":
+            event.scaler = ""
     out = list(events)
     backwards = [e for e in events if e.kind == "backward"]
     for first, second in zip(backwards, backwards[1:]):
@@ -153,6 +169,17 @@ def joined(events: list[Event]) -> list[Event]:
         out[out.index(first)] = made
         out.remove(second)
     return sorted(out, key=lambda e: e.stmt.number)
+
+
+def _off(place: str, scope: Scope, module: ModuleInfo) -> bool:
+    """Whether the scaler is made with `enabled=False`, wherever it is made."""
+    attribute = place.startswith("self.")
+    if attribute and scope.cls is None:
+        return False
+    scopes = scope.cls.walk() if attribute and scope.cls is not None else [scope] if place in scope.locals else [module.scope]
+    made = [s.node for part in scopes for s in part.body.walk() if place in s.defs]
+    calls = [n.value for n in made if isinstance(n, cst.Assign) and isinstance(n.value, cst.Call)]
+    return bool(made) and len(calls) == len(made) and all(constant(argument(c, 9, "enabled")) is False for c in calls)
 
 
 def holds_more(event: Event) -> bool:
