@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 
 import libcst as cst
@@ -15,9 +16,9 @@ from torch2ms.findings import Finding, Result
 from torch2ms.rewrite import functions, imports
 from torch2ms.rewrite.emit import Emitter
 from torch2ms.tape.autocast import plan_autocast
+from torch2ms.tape.lifting import lift
 from torch2ms.tape.plan import Plan
 from torch2ms.tape.planner import plan_scope
-from torch2ms.tape.lifting import lift
 from torch2ms.tape.project import differentiate, prepare
 
 
@@ -38,12 +39,27 @@ def convert_project(sources: Mapping[str, str], config: Config) -> dict[str, Res
             results[path] = Result(path, sources[path], sources[path], error=_parse_error(error))
             continue
         modules.append((path, project.add(path, tree, sources[path])))
-    infer(project)
-    rules = Rules.load(config.target, config.device)
-    plans = plan_project(project)
+    try:
+        infer(project)
+        rules = Rules.load(config.target, config.device)
+        plans = plan_project(project)
+    except Exception as error:  # a bug of ours: it must not take the other files along
+        if len(sources) > 1:
+            return results | {path: convert_project({path: sources[path]}, config)[path] for path, _ in modules}
+        return results | {path: _failed(path, sources[path], error) for path, _ in modules}
     for path, module in modules:
-        results[path] = _convert(project, module, plans[module.name], rules, config, sources[path], path)
+        try:
+            results[path] = _convert(project, module, plans[module.name], rules, config, sources[path], path)
+        except Exception as error:
+            results[path] = _failed(path, sources[path], error)
     return results
+
+
+def _failed(path: str, source: str, error: Exception) -> Result:
+    """The file as it was, and what went wrong in this program."""
+    if os.environ.get("TORCH2MS_DEBUG"):
+        raise error
+    return Result(path, source, source, error=f"an error of torch2ms ({type(error).__name__}: {error}); TORCH2MS_DEBUG=1 shows where")
 
 
 def plan_project(project: Project) -> dict[str, Plan]:

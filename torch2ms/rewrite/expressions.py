@@ -11,11 +11,11 @@ from torch2ms.analysis.narrow import CLASS_NAME
 from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project, qualified
 from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
+from torch2ms.api import Outcome, Rule, Rules, apply_attribute, apply_call, apply_class, apply_partial, apply_value
 from torch2ms.api.imports import IMPORTS
-from torch2ms.api import Outcome, Rule, Rules, apply_attribute, apply_call, apply_partial, apply_value
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite.draws import draw
 from torch2ms.rewrite import transforms
+from torch2ms.rewrite.draws import draw
 from torch2ms.tape.plan import Plan
 
 OWN_METHODS = {"forward": "construct", "train": "set_train"}

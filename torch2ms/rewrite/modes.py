@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import libcst as cst
+
 from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import descend
 from torch2ms.analysis.values import Value
-
-import libcst as cst
 
 SENSITIVE = ("BatchNorm", "Dropout", "InstanceNorm", "RReLU", "Transformer", "MultiheadAttention", "SyncBatchNorm", "LSTM", "GRU", "RNN")
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")

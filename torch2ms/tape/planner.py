@@ -15,9 +15,9 @@ from torch2ms.tape import gradients, owners
 from torch2ms.tape.events import Event, find
 from torch2ms.tape.forms import Call, Writer
 from torch2ms.tape.gradcalls import plan_gradcall
-from torch2ms.tape.lifting import Export, Lifting, closure_of, lifted
 from torch2ms.tape.hooks import has_hooks, watched
 from torch2ms.tape.ledger import ENTRY, Ledger, Owner
+from torch2ms.tape.lifting import Export, Lifting, closure_of, lifted
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.regions import Finder, Region
 from torch2ms.tape.scaling import Scaling, holds_more, joined

@@ -12,7 +12,6 @@ from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.project import FunctionInfo, Project
 from torch2ms.analysis.tree import constant, descend
 
-
 STATE = re.compile(r"BatchNorm|InstanceNorm|track_running_stats|register_buffer|torchvision|timm|hub\.load|from_pretrained|transformers")
 
 
