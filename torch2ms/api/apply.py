@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from torch2ms.api import signature, template
+from torch2ms.api import signature, targets, template
 from torch2ms.api.facts import Facts, Use
 from torch2ms.api.imports import IMPORTS
 from torch2ms.api.rules import DROPPED, Form, Rule
@@ -46,6 +46,14 @@ class Choice:
 def _refused(rule: Rule, code: str, why: str, todo: str = "", what: str = "") -> Outcome:
     todo = todo or "write it by hand with mindspore.ops"
     return Outcome(None, (Finding(code, Tier.REFUSED, what or rule.name, why, todo),))
+
+
+def _lacking(rule: Rule, parsed: template.Template) -> Outcome | None:
+    """The refusal of a target that the chosen MindSpore version does not have."""
+    name = targets.lacking(parsed, rule.target) if rule.target else ""
+    if not name:
+        return None
+    return _refused(rule, _NONE, f"MindSpore {rule.target} has no {name}", "choose a newer MindSpore with --target")
 
 
 def returns(rule: Rule) -> str:
@@ -107,6 +115,8 @@ def _fill_call(
 ) -> Outcome:
     if form.refuse or form.to is None:
         return _refused(rule, _NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
+    if (lacking := _lacking(rule, form.template)) is not None:
+        return lacking
     dropped: list[Finding] = []
     for name, bound in use.binding.all():
         if name in form.template.params or name in form.uses or not use.given(name):
@@ -138,6 +148,8 @@ def _told(rule: Rule, form: Form, node: cst.BaseExpression) -> Finding:
 def _starred(rule: Rule, error: StarError, updated: cst.Call) -> Outcome:
     """`optim.SGD(params, **options)`: the classes take the same names, as far as MindSpore's has them."""
     parsed = template.parse(rule.star)
+    if (lacking := _lacking(rule, parsed)) is not None:
+        return lacking
     why = f"{rule.star}: {error} holds nothing that it does not know"
     node = updated.with_changes(func=parsed.root.deep_clone())
     return Outcome(node, (Finding(_ASSUMED, Tier.ASSUMED, rule.name, why),), needs(parsed), rule.returns)
@@ -162,6 +174,8 @@ def _star_renamed(rule: Rule, form: Form, original: cst.Call, updated: cst.Call)
             return None
     if "self" in form.template.params:
         return None
+    if (lacking := _lacking(rule, form.template)) is not None:
+        return lacking
     node = updated.with_changes(func=root.func.deep_clone())
     return Outcome(node, (_told(rule, form, node),), needs(form.template), form.returns)
 
@@ -195,6 +209,8 @@ def apply_attribute(rule: Rule, original: cst.Attribute, updated: cst.Attribute,
             form = _chosen(form, rule.choose(use))
         if form.refuse or form.to is None:
             return _refused(rule, _NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
+        if (lacking := _lacking(rule, form.template)) is not None:
+            return lacking
         try:
             node = template.fill(form.template, template.EMPTY, updated.value, None)
         except template.TemplateError as error:
@@ -207,6 +223,9 @@ def apply_attribute(rule: Rule, original: cst.Attribute, updated: cst.Attribute,
 
 def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
     """Translate the name of a function or class that is not called here: `act=nn.ReLU`."""
+    target_text = rule.value or rule.main.to
+    if target_text and (lacking := _lacking(rule, template.parse(target_text))) is not None:
+        return lacking
     if rule.attribute and rule.main.to is not None and "self" not in rule.main.template.params:
         parsed = rule.main.template
         return Outcome(parsed.root.deep_clone(), (_told(rule, rule.main, parsed.root),), needs(parsed), rule.returns)
@@ -239,6 +258,8 @@ def apply_class(rule: Rule, node: cst.BaseExpression) -> Outcome:
     if not re.fullmatch(r"(\w+\.)*[A-Z]\w*", name):
         return _refused(rule, _VALUE, rule.main.refuse or "MindSpore has no class that stands for it", rule.main.todo)
     parsed = template.parse(name)
+    if (lacking := _lacking(rule, parsed)) is not None:
+        return lacking
     shared = name in _SHARED
     tier, code = (Tier.ASSUMED, _ASSUMED) if shared else (Tier.EXACT, _RENAMED)
     why = f"{name}: there are no other cells of this class" if shared else name

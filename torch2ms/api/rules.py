@@ -11,7 +11,7 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
-from torch2ms.api import signature, template
+from torch2ms.api import signature, targets, template
 from torch2ms.data import rules_dir
 from torch2ms.findings import Tier
 
@@ -91,6 +91,7 @@ class Rule:
     choose: Callable[..., Any] | None = None
     aliases: tuple[str, ...] = ()
     source: str = field(default="", compare=False)
+    target: str = ""  # the MindSpore version to check names for; empty for the one the rules were measured on
 
     @cached_property
     def main(self) -> Form:
@@ -140,7 +141,7 @@ class Rules:
     @classmethod
     def load(cls, target: str = "2.10", device: str = "portable") -> Rules:
         """The rules for a MindSpore version and device, read once per process."""
-        return _load(target, device)
+        return _load(targets.check(target), device)
 
     def find(self, name: str) -> Rule | None:
         """The rule of a torch name, whichever public path it was reached by."""
@@ -180,6 +181,8 @@ def _load(target: str, device: str) -> Rules:
         if path.name == _ALIASES:
             continue
         for rule in read_table(path):
+            if target != targets.NEWEST:
+                rule = replace(rule, target=target)
             for name in (rule.name, *rule.aliases):
                 if name in table:
                     raise RuleError(f"{path.name}: {name} is already in {table[name].source}")

@@ -1,0 +1,51 @@
+"""Names per MindSpore version: the tables, and the refusal of a form whose names a version does not have."""
+
+from __future__ import annotations
+
+import pytest
+
+from torch2ms import Config, convert_source
+from torch2ms.api import Rule, Rules, targets, template
+from torch2ms.config import TARGETS
+from torch2ms.evidence.snippets import translate
+
+RULES = Rules.load()
+
+
+def texts(rule: Rule) -> list[str]:
+    return [text for text in (*(form.to for form in rule.forms), rule.value, rule.cls, rule.star) if text]
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_targets_of_all_rules_exist(target: str) -> None:
+    lacking = {
+        (rule.name, name)
+        for rule in RULES.table.values()
+        for text in texts(rule)
+        if (name := targets.lacking(template.parse(text), target))
+    }
+    assert not lacking
+
+
+def test_names_and_keywords_by_version() -> None:
+    assert not targets.has("2.7", "mindspore.value_and_grad(sens_param=)")
+    assert targets.has("2.8", "mindspore.value_and_grad(sens_param=)")
+    assert targets.has("2.10", "mindspore.nn.Dense") and not targets.has("2.10", "mindspore.nn.Bilinear")
+    assert targets.has("2.7", "mindspore.ops.cat(axis=)") and not targets.has("2.7", "mindspore.ops.cat(dim=)")
+
+
+def test_a_form_with_an_unknown_name_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    table = targets._table("2.9")
+    gone = {**table, "mindspore.ops": {k: v for k, v in table["mindspore.ops"].items() if k != "softmax"}}
+    monkeypatch.setattr(targets, "_table", lambda target: gone)
+    for text in ("torch.softmax(x, -1)", "f = torch.softmax"):
+        translated, findings = translate(text, Rules.load("2.9"))
+        assert translated == text
+        assert findings[0].why.startswith("MindSpore 2.9 has no mindspore.ops.softmax")
+
+
+def test_unknown_target_is_an_error() -> None:
+    with pytest.raises(targets.TargetError, match="no MindSpore 1.9 is known; choose from 2.7, 2.8, 2.9, 2.10"):
+        Rules.load("1.9")
+    result = convert_source("import torch\nx = torch.ones(3)\n", Config(target="1.9"))
+    assert "no MindSpore 1.9" in (result.error or "")
