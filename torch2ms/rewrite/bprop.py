@@ -134,7 +134,8 @@ class _Writer(Methods):
                     continue
                 targets |= {id(m) for m in mine}
                 self.made.replaced[id(stmt)] = [Text(" = ".join([*others, "{0}"]), [node.value])]
-        read = {node.attr.value for node, _ in spots if id(node) not in targets}
+        same = self.same_names(name_of)
+        read = {node.attr.value for node, _ in spots if id(node) not in targets} - same
         for stmt, names in droppable:
             if not any(name.startswith("self.") or name in read for name in names):
                 self.made.replaced[id(stmt)] = []
@@ -143,6 +144,17 @@ class _Writer(Methods):
                 raise Refused(f"ctx.{name} and {name} are different things in forward")
             self.made.expressions[id(spot)] = name
         self.only_known({id(spot.value) for spot, _ in spots})
+
+    def same_names(self, name_of: dict[int, str]) -> set[str]:
+        """Attributes that only ever hold the input of their name: `ctx.k = k`."""
+        stmts = list(self.forward.scope.body.walk())
+        changed = {root(d) for s in stmts for d in s.defs | s.muts if "." not in d}
+        found: set[str] = set()
+        for name in set(self.params) - changed:
+            values = [v for s in stmts for t, v in assigned(s.node) if name_of.get(id(t)) == name]
+            if values and all(isinstance(v, cst.Name) and v.value == name for v in values):
+                found.add(name)
+        return found
 
     def only_known(self, seen: set[int]) -> None:
         """Refuses a forward that uses the context in another way than its attributes and methods."""

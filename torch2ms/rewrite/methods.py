@@ -214,7 +214,7 @@ class Methods:
         settled = set(unpacked)
         for i, name in enumerate(names):
             taken = name in self.grads or name in free or (name in bound and name not in settled and i in direct)
-            if taken and (self.context.again or name in free):
+            if taken and self.context.again:
                 raise Refused(f"the name {name} means different things in forward and backward")
             names[i] = name + "_" if taken else name
         if self.out == "out" and ("out" in {*names, *self.grads, *free, *scope.locals}):
