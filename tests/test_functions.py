@@ -94,6 +94,19 @@ def test_random_intermediate_of_a_shared_cell_is_refused() -> None:
     assert "f = N.apply" in result.text
 
 
+def test_a_jacobian_of_a_matrix_and_a_vector_is_refused() -> None:
+    text = """
+        def f(w, x):
+            return x @ w
+
+
+        w, x = torch.randn(3), torch.randn(4, 3)
+        j = torch.func.jacrev(f)(w, x)
+        """
+    assert refusals(convert(text)) == ["MindSpore's Jacobians fail on the product of a matrix and a vector"]
+    assert not refusals(convert(text.replace("torch.randn(3)", "torch.randn(3, 2)")))
+
+
 def test_context_attributes() -> None:
     result = function(
         "ctx.lo, ctx.n = lo, 3\nctx.shape = x.shape\nreturn x.clamp(lo)",

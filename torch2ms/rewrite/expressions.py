@@ -110,6 +110,7 @@ class Expressions(cst.CSTTransformer):
         self.notes = Notes()
         self.callees: set[int] = set()
         self.called: set[int] = set()  # calls whose result is called, bound to a name or mapped: it is seen what becomes of it
+        self.applied: dict[int, cst.Call] = {}  # callee -> its call
         self.nested = 0  # lambdas and comprehensions around
         self.inner: set[int] = set()
         self.classes: set[int] = set()
@@ -127,6 +128,7 @@ class Expressions(cst.CSTTransformer):
             return False
         self.callees.add(id(node.func))
         self.called.add(id(node.func))
+        self.applied[id(node.func)] = node
         if transforms.transform(self.module.value(node.func).name) == "vmap" and node.args:
             self.called.add(id(node.args[0].value))
         if self.module.value(node).kind == "optimizer":
@@ -238,6 +240,9 @@ class Expressions(cst.CSTTransformer):
         """A function transform: lambdas that MindSpore would have to read get a name above the statement."""
         functions = transforms.Functions(self.project, self.module)
         problem = functions.problem(kind, original)
+        if kind in ("jacrev", "jacfwd", "hessian") and original.args and (outer := self.applied.get(id(original))) is not None:
+            if functions.vector_on_the_right(original.args[0].value, outer):
+                problem = problem or "MindSpore's Jacobians fail on the product of a matrix and a vector"
         lambdas = kind in transforms.COMPILED and any(isinstance(n, cst.Lambda) for n in descend(original.args[0])) if original.args else False
         if kind == "grad_and_value" and id(original) not in self.called:
             problem = problem or "MindSpore returns the value first: the calls of this function must be seen"
@@ -312,7 +317,10 @@ class Expressions(cst.CSTTransformer):
                     return self.renamed(updated, OWN_METHODS[name])
                 return updated
             if cls.kind == "autograd" and name == "apply":
-                return updated.with_changes(func=cst.Call(updated.func.value)) if not cls.refused else updated
+                if cls.refused:
+                    self.refuse("T2M402", f"{cls.scope.name}.apply", "the function itself is refused", "call the Cell that replaces it")
+                    return updated
+                return updated.with_changes(func=cst.Call(updated.func.value))
         if receiver.kind == "object" and receiver.name.startswith("torch."):
             rule = self.rules.find(f"{receiver.name}.{name}")
             if rule is None:

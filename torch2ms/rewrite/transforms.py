@@ -11,6 +11,7 @@ from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import code, descend
+from torch2ms.rewrite.contexts import assigned
 
 PLAIN = {"grad", "grad_and_value", "vjp"}
 COMPILED = {"vmap", "jacrev", "jacfwd", "hessian", "jvp", "jacobian"}
@@ -136,6 +137,31 @@ class Functions:
                 last = part.func.attr.value if isinstance(part.func, cst.Attribute) else dotted(part.func)
                 if last == "matmul":
                     return True
+        return False
+
+    def vector_on_the_right(self, node: cst.BaseExpression, call: cst.Call) -> bool:
+        """The function multiplies something with a parameter that gets a vector in this call."""
+        info = self.resolve(node)
+        if info is None:
+            return False
+        given = zip(info.scope.params, call.args, strict=False)
+        vectors = {p for p, a in given if a.keyword is None and self.vector(a.value)}
+        for part in descend(info.scope.node):
+            if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.MatrixMultiply):
+                if dotted(part.right) in vectors:
+                    return True
+        return False
+
+    def vector(self, node: cst.BaseExpression) -> bool:
+        """The name was bound to `torch.randn(n)` or its like."""
+        stmts = [s for scope in self.module.scope.walk() for s in scope.body.walk()]
+        for target, value in (pair for stmt in stmts for pair in assigned(stmt.node)):
+            if not isinstance(node, cst.Name) or dotted(target) != node.value or not isinstance(value, cst.Call):
+                continue
+            sizes = [a.value for a in value.args if a.keyword is None]
+            made = self.module.value(value.func).name.rpartition(".")[2]
+            if made in ("randn", "rand", "zeros", "ones") and len(sizes) == 1 and isinstance(sizes[0], cst.Integer):
+                return True
         return False
 
     def changing(self, node: cst.BaseExpression) -> str:
