@@ -21,12 +21,14 @@ pytest.importorskip("mindspore", reason="verification runs the MindSpore side")
 
 WHOLE = tuple(case for case in all_cases() if not case.refused)
 WORKERS = int(os.environ.get("TORCH2MS_TEST_WORKERS", "2"))
-WITHOUT_NUMBERS = {"seeds/gradient_guide_q1_1", "seeds/gradient_guide_rc2_1"}  # they print and keep nothing
+WITHOUT_NUMBERS = {f"seeds/gradient_guide_{name}" for name in ("q1_1", "q1_5", "q1_6", "rc2_1")}  # no gradient, no number
 # The finding states what the translation assumes (in these words); these programs are those where it does not hold.
 WRONG_ASSUMPTIONS = dict.fromkeys(
     ("zero_grad/set_to_none", "forward/loops_and_conditions", "traps/freeze_in_the_loop"),
     "assumed: every parameter of the optimizer takes part in the loss",
 )
+# MindSpore raises here for want of a CPU kernel: loud, and right where the kernel exists.
+NOT_ON_CPU = {"mixed_precision/bf16_autocast_cpu": "BFloat16"}
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +51,9 @@ def test_both_sides_agree(case: FixtureCase, reports: dict[FixtureCase, Report])
     report = reports[case]
     if case.name in WITHOUT_NUMBERS:
         assert [problem.what for problem in report.problems] == ["nothing to compare"], cli_table(report)
+        return
+    if case.name in NOT_ON_CPU:
+        assert report.verdict == "not run" and NOT_ON_CPU[case.name] in report.reason, cli_table(report)
         return
     if case.name in WRONG_ASSUMPTIONS:
         told = [f for r in converted(case).values() for f in r.findings if f.tier is Tier.ASSUMED]

@@ -56,6 +56,8 @@ class ModuleFacts:
         found = self.project.find(value.name, self.module)
         method = found.method("__getitem__") if isinstance(found, ClassInfo) else None
         returns = method.returns if method is not None else None
+        if returns is not None and returns.kind == "dict":
+            return 0
         if returns is None or (returns.kind != "tensor" and not (returns.kind == "tuple" and returns.items)):
             return None
         return len(returns.items) if returns.items else 0

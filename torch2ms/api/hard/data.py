@@ -23,7 +23,7 @@ def loader(use: Use) -> Choice:
         return Choice(f"NumpySlicesDataset(({arrays}), {order}){tail}", uses=("dataset", *used), assume=assume)
     names, guessed = _columns(use)
     if names is None:
-        return Choice(refuse="a sample is one value, and a MindSpore dataset always yields a list of columns",
+        return Choice(refuse="a sample is one value or a dict, and a MindSpore dataset yields a list of columns",
                       todo="return a tuple from __getitem__ and unpack it in the loop")
     assume = "; ".join(text for text in (guessed, assume) if text)
     columns = "[" + ", ".join(f"'{name}'" for name in names) + "]"
