@@ -328,6 +328,10 @@ class Expressions(cst.CSTTransformer):
             if rule is None:
                 return self.unknown(f"{receiver.name}.{name}", updated)
             return self.take(apply_call(rule, original, updated, self.facts), updated)
+        if receiver.kind == "module" and name == "named_parameters" and not original.args and not self.project.keeps_state:
+            why = "no layer of the project keeps statistics; assumed: the names of normalisation and embedding weights do not matter"
+            self.notes.findings.append(Finding("T2M505", Tier.ASSUMED, "Module.named_parameters", why))
+            return self.renamed(updated, "parameters_and_names")
         if receiver.kind == "module" and name in ("parameters", "buffers") and not original.args:
             return self.enumerated(name, original, updated)
         if receiver.kind == "module":
