@@ -343,7 +343,8 @@ class Evaluator:
             return Value("scheduler", name=name)
         if name.startswith("torch.optim."):
             owns = first.deps if first.kind in ("params", "list", "named_params", "tuple") or first.deps else None
-            return Value("optimizer", name=name, owns=owns or None)
+            plain = last == "SGD" and len([a for a in node.args if a.keyword is None]) <= 2 and not {"momentum", "weight_decay"} & set(keywords)
+            return Value("optimizer", name=name, owns=owns or None, dtype="plain" if plain else "")
         if last == "GradScaler":
             return Value("scaler", name=name)
         if last in ("DataLoader",):

@@ -1,6 +1,7 @@
 """`with autocast():` blocks: their statements become a function that runs in mixed precision.
 
-MindSpore has no context for it; `ms.amp.auto_mixed_precision` wraps a function, and casts operator by operator as torch does.
+MindSpore has no context for it; `ms.amp.auto_mixed_precision` wraps a function, and casts operator by operator as
+torch does.
 """
 
 from __future__ import annotations
@@ -24,8 +25,12 @@ from torch2ms.tape.plan import Function, Item, Plan, Text
 from torch2ms.tape.regions import leaves
 
 CUTS = ("no_grad", "inference_mode")
-CAPTURED = {"module", "optimizer", "scheduler", "scaler", "lossfn", "loader", "dataset", "api", "class", "function", "method", "modulefile",
-            "builtin", "device", "dtype", "object"}  # fmt: skip
+CAPTURED = {
+    "module", "optimizer", "scheduler", "scaler", "lossfn", "loader", "dataset", "api", "class", "function", "method",
+    "modulefile", "builtin", "device", "dtype", "object",
+}  # fmt: skip
+SAME = "assumed: MindSpore casts the same operators as torch where it matters"
+GENERAL = {"torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast"}  # the device comes first
 IDLE = {"contextlib.nullcontext", "nullcontext", "contextlib.suppress", "contextlib.ExitStack"}
 
 
@@ -58,8 +63,8 @@ class Autocast:
         return "ms.bfloat16" if cpu else "ms.float16"
 
     def bfloat16(self) -> bool:
-        written = dotted(self.dtype).rpartition(".")[2] if self.dtype is not None else self.precision().rpartition(".")[2]
-        return written == "bfloat16"
+        written = dotted(self.dtype) if self.dtype is not None else self.precision()
+        return written.rpartition(".")[2] == "bfloat16"
 
     def wrap(self, function: str) -> Text:
         """The statement that makes a function run in mixed precision."""
@@ -67,10 +72,12 @@ class Autocast:
         nodes: list[cst.CSTNode] = [self.dtype] if self.dtype is not None else []
         line = f'{function} = ms.amp.auto_mixed_precision({function}, amp_level="auto", dtype={dtype})'
         if not self.always and self.enabled is not None:
-            test = "{%d}" % len(nodes)
+            test = f"{{{len(nodes)}}}"
             nodes.append(self.enabled)
             simple = isinstance(self.enabled, (cst.Name, cst.Attribute, cst.Call, cst.Subscript))
-            line = f"if {f'not {test}' if simple else f'not ({test})'}:\n    {line}" if self.negated else f"if {test}:\n    {line}"
+            if self.negated:
+                test = f"not {test}" if simple else f"not ({test})"
+            line = f"if {test}:\n    {line}"
         return Text(line, nodes)
 
 
@@ -81,11 +88,11 @@ def read(node: cst.BaseExpression, module: ModuleInfo) -> Autocast | None:
     name = qualified(node.func, module.imports)
     if name.rpartition(".")[2] != "autocast" or not name.startswith("torch."):
         return None
-    first = 1 if name in ("torch.autocast", "torch.amp.autocast", "torch.amp.autocast_mode.autocast") else 0
-    dtype, enabled = (argument(node, 1, "dtype"), argument(node, 2, "enabled")) if first else (argument(node, 1, "dtype"), argument(node, 0, "enabled"))
+    general = name in GENERAL
+    dtype, enabled = argument(node, 1, "dtype"), argument(node, 2 if general else 0, "enabled")
     if dtype is not None and constant(dtype) is None:
         dtype = None
-    return Autocast(name, [node], enabled, dtype=dtype, device=argument(node, 0, "device_type") if first else None)
+    return Autocast(name, [node], enabled, dtype=dtype, device=argument(node, 0, "device_type") if general else None)
 
 
 def active(project: Project) -> bool:
@@ -106,8 +113,9 @@ def plan_autocast(project: Project, module: ModuleInfo, plan: Plan) -> None:
             contexts = _Contexts(scope, project, module, plan)
             blocks += [(contexts, b) for stmt, node in found if (b := contexts.block(stmt, node)) is not None]
     for scope in module.scope.walk():
-        if isinstance(scope.node, cst.FunctionDef):
-            _decorated(scope.node, module, plan)
+        for stmt in scope.body.walk():
+            if isinstance(stmt.node, cst.FunctionDef) and not marked(stmt):
+                _decorated(stmt, stmt.node, module, plan)
     for contexts, block in blocks:
         block.problem = contexts.problem(block)
     for binding in {id(b.made.binding): b.made.binding for _, b in blocks if b.made.binding is not None}.values():
@@ -124,23 +132,27 @@ def plan_autocast(project: Project, module: ModuleInfo, plan: Plan) -> None:
             contexts.write(block)
 
 
-def _decorated(node: cst.FunctionDef, module: ModuleInfo, plan: Plan) -> None:
+def _decorated(stmt: Stmt, node: cst.FunctionDef, module: ModuleInfo, plan: Plan) -> None:
     """`@autocast()` above a function."""
     for decorator in node.decorators:
         made = read(decorator.decorator, module)
         if made is not None and made.always and (made.dtype is None or dotted(made.dtype).endswith("float16")):
             dtype = "ms.bfloat16" if made.bfloat16() else "ms.float16"
-            plan.expressions[id(decorator.decorator)] = f'partial(ms.amp.auto_mixed_precision, amp_level="auto", dtype={dtype})'
+            text = f'partial(ms.amp.auto_mixed_precision, amp_level="auto", dtype={dtype})'
+            plan.expressions[id(decorator.decorator)] = text
             plan.needs |= {"ms", "partial"}
-            why = "ms.amp.auto_mixed_precision decorates it; assumed: MindSpore casts the same operators as torch where it matters"
-            plan.findings.append(Finding("T2M520", Tier.ASSUMED, "autocast", why + _assumptions(made)))
+            why = f"ms.amp.auto_mixed_precision decorates it; {SAME}"
+            plan.findings.append(
+                Finding("T2M520", Tier.ASSUMED, "autocast", why + _assumptions(made), line=stmt.lineno)
+            )
 
 
 def _assumptions(made: Autocast) -> str:
     if made.bfloat16():
         return ", and the device computes in bfloat16 (the CPU does not)"
     if made.dtype is None and made.device is not None and constant(made.device) is ...:
-        return f", and `{dotted(made.device) or 'the device'}` is not a CPU, for which torch would take bfloat16"
+        device = dotted(made.device) or "the device"
+        return f", and `{device}` is not a CPU, for which torch would take bfloat16"
     return ""
 
 
@@ -237,7 +249,8 @@ class _Contexts:
 
     def refuse(self, block: _Block) -> None:
         stmt, why = block.stmt, block.problem
-        self.plan.refused |= {id(n) for n in block.made.nodes}
+        if block.made.binding is None:  # else the call stands under a mark of its own
+            self.plan.refused |= {id(n) for n in block.made.nodes}
         todo = f"make the statements a function and wrap it with ms.amp.auto_mixed_precision ({why})"
         self.plan.refuse(stmt, Finding("T2M522", Tier.REFUSED, "autocast", why, todo, stmt.lineno))
 
@@ -275,8 +288,9 @@ class _Contexts:
         elif block.backward:
             self.plan.contexts[id(block.stmt)] = list(block.body)
             self.plan.halved[id(block.stmt)] = block.made.wrap
-            why = "the differentiated function runs under ms.amp.auto_mixed_precision; assumed: what else stands in the block may run in full"
-            self.tell(block.stmt, Tier.ASSUMED, f"{why}{_assumptions(block.made)}")
+            why = f"the differentiated function runs under ms.amp.auto_mixed_precision; {SAME}"
+            more = ", and what else stands in the block may run in full precision"
+            self.tell(block.stmt, Tier.ASSUMED, why + more + _assumptions(block.made))
         else:
             self.function(block)
 
@@ -301,12 +315,14 @@ class _Contexts:
             call = f"{', '.join(outputs)} = {call}"
             self.plan.needs |= {"ops"} if cut else set()
             items.append(Text(f"return {', '.join(f'ops.stop_gradient({o})' if cut else o for o in outputs)}"))
-        comments = layout.trailing_comment(block.node.body.header) if isinstance(block.node.body, cst.IndentedBlock) else ()
+        comments = (
+            layout.trailing_comment(block.node.body.header) if isinstance(block.node.body, cst.IndentedBlock) else ()
+        )
         function = Function(name, parameters, items, "", differentiated, comments)
         self.plan.before.setdefault(id(top), []).extend([function, made.wrap(name)])
         self.plan.contexts[id(stmt)] = [Text(call)]
         self.plan.needs.add("ms")
-        why = "a function under ms.amp.auto_mixed_precision; assumed: MindSpore casts the same operators as torch where it matters"
+        why = f"a function under ms.amp.auto_mixed_precision; {SAME}"
         self.tell(stmt, Tier.ASSUMED, why + _assumptions(made))
 
     def tell(self, stmt: Stmt, tier: Tier, why: str) -> None:
@@ -317,7 +333,9 @@ class _Contexts:
         info = self.module.functions.get(id(self.scope))
         if info is not None and info.differentiated:
             return True
-        called = {c.func.attr.value for s in self.scope.body.walk() for c in s.calls if isinstance(c.func, cst.Attribute)}
+        called = {
+            c.func.attr.value for s in self.scope.body.walk() for c in s.calls if isinstance(c.func, cst.Attribute)
+        }
         return bool(called & {"backward", "grad"})
 
     def changes(self, block: _Block) -> bool:
@@ -356,7 +374,11 @@ class _Contexts:
             changing = own | {d for d in top.all_defs if "." not in d}
             return [n for n in used if n in changing and n in self.scope.locals]
         kinds = {n.value: self.module.value(n).kind for s in body for n in descend(s.node) if isinstance(n, cst.Name)}
-        return [n for n in used if n in self.scope.locals and n != "self" and (n in own or kinds.get(n, "unknown") not in CAPTURED)]
+        return [
+            n
+            for n in used
+            if n in self.scope.locals and n != "self" and (n in own or kinds.get(n, "unknown") not in CAPTURED)
+        ]
 
     def maybe(self, body: list[Stmt], outputs: list[str]) -> list[str]:
         bound = set().union(*(liveness.definite(s) for s in body)) if body else set()
@@ -370,4 +392,6 @@ class _Contexts:
         return [o for o in self.maybe(body, outputs) if o not in used and not self.bound_before(stmt, o)]
 
     def bound_before(self, stmt: Stmt, name: str) -> bool:
-        return name in self.scope.params or any(name in s.defs for s in self.scope.body.walk() if s.number < stmt.number)
+        return name in self.scope.params or any(
+            name in s.defs for s in self.scope.body.walk() if s.number < stmt.number
+        )

@@ -226,7 +226,8 @@ class Writer:
         if "." in name:
             name = ""
         last = self.position(region)
-        live = liveness.read_after(region.block, region.all, last) if region.all else set()
+        gone = [event.stmt] if event.kind == "backward" and not event.branches and not event.lifted else []
+        live = liveness.read_after(region.block, [*region.all, *gone], last) if region.all else set()
         if region.guarded:
             inner = liveness.read_after(event.stmt.block, region.all, event.stmt.block.stmts.index(event.stmt))
             live |= inner

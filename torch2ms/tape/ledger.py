@@ -48,6 +48,7 @@ class Owner:
     assumed: set[str] = field(default_factory=set)
     variable: str = "grads"  # the name that holds its gradients in the output
     accumulating: bool = False
+    plain: bool = False  # an optimizer that leaves a parameter with zero gradient where it is
     initial: bool = False  # its gradient may be looked at while there is none
     parameter: bool = False  # a leaf that other functions see: a Parameter, differentiated by weight
 

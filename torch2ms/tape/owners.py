@@ -15,11 +15,11 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event]) -> list[Owner
     found: list[Owner] = []
     for event in events:
         if event.kind in ("step", "scaler_step") and all(o.place != event.place for o in found):
-            found.append(Owner("optimizer", event.place, event.value.owns))
+            found.append(Owner("optimizer", event.place, event.value.owns, plain=event.value.dtype == "plain"))
     for event in events:
         if event.kind in ("clip_norm", "clip_value", "grad_loop", "unscale") and not any(concerns(event, o, found) for o in found):
             deps = event.value.deps or (frozenset({event.place}) if event.place else frozenset())
-            kind = "leaves" if event.value.kind in ("list", "tuple") else "module"
+            kind = "leaves" if event.value.kind in ("list", "tuple") else "optimizer" if event.kind == "unscale" else "module"
             place = event.place or next(iter(sorted(deps)), "")
             if place:
                 found.append(Owner(kind, place, deps))

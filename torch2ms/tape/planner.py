@@ -19,6 +19,7 @@ from torch2ms.tape.hooks import has_hooks, watched
 from torch2ms.tape.ledger import ENTRY, Ledger, Owner
 from torch2ms.tape.lifting import Export, Lifting, closure_of, lifted
 from torch2ms.tape.plan import Plan, Text
+from torch2ms.tape.project import freezes
 from torch2ms.tape.regions import Finder, Region
 from torch2ms.tape.scaling import Scaling, holds_more, joined
 
@@ -243,6 +244,10 @@ class _ScopePlanner:
                 if event.kind not in LOADS or not owners.concerns(event, owner, self.owners):
                     continue
                 held = self.held(event, owner)
+                if place := self.left_out(event, owner):
+                    return f"no gradient of `{place}` reaches this step: torch leaves it alone, MindSpore's optimizer would move it"
+                if owner.kind == "optimizer" and not owner.plain and self.thawing():
+                    return "parameters are frozen while training: torch leaves them alone, MindSpore's optimizer would move them"
                 if owner.kind == "leaf" and (state := owner.before.get(self.number[id(event)])) is not None and state.empty:
                     owner.initial = True
                     continue
@@ -251,6 +256,26 @@ class _ScopePlanner:
                 if self.entry_leaks(owner) and (ENTRY, True) in held:
                     return f"gradients of `{owner.place}` are left over from one call of this function to the next"
         return ""
+
+    def left_out(self, event: Event, owner: Owner) -> str:
+        """A module whose parameters the optimizer would move although no backward call reaches them, "" if none."""
+        if owner.kind != "optimizer" or owner.plain or owner.owns is None or event.kind not in ("step", "scaler_step"):
+            return ""
+        reached: frozenset[str] = frozenset()
+        for number, _ in self.held(event, owner):
+            if number != ENTRY:
+                reached |= self.root_deps(self.events[number])
+        known = {v.place for v in self.module.values.values() if v.kind == "module" and v.name and v.place}
+        missing = [o for o in sorted(owner.owns) if o in known and not any_overlap(frozenset({o}), reached)]
+        return missing[0] if missing and reached and not any(d.startswith(("^", "@")) for d in reached) else ""
+
+    def thawing(self) -> bool:
+        """Parameters are frozen or thawed in the loop that trains."""
+        for stmt in self.scope.body.walk():
+            loops = [a for a in stmt.ancestors() if isinstance(a.node, (cst.For, cst.While))]
+            if freezes(stmt) and len(loops) >= (2 if loops and self.module.value(loops[0].node.iter if isinstance(loops[0].node, cst.For) else loops[0].node).kind in ("params", "named_params") else 1):
+                return any(e.kind in ("step", "scaler_step") for e in self.events)
+        return False
 
     def entry_leaks(self, owner: Owner) -> bool:
         return bool({n for n, _ in owner.exit.held} - {ENTRY}) and not self.cleared_elsewhere(owner)
@@ -476,7 +501,7 @@ class _ScopePlanner:
 
     def partly(self, event: Event, owner: Owner) -> bool:
         """Some parameters may get no gradient in torch, where MindSpore gives zeros and momentum or decay moves them."""
-        if owner.kind != "optimizer":
+        if owner.kind != "optimizer" or owner.plain:
             return False
         real = frozenset(d for d in event.value.deps if not d.startswith(("@", "^")))
         missing = owner.owns is not None and real and any(not any_overlap(frozenset({o}), real) for o in owner.owns if not o.startswith("^"))

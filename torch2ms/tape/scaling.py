@@ -7,6 +7,7 @@ plain variables: the gradients are checked and unscaled once, the step asks the 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import libcst as cst
 
@@ -30,13 +31,16 @@ class Round:
     place: str
     scaler: str
     site: Stmt  # where it is written: at a statement of the source, or above a compound one
-    number: int
     unscales: list[Event] = field(default_factory=list)
     steps: list[Event] = field(default_factory=list)
 
     @property
     def off(self) -> bool:
         return any(e.off for e in [*self.unscales, *self.steps])
+
+
+class _Untold(Exception):
+    """Why it cannot be told which check belongs to which step."""
 
 
 class Scaling:
@@ -46,67 +50,66 @@ class Scaling:
         self.events = [e for e in events if e.kind in KINDS]
         self.rounds: list[Round] = []
         self.updates: list[tuple[Event, list[Round]]] = []
-        self.problem = next(filter(None, map(_form, self.events)), "") or self.arrange()
+        self.problem = next(filter(None, map(_form, self.events)), "")
+        if not self.problem:
+            try:
+                self.arrange()
+            except _Untold as reason:
+                self.problem = str(reason)
 
-    def arrange(self) -> str:
-        """Which unscale serves which step and which update; a reason if that cannot be told."""
+    def arrange(self) -> None:
+        """Which unscale serves which step and which update."""
         waiting: list[Round] = []
-        open_unscales: dict[tuple[str, str], list[Event]] = {}
-        for number, event in enumerate(self.events):
+        unscales: dict[tuple[str, str], list[Event]] = {}
+        for event in self.events:
             key = event.scaler, event.place
             if event.kind == "unscale":
-                open_unscales.setdefault(key, []).append(event)
+                unscales.setdefault(key, []).append(event)
             elif event.kind == "scaler_step":
-                done = self.serving(event)
-                if done is None:
-                    done = self.round(event, open_unscales.pop(key, []), number)
-                    if isinstance(done, str):
-                        return done
-                    self.rounds.append(done)
-                    waiting.append(done)
-                done.steps.append(event)
+                served = self.serving(event)
+                if served is None:
+                    served = self.round(event, unscales.pop(key, []))
+                    waiting.append(served)
+                served.steps.append(event)
             else:
-                for unscaled in [k for k in open_unscales if k[0] == event.scaler]:
-                    lone = self.round(None, open_unscales.pop(unscaled), number)
-                    if isinstance(lone, str):
-                        return lone
-                    self.rounds.append(lone)
-                    waiting.append(lone)
-                mine = [r for r in waiting if r.scaler == event.scaler]
+                lone = [k for k in unscales if k[0] == event.scaler]
+                waiting += [self.round(None, unscales.pop(k)) for k in lone]
+                self.update(event, [r for r in waiting if r.scaler == event.scaler])
                 waiting = [r for r in waiting if r.scaler != event.scaler]
-                mine = mine or [r for e, rs in self.updates for r in rs if _exclusive(e.stmt, event.stmt) and r.scaler == event.scaler]
-                if not mine:
-                    return "an update of the scaler without a step before it"
-                if not all(_certain([r.site for r in mine if r.place == place], event.stmt) for place in {r.place for r in mine}):
-                    return "the scaler is updated where a step may not have been taken"
-                self.updates.append((event, mine))
-        for left in open_unscales.values():
-            lone = self.round(None, left, len(self.events))
-            if isinstance(lone, str):
-                return lone
-            self.rounds.append(lone)
-        return ""
+        for left in unscales.values():
+            self.round(None, left)
+
+    def update(self, event: Event, rounds: list[Round]) -> None:
+        """An update takes what was checked since the last one, or what the update in another branch took."""
+        taken = [r for e, rs in self.updates if e.scaler == event.scaler and _exclusive(e.stmt, event.stmt) for r in rs]
+        rounds = rounds or taken
+        if not rounds:
+            raise _Untold("an update of the scaler without a step before it")
+        for place in {r.place for r in rounds}:
+            if not _certain([r.site for r in rounds if r.place == place], event.stmt):
+                raise _Untold("the scaler is updated where a step may not have been taken")
+        self.updates.append((event, rounds))
 
     def serving(self, step: Event) -> Round | None:
         """A round that this step in another branch shares: it was unscaled before the branches."""
         for done in self.rounds:
-            same = done.place == step.place and done.scaler == step.scaler
-            if same and done.unscales and all(_exclusive(s.stmt, step.stmt) for s in done.steps) and _around(done.site.block, step.stmt):
+            same = done.place == step.place and done.scaler == step.scaler and bool(done.unscales)
+            apart = all(_exclusive(s.stmt, step.stmt) for s in done.steps)
+            if same and apart and _around(done.site.block, step.stmt):
                 return done
         return None
 
-    def round(self, step: Event | None, unscales: list[Event], number: int) -> Round | str:
-        if not unscales:
-            assert step is not None
-            return Round(step.place, step.scaler, step.stmt, number)
-        first = unscales[0]
+    def round(self, step: Event | None, unscales: list[Event]) -> Round:
+        """The check before a step: at the first unscale, moved out of conditions that the step is not under."""
+        first = unscales[0] if unscales else step
+        assert first is not None
         site = first.stmt
-        for other in [*[u.stmt for u in unscales[1:]], *([step.stmt] if step is not None else [])]:
-            meeting = _meeting(site, other)
-            if meeting is None:
-                return "the gradients are unscaled in a loop of its own"
-            site = meeting
-        return Round(first.place, first.scaler, site, number, unscales)
+        rest = [*unscales[1:], *([step] if step is not None and unscales else [])]
+        for other in rest:
+            site = _meeting(site, other.stmt)
+        made = Round(first.place, first.scaler, site, unscales)
+        self.rounds.append(made)
+        return made
 
     # --- writing
 
@@ -119,7 +122,10 @@ class Scaling:
                 plan.replaced |= {id(e.stmt): [] for e in made.unscales}
                 plan.replaced |= {id(e.stmt): [Text(f"{made.place}({owner.variable})")] for e in made.steps}
                 continue
-            check = [Text(f"{name} = ms.amp.all_finite({owner.variable})"), Text(f"{owner.variable} = {made.scaler}.unscale({owner.variable})")]
+            check = [
+                Text(f"{name} = ms.amp.all_finite({owner.variable})"),
+                Text(f"{owner.variable} = {made.scaler}.unscale({owner.variable})"),
+            ]
             for event in made.unscales:
                 plan.replaced[id(event.stmt)] = []
             for event in made.steps:
@@ -140,26 +146,36 @@ class Scaling:
                 joined = f"ops.logical_and({joined}, {name})"
                 plan.needs.add("ops")
             plan.replaced[id(event.stmt)] = [Text(f"{event.scaler}.adjust({joined})")]
-            plan.findings.append(Finding("T2M521", Tier.EXACT, "scaler.update", "adjust receives the check", line=event.stmt.lineno))
+            plan.findings.append(
+                Finding("T2M521", Tier.EXACT, "scaler.update", "adjust receives the check", line=event.stmt.lineno)
+            )
         if self.rounds:
             plan.needs.add("ms")
 
 
 def joined(events: list[Event], scope: Scope, module: ModuleInfo) -> list[Event]:
-    """`if amp: scaler.scale(loss).backward() else: loss.backward()` is one backward call of a root that is scaled or not."""
+    """`if amp: scaler.scale(loss).backward() else: loss.backward()` is one backward call, of a root scaled or not."""
     for event in events:
         event.off = bool(event.scaler) and _off(event.scaler, scope, module)
         if event.off and event.kind == "backward":
             event.scaler = ""
     out = list(events)
     backwards = [e for e in events if e.kind == "backward"]
-    for first, second in zip(backwards, backwards[1:]):
+    for first, second in pairwise(backwards):
         branch = first.stmt.block.owner
         if branch is None or branch is not second.stmt.block.owner or not _two_ways(branch, first, second):
             continue
         scaled, plain = (first, second) if first.scaler else (second, first)
         assert isinstance(branch.node, cst.If)
-        made = Event("backward", branch, branch.node, value=plain.value, roots=plain.roots, cotangents=plain.cotangents, scaler=scaled.scaler)
+        made = Event(
+            "backward",
+            branch,
+            branch.node,
+            value=plain.value,
+            roots=plain.roots,
+            cotangents=plain.cotangents,
+            scaler=scaled.scaler,
+        )
         made.branches = [first.stmt, second.stmt]
         made.scaled = branch.node.test
         made.inverse = scaled is second
@@ -176,7 +192,13 @@ def _off(place: str, scope: Scope, module: ModuleInfo) -> bool:
     attribute = place.startswith("self.")
     if attribute and scope.cls is None:
         return False
-    scopes = scope.cls.walk() if attribute and scope.cls is not None else [scope] if place in scope.locals else [module.scope]
+    scopes = (
+        scope.cls.walk()
+        if attribute and scope.cls is not None
+        else [scope]
+        if place in scope.locals
+        else [module.scope]
+    )
     made = [s.node for part in scopes for s in part.body.walk() if place in s.defs]
     calls = [n.value for n in made if isinstance(n, cst.Assign) and isinstance(n.value, cst.Call)]
     return bool(made) and len(calls) == len(made) and all(constant(argument(c, 9, "enabled")) is False for c in calls)
@@ -192,8 +214,12 @@ def _two_ways(branch: Stmt, first: Event, second: Event) -> bool:
     if not isinstance(branch.node, cst.If) or len(branch.blocks) != 2 or branch.calls:
         return False
     begin = branch.blocks[0].stmts[0] is first.stmt and branch.blocks[1].stmts[0] is second.stmt
-    plain = not any(e.problem or e.create_graph or e.inputs is not None or e.cotangents != [None] for e in (first, second))
-    return begin and plain and bool(first.scaler) != bool(second.scaler) and code(first.roots[0]) == code(second.roots[0])
+    plain = not any(
+        e.problem or e.create_graph or e.inputs is not None or e.cotangents != [None] for e in (first, second)
+    )
+    return (
+        begin and plain and bool(first.scaler) != bool(second.scaler) and code(first.roots[0]) == code(second.roots[0])
+    )
 
 
 def _form(event: Event) -> str:
@@ -214,15 +240,15 @@ def _line(stmt: Stmt) -> list[Stmt]:
     return [stmt, *stmt.ancestors()]
 
 
-def _meeting(first: Stmt, second: Stmt) -> Stmt | None:
-    """The statement that holds `first` in the innermost block that holds both; None if a loop stands between."""
+def _meeting(first: Stmt, second: Stmt) -> Stmt:
+    """The statement that holds `first` in the innermost block that holds both."""
     blocks = {id(s.block): s for s in _line(second)}
     for holder in _line(first):
         if id(holder.block) in blocks:
             return holder
         if holder.block.owner is not None and holder.block.owner.is_loop:
-            return None
-    return None
+            break
+    raise _Untold("the gradients are unscaled in a loop of its own")
 
 
 def _around(block: Block, stmt: Stmt) -> bool:
@@ -231,12 +257,17 @@ def _around(block: Block, stmt: Stmt) -> bool:
 
 
 def _certain(sites: list[Stmt], stmt: Stmt) -> bool:
-    """Whether one of the sites has surely been passed at a statement: it stands in a block around it, or in each branch of an `if`."""
+    """Whether one of the sites was surely passed: one stands in a block around, or one in each branch of an `if`."""
     if any(_around(site.block, stmt) for site in sites):
         return True
     for site in sites:
         owner = site.block.owner
-        if owner is not None and isinstance(owner.node, cst.If) and len(owner.blocks) == 2 and _around(owner.block, stmt):
+        if (
+            owner is not None
+            and isinstance(owner.node, cst.If)
+            and len(owner.blocks) == 2
+            and _around(owner.block, stmt)
+        ):
             return all(any(site.block is block for site in sites) for block in owner.blocks)
     return False
 
