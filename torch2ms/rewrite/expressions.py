@@ -560,9 +560,11 @@ class Expressions(cst.CSTTransformer):
             return self.unknown(name, left)
         if isinstance(original, cst.Attribute) and isinstance(updated, cst.Attribute) and _is_attribute(rule):
             return self.take(apply_attribute(rule, original, updated, self.facts), updated)
-        if id(original) in self.classes:
-            return self.take(apply_class(rule, original), left)
         outcome = apply_value(rule, original, self.facts)
+        if id(original) in self.classes:
+            named = apply_class(rule, original)
+            plain = isinstance(outcome.node, (cst.Name, cst.Attribute))
+            return self.take(outcome if named.node is None and plain else named, left)
         return self.take(outcome, left)
 
     # --- outcomes

@@ -31,6 +31,7 @@ class Call:
     accumulate: dict[str, bool] = field(default_factory=dict)
     several: bool = False
     form: str = ""
+    delayed: set[str] = field(default_factory=set)  # owners whose gradient is looked at before backward runs
     keep: bool = False  # the statement of the event stays, behind the gradient call
     weights: cst.BaseExpression | None = None  # an expression that lists the weights, of the source
 
@@ -376,6 +377,9 @@ class Writer:
                 owner.accumulating = True
                 name = self.fresh_once(f"new_{owner.variable}")
                 follow.append(self.add(owner, name, sure=call.accumulate[owner.place]))
+            elif owner.place in call.delayed:
+                name = self.fresh_once(f"new_{owner.variable}")
+                follow.append(Text(f"{owner.variable} = {name}"))
             targets[owner.place] = name
         left = ", ".join(targets[o.place] for o in leaves)
         if len(leaves) > 1:

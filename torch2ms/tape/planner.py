@@ -185,6 +185,7 @@ class _ScopePlanner:
                 continue
             call = Call(event, region, takers[id(event)])
             call.several = len(regions) > 1
+            call.delayed = self.looked_at(event, region, takers[id(event)])
             call.keep = bool(event.branches) and holds_more(event)
             calls.append(call)
         for owner in self.owners:
@@ -208,6 +209,14 @@ class _ScopePlanner:
         self.loads()
         self.clears(dropped)
         self.start()
+
+    def looked_at(self, event: Event, region: Region, takers: list[Owner]) -> set[str]:
+        """Owners whose gradients are used between the forward and the backward call."""
+        start = region.stmts[-1].number if region.stmts else event.stmt.number
+        return {
+            o.place for o in takers for e in self.events
+            if start < e.stmt.number < event.stmt.number and e.kind in LOADS and owners.concerns(e, o, self.owners)
+        }  # fmt: skip
 
     def may_be_empty(self, event: Event, owner: Owner) -> bool:
         state = owner.before.get(self.number[id(event)])
