@@ -266,6 +266,8 @@ class _Contexts:
             return "gradients are taken inside the block"
         if block.backward:
             return "what the context asks for changes in the loop around" if self.changes(block) else ""
+        if any(isinstance(inner.node, cst.Del) for s in body for inner in s.walk()):
+            return "the block deletes names"
         if any(self.steps(c) for c in block.calls):
             return "an optimizer steps inside the block"
         inner = body[:-1] if block.returns else body
@@ -373,12 +375,22 @@ class _Contexts:
         if top is not stmt:
             changing = own | {d for d in top.all_defs if "." not in d}
             return [n for n in used if n in changing and n in self.scope.locals]
+        own |= self.made_on_the_way(stmt)
         kinds = {n.value: self.module.value(n).kind for s in body for n in descend(s.node) if isinstance(n, cst.Name)}
         return [
             n
             for n in used
             if n in self.scope.locals and n != "self" and (n in own or kinds.get(n, "unknown") not in CAPTURED)
         ]
+
+    def made_on_the_way(self, stmt: Stmt) -> set[str]:
+        """Names bound between earlier parts of a forward and the block: a gradient function may hold both."""
+        names: set[str] = set()
+        begun = False
+        for before in stmt.block.stmts[: stmt.block.stmts.index(stmt)]:
+            names |= {d for d in before.all_defs if "." not in d} if begun else set()
+            begun = begun or any(v.kind == "tensor" and v.deps for s in before.walk() for v in s.out.values())
+        return names
 
     def maybe(self, body: list[Stmt], outputs: list[str]) -> list[str]:
         bound = set().union(*(liveness.definite(s) for s in body)) if body else set()
