@@ -249,13 +249,16 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
     return Outcome(partial, (told,), needs(form.template) | {"partial"}, "function")
 
 
+_CLASS = re.compile(r"(\w+\.)*[A-Z]\w*")
+
+
 def apply_class(rule: Rule, node: cst.BaseExpression) -> Outcome:
     """Translate a class that is only named, never called: `isinstance(m, nn.Conv2d)`, annotations, base classes."""
     name = rule.cls or rule.value or ""
     root = rule.main.template.root if rule.main.to is not None else None
-    if not rule.cls and isinstance(root, cst.Call) and isinstance(root.func, cst.Attribute):
+    if not _CLASS.fullmatch(name) and isinstance(root, cst.Call) and isinstance(root.func, cst.Attribute):
         name = signature.code(root.func)
-    if not re.fullmatch(r"(\w+\.)*[A-Z]\w*", name):
+    if not _CLASS.fullmatch(name):
         return _refused(rule, _VALUE, rule.main.refuse or "MindSpore has no class that stands for it", rule.main.todo)
     parsed = template.parse(name)
     if (lacking := _lacking(rule, parsed)) is not None:

@@ -274,7 +274,7 @@ class _ScopePlanner:
         for number, _ in self.held(event, owner):
             if number != ENTRY:
                 reached |= self.root_deps(self.events[number])
-        known = {v.place for v in self.module.values.values() if v.kind == "module" and v.name and v.place}
+        known = {v.place for v in self.module.values.values() if v.kind == "module" and v.name and v.place and not v.items}
         missing = [o for o in sorted(owner.owns) if o in known and not any_overlap(frozenset({o}), reached)]
         return missing[0] if missing and reached and not any(d.startswith(("^", "@")) for d in reached) else ""
 
