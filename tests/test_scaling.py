@@ -196,6 +196,7 @@ def test_autocast_block_becomes_a_function_above_the_loop() -> None:
         with torch.autocast("cuda", dtype=torch.bfloat16):  # in half
             out = net(x)
             loss = F.cross_entropy(out, y)
+        loss = loss * 0.5
         loss.backward()
         opt.step()
     """
@@ -211,6 +212,29 @@ def test_autocast_block_becomes_a_function_above_the_loop() -> None:
         "loss = autocast_fn(x, y)",
         "for x, y in data:",
     )
+
+
+def test_a_block_that_is_all_of_a_forward_needs_no_second_function() -> None:
+    body = """
+    for x, y in data:
+        opt.zero_grad()
+        # above
+        with torch.autocast("cuda"):  # in half
+            loss = F.cross_entropy(net(x), y)
+            # below
+        loss.backward()
+        opt.step()
+    """
+    text = translated(body)
+    wrap = 'forward_fn = ms.amp.auto_mixed_precision(forward_fn, amp_level="auto", dtype=ms.float16)'
+    assert in_order(
+        text,
+        "def forward_fn(x, y):",
+        "# in half",
+        wrap,
+        "grad_fn = ms.value_and_grad(forward_fn, None, opt.parameters)",
+    )
+    assert "autocast" not in text
 
 
 @pytest.mark.parametrize(

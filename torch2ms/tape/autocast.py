@@ -21,7 +21,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.tape.events import argument, marked
 from torch2ms.tape.forms import Writer
-from torch2ms.tape.plan import Function, Item, Plan, Text
+from torch2ms.tape.plan import Function, Item, Plan, Text, Whole
 from torch2ms.tape.regions import leaves
 
 CUTS = ("no_grad", "inference_mode")
@@ -321,8 +321,11 @@ class _Contexts:
             layout.trailing_comment(block.node.body.header) if isinstance(block.node.body, cst.IndentedBlock) else ()
         )
         function = Function(name, parameters, items, "", differentiated, comments)
-        self.plan.before.setdefault(id(top), []).extend([function, made.wrap(name)])
+        wrapped: list[Item] = [function, made.wrap(name)]
+        self.plan.before.setdefault(id(top), []).extend(wrapped)
         self.plan.contexts[id(stmt)] = [Text(call)]
+        if not cut and not unsure and top is outer:
+            self.plan.whole[id(stmt)] = Whole(wrapped, top, made.wrap)
         self.plan.needs.add("ms")
         why = f"a function under ms.amp.auto_mixed_precision; {SAME}"
         self.tell(stmt, Tier.ASSUMED, why + _assumptions(made))

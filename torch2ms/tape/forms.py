@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -91,6 +92,8 @@ class Writer:
         wrap = next((self.plan.halved[id(a)] for a in event.stmt.ancestors() if id(a) in self.plan.halved), None)
         if wrap is not None and (region.cut or event.cotangents != [None] * len(event.roots)):
             return "it stands inside an autocast block, and its forward is cut"
+        if wrap is None:
+            wrap = self.whole(call)
         if region.cut:
             return self.write_cut(call)
         if any(c is not None and not all_ones(c) for c in event.cotangents):
@@ -112,7 +115,11 @@ class Writer:
             function, target = direct
         if wrap is not None:
             definition.append(wrap(function))
-        if loop is not None:
+        if loop is not None and self.optional(call, loop):
+            self.plan.before.setdefault(id(loop), []).extend(definition)
+            definition = []
+            invoke = f"ms.value_and_grad({function}{differentiated}{aux})({target})"
+        elif loop is not None:
             grad = self.fresh(f"grad_{suffix}" if suffix else "grad_fn")
             definition.append(Text(f"{grad} = ms.value_and_grad({function}{differentiated}{aux})", self.weight_nodes(call)))
             invoke = f"{grad}({target})"
@@ -121,11 +128,33 @@ class Writer:
         else:
             invoke = f"ms.value_and_grad({function}{differentiated}{aux})({target})"
         received, follow = self.receive(call)
-        line = Text(f"{outputs.target()}, {received} = {invoke}", [] if loop is not None else self.weight_nodes(call))
+        inline = loop is None or self.optional(call, loop)
+        line = Text(f"{outputs.target()}, {received} = {invoke}", self.weight_nodes(call) if inline else [])
         plain = Text(f"{outputs.target().removeprefix('(').removesuffix(')') if outputs.aux and not outputs.wrapped else outputs.target()} = {function}({target})")
         self.place(call, [*definition, line], plain, follow)
         call.form = call.form or f"ms.value_and_grad of {len(stmts)} statement{'s' if len(stmts) != 1 else ''}"
         return ""
+
+    def whole(self, call: Call) -> Callable[[str], Text] | None:
+        """Where the forward is one block of mixed precision there is no second function around it."""
+        region, event = call.region, call.event
+        only = region.all[0] if len(region.all) == 1 else None
+        made = self.plan.whole.get(id(only)) if only is not None and not region.guards else None
+        if only is None or made is None or event.scaler or not isinstance(event.roots[0], cst.Name) or len(event.roots) > 1:
+            return None
+        before = self.plan.before[id(made.above)]
+        before[:] = [item for item in before if item not in made.items]
+        self.plan.contexts[id(only)] = list(only.blocks[0].stmts)
+        return made.wrap
+
+    def optional(self, call: Call, loop: Stmt) -> bool:
+        """The optimizer may be None where the step stands under a condition: it is asked for its parameters only there."""
+        guarded = any(isinstance(a.node, cst.If) and a.number > loop.number for a in call.event.stmt.ancestors())
+        node = self.scope.node
+        if not guarded or not isinstance(node, cst.FunctionDef):
+            return False
+        optional = {p.name.value for p in [*node.params.params, *node.params.kwonly_params] if p.default is not None and dotted(p.default) == "None"}
+        return any(root(o.place) in optional for o in call.owners)
 
     def direct(self, call: Call, stmts: list[Stmt], params: list[str]) -> tuple[str, str] | None:
         """The called method or function is the function to differentiate: no wrapper around it."""

@@ -44,6 +44,15 @@ Item = Text | Function | Branch | Stmt
 
 
 @dataclass(eq=False)
+class Whole:
+    """A block that became a function of its own: another function may take its statements, and the wrapping, instead."""
+
+    items: list[Item]
+    above: Stmt
+    wrap: Callable[[str], Text]
+
+
+@dataclass(eq=False)
 class Head:
     """A definition under another name, with other parameters; `dropped` decorators go."""
 
@@ -68,6 +77,7 @@ class Plan:
     contexts: dict[int, list[Item]] = field(default_factory=dict)  # what a `with` becomes wherever it is put
     inside: list[Stmt] = field(default_factory=list)  # statements that gradient functions contain or call from
     halved: dict[int, Callable[[str], Text]] = field(default_factory=dict)  # `with` around a backward call -> what wraps its function
+    whole: dict[int, Whole] = field(default_factory=dict)  # blocks in `contexts` that may be all of a forward
     marks: dict[int, list[Finding]] = field(default_factory=dict)  # refusals, by statement
     findings: list[Finding] = field(default_factory=list)
     needs: set[str] = field(default_factory=set)
