@@ -28,15 +28,48 @@ def plan(events: list[Event], owners: list[Owner], module: ModuleInfo, plan: Pla
                 plan.refused.add(id(event.node))
                 plan.refuse(event.stmt, _finding(event, "whose gradients these are is not seen"))
             continue
+        several = [o for o in owners if o.kind != "leaf" and concerns(event, o, owners)]
         if event.kind == "clip_norm":
-            _clip_norm(event, owner, plan)
+            _clip_norm(event, several or [owner], plan, writer)
         elif event.kind == "clip_value":
-            _clip_value(event, owner, plan)
+            for each in several or [owner]:
+                _clip_value(event, each, plan)
+        elif len(several) > 1:
+            plan.refused.add(id(event.node))
+            plan.refuse(event.stmt, _finding(event, "it looks at the gradients of several optimizers"))
         elif event.kind == "grad_loop":
             _loop(event, owner, module, plan, writer)
-        else:
+        elif not _comprehension(event, owner, module, plan, writer):
             _leaf(event, owner, owners, plan)
     return ""
+
+
+def _comprehension(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer: Writer) -> bool:
+    """`[p.grad.norm() for p in net.parameters()]` runs over parameters and gradients together."""
+    node = event.node
+    assert isinstance(node, cst.Attribute)
+    if owner.kind == "leaf" or event.writes or not isinstance(node.value, cst.Name):
+        return False
+    param = node.value.value
+    for outer in descend(event.stmt.node):
+        if not isinstance(outer, (cst.ListComp, cst.GeneratorExp, cst.SetComp)) or not any(n is node for n in descend(outer)):
+            continue
+        clause = outer.for_in
+        if clause.inner_for_in is not None or module.value(clause.iter).kind not in ("params", "list"):
+            continue
+        if not isinstance(clause.target, cst.Name) or clause.target.value != param:
+            continue
+        plan.expressions[id(clause.iter)] = f"zip({writer.weights(owner)}, {owner.variable})"
+        plan.expressions[id(clause.target)] = f"{param}, {param}_grad"
+        for found in descend(outer):
+            if isinstance(found, cst.Attribute) and found.attr.value == "grad" and dotted(found.value) == param:
+                plan.expressions[id(found)] = f"{param}_grad"
+            elif isinstance(found, cst.Attribute) and found.attr.value == "data" and dotted(found.value) == f"{param}.grad":
+                plan.expressions[id(found)] = f"{param}_grad"
+        plan.findings.append(Finding("T2M512", Tier.EXACT, "comprehension over gradients", "runs over parameters and gradients together",
+                                     line=event.stmt.lineno))  # fmt: skip
+        return True
+    return False
 
 
 def inside_loop(event: Event, events: list[Event]) -> bool:
@@ -48,34 +81,59 @@ def _finding(event: Event, why: str) -> Finding:
     return Finding("T2M115", Tier.REFUSED, "use of gradients", why, f"use the tuple that the gradient function returns ({why})", event.stmt.lineno)
 
 
-def _clip_norm(event: Event, owner: Owner, plan: Plan) -> None:
+def _clip_norm(event: Event, owners: list[Owner], plan: Plan, writer: Writer) -> None:
     """torch scales by max_norm / (norm + 1e-6) where the norm is larger; ops.clip_by_norm over a list does the same."""
     call = event.node
     assert isinstance(call, cst.Call)
     limit = argument(call, 1, "max_norm")
     norm_type = argument(call, 2, "norm_type")
-    if limit is None or (norm_type is not None and constant(norm_type) not in (2, 2.0)):
-        plan.refuse(event.stmt, _finding(event, "only the 2-norm has a measured form"))
+    relation = _relation(event, owners)
+    reason = "only the 2-norm has a measured form" if limit is None or (norm_type is not None and constant(norm_type) not in (2, 2.0)) else ""
+    reason = reason or ("it clips other parameters than those of the optimizer" if relation == "other" else "")
+    if limit is None or reason:
+        plan.refused.add(id(call))
+        plan.refuse(event.stmt, _finding(event, reason))
         return
     node = event.stmt.node
-    grads = owner.variable
-    clip = Text(f"{grads} = ops.clip_by_norm({grads}, {{0}})", [limit])
-    norm = f"ops.norm(ops.stack([ops.norm(grad) for grad in {grads}]))"
+    names = [o.variable for o in owners]
+    grads = names[0] if len(names) == 1 else writer.fresh_once("all_grads")
+    joined = names[0] if len(names) == 1 else " + ".join(f"tuple({n})" for n in names)
+    clip: list[Text] = [Text(f"{grads} = ops.clip_by_norm({joined}, {{0}})", [limit])]
+    offset = ""
+    for owner in owners if len(owners) > 1 else []:
+        end = f"{offset}len({writer.weights(owner)})"
+        clip.append(Text(f"{owner.variable} = {grads}[{offset.removesuffix(' + ')}:{'' if owner is owners[-1] else end}]"))
+        offset = end + " + "
+    norm = f"ops.norm(ops.stack([ops.norm(grad) for grad in {joined}]))"
     plan.needs.add("ops")
     if isinstance(node, cst.Expr) and node.value is call:
-        plan.replaced[id(event.stmt)] = [clip]
+        plan.replaced[id(event.stmt)] = list(clip)
     elif isinstance(node, cst.Assign) and len(node.targets) == 1:
         plan.expressions[id(call)] = norm
-        target = node.targets[0].target
         value = code(node.value).replace(code(call), norm, 1)
-        plan.replaced[id(event.stmt)] = [Text(f"{code(target)} = {value}"), clip]
+        plan.replaced[id(event.stmt)] = [Text(f"{code(node.targets[0].target)} = {value}"), *clip]
     else:
+        plan.refused.add(id(call))
         plan.refuse(event.stmt, _finding(event, "the norm is used inside a larger statement"))
         return
-    same = owner.owns is not None and event.value.deps and frozenset(event.value.deps) == owner.owns
-    tier = Tier.EXACT if same or event.value.kind == "optimizer" else Tier.ASSUMED
+    tier = Tier.EXACT if relation == "same" else Tier.ASSUMED
     why = "the gradient tuple is clipped" + ("" if tier is Tier.EXACT else "; assumed: the clipped parameters are those of the optimizer")
     plan.findings.append(Finding("T2M510", tier, "clip_grad_norm_", why, line=event.stmt.lineno))
+
+
+def _relation(event: Event, owners: list[Owner]) -> str:
+    """Whether what is clipped is what the owners hold: same, other, or not seen."""
+    if event.value.kind == "optimizer" or event.value.name.startswith("param_group"):
+        return "same"
+    clipped = {d for d in event.value.deps or ({event.place} if event.place else ()) if not d.startswith("@")}
+    if not clipped or any(o.owns is None for o in owners) or any(d.startswith("^") for d in clipped):
+        return "unseen"
+    held = {p for o in owners for p in o.owns or ()}
+    if any(p.startswith("^") for p in held):
+        return "unseen"
+    inside = all(any(p == c or p.startswith(c + ".") for c in clipped) for p in held)
+    outside = all(any(c == p or c.startswith(p + ".") for p in held) for c in clipped)
+    return "same" if inside and outside else "other"
 
 
 def _clip_value(event: Event, owner: Owner, plan: Plan) -> None:
