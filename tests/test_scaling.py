@@ -100,6 +100,38 @@ def test_unscale_under_a_condition_moves_out_of_it() -> None:
     assert text.count("unscale") == 1
 
 
+APART = """
+    def train(net, opt, data, clip, scaler=None):
+        for x, y in data:
+            opt.zero_grad()
+            loss = F.cross_entropy(net(x), y)
+            if scaler is not None:
+                scaler.scale(loss).backward()
+            else:
+                loss.backward()
+            if {test}:
+                scaler.unscale_(opt)
+            nn.utils.clip_grad_norm_(net.parameters(), clip)
+            if scaler is not None:
+                scaler.step(opt)
+                scaler.update()
+            else:
+                opt.step()
+"""
+
+
+def test_unscale_and_step_under_one_condition_written_twice() -> None:
+    text = translated(APART.format(test="scaler is not None"))
+    check, clip = "grads_finite = ms.amp.all_finite(grads)", "grads = ops.clip_by_norm(grads, clip)"
+    assert in_order(text, "if scaler is not None:", check, "grads = scaler.unscale(grads)", clip)
+    assert in_order(text, clip, "if scaler is not None:", "if grads_finite:", "scaler.adjust(grads_finite)", "else:")
+
+
+def test_unscale_under_another_condition_than_the_step_is_refused() -> None:
+    why = "the gradients are unscaled under another condition than that of the step"
+    assert why in refused(APART.format(test="clip")).values()
+
+
 def test_the_loss_that_nobody_reads_is_not_returned() -> None:
     text = translated(loop().replace("print(loss.item())", "pass"))
     assert "_, grads = grad_fn(x, y)" in text

@@ -14,6 +14,7 @@ import libcst as cst
 from torch2ms.analysis.program import Block, Scope, Stmt
 from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.tree import code, constant
+from torch2ms.analysis.values import any_overlap
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.tape.events import Event, argument
@@ -104,9 +105,8 @@ class Scaling:
         first = unscales[0] if unscales else step
         assert first is not None
         site = first.stmt
-        rest = [*unscales[1:], *([step] if step is not None and unscales else [])]
-        for other in rest:
-            site = _meeting(site, other.stmt)
+        for other in [*unscales[1:], *([step] if step is not None and unscales else [])]:
+            site = _moved_out(site, other.stmt, both=other is not step)
         made = Round(first.place, first.scaler, site, unscales)
         self.rounds.append(made)
         return made
@@ -240,15 +240,57 @@ def _line(stmt: Stmt) -> list[Stmt]:
     return [stmt, *stmt.ancestors()]
 
 
-def _meeting(first: Stmt, second: Stmt) -> Stmt:
-    """The statement that holds `first` in the innermost block that holds both."""
-    blocks = {id(s.block): s for s in _line(second)}
-    for holder in _line(first):
-        if id(holder.block) in blocks:
-            return holder
-        if holder.block.owner is not None and holder.block.owner.is_loop:
+Guard = tuple[str, int, Stmt]
+
+
+def _guards(stmt: Stmt, block: Block) -> list[Guard]:
+    """The conditions between a block and a statement in it, outermost first: test, branch, and what stands under it."""
+    found: list[Guard] = []
+    for holder in _line(stmt):
+        if holder.block is block:
+            return found[::-1]
+        owner = holder.block.owner
+        assert owner is not None
+        test = code(owner.node.test) if isinstance(owner.node, cst.If) and not owner.calls else f"{owner.number}"
+        found.append((test, owner.blocks.index(holder.block), holder))
+    return found[::-1]
+
+
+def _common(first: Stmt, second: Stmt) -> Block:
+    """The innermost block that holds both."""
+    blocks = [s.block for s in _line(first)]
+    return next(s.block for s in _line(second) if s.block in blocks)
+
+
+def _shared(first: Stmt, second: Stmt) -> int:
+    """Under how many of its conditions below their common block `first` stands that `second` stands under too."""
+    block = _common(first, second)
+    mine, others = _guards(first, block), {(t, i) for t, i, _ in _guards(second, block)}
+    written = frozenset(d for s in block.walk() if first.number < s.number < second.number for d in s.defs)
+    count = 0
+    for guard, (test, index, holder) in enumerate(mine):
+        owner = holder.block.owner
+        assert owner is not None
+        if (test, index) not in others or any_overlap(frozenset(owner.uses), written):
             break
-    raise _Untold("the gradients are unscaled in a loop of its own")
+        count = guard + 1
+    return count
+
+
+def _moved_out(site: Stmt, other: Stmt, both: bool) -> Stmt:
+    """Where both statements find the gradients unscaled: at `site`, or above those conditions that are its own."""
+    block = _common(site, other)
+    mine = _guards(site, block)
+    kept = _shared(site, other)
+    if kept == len(mine):
+        return site
+    if not both and kept < len(_guards(other, block)):
+        raise _Untold("the gradients are unscaled under another condition than that of the step")
+    inner = [holder for _, _, holder in mine]
+    out = inner[kept - 1] if kept else next(s for s in _line(site) if s.block is block)
+    if any(s.is_loop for s in _line(site) if s.number >= out.number and s.blocks):
+        raise _Untold("the gradients are unscaled in a loop of its own")
+    return out
 
 
 def _around(block: Block, stmt: Stmt) -> bool:
@@ -257,10 +299,10 @@ def _around(block: Block, stmt: Stmt) -> bool:
 
 
 def _certain(sites: list[Stmt], stmt: Stmt) -> bool:
-    """Whether one of the sites was surely passed: one stands in a block around, or one in each branch of an `if`."""
-    if any(_around(site.block, stmt) for site in sites):
-        return True
+    """Whether one of the sites was surely passed: under conditions that hold here, or one in each branch of an `if`."""
     for site in sites:
+        if site.number <= stmt.number and _shared(site, stmt) == len(_guards(site, _common(site, stmt))):
+            return True
         owner = site.block.owner
         if (
             owner is not None
