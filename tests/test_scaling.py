@@ -333,6 +333,24 @@ def test_a_context_held_in_a_name() -> None:
     assert "ctx" not in text.replace("nullcontext", "")
 
 
+def test_a_context_held_in_an_attribute() -> None:
+    body = """
+    class Runner:
+        def __init__(self, half):
+            self.half = half
+            self.ctx = torch.autocast("cuda", enabled=self.half)
+
+        def run(self, x):
+            with self.ctx:
+                y = net(x)
+            return y
+    """
+    text = translated(body)
+    assert in_order(text, "self.half = half", "def run(self, x):", "if self.half:", "y = autocast_fn(x)")
+    assert "self.ctx" not in text
+    assert "T2M605" in refused(body.replace("enabled=self.half", "enabled=half"))
+
+
 def test_a_context_that_is_passed_on_is_refused() -> None:
     assert "T2M522" in refused("ctx = torch.autocast('cuda')\nwith ctx:\n    y = net(x)\nhelp(ctx)\n")
 

@@ -161,10 +161,16 @@ def _bound(stmt: Stmt) -> str:
 
 
 def _uses(module: ModuleInfo, binding: Stmt) -> int:
-    """How many statements read the name of a context."""
-    name = _bound(binding)
-    stmts = (s for scope in module.scope.walk() for s in scope.body.walk())
-    return sum(name in s.uses for s in stmts if not isinstance(s.node, (cst.FunctionDef, cst.ClassDef)))
+    """How many statements read a context that was bound."""
+    place = _bound(binding)
+    tail = f".{place.rpartition('.')[2]}" if "." in place else None
+    stmts = [
+        s
+        for scope in module.scope.walk()
+        for s in scope.body.walk()
+        if not isinstance(s.node, (cst.FunctionDef, cst.ClassDef))
+    ]
+    return sum(any(u == place or (tail is not None and u.endswith(tail)) for u in s.uses) for s in stmts)
 
 
 @dataclass(eq=False)
@@ -220,28 +226,44 @@ class _Contexts:
 
     def held(self, node: cst.BaseExpression) -> Autocast | None:
         """`ctx` of `ctx = nullcontext() if cpu else autocast(...)`, where nothing rebinds what it asked for."""
-        if not isinstance(node, cst.Name):
-            return None
-        scope = self.scope if node.value in self.scope.locals else self.module.scope
-        bindings = [s for s in scope.body.walk() if node.value in s.defs]
+        place = dotted(node)
+        scopes = self.scopes(place)
+        bindings = [s for scope in scopes for s in scope.body.walk() if place in s.defs]
         value = bindings[0].node.value if len(bindings) == 1 and isinstance(bindings[0].node, cst.Assign) else None
-        if value is None:
-            return None
-        made = read(value, self.module)
-        if isinstance(value, cst.IfExp):
-            first, second = read(value.body, self.module), read(value.orelse, self.module)
-            made = first or second
-            idle = value.orelse if first is not None else value.body
-            if made is None or not made.always or not self.idle(idle):
-                return None
-            made.enabled, made.negated = value.test, first is None
+        made = self.chosen(value) if value is not None else None
         if made is None:
             return None
-        asked = {root(u) for e in made.expressions() for u in expression_uses(e, bindings[0])}
-        changing = [a for a in asked if sum(a in s.defs for s in scope.body.walk()) > 1]
-        hidden = scope is not self.scope and asked & self.scope.locals
-        made.binding = None if changing or hidden else bindings[0]
-        return made if made.binding is not None else None
+        asked = {u for e in made.expressions() for u in expression_uses(e, bindings[0])}
+        for used in asked:
+            changes = sum(overlaps(d, used) for scope in scopes for s in scope.body.walk() for d in s.defs) > 1
+            hidden = scopes != [self.scope] and root(used) in self.scope.locals - {"self"}
+            if changes or hidden or (place.startswith("self.") and not self.reaches(used)):
+                return None
+        made.binding = bindings[0]
+        return made
+
+    def scopes(self, place: str) -> list[Scope]:
+        """Where a place may be bound that a block of this scope reads."""
+        if place.startswith("self."):
+            return list(self.scope.cls.walk()) if place.count(".") == 1 and self.scope.cls is not None else []
+        if not place or "." in place:
+            return []
+        return [self.scope if place in self.scope.locals else self.module.scope]
+
+    def reaches(self, place: str) -> bool:
+        """Whether another method can read what the one that made the context could."""
+        return place.startswith("self.") or root(place) in self.module.scope.locals
+
+    def chosen(self, value: cst.BaseExpression) -> Autocast | None:
+        """The autocast an expression makes, or makes under a condition."""
+        if not isinstance(value, cst.IfExp):
+            return read(value, self.module)
+        first, second = read(value.body, self.module), read(value.orelse, self.module)
+        made = first or second
+        if made is None or not made.always or not self.idle(value.orelse if first is not None else value.body):
+            return None
+        made.enabled, made.negated = value.test, first is None
+        return made
 
     def idle(self, node: cst.BaseExpression) -> bool:
         """A context that does nothing."""
