@@ -174,6 +174,8 @@ class Evaluator:
 
     def member(self, cls: ClassInfo, base: Value, attr: str, place: str) -> Value:
         found = cls.attr(attr)
+        if found is not None and found.kind == "optimizer" and not found.place.startswith("self."):
+            found = replace(found, place=f"self.{attr}")  # declared in the class body
         if found is not None:
             return self.inference.rebase(found, "self", base.place or place.rpartition(".")[0])
         method = cls.method(attr)

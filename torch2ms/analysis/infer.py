@@ -149,6 +149,9 @@ class Inference:
             ev.ev(node.annotation.annotation)
             if node.value is not None:
                 self.bind(node.target, ev.ev(node.value), ev)
+            elif kind := guess.ANNOTATIONS.get(qualified(node.annotation.annotation, ev.module.imports)):
+                if kind in ("optimizer", "module", "tensor") and isinstance(node.target, cst.Name):
+                    self.bind(node.target, Value(kind, place=node.target.value, likely=True), ev)
         elif isinstance(node, cst.AugAssign):
             value = ev.binary(ev.ev(node.target), ev.ev(node.value))
             old = ev.memo.get(id(node.target), UNKNOWN)
@@ -322,9 +325,12 @@ class Inference:
                 ev.memo[id(target)] = Value("tensor")
                 return
         value = self.place_at(value, place)
-        if value.kind == "unknown" and not value.deps:
+        if value.kind == "unknown":
             guessed = guess.by_name(place.rpartition(".")[2])
-            if guessed.kind in ("optimizer", "scheduler", "device", "module", "lossfn"):
+            owns = frozenset(d for d in value.deps if not d.startswith("@"))
+            if guessed.kind == "optimizer":  # made by a class in a variable, from the parameters it was given
+                value = replace(guessed, place=place, owns=owns or None)
+            elif guessed.kind == "scheduler" or (not value.deps and guessed.kind in ("device", "module", "lossfn")):
                 value = replace(guessed, place=place)
         ev.env[place] = value
         ev.memo[id(target)] = value
