@@ -18,6 +18,7 @@ DONE, FOUND, FAILED = 0, 1, 2
 ELSEWHERE = {
     "verify": ("torch2ms.verify.cli", "verify", "Run original and translation side by side and compare the gradients."),
     "rules": ("torch2ms.evidence.cli", "rules", "Run the probes behind the API rules on the installed frameworks."),
+    "weights": ("torch2ms.weights.cli", "weights", "Convert a checkpoint for the translation of its model."),
 }
 Function = TypeVar("Function", bound=Callable[..., Any])
 

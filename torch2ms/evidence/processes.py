@@ -23,7 +23,7 @@ def header(side: str, folder: Path, device: str = "CPU") -> dict[str, str]:
     """The versions of a framework that runs, NotRun otherwise."""
     code, results, errors = _child(side, [], folder, device)
     if code or not results:
-        raise NotRun(f"{side}: {_reason(errors) or f'ended with exit code {code}'}")
+        raise NotRun(f"{side}: {reason(errors) or f'ended with exit code {code}'}")
     return results[0]
 
 
@@ -73,7 +73,7 @@ def _child(side: str, jobs: Sequence[Result], folder: Path, device: str) -> tupl
     return run.returncode, results, run.stderr
 
 
-def _reason(errors: str) -> str:
+def reason(errors: str) -> str:
     """The exception that ended a child; MindSpore prints pages behind it."""
     found = re.findall(r"^\w*(?:Error|Exception|Interrupt)\b.*", errors, re.MULTILINE)
     return found[-1] if found else ""
@@ -84,4 +84,4 @@ def _death(code: int, errors: str) -> str:
         return "did not finish"
     if code < 0:
         return f"killed by {signal.Signals(-code).name}"
-    return f"exit code {code}: {_reason(errors)}"
+    return f"exit code {code}: {reason(errors)}"
