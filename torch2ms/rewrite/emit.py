@@ -445,6 +445,8 @@ class Emitter:
             called = decorator.decorator.func if isinstance(decorator.decorator, cst.Call) else decorator.decorator
             if head is not None and dotted(called).rpartition(".")[2] in head.dropped:
                 above += layout.comments_only(decorator.leading_lines) + layout.trailing_comment(decorator.trailing_whitespace)
+            elif any(line.comment is not None and "T2M304" in line.comment.value for line in node.leading_lines):
+                kept.append(decorator)  # an earlier conversion refused it
             elif is_no_grad(decorator.decorator, self.module):
                 above += layout.comments_only(decorator.leading_lines) + layout.trailing_comment(decorator.trailing_whitespace)
                 why = "nothing is recorded outside gradient functions: the decorator goes"

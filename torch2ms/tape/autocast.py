@@ -308,7 +308,11 @@ class _Contexts:
     def write(self, block: _Block) -> None:
         if block.made.off:
             self.plan.contexts[id(block.stmt)] = list(block.body)
-            self.tell(block.stmt, Tier.EXACT, "it is switched off: dissolved")
+            if self.scope.is_function:
+                why = "assumed: no program outside this project calls it in mixed precision"
+                self.tell(block.stmt, Tier.ASSUMED, f"it is switched off: dissolved; {why}")
+            else:
+                self.tell(block.stmt, Tier.EXACT, "it is switched off: dissolved")
         elif block.backward:
             self.plan.contexts[id(block.stmt)] = list(block.body)
             self.plan.halved[id(block.stmt)] = block.made.wrap
