@@ -140,6 +140,9 @@ class Evaluator:
             deps = NO_DEPS if attr == "data" else base.deps
             if attr in ("T", "data", "mT", "H", "real", "imag"):
                 return Value("tensor", deps=deps, leaf=False, place=base.place if attr == "data" else "")
+            guessed = guess.by_name(attr) if base.likely else UNKNOWN
+            if guessed.kind in ("optimizer", "scheduler"):  # no tensor has one: the guess was wrong
+                return replace(guessed, place=place or attr)
             return Value("method", name=attr, deps=base.deps)
         if base.kind == "module":
             return self.module_attr(base, attr, place)
