@@ -214,8 +214,15 @@ class Emitter:
         following = bisect.bisect_left(self.commented, stmt.lineno)
         if following == len(self.commented) or self.commented[following] > stmt.lineno + LONGEST:
             return ()
-        text = "".join(code(node) for node in nodes)
-        return tuple(line for line in layout.inner_comments(stmt.node) if line.comment is not None and line.comment.value not in text)
+        kept = [c.comment.value for node in nodes for c in layout.inner_comments(node) if c.comment is not None]
+        kept = kept[: len(kept) - 1] if stmt.trailing is not None and stmt.trailing.comment is not None else kept
+        lost: list[cst.EmptyLine] = []
+        for line in layout.inner_comments(stmt.node):
+            if line.comment is not None and line.comment.value in kept:
+                kept.remove(line.comment.value)
+            else:
+                lost.append(line)
+        return tuple(lost)
 
     def mark(self, stmt: Stmt, nodes: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
         marks = [*self.plan.marks.get(id(stmt), ()), *self.marked]
@@ -452,15 +459,34 @@ class Emitter:
                 why = "nothing is recorded outside gradient functions: the decorator goes"
                 tier, code_ = Tier.EXACT, "T2M301"
                 finding = Finding(code_, tier, "no_grad decorator", why, line=self.line)
-                if info.differentiated:
+                cut = self.returns(info) if info.differentiated else []
+                if cut is None:
                     finding = Finding("T2M304", Tier.REFUSED, "no_grad decorator", "the function also runs inside a gradient function",
                                       "put ops.stop_gradient around what it returns", self.line)  # fmt: skip
                     self.marked.append(finding)
                     kept.append(decorator)
                 self.findings.append(finding)
+                for value in cut or ():
+                    self.statements.stopped.add(id(value))
             else:
                 kept.append(decorator.with_changes(decorator=self.expression(decorator.decorator)))
         return kept, above
+
+    def returns(self, info: FunctionInfo) -> list[cst.BaseExpression] | None:
+        """The tensors a no_grad function hands out, each of which gets its gradient stopped; None where they are not seen."""
+        found: list[cst.BaseExpression] = []
+        for stmt in info.scope.body.walk():
+            if not isinstance(stmt.node, cst.Return) or stmt.node.value is None:
+                continue
+            value = stmt.node.value
+            parts = [e.value for e in value.elements] if isinstance(value, cst.Tuple) else [value]
+            for part in parts:
+                kind = self.module.value(part).kind
+                if kind == "tensor":
+                    found.append(part)
+                elif kind not in ("int", "float", "bool", "str", "none", "numpy", "size"):
+                    return None
+        return found
 
     def class_def(self, stmt: Stmt, node: cst.ClassDef) -> cst.ClassDef:
         scope = self.by_node[id(node)]

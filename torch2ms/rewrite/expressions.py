@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field, replace
 
 import libcst as cst
@@ -304,7 +305,22 @@ class Expressions(cst.CSTTransformer):
         self.notes.needs.add(name.partition(".")[0])
         return cst.parse_expression(name)
 
+    def formatted(self, original: cst.Call, text: str, updated: cst.Call) -> cst.BaseExpression:
+        """`"{:.4f}".format(loss)`: see leave_FormattedStringExpression."""
+        fields = re.findall(r"\{([^{}]*)\}", text)
+        if not fields or not all(":" in f for f in fields):
+            return updated
+        args = []
+        for old, new in zip(original.args, updated.args):
+            if self.module.value(old.value).kind == "tensor" and not old.star:
+                self.tell("T2M612", "formatted tensor", "formatted as a number")
+                new = new.with_changes(value=cst.Call(cst.Name("float"), [cst.Arg(new.value)]))
+            args.append(new)
+        return updated.with_changes(args=args)
+
     def method(self, original: cst.Call, func: cst.Attribute, updated: cst.Call) -> cst.BaseExpression:
+        if func.attr.value == "format" and isinstance(text := constant(func.value), str):
+            return self.formatted(original, text, updated)
         receiver = self.module.value(func.value)
         name = func.attr.value
         assert isinstance(updated.func, cst.Attribute)
@@ -542,6 +558,16 @@ class Expressions(cst.CSTTransformer):
 
     def in_module(self) -> bool:
         return False
+
+    def leave_FormattedStringExpression(
+        self, original: cst.FormattedStringExpression, updated: cst.FormattedStringExpression
+    ) -> cst.FormattedStringExpression:
+        """A tensor takes no format specification in MindSpore: its number does."""
+        value = self.module.value(original.expression)
+        if original.format_spec is None or value.kind != "tensor" or self.mixed:
+            return updated
+        self.tell("T2M612", "formatted tensor", "formatted as a number")
+        return updated.with_changes(expression=cst.Call(cst.Name("float"), [cst.Arg(updated.expression)]))
 
     def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
         if id(original) in self.plan.expressions:

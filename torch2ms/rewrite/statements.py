@@ -37,6 +37,7 @@ class Statements:
         self.emitter = emitter
         self.module = emitter.module
         self.rules = emitter.rules
+        self.stopped: set[int] = set()  # returned tensors of functions that ran without gradient
 
     def small(self, stmt: Stmt) -> list[cst.BaseStatement]:
         """The lines a small statement becomes; the first takes the comments above."""
@@ -51,6 +52,8 @@ class Statements:
             special = self.augmented(stmt, node)
         elif isinstance(node, cst.Assign):
             special = self.assign(stmt, node)
+        elif isinstance(node, cst.Return) and node.value is not None:
+            special = self.cut_return(node)
         if special is None:
             if isinstance(node, (cst.Import, cst.ImportFrom)):
                 return [self.line(stmt, node)]
@@ -68,6 +71,16 @@ class Statements:
             if isinstance(last, cst.SimpleStatementLine) and stmt.trailing.comment is not None:
                 special[-1] = last.with_changes(trailing_whitespace=stmt.trailing)
         return special
+
+    def cut_return(self, node: cst.Return) -> list[cst.BaseStatement] | None:
+        """`return x` of a function that ran under no_grad, called where gradients are taken."""
+        value = node.value
+        parts = [e.value for e in value.elements] if isinstance(value, cst.Tuple) else [value]
+        if value is None or not any(id(p) in self.stopped for p in parts):
+            return None
+        self.emitter.needs.add("ops")
+        texts = [f"ops.stop_gradient({{{i}}})" if id(p) in self.stopped else f"{{{i}}}" for i, p in enumerate(parts)]
+        return self.text(f"return {', '.join(texts)}", *[p for p in parts if p is not None])
 
     def line(self, stmt: Stmt, node: cst.CSTNode) -> cst.SimpleStatementLine:
         small = node.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) if hasattr(node, "semicolon") else node

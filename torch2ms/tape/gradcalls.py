@@ -10,7 +10,7 @@ from torch2ms.analysis import liveness
 from torch2ms.analysis.flow import expression_uses, root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.project import ModuleInfo, qualified
 from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.events import Event
@@ -36,7 +36,7 @@ def plan_gradcall(event: Event, scope: Scope, module: ModuleInfo, plan: Plan, wr
     call = read(event, module)
     if isinstance(call, str):
         return call
-    tainted = dependents(call, scope)
+    tainted = dependents(call, scope, module)
     region = finder.find(event, None, active=tainted if call.weights is None else None)
     if region.problem:
         return region.problem
@@ -99,7 +99,17 @@ def _subscripted(event: Event) -> tuple[cst.BaseExpression, bool]:
     return event.node, False
 
 
-def dependents(call: GradCall, scope: Scope) -> set[int]:
+def silenced(stmt: Stmt, module: ModuleInfo) -> bool:
+    """The innermost gradient mode around the statement is no_grad."""
+    for mode in reversed(stmt.modes):
+        for item in mode.items:
+            name = qualified(item.item.func if isinstance(item.item, cst.Call) else item.item, module.imports).rpartition(".")[2]
+            if name in ("no_grad", "inference_mode", "enable_grad"):
+                return name != "enable_grad"
+    return False
+
+
+def dependents(call: GradCall, scope: Scope, module: ModuleInfo) -> set[int]:
     """The statements, up to the call, whose results depend on the inputs as they are last bound."""
     event = call.event
     start = -1
@@ -109,7 +119,7 @@ def dependents(call: GradCall, scope: Scope) -> set[int]:
     tainted = set(call.inputs)
     found: set[int] = set()
     for stmt in scope.body.walk():
-        if start < stmt.number < event.stmt.number and {root(u) for u in stmt.uses} & tainted and not stmt.modes:
+        if start < stmt.number < event.stmt.number and {root(u) for u in stmt.uses} & tainted and not silenced(stmt, module):
             written = {root(d) for d in stmt.defs | stmt.muts}
             if written - set(call.inputs):
                 tainted |= written

@@ -157,8 +157,17 @@ class Finder:
                 inside.remove(stmt)
                 region.after.insert(0, stmt)
         for stmt in list(inside):
+            filled = {root(m) for s in inside if s is not stmt for m in s.all_muts}
+            if {root(d) for d in stmt.all_defs} & filled:
+                continue  # it makes what a later one fills
             if id(stmt) not in {id(s) for s in active} and self.moves(stmt, inside[: inside.index(stmt)]):
                 inside.remove(stmt)
+        filled = {root(m) for s in inside for m in s.all_muts}
+        more = [s for s in feeding if s.number < inside[0].number and {root(d) for d in s.defs} & filled and not s.blocks]
+        if more:  # what an inner statement fills is made inside too
+            region.after = []
+            self.fill(region, block, sorted([*active, *more], key=lambda s: s.number), [s for s in feeding if s not in more], end)
+            return
         region.stmts = inside
         for stmt in inside:
             if reason := leaves(stmt):
