@@ -57,14 +57,20 @@ class MindSporeDraws:
         cls.__call__ = __call__
 
     def _replace_function(self, name: str, draw: Callable[..., Any]) -> None:
-        original = getattr(ops, name)
+        """Replace a function of `ops`, and its older namesake that the distributions call."""
+        for home in (ops, ops.composite):
+            if hasattr(home, name):
+                self._replace_in(home, name, draw)
+
+    def _replace_in(self, home: Any, name: str, draw: Callable[..., Any]) -> None:
+        original = getattr(home, name)
 
         @functools.wraps(original)
         def replayed(*args: Any, **kwargs: Any) -> Any:
             result = None if self.quiet.active else draw(*args, **kwargs)
             return original(*args, **kwargs) if result is None else result
 
-        setattr(ops, name, replayed)
+        setattr(home, name, replayed)
 
     def _standard_normal(self, primitive: Any, shape: Any) -> Any:
         event = self.stream.take(("normal",), tuple(shape), "standard normal")
