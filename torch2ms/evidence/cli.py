@@ -65,6 +65,20 @@ def verify(device: str, only: str, json_path: Path | None, verbose: bool) -> Non
     raise SystemExit(FOUND if any(row.fatal for row in rows) else DONE)
 
 
+@rules.command()
+@click.option("--check", is_flag=True, help="Write nothing; exit 1 when the page is not what the rules say.")
+def index(check: bool) -> None:
+    """Write rules/INDEX.md: every rule with its target, tier and evidence."""
+    from torch2ms.evidence.index import index_path, page
+
+    path, text = index_path(), page()
+    if not check:
+        path.write_text(text, encoding="utf-8")
+    elif not path.is_file() or path.read_text(encoding="utf-8") != text:
+        click.echo(f"{path} is stale: run torch2ms rules index", err=True)
+        raise SystemExit(FOUND)
+
+
 def show(rows: Sequence[Row], on: Versions, verbose: bool) -> None:
     """Print the matrix and its sums."""
     shown = [row for row in rows if verbose or row.fatal or row.problems]
