@@ -141,7 +141,7 @@ class Evaluator:
             if attr in ("T", "data", "mT", "H", "real", "imag"):
                 return Value("tensor", deps=deps, leaf=False, place=base.place if attr == "data" else "")
             guessed = guess.by_name(attr) if base.likely else UNKNOWN
-            if guessed.kind in ("optimizer", "scheduler"):  # no tensor has one: the guess was wrong
+            if guessed.kind in ("optimizer", "scheduler", "module"):  # no tensor has one: the guess was wrong
                 return replace(guessed, place=place or attr)
             return Value("method", name=attr, deps=base.deps)
         if base.kind == "module":
