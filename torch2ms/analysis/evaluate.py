@@ -398,6 +398,8 @@ class Evaluator:
             return Value("object" if "distributions" in name else "unknown", name=name, deps=deps)
         if name.startswith("torch.nn.init.") or name.startswith("torch.utils."):
             return Value("unknown", deps=deps)
+        if not name.startswith("torch."):
+            return Value("unknown", deps=deps)
         self.inference.likely_tensors(node, args, name, self)
         value = torchapi.result(name, deps, len(node.args) - 1)
         if value.kind == "tensor" and _true(node, "requires_grad"):

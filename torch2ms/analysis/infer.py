@@ -311,7 +311,7 @@ class Inference:
             return
         place = dotted(target)
         if not place:
-            ev.everything(target)
+            ev.ev(target)
             return
         for stale in [k for k in ev.env if k.startswith(place + ".")]:
             del ev.env[stale]

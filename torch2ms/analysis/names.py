@@ -6,7 +6,9 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-FOREIGN = ("torch", "torchvision", "torchaudio", "apex", "functorch")
+# packages whose objects are torch's: what is imported from them is translated or marked
+FOREIGN = ("torch", "torchvision", "torchaudio", "apex", "functorch", "accelerate", "deepspeed", "lightning", "pytorch_lightning",
+           "timm", "torchmetrics")  # fmt: skip
 
 
 def dotted(node: cst.CSTNode) -> str:
