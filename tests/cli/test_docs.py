@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import importlib.util
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
+import click
 import tomllib
 
 from torch2ms.cli import torch2ms
@@ -26,10 +28,16 @@ def test_page_of_codes_has_every_entry() -> None:
     assert page.count("```python") * 2 == page.count("```")
 
 
+def every_command() -> Iterator[click.Command]:
+    """The commands, those that are imported late and those of groups included."""
+    context = click.Context(torch2ms)
+    for name in torch2ms.list_commands(context):
+        command = torch2ms.get_command(context, name)
+        yield from command.commands.values() if isinstance(command, click.Group) else [command]
+
+
 def test_codes_and_options_in_prose_exist() -> None:
-    options = {
-        name for command in torch2ms.commands.values() for p in command.params for name in p.opts + p.secondary_opts
-    }
+    options = {name for command in every_command() for p in command.params for name in p.opts + p.secondary_opts}
     foreign = {"--no-format", "--upgrade", "--extra-index-url", "--quiet"}
     for path in PROSE:
         text = path.read_text(encoding="utf-8")
