@@ -17,7 +17,7 @@ from torch2ms.tape.forms import Call, Writer
 from torch2ms.tape.gradcalls import plan_gradcall
 from torch2ms.tape.hooks import has_hooks, watched
 from torch2ms.tape.ledger import ENTRY, Ledger, Owner
-from torch2ms.tape.lifting import Export, Lifting, closure_of, lifted
+from torch2ms.tape.lifting import Export, Lifting, closure_of, closure_ready, lifted
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.project import freezes
 from torch2ms.tape.regions import Finder, Region
@@ -55,15 +55,15 @@ def plan_export(export: Export, plan: Plan) -> None:
         plan.replaced[id(event.stmt)] = []
     for clear in export.clears:
         plan.replaced[id(clear.stmt)] = []
+        why = "gradient functions start from nothing at each call: dropped"
+        plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=clear.stmt.lineno))
 
 
 def plan_closure(event: Event, scope: Scope, module: ModuleInfo, plan: Plan, lifting: Lifting, project: Project) -> bool:
     """`optimizer.step(closure)` of a first-order optimizer: gradient of the closure, then the step."""
     info = closure_of(event, scope, module, project)
     export = lifting.exports.get(id(info.scope)) if info is not None else None
-    if export is None or not export.closure or export.returns is None or not export.clears or not event.place:
-        return False
-    if not event.value.name.startswith("torch.optim.") or event.value.name.endswith("LBFGS"):
+    if export is None or not export.closure or not closure_ready(event, export):
         return False
     assert isinstance(event.node, cst.Call)
     function = event.node.args[0].value
@@ -81,6 +81,9 @@ def plan_closure(event: Event, scope: Scope, module: ModuleInfo, plan: Plan, lif
     ]
     plan.needs.add("ms")
     plan.findings.append(Finding("T2M106", Tier.EXACT, "step with a closure", "gradient of the closure, then the step", line=event.stmt.lineno))
+    for clear in export.clears:
+        why = "gradient functions start from nothing at each call: dropped"
+        plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=clear.stmt.lineno))
     return True
 
 
@@ -505,7 +508,8 @@ class _ScopePlanner:
             tier, why = Tier.ASSUMED, why + "; assumed: every parameter of the optimizer takes part in the loss (torch skips those without gradient)"
         if any(self.entry_seen(call.event, o) for o in call.owners):
             tier, why = Tier.ASSUMED, why + "; assumed: the gradients are empty when the function is called"
-        self.plan.findings.append(Finding("T2M101", tier, "backward call", why, line=call.event.stmt.lineno))
+        for stmt in call.event.branches or [call.event.stmt]:
+            self.plan.findings.append(Finding("T2M101", tier, "backward call", why, line=stmt.lineno))
         self.plan.needs.add("ms")
 
     def partly(self, event: Event, owner: Owner) -> bool:
