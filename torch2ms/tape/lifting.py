@@ -82,7 +82,7 @@ def lift(project: Project) -> Lifting:
             continue
         sites = lifting.sites.get(id(info.scope), [])
         handed = _closure_sites(info, events, project)
-        if handed and not sites:
+        if handed and not sites and all(closure_ready(e, export) for e in handed):
             export.closure = True
             lifting.exports[id(info.scope)] = export
         elif sites and not handed and all(_usable(s, export, events[id(s.scope)]) for s in sites):
@@ -207,6 +207,13 @@ def _closure_sites(info: FunctionInfo, events: dict[int, list[Event]], project: 
                 if event.kind == "step_closure" and closure_of(event, scope, module, project) is info:
                     found.append(event)
     return found
+
+
+def closure_ready(event: Event, export: Export) -> bool:
+    """A first-order optimizer, and a closure that clears, goes backward and returns the loss."""
+    if export.returns is None or not export.clears or not event.place:
+        return False
+    return event.value.name.startswith("torch.optim.") and not event.value.name.endswith("LBFGS")
 
 
 def closure_of(event: Event, scope: Scope, module: ModuleInfo, project: Project) -> FunctionInfo | None:
