@@ -36,7 +36,7 @@ class Commands(click.Group):
         try:
             command: click.Command = getattr(import_module(module), attribute)
         except ModuleNotFoundError as error:
-            raise click.UsageError(f"{name} needs {error.name}: pip install 'torch2ms[{name}]'", ctx) from None
+            raise click.UsageError(f"{name} needs {error.name}: pip install 'torch2ms[verify]'", ctx) from None
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
