@@ -236,7 +236,7 @@ class Evaluator:
         part = element.slice
         if isinstance(part, cst.Index):
             self.ev(part.value)
-        else:
+        elif isinstance(part, cst.Slice):
             for piece in (part.lower, part.upper, part.step):
                 if piece is not None:
                     self.ev(piece)
@@ -329,7 +329,7 @@ class Evaluator:
         func = node.func
         target = self.ev(func)
         args = [self.ev(arg.value) for arg in node.args]
-        keywords = {arg.keyword.value: value for arg, value in zip(node.args, args) if arg.keyword is not None}
+        keywords = {arg.keyword.value: value for arg, value in zip(node.args, args, strict=False) if arg.keyword is not None}
         deps = _deps(args) | frozenset(a.place for a in args if a.kind == "module" and a.place)
         if target.kind == "api":
             return self.call_api(target.name, node, args, keywords, deps)
@@ -370,7 +370,7 @@ class Evaluator:
         if owner in ("torch.nn", "torch.nn.modules") or owner.startswith("torch.nn.modules.") or owner.startswith("torchvision.models"):
             if last[:1].isupper() and last not in torchapi.NOT_LEARNED:
                 items = tuple(args) if last == "Sequential" else first.items if last == "ModuleList" else None
-                if items is not None and any(a.star or i.kind != "module" for a, i in zip(node.args, items)):
+                if items is not None and any(a.star or i.kind != "module" for a, i in zip(node.args, items, strict=False)):
                     items = None
                 return Value("module", name=name, items=items)
             if owner.startswith("torchvision.models"):

@@ -70,7 +70,7 @@ class _Builder:
             else:
                 self.compound(block, line, modes)
 
-    def stmt(self, block: Block, node: cst.CSTNode, line: cst.SimpleStatementLine | None, modes: tuple) -> Stmt:
+    def stmt(self, block: Block, node: cst.CSTNode, line: cst.SimpleStatementLine | None, modes: tuple[cst.With, ...]) -> Stmt:
         number = self.count
         self.count += 1
         stmt = Stmt(node, line, block, number, self.linenos[number] if number < len(self.linenos) else 0)  # type: ignore[arg-type]
@@ -192,7 +192,7 @@ def collect(stmt: Stmt) -> None:
     elif isinstance(node, cst.Match):
         uses.add(node.subject)
         for case in node.cases:
-            stmt.defs |= {n.name.value for n in _pattern_names(case.pattern)}
+            stmt.defs |= {n.value for n in _pattern_names(case.pattern)}
             if case.guard is not None:
                 uses.add(case.guard)
     elif isinstance(node, (cst.Import, cst.ImportFrom)):
@@ -220,9 +220,9 @@ def collect(stmt: Stmt) -> None:
             uses.add(child)
 
 
-def _pattern_names(node: cst.CSTNode) -> Iterator[cst.MatchAs | cst.MatchStar]:
+def _pattern_names(node: cst.CSTNode) -> Iterator[cst.Name]:
     if isinstance(node, (cst.MatchAs, cst.MatchStar)) and node.name is not None:
-        yield node
+        yield node.name
     for child in children(node):
         yield from _pattern_names(child)
 
@@ -362,9 +362,9 @@ def _finish(scope: Scope) -> None:
         _finish(child)
     by_node = {id(child.node): child for child in scope.children}
     for stmt in scope.body.walk():
-        child = by_node.get(id(stmt.node))
-        if child is not None:
-            stmt.uses |= free_uses(child)
+        nested = by_node.get(id(stmt.node))
+        if nested is not None:
+            stmt.uses |= free_uses(nested)
 
 
 def free_uses(scope: Scope) -> set[str]:

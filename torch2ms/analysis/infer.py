@@ -107,7 +107,7 @@ class Inference:
         literal = isinstance(default, (cst.Integer, cst.Float, cst.SimpleString, cst.UnaryOperation, cst.Tuple, cst.List, cst.Dict))
         if default is not None and (literal or dotted(default) in ("True", "False")):
             kinds = {cst.Integer: "int", cst.Float: "float", cst.SimpleString: "str", cst.Tuple: "tuple", cst.List: "list"}
-            return Value(kinds.get(type(default), "bool" if dotted(default) else "unknown"), likely=True)  # type: ignore[arg-type]
+            return Value(kinds.get(type(default), "bool" if dotted(default) else "unknown"), likely=True)
         if info.cls is not None and info.cls.kind in ("module", "autograd") and info.name in ("forward", "backward"):
             return Value("tensor", place=name, deps=own, likely=True)
         deps = own | (passed.deps if passed is not None else NO_DEPS)
@@ -279,7 +279,7 @@ class Inference:
             if name == "enumerate" and args:
                 return Value("tuple", items=(Value("int"), self.iteration(node.args[0].value, args[0], ev)))
             if name == "zip":
-                return Value("tuple", items=tuple(self.iteration(a.value, v, ev) for a, v in zip(node.args, args)))
+                return Value("tuple", items=tuple(self.iteration(a.value, v, ev) for a, v in zip(node.args, args, strict=False)))
             if name == "range":
                 return Value("int")
             if name in ("reversed", "sorted", "list", "tqdm", "tqdm.tqdm", "iter", "trange") and args:
@@ -316,6 +316,7 @@ class Inference:
         for stale in [k for k in ev.env if k.startswith(place + ".")]:
             del ev.env[stale]
         if place.endswith(".grad"):
+            assert isinstance(target, cst.Attribute)
             ev.memo[id(target)] = Value("tensor", name="grad")
             ev.ev(target.value)
             return
@@ -688,7 +689,7 @@ def bind_arguments(info: FunctionInfo, node: cst.Call, args: list[Value], skip_s
         names = names[1:]
     bound: dict[str, Value] = {}
     position = 0
-    for arg, value in zip(node.args, args):
+    for arg, value in zip(node.args, args, strict=False):
         if arg.star:
             break
         if arg.keyword is not None:

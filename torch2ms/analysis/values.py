@@ -55,7 +55,7 @@ def join(a: Value, b: Value) -> Value:
         return Value("unknown", deps=deps)
     items = None
     if a.items is not None and b.items is not None and len(a.items) == len(b.items):
-        items = tuple(join(x, y) for x, y in zip(a.items, b.items))
+        items = tuple(join(x, y) for x, y in zip(a.items, b.items, strict=False))
     return Value(
         a.kind,
         a.name if a.name == b.name else "",

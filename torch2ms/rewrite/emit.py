@@ -144,16 +144,17 @@ class Emitter:
                 if functions:
                     nodes = self.spaced(nodes, top)
                     if top and len(nodes) > 1:
-                        nodes[1] = _prepend(nodes[1], (BLANK, BLANK)) if not _starts_blank(tuple(nodes[1].leading_lines)) else nodes[1]
+                        nodes[1] = _prepend(nodes[1], (BLANK, BLANK)) if not _starts_blank(tuple(nodes[1].leading_lines)) else nodes[1]  # type: ignore[attr-defined]
                 out += _lead(nodes, layout.strip_blank(lead) if fresh else lead)
                 return self.mark(stmt, out), ()
             if key in self.plan.moved:
                 return out, pending
             lost = layout.inner_comments(stmt.node) if stmt.blocks else layout.inner_comments(stmt.node.body) if isinstance(stmt.node, cst.FunctionDef) else ()
             return out, pending + layout.comments_only(own) + gone + lost
+        extra: layout.Lines = ()
         if old := self.marks_above(stmt):
             self.findings += old
-            nodes, extra = self.left_alone(stmt), ()
+            nodes = self.left_alone(stmt)
         else:
             nodes, extra = self.plain(stmt)
         defined = self.defined()
@@ -279,8 +280,10 @@ class Emitter:
         body[0] = body[0].with_changes(leading_lines=layout.strip_blank(tuple(body[0].leading_lines)))  # type: ignore[attr-defined]
         orelse[0] = orelse[0].with_changes(leading_lines=layout.strip_blank(tuple(orelse[0].leading_lines)))  # type: ignore[attr-defined]
         comments: list[cst.EmptyLine] = []
+        test = self.expression(item.test)
+        assert isinstance(test, cst.BaseExpression)
         return cst.If(
-            self.expression(item.test), cst.IndentedBlock(body, footer=footer),
+            test, cst.IndentedBlock(body, footer=footer),
             orelse=cst.Else(cst.IndentedBlock(orelse, footer=footer2)), leading_lines=comments,
         )  # fmt: skip
 
@@ -359,19 +362,19 @@ class Emitter:
             changes["subject"] = self.expression(node.subject)
         held, above = self.marked, self.above
         self.marked, self.above = [], []
-        result = node.with_changes(**changes)
+        changed = node.with_changes(**changes)
         bodies = [self.body(b) for b in stmt.blocks]
         self.above = above
         if isinstance(node, cst.If) and all(b is None for b in bodies) and not stmt.calls:
             self.marked = held
             return None, layout.inner_comments(stmt.node)
-        result = self.with_bodies(stmt, result, bodies)
+        result = self.with_bodies(stmt, changed, bodies)
         self.marked = held
         return result, ()
 
-    def with_bodies(self, stmt: Stmt, node: cst.CSTNode, bodies: list[cst.CSTNode | None]) -> cst.BaseStatement:
+    def with_bodies(self, stmt: Stmt, node: cst.CSTNode, bodies: Sequence[cst.BaseSuite | None]) -> cst.BaseStatement:
         handlers, cases = [], []
-        for block, body in zip(stmt.blocks, bodies):
+        for block, body in zip(stmt.blocks, bodies, strict=False):
             if body is None:
                 body = cst.IndentedBlock(layout.parse("pass", self.config))
             if block.role == "body":
@@ -379,7 +382,7 @@ class Emitter:
             elif block.role == "orelse":
                 if isinstance(block.node, cst.If):
                     branch = body.body[0] if isinstance(body, cst.IndentedBlock) else body
-                    node = node.with_changes(orelse=branch if isinstance(branch, cst.If) and len(body.body) == 1 else cst.Else(body))  # type: ignore[attr-defined]
+                    node = node.with_changes(orelse=branch if isinstance(branch, cst.If) and len(body.body) == 1 else cst.Else(body))
                 else:
                     node = node.with_changes(orelse=node.orelse.with_changes(body=body))  # type: ignore[attr-defined]
             elif block.role == "handler":
@@ -391,7 +394,7 @@ class Emitter:
         if handlers:
             node = node.with_changes(handlers=handlers)
         if cases:
-            node = node.with_changes(cases=[c.with_changes(body=b) for c, b in zip(node.cases, cases)])  # type: ignore[attr-defined]
+            node = node.with_changes(cases=[c.with_changes(body=b) for c, b in zip(node.cases, cases, strict=False)])  # type: ignore[attr-defined]
         return node  # type: ignore[return-value]
 
     def body(self, block: Block) -> cst.IndentedBlock | cst.SimpleStatementSuite | None:
@@ -446,7 +449,8 @@ class Emitter:
         return result
 
     def decorators(self, node: cst.FunctionDef, info: FunctionInfo) -> tuple[list[cst.Decorator], layout.Lines]:
-        kept, above = [], ()
+        kept: list[cst.Decorator] = []
+        above: layout.Lines = ()
         head = self.plan.heads.get(id(node))
         for decorator in node.decorators:
             called = decorator.decorator.func if isinstance(decorator.decorator, cst.Call) else decorator.decorator

@@ -311,7 +311,7 @@ class Expressions(cst.CSTTransformer):
         if not fields or not all(":" in f for f in fields):
             return updated
         args = []
-        for old, new in zip(original.args, updated.args):
+        for old, new in zip(original.args, updated.args, strict=False):
             if self.module.value(old.value).kind == "tensor" and not old.star:
                 self.tell("T2M612", "formatted tensor", "formatted as a number")
                 new = new.with_changes(value=cst.Call(cst.Name("float"), [cst.Arg(new.value)]))
@@ -609,8 +609,9 @@ class Expressions(cst.CSTTransformer):
             return updated
         node = outcome.node
         if self.aliases.keys() & outcome.needs:
-            node = node.visit(_Aliased(self.aliases, {id(n) for n in descend(updated)}))
-            assert isinstance(node, cst.BaseExpression)
+            renamed = node.visit(_Aliased(self.aliases, {id(n) for n in descend(updated)}))
+            assert isinstance(renamed, cst.BaseExpression)
+            node = renamed
         if getattr(updated, "lpar", None) and not getattr(node, "lpar", None) and "\n" in code(node):
             return node.with_changes(lpar=updated.lpar, rpar=updated.rpar)
         return node

@@ -54,7 +54,7 @@ def rewrite(tree: cst.Module, imports: Imports, needs: set[str], aliases: dict[s
     lines = statements(needs - have, aliases)
     if not lines and not transformer.comments:
         return tree
-    body = list(tree.body)
+    body: list[cst.BaseStatement] = list(tree.body)
     config = tree.config_for_parsing
     new = [s for line in lines for s in layout.parse(line, config)]
     position = transformer.position(body)
@@ -67,7 +67,7 @@ def rewrite(tree: cst.Module, imports: Imports, needs: set[str], aliases: dict[s
         carried = [line for i in anchors[1:] for line in body[i].leading_lines if line.comment is not None]  # type: ignore[attr-defined]
         kept = [s for i, s in enumerate(body) if i not in anchors]
         if new:
-            new[0] = new[0].with_changes(leading_lines=[*leading, *carried])  # type: ignore[attr-defined]
+            new[0] = new[0].with_changes(leading_lines=[*leading, *carried])
             body = [*kept[:first], *new, *kept[first:]]
         else:
             body = kept

@@ -47,7 +47,7 @@ def strip_blank(lines: Sequence[cst.EmptyLine]) -> Lines:
 def parse(text: str, config: cst.PartialParserConfig) -> list[cst.BaseStatement]:
     """Statements from generated text."""
     module = cst.parse_module(text if text.endswith("\n") else text + "\n", config)
-    return list(module.body)  # type: ignore[arg-type]
+    return list(module.body)
 
 
 def prepended(body: cst.IndentedBlock, new: list[cst.BaseStatement]) -> cst.IndentedBlock:

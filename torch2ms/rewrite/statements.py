@@ -164,20 +164,21 @@ class Statements:
     def in_place(self, stmt: Stmt, call: cst.Call) -> list[cst.BaseStatement] | None:
         """`x.add_(y).mul_(z)`: MindSpore's in-place methods do nothing on CPU, so the result is assigned."""
         chain: list[cst.Call] = []
-        node: cst.CSTNode = call
+        methods: list[str] = []
+        node: cst.BaseExpression = call
         while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value.endswith("_"):
             chain.append(node)
+            methods.append(node.func.attr.value)
             node = node.func.value
         target = node
         value = self.module.value(target)
-        while self.is_data(target):
-            target = target.value  # type: ignore[union-attr]
+        while isinstance(target, cst.Attribute) and self.is_data(target):
+            target = target.value
             value = self.module.value(target)
         if not isinstance(target, (cst.Name, cst.Attribute, cst.Subscript)) or (isinstance(target, cst.Subscript) and not _plain_index(target)):
-            self.refuse("T2M610", f"Tensor.{chain[0].func.attr.value}", "an in-place change of a temporary",  # type: ignore[union-attr]
-                        "assign the result")  # fmt: skip
+            self.refuse("T2M610", f"Tensor.{methods[0]}", "an in-place change of a temporary", "assign the result")
             return None
-        if len(chain) == 1 and chain[0].func.attr.value in ("uniform_", "normal_") and self.is_parameter(target, value):  # type: ignore[union-attr]
+        if len(chain) == 1 and methods[0] in ("uniform_", "normal_") and self.is_parameter(target, value):
             return self.initialised(chain[0], target)
         planned = self.emitter.plan.expressions.get(id(node)) or self.emitter.plan.expressions.get(id(target))
         place = planned or code(self.emitter.expression(target))
@@ -220,7 +221,7 @@ class Statements:
         visitor = Expressions(emitter.project, self.module, self.rules, emitter.plan, emitter.differentiated, emitter.aliases)
         updated = call.with_changes(
             func=cst.Attribute(receiver, cst.Name(name[:-1])),
-            args=[a.with_changes(value=v) for a, v in zip(call.args, args)],
+            args=[a.with_changes(value=v) for a, v in zip(call.args, args, strict=False)],
         )
         for candidate in (f"torch.Tensor.{name}", f"torch.Tensor.{name[:-1]}"):
             rule = self.rules.find(candidate)
@@ -398,7 +399,7 @@ class Statements:
             return None
         pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(target, node.value)]
         if isinstance(target, cst.Tuple) and isinstance(node.value, cst.Tuple) and len(target.elements) == len(node.value.elements):
-            pairs = [(t.value, v.value) for t, v in zip(target.elements, node.value.elements)]
+            pairs = [(t.value, v.value) for t, v in zip(target.elements, node.value.elements, strict=False)]
         places = []
         for place, made in pairs:
             value = self.module.value(made)
@@ -407,9 +408,9 @@ class Statements:
         if not places:
             return None
         lines: list[cst.BaseStatement] = [self.line(stmt, self.emitter.expression(node))]
-        for place in places:
+        for name in places:
             self.tell("T2M306", "new module", "torch modules start in training mode, cells do not: set_train()")
-            lines += self.text(f"{place}.set_train()")
+            lines += self.text(f"{name}.set_train()")
         return self.keep_comment_first(lines, stmt)
 
     def keep_comment_first(self, lines: list[cst.BaseStatement], stmt: Stmt) -> list[cst.BaseStatement]:

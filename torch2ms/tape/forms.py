@@ -378,7 +378,7 @@ class Writer:
     def root_text(self, event: Event) -> tuple[str, list[cst.CSTNode]]:
         parts = []
         for i, _ in enumerate(event.roots):
-            parts.append("{%d}" % i)
+            parts.append(f"{{{i}}}")
         text = " + ".join(parts)
         nodes: list[cst.CSTNode] = list(event.roots)
         if event.scaled is not None:
@@ -393,9 +393,6 @@ class Writer:
     def receive(self, call: Call) -> tuple[str, list[Item]]:
         """The target that takes the gradients, and the statements that hand them to their owners."""
         follow: list[Item] = []
-        names = []
-        for owner in call.owners:
-            names.append(owner.variable)
         leaves = [o for o in call.owners if o.kind == "leaf" and not o.parameter]
         others = [o for o in call.owners if o.kind != "leaf"]
         held = [o for o in call.owners if o.parameter]

@@ -16,7 +16,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.tape.events import Event
 from torch2ms.tape.forms import Call, Writer, all_ones
 from torch2ms.tape.ledger import Owner
-from torch2ms.tape.plan import Function, Plan, Text
+from torch2ms.tape.plan import Function, Item, Plan, Text
 from torch2ms.tape.regions import Finder
 
 
@@ -144,7 +144,7 @@ def receive(call: GradCall, owners: list[Owner], writer: Writer, plan: Plan) -> 
     if target is not None and not call.first and isinstance(target, cst.Tuple) and len(target.elements) == len(owners) > 1:
         names = [dotted(e.value) for e in target.elements]
         if all(names):
-            for owner, name in zip(owners, names):
+            for owner, name in zip(owners, names, strict=False):
                 owner.variable = name
             plan.replaced[id(event.stmt)] = []
             return
@@ -210,7 +210,7 @@ def second_order(call: GradCall, stmts: list[Stmt], scope: Scope, module: Module
     api = "value_and_grad" if keeps else "grad"
     if keeps and not positions:
         positions = ", 0"
-    body = [
+    body: list[Item] = [
         Function(inner, list(call.inputs), [*stmts, Text("return {0}", [event.roots[0]])]),
         Text(f"return ms.{api}({inner}{positions})({', '.join(call.inputs)})"),
     ]

@@ -180,7 +180,7 @@ def _loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer: Wr
         for stmt in block.walk():
             if stmt.blocks and not isinstance(stmt.node, (cst.If, cst.While, cst.For, cst.With)):
                 continue
-            for found in descend(stmt.node) if not stmt.blocks else descend(getattr(stmt.node, "test", None) or getattr(stmt.node, "iter", cst.Pass())):
+            for found in descend(stmt.node) if not stmt.blocks else descend(getattr(stmt.node, "test", getattr(stmt.node, "iter", cst.Pass()))):
                 if isinstance(found, cst.Attribute) and found.attr.value == "grad" and dotted(found.value) == param:
                     plan.expressions[id(found)] = replacement
                 elif isinstance(found, cst.Attribute) and found.attr.value == "data" and dotted(found.value) == f"{param}.grad":

@@ -134,7 +134,7 @@ class _Run:
             taken = [self.block(b, state) for b in stmt.blocks]
             reach = [not _leaves(b) for b in stmt.blocks]
             out: State | None = None
-            for one, falls in zip(taken, reach):
+            for one, falls in zip(taken, reach, strict=False):
                 if falls:
                     out = one if out is None else out | one
             if len(stmt.blocks) == 1:

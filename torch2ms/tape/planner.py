@@ -379,7 +379,7 @@ class _ScopePlanner:
 
     def shared(self, regions: list[tuple[Event, Region]], takers: dict[int, list[Owner]]) -> bool:
         """Two backwards over one forward become one function that returns the sum of the roots; True if any did."""
-        for (first, one), (second, two) in zip(regions, regions[1:]):
+        for (first, one), (second, two) in zip(regions, regions[1:], strict=False):
             same = {id(s) for s in one.all} & {id(s) for s in two.all}
             plain = not any(c is not None for c in [*first.cotangents, *second.cotangents]) and first.scaler == second.scaler
             if not same or first.stmt.block is not second.stmt.block or takers[id(first)] != takers[id(second)] or not plain:
