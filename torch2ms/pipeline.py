@@ -21,6 +21,8 @@ from torch2ms.tape.plan import Plan
 from torch2ms.tape.planner import plan_scope
 from torch2ms.tape.project import differentiate, prepare
 
+RECOMPUTING = ("2.7", "2.8", "2.9")  # targets whose ms.vjp runs the forward again (measured on 2.7.1)
+
 
 def convert_module(source: str, config: Config, path: str) -> Result:
     """Translate the text of one module that mentions torch."""
@@ -42,7 +44,7 @@ def convert_project(sources: Mapping[str, str], config: Config) -> dict[str, Res
     try:
         infer(project)
         rules = Rules.load(config.target, config.device)
-        plans = plan_project(project)
+        plans = plan_project(project, config.target)
     except Exception as error:  # a bug of ours: it must not take the other files along
         if len(sources) > 1:
             return results | {path: convert_project({path: sources[path]}, config)[path] for path, _ in modules}
@@ -59,17 +61,22 @@ def _failed(path: str, source: str, error: Exception) -> Result:
     """The file as it was, and what went wrong in this program."""
     if os.environ.get("TORCH2MS_DEBUG"):
         raise error
-    return Result(path, source, source, error=f"an error of torch2ms ({type(error).__name__}: {error}); TORCH2MS_DEBUG=1 shows where")
+    return Result(
+        path,
+        source,
+        source,
+        error=f"an error of torch2ms ({type(error).__name__}: {error}); TORCH2MS_DEBUG=1 shows where",
+    )
 
 
-def plan_project(project: Project) -> dict[str, Plan]:
+def plan_project(project: Project, target: str) -> dict[str, Plan]:
     """The plan of every module, made before anything is rewritten: what one decides reaches the others."""
     prepare(project)
     functions.prepare(project)
     lifting = lift(project)
     plans = {}
     for module in project.modules.values():
-        plan = Plan()
+        plan = Plan(records=target not in RECOMPUTING)
         plan.leaves = leaves(module)
         plan_autocast(project, module, plan)
         for scope in module.scope.walk():
@@ -88,7 +95,9 @@ def _parse_error(error: Exception) -> str:
     return "it is nested too deeply"
 
 
-def _convert(project: Project, module: ModuleInfo, plan: Plan, rules: Rules, config: Config, source: str, path: str) -> Result:
+def _convert(
+    project: Project, module: ModuleInfo, plan: Plan, rules: Rules, config: Config, source: str, path: str
+) -> Result:
     text, findings = translate(project, module, plan, rules)
     if text != source:
         problem = check_output(source, text, findings, lambda again: _again(again, config, path))
@@ -122,4 +131,6 @@ def _again(text: str, config: Config, path: str) -> str:
     project = Project()
     module = project.add(path, cst.parse_module(text), text)
     infer(project)
-    return translate(project, module, plan_project(project)[module.name], Rules.load(config.target, config.device))[0]
+    return translate(
+        project, module, plan_project(project, config.target)[module.name], Rules.load(config.target, config.device)
+    )[0]

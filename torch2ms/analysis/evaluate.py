@@ -38,7 +38,12 @@ class Evaluator:
 
     def ev(self, node: cst.CSTNode) -> Value:
         value = self.dispatch(node)
-        if self.cut and value.deps and not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)) and value.kind not in ("module", "optimizer", "params", "named_params", "object", "param"):
+        if (
+            self.cut
+            and value.deps
+            and not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript))
+            and value.kind not in ("module", "optimizer", "params", "named_params", "object", "param")
+        ):
             value = value.with_deps(NO_DEPS)
         self.memo[id(node)] = value
         return value
@@ -60,7 +65,11 @@ class Evaluator:
         if isinstance(node, cst.Comparison):
             values = [self.ev(node.left), *(self.ev(c.comparator) for c in node.comparisons)]
             tests = all(isinstance(c.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)) for c in node.comparisons)
-            return Value("tensor", dtype="bool") if not tests and any(v.kind == "tensor" for v in values) else Value("bool")
+            return (
+                Value("tensor", dtype="bool")
+                if not tests and any(v.kind == "tensor" for v in values)
+                else Value("bool")
+            )
         if isinstance(node, cst.BooleanOperation):
             return join(self.ev(node.left), self.ev(node.right))
         if isinstance(node, cst.IfExp):
@@ -208,15 +217,24 @@ class Evaluator:
         base = self.ev(node.value)
         for element in node.slice:
             self.everything_in_slice(element)
-        index = constant(node.slice[0].slice.value) if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index) else ...
-        if base.kind in ("tuple", "list") and base.items is not None and isinstance(index, int) and -len(base.items) <= index < len(base.items):
+        index = (
+            constant(node.slice[0].slice.value)
+            if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index)
+            else ...
+        )
+        if (
+            base.kind in ("tuple", "list")
+            and base.items is not None
+            and isinstance(index, int)
+            and -len(base.items) <= index < len(base.items)
+        ):
             return base.items[index]
         if base.kind in ("tuple", "list") and base.items:
             value = base.items[0]
             for item in base.items[1:]:
                 value = join(value, item)
             return value.with_deps(base.deps | value.deps)
-        if base.kind == "tensor":
+        if base.kind == "tensor" or base.name == "of tensor" and isinstance(index, int):
             return Value("tensor", deps=base.deps, likely=base.likely)
         if base.kind == "size":
             return Value("int" if isinstance(node.slice[0].slice, cst.Index) else "size")
@@ -259,7 +277,9 @@ class Evaluator:
             kind = "list"
         self.env.clear()
         self.env.update(saved)
-        return Value(kind, deps=value.deps, name=f"of {value.kind}", items=(value,) if kind == "list" and False else None)
+        return Value(
+            kind, deps=value.deps, name=f"of {value.kind}", items=(value,) if kind == "list" and False else None
+        )
 
     def lambda_(self, node: cst.Lambda) -> Value:
         saved = dict(self.env)
@@ -291,7 +311,10 @@ class Evaluator:
             return Value("int")
         if value.name.startswith("of ") and value.kind == "list":
             kind = value.name[3:]
-            return Value(kind if kind in ("tensor", "int", "float", "str", "param", "numpy", "module") else "unknown", deps=value.deps)
+            return Value(
+                kind if kind in ("tensor", "int", "float", "str", "param", "numpy", "module") else "unknown",
+                deps=value.deps,
+            )
         if value.kind == "tensor":
             return Value("tensor", deps=value.deps, likely=value.likely)
         if value.kind == "module":
@@ -329,7 +352,9 @@ class Evaluator:
         func = node.func
         target = self.ev(func)
         args = [self.ev(arg.value) for arg in node.args]
-        keywords = {arg.keyword.value: value for arg, value in zip(node.args, args, strict=False) if arg.keyword is not None}
+        keywords = {
+            arg.keyword.value: value for arg, value in zip(node.args, args, strict=False) if arg.keyword is not None
+        }
         deps = _deps(args) | frozenset(a.place for a in args if a.kind == "module" and a.place)
         if target.kind == "api":
             return self.call_api(target.name, node, args, keywords, deps)
@@ -338,7 +363,9 @@ class Evaluator:
             return self.inference.call_method(node, func, receiver, target, args, keywords, deps, self)
         return self.inference.call_value(node, target, args, keywords, deps, self)
 
-    def call_api(self, name: str, node: cst.Call, args: list[Value], keywords: dict[str, Value], deps: frozenset[str]) -> Value:
+    def call_api(
+        self, name: str, node: cst.Call, args: list[Value], keywords: dict[str, Value], deps: frozenset[str]
+    ) -> Value:
         last = name.rpartition(".")[2]
         owner = name.rpartition(".")[0]
         first = args[0] if args else UNKNOWN
@@ -348,7 +375,11 @@ class Evaluator:
             return Value("scheduler", name=name)
         if name.startswith("torch.optim."):
             owns = first.deps if first.kind in ("params", "list", "named_params", "tuple") or first.deps else None
-            plain = last == "SGD" and len([a for a in node.args if a.keyword is None]) <= 2 and not {"momentum", "weight_decay"} & set(keywords)
+            plain = (
+                last == "SGD"
+                and len([a for a in node.args if a.keyword is None]) <= 2
+                and not {"momentum", "weight_decay"} & set(keywords)
+            )
             return Value("optimizer", name=name, owns=owns or None, dtype="plain" if plain else "")
         if last == "GradScaler":
             return Value("scaler", name=name)
@@ -365,12 +396,22 @@ class Evaluator:
             return replace(first, leaf=True) if _true(node, "requires_grad") else replace(first, kind="tensor")
         if last == "Parameter":
             return Value("tensor", leaf=True, name="parameter")
-        if last in ("DataParallel", "DistributedDataParallel", "compile") and first.kind in ("module", "function", "unknown"):
+        if last in ("DataParallel", "DistributedDataParallel", "compile") and first.kind in (
+            "module",
+            "function",
+            "unknown",
+        ):
             return first
-        if owner in ("torch.nn", "torch.nn.modules") or owner.startswith("torch.nn.modules.") or owner.startswith("torchvision.models"):
+        if (
+            owner in ("torch.nn", "torch.nn.modules")
+            or owner.startswith("torch.nn.modules.")
+            or owner.startswith("torchvision.models")
+        ):
             if last[:1].isupper() and last not in torchapi.NOT_LEARNED:
                 items = tuple(args) if last == "Sequential" else first.items if last == "ModuleList" else None
-                if items is not None and any(a.star or i.kind != "module" for a, i in zip(node.args, items, strict=False)):
+                if items is not None and any(
+                    a.star or i.kind != "module" for a, i in zip(node.args, items, strict=False)
+                ):
                     items = None
                 return Value("module", name=name, items=items)
             if owner.startswith("torchvision.models"):
@@ -386,7 +427,11 @@ class Evaluator:
             return Value("tuple", items=items, deps=deps if keep else NO_DEPS, name="of tensor")
         if last.endswith("clip_grad_norm_"):
             return Value("tensor")
-        if owner.startswith("torch.cuda") or owner.startswith("torch.backends") or owner.startswith("torch.distributed"):
+        if (
+            owner.startswith("torch.cuda")
+            or owner.startswith("torch.backends")
+            or owner.startswith("torch.distributed")
+        ):
             return Value("bool" if last.startswith("is_") else "unknown")
         if last in ("save", "seed", "set_printoptions", "set_default_dtype", "set_num_threads"):
             return Value("none")
@@ -412,7 +457,9 @@ def _deps(values: list[Value] | tuple[Value, ...]) -> frozenset[str]:
 
 
 def _true(node: cst.Call, keyword: str) -> bool:
-    return any(a.keyword is not None and a.keyword.value == keyword and constant(a.value) is not False for a in node.args)
+    return any(
+        a.keyword is not None and a.keyword.value == keyword and constant(a.value) is not False for a in node.args
+    )
 
 
 def _host(name: str, deps: frozenset[str], args: list[Value]) -> Value:

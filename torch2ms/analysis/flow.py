@@ -70,7 +70,9 @@ class _Builder:
             else:
                 self.compound(block, line, modes)
 
-    def stmt(self, block: Block, node: cst.CSTNode, line: cst.SimpleStatementLine | None, modes: tuple[cst.With, ...]) -> Stmt:
+    def stmt(
+        self, block: Block, node: cst.CSTNode, line: cst.SimpleStatementLine | None, modes: tuple[cst.With, ...]
+    ) -> Stmt:
         number = self.count
         self.count += 1
         stmt = Stmt(node, line, block, number, self.linenos[number] if number < len(self.linenos) else 0)  # type: ignore[arg-type]
@@ -292,7 +294,9 @@ class _Uses:
             self.stmt.defs |= _targets(node.target)
         elif isinstance(node, cst.Arg):
             self.add(node.value)
-        elif isinstance(node, (cst.Comparison, cst.Annotation)) or not isinstance(node, (cst.SimpleString, cst.Integer, cst.Float)):
+        elif isinstance(node, (cst.Comparison, cst.Annotation)) or not isinstance(
+            node, (cst.SimpleString, cst.Integer, cst.Float)
+        ):
             for child in children(node):
                 self.add(child)
 

@@ -10,7 +10,10 @@ _GUESSES = [
     (re.compile(r"sched", re.I), "scheduler"),
     (re.compile(r"(^|_)(opt|optim)(_|$)|optim(izer)?s?(_|$|[A-Z])|^opt[A-Z_]?\w?$|optimi[sz]er", re.I), "optimizer"),
     (re.compile(r"scaler$", re.I), "scaler"),
-    (re.compile(r"criterion|^crit(_|$)|loss_?(fn|func|function|module|criterion)$|^(mse|bce|l1|ce)_?loss$", re.I), "lossfn"),
+    (
+        re.compile(r"criterion|^crit(_|$)|loss_?(fn|func|function|module|criterion)$|^(mse|bce|l1|ce)_?loss$", re.I),
+        "lossfn",
+    ),
     (re.compile(r"loader$|^dataloader|_dl$", re.I), "loader"),
     (re.compile(r"^device$|_device$", re.I), "device"),
     (re.compile(r"^dtype$"), "dtype"),

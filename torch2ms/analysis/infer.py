@@ -15,7 +15,19 @@ from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Proje
 from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, join
 
 ROUNDS = 3  # kinds travel one call further each round; three reach through factory, trainer and step
-MODULE_METHODS_SELF = {"to", "cuda", "cpu", "train", "eval", "float", "half", "double", "requires_grad_", "apply", "bfloat16"}
+MODULE_METHODS_SELF = {
+    "to",
+    "cuda",
+    "cpu",
+    "train",
+    "eval",
+    "float",
+    "half",
+    "double",
+    "requires_grad_",
+    "apply",
+    "bfloat16",
+}
 
 
 def infer(project: Project) -> None:
@@ -73,7 +85,11 @@ class Inference:
                 kind = "module" if info.cls.kind == "module" else "object"
                 env[name] = Value(kind, name=info.cls.qualified, place=name)
                 continue
-            if info.cls is not None and info.cls.kind == "autograd" and info.name in ("forward", "backward", "setup_context"):
+            if (
+                info.cls is not None
+                and info.cls.kind == "autograd"
+                and info.name in ("forward", "backward", "setup_context")
+            ):
                 context = "setup_context" if info.cls.method("setup_context") is not None else "forward"
                 if i == 0 and info.name in ("backward", context):
                     env[name] = Value("ctx")
@@ -99,14 +115,24 @@ class Inference:
                 return Value(kind, place=name, deps=own)
             found = self.project.find(dotted(param.annotation.annotation), info.module)
             if isinstance(found, ClassInfo):
-                return Value("module" if found.kind == "module" else "object", name=found.qualified, place=name, deps=own)
+                return Value(
+                    "module" if found.kind == "module" else "object", name=found.qualified, place=name, deps=own
+                )
         guessed = guess.by_name(name)
         if guessed.kind != "unknown":
             return replace(guessed, deps=own, likely=True)
         default = param.default
-        literal = isinstance(default, (cst.Integer, cst.Float, cst.SimpleString, cst.UnaryOperation, cst.Tuple, cst.List, cst.Dict))
+        literal = isinstance(
+            default, (cst.Integer, cst.Float, cst.SimpleString, cst.UnaryOperation, cst.Tuple, cst.List, cst.Dict)
+        )
         if default is not None and (literal or dotted(default) in ("True", "False")):
-            kinds = {cst.Integer: "int", cst.Float: "float", cst.SimpleString: "str", cst.Tuple: "tuple", cst.List: "list"}
+            kinds = {
+                cst.Integer: "int",
+                cst.Float: "float",
+                cst.SimpleString: "str",
+                cst.Tuple: "tuple",
+                cst.List: "list",
+            }
             return Value(kinds.get(type(default), "bool" if dotted(default) else "unknown"), likely=True)
         if info.cls is not None and info.cls.kind in ("module", "autograd") and info.name in ("forward", "backward"):
             return Value("tensor", place=name, deps=own, likely=True)
@@ -216,7 +242,9 @@ class Inference:
         self.effects(stmt, ev)
         stmt.out = {d: ev.env.get(d, UNKNOWN) for d in stmt.defs | stmt.muts}
 
-    def branches(self, blocks: list[Block], ev: Evaluator, complete: bool, known: dict[str, Value] | None = None) -> None:
+    def branches(
+        self, blocks: list[Block], ev: Evaluator, complete: bool, known: dict[str, Value] | None = None
+    ) -> None:
         start = dict(ev.env)
         results: list[dict[str, Value]] = [] if complete else [start]
         for block in blocks:
@@ -247,12 +275,16 @@ class Inference:
             held = ev.env.get(place)
             if method == "requires_grad_" and held is not None and held.kind in ("tensor", "unknown"):
                 on = not call.args or dotted(call.args[0].value) != "False"
-                ev.env[place] = replace(held, kind="tensor", leaf=on, deps=frozenset({place} if on else ()), place=place)
+                ev.env[place] = replace(
+                    held, kind="tensor", leaf=on, deps=frozenset({place} if on else ()), place=place
+                )
             elif method in ("append", "extend", "insert", "update", "add", "appendleft") and call.args:
                 value = ev.memo.get(id(call.args[-1].value), UNKNOWN)
                 base = held or Value("list")
                 known = value.kind in ("tensor", "int", "float", "param", "module", "numpy") and method == "append"
-                ev.env[place] = replace(base, deps=base.deps | value.deps, items=None, name=f"of {value.kind}" if known else base.name)
+                ev.env[place] = replace(
+                    base, deps=base.deps | value.deps, items=None, name=f"of {value.kind}" if known else base.name
+                )
                 self.remember(place, ev.env[place], ev)
             elif method.endswith("_") and not method.endswith("__") and held is not None and held.kind == "tensor":
                 deps = held.deps.union(*(ev.memo.get(id(a.value), UNKNOWN).deps for a in call.args))
@@ -264,7 +296,9 @@ class Inference:
                     held = ev.env.get(place)
                     if held is not None and held.kind in ("tensor", "unknown"):
                         on = dotted(stmt.node.value) != "False"
-                        ev.env[place] = replace(held, kind="tensor", leaf=on, deps=frozenset({place} if on else ()), place=place)
+                        ev.env[place] = replace(
+                            held, kind="tensor", leaf=on, deps=frozenset({place} if on else ()), place=place
+                        )
                 elif isinstance(t, cst.Subscript) and (place := dotted(t.value)):
                     value = ev.memo.get(id(stmt.node.value), UNKNOWN)
                     held = ev.env.get(place)
@@ -279,7 +313,9 @@ class Inference:
             if name == "enumerate" and args:
                 return Value("tuple", items=(Value("int"), self.iteration(node.args[0].value, args[0], ev)))
             if name == "zip":
-                return Value("tuple", items=tuple(self.iteration(a.value, v, ev) for a, v in zip(node.args, args, strict=False)))
+                return Value(
+                    "tuple", items=tuple(self.iteration(a.value, v, ev) for a, v in zip(node.args, args, strict=False))
+                )
             if name == "range":
                 return Value("int")
             if name in ("reversed", "sorted", "list", "tqdm", "tqdm.tqdm", "iter", "trange") and args:
@@ -303,7 +339,11 @@ class Inference:
                 elif value.name == "of tensor" or (value.kind == "tuple" and value.name == "tensors"):
                     part = Value("tensor", deps=value.deps)
                 else:
-                    part = ev.element(value) if value.kind in ("list", "params", "module", "numpy") else Value("unknown", deps=value.deps)
+                    part = (
+                        ev.element(value)
+                        if value.kind in ("list", "params", "module", "numpy")
+                        else Value("unknown", deps=value.deps)
+                    )
                 self.bind(element.value, part, ev)
             return
         if isinstance(target, cst.StarredElement):
@@ -340,7 +380,10 @@ class Inference:
     def place_at(self, value: Value, place: str) -> Value:
         if value.leaf and not value.place:
             return replace(value, place=place, deps=frozenset({place}))
-        if value.kind in ("module", "optimizer", "scheduler", "scaler", "object", "loader", "lossfn") and not value.place:
+        if (
+            value.kind in ("module", "optimizer", "scheduler", "scaler", "object", "loader", "lossfn")
+            and not value.place
+        ):
             return replace(value, place=place)
         return value
 
@@ -429,7 +472,10 @@ class Inference:
                     keywords: dict[str, Value], deps: frozenset[str], ev: Evaluator) -> Value:  # fmt: skip
         name = func.attr.value
         place = dotted(func.value)
-        if receiver.kind in ("object", "module", "class", "modulefile") and (cls := self.cls_of(receiver, ev.module)) is not None:
+        if (
+            receiver.kind in ("object", "module", "class", "modulefile")
+            and (cls := self.cls_of(receiver, ev.module)) is not None
+        ):
             method = cls.method(name)
             if method is not None:
                 return self.call_function(method, node, args, receiver, deps, ev)
@@ -441,7 +487,9 @@ class Inference:
             for parent in ev.cls.parents:
                 method = parent.method(name)
                 if method is not None:
-                    return self.call_function(method, node, args, Value("object", place="self", name=parent.qualified), deps, ev)
+                    return self.call_function(
+                        method, node, args, Value("object", place="self", name=parent.qualified), deps, ev
+                    )
             return Value("unknown", deps=deps | ({"self"} if name == "forward" else NO_DEPS))
         if target.kind in ("class", "function"):
             return self.call_value(node, target, args, keywords, deps, ev)
@@ -457,20 +505,34 @@ class Inference:
             return Value("numpy")
         if receiver.kind in ("loader", "dataset", "scheduler", "str", "dict", "list", "int", "float"):
             return Value("unknown", deps=receiver.deps if receiver.kind in ("dict", "list") else NO_DEPS)
-        if name in ("parameters", "named_parameters", "buffers", "children", "modules", "named_modules", "zero_grad", "state_dict") and (
-            receiver.kind == "unknown" or receiver.kind == "object" and place
-        ):
+        if name in (
+            "parameters",
+            "named_parameters",
+            "buffers",
+            "children",
+            "modules",
+            "named_modules",
+            "zero_grad",
+            "state_dict",
+        ) and (receiver.kind == "unknown" or receiver.kind == "object" and place):
             if receiver.kind == "unknown" and name in ("parameters", "named_parameters", "buffers"):
                 ev.memo[id(func.value)] = Value("module", place=receiver.place or place, likely=True)
             return self.module_method(name, Value("module", place=receiver.place or place, likely=True), args, deps)
         torch_words = any(a.keyword is not None and a.keyword.value in ("dim", "keepdim") for a in node.args)
-        if name in torchapi.TENSOR_METHODS or torch_words or (name == "transpose" and len(args) == 2) or (name in ("size", "dim") and receiver.kind == "unknown"):
+        if (
+            name in torchapi.TENSOR_METHODS
+            or torch_words
+            or (name == "transpose" and len(args) == 2)
+            or (name in ("size", "dim") and receiver.kind == "unknown")
+        ):
             ev.memo[id(func.value)] = replace(receiver, kind="tensor", likely=True)
             self.learn(func.value, ev)
             return self.tensor_method(name, replace(receiver, kind="tensor"), deps, args)
         if name == "item":
             return Value("float")
-        extra = receiver.deps | (frozenset({receiver.place}) if receiver.place and receiver.kind in ("object", "unknown") else NO_DEPS)
+        extra = receiver.deps | (
+            frozenset({receiver.place}) if receiver.place and receiver.kind in ("object", "unknown") else NO_DEPS
+        )
         if target.kind == "module":
             extra |= {target.place or place}
         if receiver.kind == "unknown" and not receiver.place and not receiver.deps:
@@ -486,7 +548,11 @@ class Inference:
         call = node.with_changes(args=[*(cst.Arg(cst.Name("ctx")) for _ in context), *node.args])
         value = self.call_function(forward, call, [*context, *args], None, deps, ev)
         kind = value.kind if value.kind != "unknown" else "tensor"
-        items = tuple(replace(i, kind="tensor", deps=deps, place="", leaf=False) for i in value.items) if value.items is not None else None
+        items = (
+            tuple(replace(i, kind="tensor", deps=deps, place="", leaf=False) for i in value.items)
+            if value.items is not None
+            else None
+        )
         return Value(kind, deps=deps, items=items)
 
     def learn(self, node: cst.CSTNode, ev: Evaluator) -> None:
@@ -507,7 +573,11 @@ class Inference:
         if name == "size":
             return Value("int" if args else "size")
         if name in ("cuda", "cpu", "to", "contiguous", "float", "double", "half", "requires_grad_", "type", "type_as"):
-            leaf = receiver.leaf and name in ("contiguous",) or (name == "requires_grad_" and not any(a.kind == "bool" and a.likely for a in args))
+            leaf = (
+                receiver.leaf
+                and name in ("contiguous",)
+                or (name == "requires_grad_" and not any(a.kind == "bool" and a.likely for a in args))
+            )
             value = Value("tensor", deps=deps, leaf=leaf, likely=receiver.likely)
             return value if name != "type" or args else Value("str")
         value = torchapi.result(f"torch.Tensor.{name}", deps, len(args))
@@ -568,7 +638,11 @@ class Inference:
                 return _spread(value, deps | place)
             if target.name.rpartition(".")[2] in torchapi.RECURRENT:
                 one = Value("tensor", deps=deps | place)
-                return Value("tuple", items=(one, Value("tuple" if target.name.endswith("LSTM") else "tensor", deps=deps | place)), deps=deps | place)
+                return Value(
+                    "tuple",
+                    items=(one, Value("tuple" if target.name.endswith("LSTM") else "tensor", deps=deps | place)),
+                    deps=deps | place,
+                )
             kind = "tensor" if target.name.startswith("torch.nn.") else "unknown"
             return Value(kind if target.name else "tensor", deps=deps | place, likely=True)
         own = frozenset({target.place}) if target.place and target.kind in ("unknown", "object") else NO_DEPS
@@ -615,7 +689,9 @@ class Inference:
             return Value("unknown", deps=deps)
         outward: dict[str, frozenset[str]] = {}
         for name, value in bound.items():
-            outward[name] = value.deps | (frozenset({value.place}) if value.kind in ("module", "object") and value.place else NO_DEPS)
+            outward[name] = value.deps | (
+                frozenset({value.place}) if value.kind in ("module", "object") and value.place else NO_DEPS
+            )
         base = receiver.place if receiver is not None else ""
         return _outward(returns, outward, base)
 
@@ -629,7 +705,9 @@ class Inference:
 
         items = tuple(self.rebase(i, old, new) for i in value.items) if value.items is not None else None
         owns = frozenset(move(o) for o in value.owns) if value.owns is not None else None
-        return replace(value, place=move(value.place), deps=frozenset(move(d) for d in value.deps), owns=owns, items=items)
+        return replace(
+            value, place=move(value.place), deps=frozenset(move(d) for d in value.deps), owns=owns, items=items
+        )
 
 
 def _merge(env: dict[str, Value], other: dict[str, Value]) -> None:
@@ -642,7 +720,9 @@ def _spread(value: Value, deps: frozenset[str]) -> Value:
     items = tuple(_spread(i, deps) for i in value.items) if value.items is not None else None
     if value.kind in ("int", "float", "str", "bool", "none", "numpy"):
         return value
-    return replace(value, deps=value.deps | deps if value.deps or value.kind == "unknown" else deps, items=items, leaf=False)
+    return replace(
+        value, deps=value.deps | deps if value.deps or value.kind == "unknown" else deps, items=items, leaf=False
+    )
 
 
 def _into(value: Value, name: str, places: dict[str, str], same_self: bool) -> Value:

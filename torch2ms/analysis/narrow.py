@@ -17,7 +17,12 @@ if TYPE_CHECKING:
 CLASS_NAME = "class_name"  # the name of a string that holds the name of an object's class
 NORMS = re.compile(r"(Batch|Layer|Group|Instance|SyncBatch)Norm(\d?d)?$")
 BY_NAME = {"BatchNorm": "BatchNorm2d", "InstanceNorm": "InstanceNorm2d", "Norm": "BatchNorm2d", "Conv": "Conv2d"}
-KINDS = {"torch.Tensor": "tensor", "torch.nn.Module": "module", "numpy.ndarray": "numpy", "torch.optim.Optimizer": "optimizer"}
+KINDS = {
+    "torch.Tensor": "tensor",
+    "torch.nn.Module": "module",
+    "numpy.ndarray": "numpy",
+    "torch.optim.Optimizer": "optimizer",
+}
 
 
 def narrowed(test: cst.BaseExpression, ev: Evaluator) -> dict[str, Value]:
@@ -69,7 +74,12 @@ def _asked(test: cst.BaseExpression, ev: Evaluator) -> tuple[str, list[str]]:
     if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
         return "", []
     left, right = test.left, test.comparisons[0].comparator
-    if isinstance(left, cst.Call) and isinstance(left.func, cst.Attribute) and left.func.attr.value == "find" and left.args:
+    if (
+        isinstance(left, cst.Call)
+        and isinstance(left.func, cst.Attribute)
+        and left.func.attr.value == "find"
+        and left.args
+    ):
         asked = ev.memo.get(id(left.func.value), UNKNOWN)
         positive = isinstance(test.comparisons[0].operator, (cst.NotEqual, cst.GreaterThan, cst.GreaterThanEqual))
         return _named(asked, constant(left.args[0].value)) if positive else ("", [])

@@ -155,7 +155,9 @@ class Project:
         for cls in everything:
             for ancestor in cls.lineage():
                 for base in ancestor.bases:
-                    kind = BASES.get(base) or ("module" if base.startswith("torch.nn.") and base[9:10].isupper() else "")
+                    kind = BASES.get(base) or (
+                        "module" if base.startswith("torch.nn.") and base[9:10].isupper() else ""
+                    )
                     if kind and cls.kind == "object":
                         cls.kind, cls.torch_base = kind, base
 

@@ -74,7 +74,11 @@ def transformed(name: str, node: cst.Call, args: list[Value], deps: frozenset[st
         return Value("function", name="torch.func:vmap", items=(one,), deps=deps)
     if last not in ("grad", "grad_and_value", "jacrev", "jacfwd", "hessian"):
         return None
-    positions = [a.value for i, a in enumerate(node.args) if (a.keyword.value if a.keyword is not None else "argnums" if i == 1 else "") == "argnums"]
+    positions = [
+        a.value
+        for i, a in enumerate(node.args)
+        if (a.keyword.value if a.keyword is not None else "argnums" if i == 1 else "") == "argnums"
+    ]
     many = len(positions[0].elements) if positions and isinstance(positions[0], (cst.Tuple, cst.List)) else 0
     result = Value("tuple", items=(one,) * many, deps=deps) if many else one
     if last == "grad_and_value":

@@ -36,7 +36,11 @@ def _uniform(like: str, low: str, high: str) -> str:
         return f"((2 * {text} - 1) * {_factor(high)})"
     if (low, high) == ("0", "1"):
         return text
-    return f"({text} * ({high} - {_factor(low)}) + {_factor(low)})" if constant(cst.parse_expression(low)) != 0 else f"({text} * {_factor(high)})"
+    return (
+        f"({text} * ({high} - {_factor(low)}) + {_factor(low)})"
+        if constant(cst.parse_expression(low)) != 0
+        else f"({text} * {_factor(high)})"
+    )
 
 
 def _normal(like: str, mean: str, std: str) -> str:

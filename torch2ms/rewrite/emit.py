@@ -57,7 +57,9 @@ class Emitter:
         """The statements of a block, and comments that no statement is left to carry."""
         return self.sequence(block.stmts, top=block.owner is None and block.scope.is_module)
 
-    def sequence(self, items: Sequence[Item], top: bool = False, placed: bool = False) -> tuple[list[cst.BaseStatement], layout.Lines]:
+    def sequence(
+        self, items: Sequence[Item], top: bool = False, placed: bool = False
+    ) -> tuple[list[cst.BaseStatement], layout.Lines]:
         """Statements and new items in order; `placed`: moved statements have arrived where they go."""
         out: list[cst.BaseStatement] = []
         pending: layout.Lines = ()
@@ -105,7 +107,13 @@ class Emitter:
             for stmt in stmts:
                 for inner in stmt.walk():
                     for place in sorted(inner.defs):
-                        if inner.out.get(place) is not None and inner.out[place].kind in ("tensor", "unknown", "tuple", "list", "dict"):
+                        if inner.out.get(place) is not None and inner.out[place].kind in (
+                            "tensor",
+                            "unknown",
+                            "tuple",
+                            "list",
+                            "dict",
+                        ):
                             names.setdefault(place)
                     names = {n: None for n in names if n not in _cut(inner)}
             for name in names:
@@ -120,7 +128,9 @@ class Emitter:
                 return True
         return False
 
-    def statement(self, stmt: Stmt, pending: layout.Lines, fresh: bool, top: bool, placed: bool) -> tuple[list[cst.BaseStatement], layout.Lines]:
+    def statement(
+        self, stmt: Stmt, pending: layout.Lines, fresh: bool, top: bool, placed: bool
+    ) -> tuple[list[cst.BaseStatement], layout.Lines]:
         """What one statement becomes, and the comments that wait for the next."""
         key = id(stmt)
         out: list[cst.BaseStatement] = []
@@ -138,18 +148,32 @@ class Emitter:
         if not arrived and (key in self.plan.moved or key in self.plan.replaced):
             gone = () if key in self.plan.moved else layout.trailing_comment(stmt.trailing) + self.opened(stmt)
             if key in self.plan.replaced and self.plan.replaced[key]:
-                nodes = [n for item in self.plan.replaced[key] for n in (self.sequence([item], placed=True)[0] if isinstance(item, Stmt) else self.item(item))]
+                nodes = [
+                    n
+                    for item in self.plan.replaced[key]
+                    for n in (self.sequence([item], placed=True)[0] if isinstance(item, Stmt) else self.item(item))
+                ]
                 lead = pending + (() if key in self.plan.moved else own) + gone
                 functions = [i for i, item in enumerate(self.plan.replaced[key]) if isinstance(item, Function)]
                 if functions:
                     nodes = self.spaced(nodes, top)
                     if top and len(nodes) > 1:
-                        nodes[1] = _prepend(nodes[1], (BLANK, BLANK)) if not _starts_blank(tuple(nodes[1].leading_lines)) else nodes[1]  # type: ignore[attr-defined]
+                        nodes[1] = (
+                            _prepend(nodes[1], (BLANK, BLANK))
+                            if not _starts_blank(tuple(nodes[1].leading_lines))
+                            else nodes[1]
+                        )  # type: ignore[attr-defined]
                 out += _lead(nodes, layout.strip_blank(lead) if fresh else lead)
                 return self.mark(stmt, out), ()
             if key in self.plan.moved:
                 return out, pending
-            lost = layout.inner_comments(stmt.node) if stmt.blocks else layout.inner_comments(stmt.node.body) if isinstance(stmt.node, cst.FunctionDef) else ()
+            lost = (
+                layout.inner_comments(stmt.node)
+                if stmt.blocks
+                else layout.inner_comments(stmt.node.body)
+                if isinstance(stmt.node, cst.FunctionDef)
+                else ()
+            )
             return out, pending + layout.comments_only(own) + gone + lost
         extra: layout.Lines = ()
         if old := self.marks_above(stmt):
@@ -172,7 +196,9 @@ class Emitter:
         if defined:
             gap = (BLANK,) * (2 if top else 1)
             first = stmt.block.stmts[0] is stmt and not top and not out
-            nodes[0] = _prepend(nodes[0].with_changes(leading_lines=layout.strip_blank(tuple(nodes[0].leading_lines))), gap)  # type: ignore[attr-defined]
+            nodes[0] = _prepend(
+                nodes[0].with_changes(leading_lines=layout.strip_blank(tuple(nodes[0].leading_lines))), gap  # type: ignore[attr-defined]
+            )
             defined = self.spaced(defined, top)
             if first:
                 defined[0] = defined[0].with_changes(leading_lines=())
@@ -189,7 +215,9 @@ class Emitter:
         found = []
         for line in stmt.leading:
             if line.comment is not None and (hit := MARK.match(line.comment.value)):
-                found.append(Finding(hit[1], Tier.REFUSED, hit[2], "marked by an earlier conversion", hit[3], stmt.lineno))
+                found.append(
+                    Finding(hit[1], Tier.REFUSED, hit[2], "marked by an earlier conversion", hit[3], stmt.lineno)
+                )
         return found
 
     def left_alone(self, stmt: Stmt) -> list[cst.BaseStatement]:
@@ -268,7 +296,9 @@ class Emitter:
         body, pending = self.sequence(item.body, placed=True)
         self.differentiated = outer
         if body:
-            body[0] = body[0].with_changes(leading_lines=[*item.comments, *layout.strip_blank(tuple(body[0].leading_lines))])  # type: ignore[attr-defined]
+            body[0] = body[0].with_changes(
+                leading_lines=[*item.comments, *layout.strip_blank(tuple(body[0].leading_lines))]  # type: ignore[attr-defined]
+            )
         decorator = item.decorator + "\n" if item.decorator else ""
         head = layout.parse(f"{decorator}def {item.name}({', '.join(item.params)}):\n    pass", self.config)[0]
         assert isinstance(head, cst.FunctionDef)
@@ -382,7 +412,9 @@ class Emitter:
             elif block.role == "orelse":
                 if isinstance(block.node, cst.If):
                     branch = body.body[0] if isinstance(body, cst.IndentedBlock) else body
-                    node = node.with_changes(orelse=branch if isinstance(branch, cst.If) and len(body.body) == 1 else cst.Else(body))
+                    node = node.with_changes(
+                        orelse=branch if isinstance(branch, cst.If) and len(body.body) == 1 else cst.Else(body)
+                    )
                 else:
                     node = node.with_changes(orelse=node.orelse.with_changes(body=body))  # type: ignore[attr-defined]
             elif block.role == "handler":
@@ -409,12 +441,18 @@ class Emitter:
             stmts = layout.parse("pass", self.config)
         if isinstance(holder, cst.IndentedBlock):
             first = stmts[0]
-            if len(block.stmts) and not block.stmts[0].modes and id(block.stmts[0]) not in self.plan.replaced | self.plan.before:
+            if (
+                len(block.stmts)
+                and not block.stmts[0].modes
+                and id(block.stmts[0]) not in self.plan.replaced | self.plan.before
+            ):
                 pass
             else:
                 stmts[0] = first.with_changes(leading_lines=layout.strip_blank(tuple(first.leading_lines)))  # type: ignore[attr-defined]
             return holder.with_changes(body=stmts, footer=[*pending, *holder.footer])
-        if isinstance(holder, cst.SimpleStatementSuite) and all(isinstance(s, cst.SimpleStatementLine) and not s.leading_lines for s in stmts):
+        if isinstance(holder, cst.SimpleStatementSuite) and all(
+            isinstance(s, cst.SimpleStatementLine) and not s.leading_lines for s in stmts
+        ):
             small = [b for s in stmts for b in s.body]  # type: ignore[attr-defined]
             if len(small) == len(holder.body):
                 return holder.with_changes(body=small)
@@ -443,7 +481,9 @@ class Emitter:
             body = cst.IndentedBlock(layout.parse("pass", self.config))
         if (index := self.statements.tensor_index(info)) and isinstance(body, cst.IndentedBlock):
             body = layout.prepended(body, layout.parse(f"{index} = int({index})", self.config))
-        result = node.with_changes(body=body, params=params, decorators=decorators, returns=returns, name=node.name.with_changes(value=name))
+        result = node.with_changes(
+            body=body, params=params, decorators=decorators, returns=returns, name=node.name.with_changes(value=name)
+        )
         if above:
             result = result.with_changes(leading_lines=[*result.leading_lines, *above])
         return result
@@ -455,11 +495,15 @@ class Emitter:
         for decorator in node.decorators:
             called = decorator.decorator.func if isinstance(decorator.decorator, cst.Call) else decorator.decorator
             if head is not None and dotted(called).rpartition(".")[2] in head.dropped:
-                above += layout.comments_only(decorator.leading_lines) + layout.trailing_comment(decorator.trailing_whitespace)
+                above += layout.comments_only(decorator.leading_lines) + layout.trailing_comment(
+                    decorator.trailing_whitespace
+                )
             elif any(line.comment is not None and "T2M304" in line.comment.value for line in node.leading_lines):
                 kept.append(decorator)  # an earlier conversion refused it
             elif is_no_grad(decorator.decorator, self.module):
-                above += layout.comments_only(decorator.leading_lines) + layout.trailing_comment(decorator.trailing_whitespace)
+                above += layout.comments_only(decorator.leading_lines) + layout.trailing_comment(
+                    decorator.trailing_whitespace
+                )
                 why = "nothing is recorded outside gradient functions: the decorator goes"
                 tier, code_ = Tier.EXACT, "T2M301"
                 finding = Finding(code_, tier, "no_grad decorator", why, line=self.line)

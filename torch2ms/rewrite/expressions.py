@@ -112,7 +112,9 @@ class Expressions(cst.CSTTransformer):
         self.mixed = module.uses_mindspore  # translated before: what is left of torch are names, not methods
         self.notes = Notes()
         self.callees: set[int] = set()
-        self.called: set[int] = set()  # calls whose result is called, bound to a name or mapped: it is seen what becomes of it
+        self.called: set[int] = (
+            set()
+        )  # calls whose result is called, bound to a name or mapped: it is seen what becomes of it
         self.applied: dict[int, cst.Call] = {}  # callee -> its call
         self.nested = 0  # lambdas and comprehensions around
         self.inner: set[int] = set()
@@ -205,7 +207,11 @@ class Expressions(cst.CSTTransformer):
             return self.api_call(target.name, original, updated)
         if self.swapped(original):
             return cst.parse_expression(f"{code(updated)}[::-1]", self.module.tree.config_for_parsing)
-        if target.kind == "module" and not self.mixed and (rule := self.rules.find(f"{target.name}.__call__")) is not None:
+        if (
+            target.kind == "module"
+            and not self.mixed
+            and (rule := self.rules.find(f"{target.name}.__call__")) is not None
+        ):
             asked = original.with_changes(func=cst.Attribute(original.func, cst.Name("__call__")))
             made = updated.with_changes(func=cst.Attribute(updated.func, cst.Name("__call__")))
             return self.take(apply_call(rule, asked, made, self.facts), updated)
@@ -239,18 +245,30 @@ class Expressions(cst.CSTTransformer):
             return self.transform(kind, rule, original, updated, left)
         return self.take(apply_call(rule, original, updated, self.facts), left)
 
-    def transform(self, kind: str, rule: Rule, original: cst.Call, updated: cst.Call, left: cst.BaseExpression) -> cst.BaseExpression:
+    def transform(
+        self, kind: str, rule: Rule, original: cst.Call, updated: cst.Call, left: cst.BaseExpression
+    ) -> cst.BaseExpression:
         """A function transform: lambdas that MindSpore would have to read get a name above the statement."""
         functions = transforms.Functions(self.project, self.module)
         problem = functions.problem(kind, original)
-        if kind in ("jacrev", "jacfwd", "hessian") and original.args and (outer := self.applied.get(id(original))) is not None:
+        if (
+            kind in ("jacrev", "jacfwd", "hessian")
+            and original.args
+            and (outer := self.applied.get(id(original))) is not None
+        ):
             if functions.vector_on_the_right(original.args[0].value, outer):
                 problem = problem or "MindSpore's Jacobians fail on the product of a matrix and a vector"
-        lambdas = kind in transforms.COMPILED and any(isinstance(n, cst.Lambda) for n in descend(original.args[0])) if original.args else False
+        lambdas = (
+            kind in transforms.COMPILED and any(isinstance(n, cst.Lambda) for n in descend(original.args[0]))
+            if original.args
+            else False
+        )
         if kind == "grad_and_value" and id(original) not in self.called:
             problem = problem or "MindSpore returns the value first: the calls of this function must be seen"
         if lambdas and self.nested:
-            problem = problem or "MindSpore reads the source of the function, and this lambda uses names of an expression"
+            problem = (
+                problem or "MindSpore reads the source of the function, and this lambda uses names of an expression"
+            )
         if problem:
             self.refuse("T2M220", rule.name, problem, "write the function with ms.grad, ms.vmap or ms.jit by hand")
             return left
@@ -295,7 +313,9 @@ class Expressions(cst.CSTTransformer):
             return updated
         one, two = target.elements
         pair = [one.with_changes(value=two.value), two.with_changes(value=one.value)]
-        return updated.with_changes(value=value.value, targets=[updated.targets[0].with_changes(target=target.with_changes(elements=pair))])
+        return updated.with_changes(
+            value=value.value, targets=[updated.targets[0].with_changes(target=target.with_changes(elements=pair))]
+        )
 
     def full_name(self, name: str, node: cst.BaseExpression) -> cst.BaseExpression:
         """What stays torch is written in full where its short name now means MindSpore's module."""
@@ -336,7 +356,12 @@ class Expressions(cst.CSTTransformer):
                 return updated
             if cls.kind == "autograd" and name == "apply":
                 if cls.refused:
-                    self.refuse("T2M402", f"{cls.scope.name}.apply", "the function itself is refused", "call the Cell that replaces it")
+                    self.refuse(
+                        "T2M402",
+                        f"{cls.scope.name}.apply",
+                        "the function itself is refused",
+                        "call the Cell that replaces it",
+                    )
                     return updated
                 return updated.with_changes(func=cst.Call(updated.func.value))
         if receiver.kind == "object" and receiver.name.startswith("torch."):
@@ -344,7 +369,12 @@ class Expressions(cst.CSTTransformer):
             if rule is None:
                 return self.unknown(f"{receiver.name}.{name}", updated)
             return self.take(apply_call(rule, original, updated, self.facts), updated)
-        if receiver.kind == "module" and name == "named_parameters" and not original.args and not self.project.keeps_state:
+        if (
+            receiver.kind == "module"
+            and name == "named_parameters"
+            and not original.args
+            and not self.project.keeps_state
+        ):
             why = "no layer of the project keeps statistics; assumed: the names of normalisation and embedding weights do not matter"
             self.notes.findings.append(Finding("T2M505", Tier.ASSUMED, "Module.named_parameters", why))
             return self.renamed(updated, "parameters_and_names")
@@ -356,7 +386,12 @@ class Expressions(cst.CSTTransformer):
             return self.ruled(f"torch.optim.Optimizer.{name}", original, updated)
         if receiver.kind == "scaler":
             return self.ruled(f"torch.amp.GradScaler.{name}", original, updated)
-        if receiver.kind == "scheduler" and name == "get_last_lr" and not original.args and id(original) not in self.indexed:
+        if (
+            receiver.kind == "scheduler"
+            and name == "get_last_lr"
+            and not original.args
+            and id(original) not in self.indexed
+        ):
             self.tell("T2M502", "learning rates of a scheduler", "Parameters in MindSpore: read as numbers")
             return cst.parse_expression(f"[lr.item() for lr in {code(updated)}]")
         if receiver.kind == "scheduler":
@@ -365,9 +400,18 @@ class Expressions(cst.CSTTransformer):
             return self.ruled(f"torch.Tensor.{name}", original, updated)
         if receiver.kind == "unknown" and name in ("eval", "train") and len(original.args) <= 1 and dotted(func.value):
             return self.ruled(f"torch.nn.Module.{name}", original, updated)
-        if receiver.kind == "unknown" and name in ("parameters", "buffers") and not original.args and dotted(func.value):
+        if (
+            receiver.kind == "unknown"
+            and name in ("parameters", "buffers")
+            and not original.args
+            and dotted(func.value)
+        ):
             return self.enumerated(name, original, updated)  # only modules answer these
-        if receiver.kind == "unknown" and name in ("named_parameters", "state_dict", "load_state_dict") and dotted(func.value):
+        if (
+            receiver.kind == "unknown"
+            and name in ("named_parameters", "state_dict", "load_state_dict")
+            and dotted(func.value)
+        ):
             return self.ruled(f"torch.nn.Module.{name}", original, updated)
         return updated
 
@@ -386,7 +430,11 @@ class Expressions(cst.CSTTransformer):
             self.tell("T2M505", "Module.parameters", "the comprehension filters by requires_grad")
             return cst.parse_expression(f"{receiver}.get_parameters()")
         if name == "parameters" and not self.project.keeps_state:
-            self.tell("T2M505", "Module.parameters", "parameters may be frozen, and no layer of the project keeps statistics: get_parameters()")
+            self.tell(
+                "T2M505",
+                "Module.parameters",
+                "parameters may be frozen, and no layer of the project keeps statistics: get_parameters()",
+            )
             return cst.parse_expression(f"{receiver}.get_parameters()")
         test = "not in" if name == "parameters" else "in"
         self.tell("T2M505", f"Module.{name}", "parameters may be frozen: told apart from statistics by name")
@@ -472,9 +520,16 @@ class Expressions(cst.CSTTransformer):
             cls = self.class_of(receiver)
             if cls is None or cls.attr("module") is None and cls.method("module") is None:
                 tier = Tier.ASSUMED if receiver.likely or not receiver.name else Tier.EXACT
-                self.notes.findings.append(Finding("T2M509", tier, "model.module", "there is no wrapper around the model: the model itself"))
+                self.notes.findings.append(
+                    Finding("T2M509", tier, "model.module", "there is no wrapper around the model: the model itself")
+                )
                 return updated.value
-        if attr == "requires_grad" and receiver.kind == "tensor" and not receiver.likely and id(original) not in self.stores:
+        if (
+            attr == "requires_grad"
+            and receiver.kind == "tensor"
+            and not receiver.likely
+            and id(original) not in self.stores
+        ):
             if not any(d.startswith(("@", "^")) for d in receiver.deps):  # every source of it is seen
                 self.tell("T2M303", "Tensor.requires_grad", "what the analysis knows of it stands for it")
                 return cst.Name("True" if receiver.deps else "False")
@@ -496,11 +551,21 @@ class Expressions(cst.CSTTransformer):
         if receiver.kind == "unknown" and attr == "grad" and id(original) not in self.plan.refused:
             self.refuse("T2M115", "Tensor.grad", "MindSpore tensors carry no gradients",
                         "use the gradients that the gradient function returns")  # fmt: skip
-        if receiver.kind == "module" and not receiver.name.startswith("torch.") and attr in ("running_mean", "running_var"):
+        if (
+            receiver.kind == "module"
+            and not receiver.name.startswith("torch.")
+            and attr in ("running_mean", "running_var")
+        ):
             moved = {"running_mean": "moving_mean", "running_var": "moving_variance"}[attr]
-            self.notes.findings.append(Finding("T2M505", Tier.ASSUMED, attr, "the module is taken for a normalisation layer"))
+            self.notes.findings.append(
+                Finding("T2M505", Tier.ASSUMED, attr, "the module is taken for a normalisation layer")
+            )
             return updated.with_changes(attr=cst.Name(moved))
-        if receiver.kind == "loader" and (rule := self.rules.find(f"torch.utils.data.DataLoader.{attr}")) is not None and not self.mixed:
+        if (
+            receiver.kind == "loader"
+            and (rule := self.rules.find(f"torch.utils.data.DataLoader.{attr}")) is not None
+            and not self.mixed
+        ):
             return self.take(apply_attribute(rule, original, updated, self.facts), updated)
         if receiver.kind == "module" and receiver.name.startswith("torch."):
             rule = self.rules.find(f"{receiver.name}.{attr}")
@@ -509,7 +574,9 @@ class Expressions(cst.CSTTransformer):
         return updated
 
     def leave_SimpleString(self, original: cst.SimpleString, updated: cst.SimpleString) -> cst.SimpleString:
-        name = CLASSES.get(str(original.evaluated_value)) if id(original) in self.class_names and not self.mixed else None
+        name = (
+            CLASSES.get(str(original.evaluated_value)) if id(original) in self.class_names and not self.mixed else None
+        )
         if name is None:
             return updated
         self.tell("T2M508", f"the class name {original.value}", f"{name!r} in MindSpore")
@@ -519,12 +586,21 @@ class Expressions(cst.CSTTransformer):
         if id(original) in self.plan.expressions:
             return self.planned(original, updated)
         value = self.module.value(original)
-        if value.name == "param_group_item" and _key(original) == "lr" and not self.mixed and id(original) not in self.stores:
+        if (
+            value.name == "param_group_item"
+            and _key(original) == "lr"
+            and not self.mixed
+            and id(original) not in self.stores
+        ):
             self.tell("T2M502", "learning rate of a group", "a Parameter in MindSpore: read as a number")
             return cst.Call(cst.Attribute(updated, cst.Name("item")))
         if isinstance(original.value, cst.Call) and id(original.value) in self.indexed and not self.mixed:
             func = original.value.func
-            if isinstance(func, cst.Attribute) and func.attr.value == "get_last_lr" and self.module.value(func.value).kind == "scheduler":
+            if (
+                isinstance(func, cst.Attribute)
+                and func.attr.value == "get_last_lr"
+                and self.module.value(func.value).kind == "scheduler"
+            ):
                 self.tell("T2M502", "learning rate of a scheduler", "a Parameter in MindSpore: read as a number")
                 return cst.Call(cst.Attribute(updated, cst.Name("item")))
         return updated
@@ -532,7 +608,9 @@ class Expressions(cst.CSTTransformer):
     def leave_IfExp(self, original: cst.IfExp, updated: cst.IfExp) -> cst.BaseExpression:
         return self.picked(original, updated)
 
-    def leave_BooleanOperation(self, original: cst.BooleanOperation, updated: cst.BooleanOperation) -> cst.BaseExpression:
+    def leave_BooleanOperation(
+        self, original: cst.BooleanOperation, updated: cst.BooleanOperation
+    ) -> cst.BaseExpression:
         return self.picked(original, updated)
 
     def picked(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:
@@ -550,7 +628,11 @@ class Expressions(cst.CSTTransformer):
     def joined(self, original: cst.BaseExpression) -> cst.BaseExpression | None:
         """Parameters of several stand-alone nets in one list: equal names are told apart by a CellList."""
         modules = parameter_modules(original, self.module)
-        if modules is None or len(modules) < 2 or any(self.module.value(m).place.startswith("self.") and self.in_module() for m in modules):
+        if (
+            modules is None
+            or len(modules) < 2
+            or any(self.module.value(m).place.startswith("self.") and self.in_module() for m in modules)
+        ):
             return None
         self.notes.needs.add("nn")
         self.tell("T2M506", "parameters of several modules", "a CellList gives them different names")
@@ -683,7 +765,12 @@ def parameter_modules(node: cst.BaseExpression, module: ModuleInfo) -> list[cst.
         if target.kind == "api" and target.name == "itertools.chain":
             parts = [parameter_modules(a.value, module) for a in node.args]
             return [m for p in parts for m in p] if all(p is not None for p in parts) else None  # type: ignore[union-attr]
-        if isinstance(node.func, cst.Attribute) and node.func.attr.value == "parameters" and not node.args and dotted(node.func.value):
+        if (
+            isinstance(node.func, cst.Attribute)
+            and node.func.attr.value == "parameters"
+            and not node.args
+            and dotted(node.func.value)
+        ):
             return [node.func.value]
     return None
 

@@ -10,7 +10,12 @@ from torch2ms.analysis.tree import children
 from torch2ms.api.imports import IMPORTS
 from torch2ms.rewrite import layout
 
-STAYS = {"torch": "import torch", "torchvision": "import torchvision", "torchaudio": "import torchaudio", "apex": "import apex"}
+STAYS = {
+    "torch": "import torch",
+    "torchvision": "import torchvision",
+    "torchaudio": "import torchaudio",
+    "apex": "import apex",
+}
 ORDER = ("ms", "nn", "ops", "mint", "optim", "lr_scheduler")
 
 
@@ -38,7 +43,9 @@ def _same(target: str, name: str, statement: str) -> bool:
 
 def _rebound(scope: Scope, name: str) -> bool:
     return any(
-        name in stmt.defs and not isinstance(stmt.node, (cst.Import, cst.ImportFrom)) for s in scope.walk() for stmt in s.body.walk()
+        name in stmt.defs and not isinstance(stmt.node, (cst.Import, cst.ImportFrom))
+        for s in scope.walk()
+        for stmt in s.body.walk()
     ) or any(name in s.params for s in scope.walk())
 
 
@@ -47,7 +54,11 @@ def rewrite(tree: cst.Module, imports: Imports, needs: set[str], aliases: dict[s
     used = _used_names(tree) - {n for n in needs if n in IMPORTS and n not in aliases}
     transformer = _Imports(used, imports)
     tree = tree.visit(transformer)
-    have = {n for n, target in imports.table.items() if not is_foreign(target) and n in IMPORTS and _same(target, n, IMPORTS[n])}
+    have = {
+        n
+        for n, target in imports.table.items()
+        if not is_foreign(target) and n in IMPORTS and _same(target, n, IMPORTS[n])
+    }
     stays = {n for n in needs if n in STAYS}
     needs = {n for n in needs if n not in STAYS or n in used}
     have |= {n for n in stays if imports.table.get(n) == n}
@@ -91,7 +102,11 @@ def statements(needs: set[str], aliases: dict[str, str]) -> list[str]:
         line = STAYS.get(name) or IMPORTS[name]
         alias = aliases.get(name)
         if line.startswith("import "):
-            text = line if not alias else (f"import {line.split()[1]}" + (f" as {alias}" if alias != line.split()[1] else ""))
+            text = (
+                line
+                if not alias
+                else (f"import {line.split()[1]}" + (f" as {alias}" if alias != line.split()[1] else ""))
+            )
             plain.append(text)
         else:
             module = line.split()[1]
@@ -107,7 +122,11 @@ def _after_header(body: list[cst.BaseStatement]) -> int:
         if not isinstance(stmt, cst.SimpleStatementLine):
             break
         small = stmt.body[0]
-        docstring = i == 0 and isinstance(small, cst.Expr) and isinstance(small.value, (cst.SimpleString, cst.ConcatenatedString))
+        docstring = (
+            i == 0
+            and isinstance(small, cst.Expr)
+            and isinstance(small.value, (cst.SimpleString, cst.ConcatenatedString))
+        )
         future = isinstance(small, cst.ImportFrom) and small.module is not None and dotted(small.module) == "__future__"
         if docstring or future:
             position = i + 1
@@ -181,7 +200,9 @@ class _Imports(cst.CSTTransformer):
             pending = []
         return updated.with_changes(body=body, footer=[*pending, *updated.footer])
 
-    def leave_SimpleStatementLine(self, original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine) -> cst.BaseStatement:
+    def leave_SimpleStatementLine(
+        self, original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
+    ) -> cst.BaseStatement:
         if not any(isinstance(s, (cst.Import, cst.ImportFrom)) for s in original.body):
             return updated
         kept: list[cst.BaseSmallStatement] = []

@@ -53,8 +53,10 @@ def parse(text: str, config: cst.PartialParserConfig) -> list[cst.BaseStatement]
 def prepended(body: cst.IndentedBlock, new: list[cst.BaseStatement]) -> cst.IndentedBlock:
     """A suite with statements in front, behind its docstring if it has one."""
     first = body.body[0]
-    doc = isinstance(first, cst.SimpleStatementLine) and isinstance(first.body[0], cst.Expr) and isinstance(
-        first.body[0].value, (cst.SimpleString, cst.ConcatenatedString)
+    doc = (
+        isinstance(first, cst.SimpleStatementLine)
+        and isinstance(first.body[0], cst.Expr)
+        and isinstance(first.body[0].value, (cst.SimpleString, cst.ConcatenatedString))
     )
     position = 1 if doc else 0
     return body.with_changes(body=[*body.body[:position], *new, *body.body[position:]])

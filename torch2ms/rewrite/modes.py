@@ -8,7 +8,18 @@ from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import descend
 from torch2ms.analysis.values import Value
 
-SENSITIVE = ("BatchNorm", "Dropout", "InstanceNorm", "RReLU", "Transformer", "MultiheadAttention", "SyncBatchNorm", "LSTM", "GRU", "RNN")
+SENSITIVE = (
+    "BatchNorm",
+    "Dropout",
+    "InstanceNorm",
+    "RReLU",
+    "Transformer",
+    "MultiheadAttention",
+    "SyncBatchNorm",
+    "LSTM",
+    "GRU",
+    "RNN",
+)
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 
 
@@ -40,14 +51,20 @@ def _class_sensitive(cls: ClassInfo, project: Project, seen: frozenset[int]) -> 
         for node in descend(part.scope.node):
             if isinstance(node, (cst.Name, cst.Attribute)):
                 name = node.value if isinstance(node, cst.Name) else node.attr.value
-                if isinstance(name, str) and (name.startswith(SENSITIVE) or name in ("dropout", "training", "alpha_dropout")):
+                if isinstance(name, str) and (
+                    name.startswith(SENSITIVE) or name in ("dropout", "training", "alpha_dropout")
+                ):
                     return True
                 value = part.module.value(node)
                 if value.kind == "api" and value.name.startswith("torchvision.models"):
                     return True
                 if value.kind == "class" and isinstance(node, cst.Name):
                     other = project.find(value.name.rpartition(".")[2], part.module)
-                    if isinstance(other, ClassInfo) and other is not cls and _class_sensitive(other, project, seen | {id(cls)}):
+                    if (
+                        isinstance(other, ClassInfo)
+                        and other is not cls
+                        and _class_sensitive(other, project, seen | {id(cls)})
+                    ):
                         return True
                 if value.kind == "function":
                     return True

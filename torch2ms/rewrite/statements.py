@@ -62,7 +62,11 @@ class Statements:
                 if _idle(made) and not _idle(node):
                     return []  # `x = x.to(device)`
                 made = _bare(node, made)
-            if isinstance(made, cst.Expr) and isinstance(made.value, (cst.Name, cst.Attribute)) and isinstance(node, cst.Expr):
+            if (
+                isinstance(made, cst.Expr)
+                and isinstance(made.value, (cst.Name, cst.Attribute))
+                and isinstance(node, cst.Expr)
+            ):
                 if isinstance(node.value, cst.Call):
                     return []  # `model.to(device)`
             special = [self.line(stmt, made)]
@@ -104,7 +108,9 @@ class Statements:
     def call(self, stmt: Stmt, call: cst.Call) -> list[cst.BaseStatement] | None:
         func = call.func
         target = self.module.value(func)
-        if target.kind == "api" and target.name.startswith(("torch.backends", "torch.set_num_threads", "torch.set_printoptions")):
+        if target.kind == "api" and target.name.startswith(
+            ("torch.backends", "torch.set_num_threads", "torch.set_printoptions")
+        ):
             self.tell("T2M901", target.name, "a setting of torch without counterpart: dropped")
             return []
         if target.kind == "api" and is_foreign(target.name) and self.steers(target.name):
@@ -113,15 +119,28 @@ class Statements:
             return None
         receiver = self.module.value(func.value)
         name = func.attr.value
-        if receiver.kind == "module" and self.steers(f"{receiver.name}.{name}") or receiver.kind == "module" and self.steers(f"torch.nn.Module.{name}"):
+        if (
+            receiver.kind == "module"
+            and self.steers(f"{receiver.name}.{name}")
+            or receiver.kind == "module"
+            and self.steers(f"torch.nn.Module.{name}")
+        ):
             return []
         if receiver.kind == "module" and name == "register_buffer" and len(call.args) >= 2:
             return self.buffer(call, func)
         if receiver.kind == "module" and name == "load_state_dict" and (source := self.copied(call)) is not None:
             self.emitter.needs.add("ops")
-            self.tell("T2M507", "load_state_dict", "values are assigned: load_param_into_net would share them between both modules")
+            self.tell(
+                "T2M507",
+                "load_state_dict",
+                "values are assigned: load_param_into_net would share them between both modules",
+            )
             pairs = "zip({0}.get_parameters(), {1}.get_parameters())"
-            return self.text(f"for target_param, source_param in {pairs}:\n    ops.assign(target_param, source_param)", func.value, source)
+            return self.text(
+                f"for target_param, source_param in {pairs}:\n    ops.assign(target_param, source_param)",
+                func.value,
+                source,
+            )
         if name in ("retain_grad", "requires_grad_") and receiver.kind in ("tensor", "unknown") and dotted(func.value):
             self.tell("T2M303", f"Tensor.{name}", "gradient functions name what they differentiate: dropped")
             return []
@@ -166,7 +185,9 @@ class Statements:
         chain: list[cst.Call] = []
         methods: list[str] = []
         node: cst.BaseExpression = call
-        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value.endswith("_"):
+        while (
+            isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value.endswith("_")
+        ):
             chain.append(node)
             methods.append(node.func.attr.value)
             node = node.func.value
@@ -175,7 +196,9 @@ class Statements:
         while isinstance(target, cst.Attribute) and self.is_data(target):
             target = target.value
             value = self.module.value(target)
-        if not isinstance(target, (cst.Name, cst.Attribute, cst.Subscript)) or (isinstance(target, cst.Subscript) and not _plain_index(target)):
+        if not isinstance(target, (cst.Name, cst.Attribute, cst.Subscript)) or (
+            isinstance(target, cst.Subscript) and not _plain_index(target)
+        ):
             self.refuse("T2M610", f"Tensor.{methods[0]}", "an in-place change of a temporary", "assign the result")
             return None
         if len(chain) == 1 and methods[0] in ("uniform_", "normal_") and self.is_parameter(target, value):
@@ -198,7 +221,14 @@ class Statements:
         rule = self.rules.find(f"torch.nn.init.{call.func.attr.value}")
         if rule is None or any(a.keyword is not None for a in call.args):
             return None
-        visitor = Expressions(self.emitter.project, self.module, self.rules, self.emitter.plan, self.emitter.differentiated, self.emitter.aliases)
+        visitor = Expressions(
+            self.emitter.project,
+            self.module,
+            self.rules,
+            self.emitter.plan,
+            self.emitter.differentiated,
+            self.emitter.aliases,
+        )
         args = [cst.Arg(target), *call.args]  # type: ignore[arg-type]
         asked = call.with_changes(args=args)
         updated = asked.with_changes(args=[a.with_changes(value=self.emitter.expression(a.value)) for a in args])
@@ -206,7 +236,9 @@ class Statements:
         self.emitter.absorb(visitor.notes)
         return [cst.SimpleStatementLine([cst.Expr(made)])]
 
-    def functional(self, call: cst.Call, name: str, receiver: cst.BaseExpression, place: str) -> cst.BaseExpression | None:
+    def functional(
+        self, call: cst.Call, name: str, receiver: cst.BaseExpression, place: str
+    ) -> cst.BaseExpression | None:
         """The value `receiver` has after the in-place call."""
         emitter = self.emitter
         args = [emitter.expression(a.value) for a in call.args]
@@ -218,7 +250,9 @@ class Statements:
             return cst.parse_expression(f"{emitter.aliases.get('ops', 'ops')}.full_like({place}, {code(args[0])})")
         if name == "copy_" and args:
             return args[0]  # type: ignore[return-value]
-        visitor = Expressions(emitter.project, self.module, self.rules, emitter.plan, emitter.differentiated, emitter.aliases)
+        visitor = Expressions(
+            emitter.project, self.module, self.rules, emitter.plan, emitter.differentiated, emitter.aliases
+        )
         updated = call.with_changes(
             func=cst.Attribute(receiver, cst.Name(name[:-1])),
             args=[a.with_changes(value=v) for a, v in zip(call.args, args, strict=False)],
@@ -232,10 +266,14 @@ class Statements:
                 visitor.take(outcome, updated)
                 emitter.absorb(visitor.notes)
                 return outcome.node
-        self.refuse("T2M610", f"Tensor.{name}", "no rule for this in-place method", "assign the result of the functional form")
+        self.refuse(
+            "T2M610", f"Tensor.{name}", "no rule for this in-place method", "assign the result of the functional form"
+        )
         return None
 
-    def store(self, target: cst.CSTNode, value: Value, place: str, result: cst.BaseExpression) -> list[cst.BaseStatement]:
+    def store(
+        self, target: cst.CSTNode, value: Value, place: str, result: cst.BaseExpression
+    ) -> list[cst.BaseStatement]:
         """Write a new value where others may see it: parameters are assigned, local tensors are bound again."""
         text = code(result)
         if self.is_parameter(target, value):
@@ -274,7 +312,11 @@ class Statements:
         """The statement stores the tensor itself somewhere: in another name, an attribute, a container."""
         node = stmt.node
         if isinstance(node, cst.Assign):
-            values = [e.value for e in node.value.elements] if isinstance(node.value, (cst.Tuple, cst.List)) else [node.value]
+            values = (
+                [e.value for e in node.value.elements]
+                if isinstance(node.value, (cst.Tuple, cst.List))
+                else [node.value]
+            )
             if any(isinstance(v, cst.Name) and v.value == name for v in values):
                 return True
         return any(
@@ -305,17 +347,27 @@ class Statements:
         value = self.module.value(target)
         group = isinstance(target, cst.Subscript) and value.name == "param_group_item" and _key(target) == "lr"
         if not group and not self.is_parameter(target, value):
-            return None if target is node.target else self.text(f"{{0}} {code(node.operator).strip()} {{1}}", target, node.value)
+            return (
+                None
+                if target is node.target
+                else self.text(f"{{0}} {code(node.operator).strip()} {{1}}", target, node.value)
+            )
         assign, symbol = ASSIGNING.get(type(node.operator), ("", ""))
         if not symbol:
-            self.refuse("T2M611", "augmented assignment of a parameter", "this operator has no assigning form", "use ops.assign")
+            self.refuse(
+                "T2M611", "augmented assignment of a parameter", "this operator has no assigning form", "use ops.assign"
+            )
             return None
         self.emitter.needs.add("ops")
         self.tell("T2M611", "in-place change of a parameter", "ops.assign, which compiled code sees too")
         if assign and not group:
             return self.text(f"ops.{assign}({{0}}, {{1}})", target, node.value)
         self.emitter.plan.expressions.setdefault(id(target), code(target))
-        right = "{1}" if isinstance(node.value, (cst.Name, cst.Attribute, cst.Call, cst.Integer, cst.Float, cst.Subscript)) else "({1})"
+        right = (
+            "{1}"
+            if isinstance(node.value, (cst.Name, cst.Attribute, cst.Call, cst.Integer, cst.Float, cst.Subscript))
+            else "({1})"
+        )
         old = "{0}.item()" if group else "{0}"
         return self.text(f"ops.assign({{0}}, {old} {symbol} {right})", target, node.value)
 
@@ -332,7 +384,12 @@ class Statements:
         if isinstance(target, cst.Attribute) and target.attr.value == "requires_grad":
             value = self.module.value(target.value)
             place = dotted(target.value)
-            if value.kind == "tensor" and value.name not in ("module_param", "parameter") and place and place not in self.emitter.plan.leaves:
+            if (
+                value.kind == "tensor"
+                and value.name not in ("module_param", "parameter")
+                and place
+                and place not in self.emitter.plan.leaves
+            ):
                 if not value.likely:
                     self.tell("T2M303", "requires_grad", "gradient functions name what they differentiate: dropped")
                     return []
@@ -345,7 +402,11 @@ class Statements:
             value = self.module.value(target)
             if value.name == "param_group_item" and _key(target) == "lr":
                 self.emitter.needs.add("ops")
-                self.tell("T2M502", "learning rate of a group", "written with ops.assign: plain writes are ignored or shadow the scheduler")
+                self.tell(
+                    "T2M502",
+                    "learning rate of a group",
+                    "written with ops.assign: plain writes are ignored or shadow the scheduler",
+                )
                 self.emitter.plan.expressions.setdefault(id(target), code(target))
                 return self.text("ops.assign({0}, {1})", target, node.value)
             return None
@@ -398,12 +459,21 @@ class Statements:
         if inside or self.emitter.scope.node.__class__ is cst.ClassDef:
             return None
         pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(target, node.value)]
-        if isinstance(target, cst.Tuple) and isinstance(node.value, cst.Tuple) and len(target.elements) == len(node.value.elements):
+        if (
+            isinstance(target, cst.Tuple)
+            and isinstance(node.value, cst.Tuple)
+            and len(target.elements) == len(node.value.elements)
+        ):
             pairs = [(t.value, v.value) for t, v in zip(target.elements, node.value.elements, strict=False)]
         places = []
         for place, made in pairs:
             value = self.module.value(made)
-            if value.kind == "module" and dotted(place) and self.constructs(made) and mode_sensitive(value, self.emitter.project, self.module):
+            if (
+                value.kind == "module"
+                and dotted(place)
+                and self.constructs(made)
+                and mode_sensitive(value, self.emitter.project, self.module)
+            ):
                 places.append(dotted(place))
         if not places:
             return None
@@ -419,7 +489,11 @@ class Statements:
 
     def constructs(self, node: cst.BaseExpression) -> bool:
         """A call that makes a module: its class, possibly moved to a device at once."""
-        while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in ("to", "cuda", "cpu", "double", "float"):
+        while (
+            isinstance(node, cst.Call)
+            and isinstance(node.func, cst.Attribute)
+            and node.func.attr.value in ("to", "cuda", "cpu", "double", "float")
+        ):
             node = node.func.value
         if not isinstance(node, cst.Call):
             return False
@@ -438,14 +512,23 @@ class Statements:
                 alias = self.emitter.aliases.get("nn", "nn")
                 kept.append(arg.with_changes(value=cst.parse_expression(f"{alias}.Cell")))
             elif name.startswith("torch.utils.data.") and name.rpartition(".")[2] in ("Dataset", "IterableDataset"):
-                self.tell("T2M504", "Dataset", "any object with __getitem__ and __len__ is a source of a MindSpore dataset")
+                self.tell(
+                    "T2M504", "Dataset", "any object with __getitem__ and __len__ is a source of a MindSpore dataset"
+                )
             elif name.startswith("torch.autograd") and name.endswith("Function"):
                 if cls.refused:
-                    self.refuse("T2M402", "autograd.Function", cls.refused, f"write a Cell with construct and bprop: {cls.refused}")
+                    self.refuse(
+                        "T2M402",
+                        "autograd.Function",
+                        cls.refused,
+                        f"write a Cell with construct and bprop: {cls.refused}",
+                    )
                     kept.append(arg)
                 else:
                     self.emitter.needs.add("nn")
-                    kept.append(arg.with_changes(value=cst.parse_expression(f"{self.emitter.aliases.get('nn', 'nn')}.Cell")))
+                    kept.append(
+                        arg.with_changes(value=cst.parse_expression(f"{self.emitter.aliases.get('nn', 'nn')}.Cell"))
+                    )
             else:
                 kept.append(arg.with_changes(value=self.emitter.expression(arg.value)))
         if kept and len(kept) < len(node.bases):
@@ -461,7 +544,11 @@ class Statements:
             for node in descend(stmt.node) if not stmt.blocks else ():
                 if isinstance(node, cst.Subscript) and self.module.value(node.value).kind == "tensor":
                     if any(isinstance(e.slice, cst.Index) and dotted(e.slice.value) == name for e in node.slice):
-                        self.tell("T2M504", "index of a dataset", "a NumPy integer in MindSpore, which tensors refuse: made an int")
+                        self.tell(
+                            "T2M504",
+                            "index of a dataset",
+                            "a NumPy integer in MindSpore, which tensors refuse: made an int",
+                        )
                         return name
         return ""
 
@@ -479,7 +566,12 @@ def _idle(node: cst.Assign) -> bool:
 def _bare(original: cst.Assign, made: cst.Assign) -> cst.Assign:
     """Without parentheses that only the translation needed: the value stands alone."""
     value = made.value
-    if original.value.lpar or not value.lpar or "\n" in code(value) or isinstance(value, (cst.GeneratorExp, cst.NamedExpr)):
+    if (
+        original.value.lpar
+        or not value.lpar
+        or "\n" in code(value)
+        or isinstance(value, (cst.GeneratorExp, cst.NamedExpr))
+    ):
         return made
     return made.with_changes(value=value.with_changes(lpar=[], rpar=[]))
 
@@ -493,6 +585,8 @@ def _plain_index(node: cst.Subscript) -> bool:
     """Integer and slice subscripts: writing through them reaches the tensor."""
     for element in node.slice:
         part = element.slice
-        if isinstance(part, cst.Index) and not isinstance(part.value, (cst.Integer, cst.Name, cst.UnaryOperation, cst.Ellipsis)):
+        if isinstance(part, cst.Index) and not isinstance(
+            part.value, (cst.Integer, cst.Name, cst.UnaryOperation, cst.Ellipsis)
+        ):
             return False
     return True

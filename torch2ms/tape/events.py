@@ -36,7 +36,9 @@ class Event:
     retain_graph: bool = False
     scaler: str = ""
     off: bool = False  # its scaler is switched off: it does nothing
-    branches: list[Stmt] = field(default_factory=list)  # the two backward calls, where `stmt` is the `if` that holds them
+    branches: list[Stmt] = field(
+        default_factory=list
+    )  # the two backward calls, where `stmt` is the `if` that holds them
     scaled: cst.BaseExpression | None = None  # ... its condition
     inverse: bool = False  # ... and the loss is scaled where it does not hold
     writes: bool = False

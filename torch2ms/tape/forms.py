@@ -19,7 +19,18 @@ from torch2ms.tape.plan import Branch, Function, Item, Plan, Text
 from torch2ms.tape.regions import Region
 
 PLAIN = {"int", "float", "str", "bool", "none"}
-NOT_RETURNED = {"object", "function", "class", "module", "optimizer", "numpy", "dataset", "loader", "scheduler", "method"}
+NOT_RETURNED = {
+    "object",
+    "function",
+    "class",
+    "module",
+    "optimizer",
+    "numpy",
+    "dataset",
+    "loader",
+    "scheduler",
+    "method",
+}
 
 
 @dataclass(eq=False)
@@ -89,6 +100,9 @@ class Writer:
         """Plan the call; a reason if it has no form."""
         region, event = call.region, call.event
         self.plan.inside += [*region.all, event.stmt]
+        cotangent = any(c is not None and not all_ones(c) for c in event.cotangents)
+        if (region.cut or cotangent) and not self.plan.records:
+            return "it needs ms.vjp, which runs the forward a second time before MindSpore 2.10"
         wrap = next((self.plan.halved[id(a)] for a in event.stmt.ancestors() if id(a) in self.plan.halved), None)
         if wrap is not None and (region.cut or event.cotangents != [None] * len(event.roots)):
             return "it stands inside an autocast block, and its forward is cut"
@@ -121,7 +135,9 @@ class Writer:
             invoke = f"ms.value_and_grad({function}{differentiated}{aux})({target})"
         elif loop is not None:
             grad = self.fresh(f"grad_{suffix}" if suffix else "grad_fn")
-            definition.append(Text(f"{grad} = ms.value_and_grad({function}{differentiated}{aux})", self.weight_nodes(call)))
+            definition.append(
+                Text(f"{grad} = ms.value_and_grad({function}{differentiated}{aux})", self.weight_nodes(call))
+            )
             invoke = f"{grad}({target})"
             self.plan.before.setdefault(id(loop), []).extend(definition)
             definition = []
@@ -130,7 +146,9 @@ class Writer:
         received, follow = self.receive(call)
         inline = loop is None or self.optional(call, loop)
         line = Text(f"{outputs.target()}, {received} = {invoke}", self.weight_nodes(call) if inline else [])
-        plain = Text(f"{outputs.target().removeprefix('(').removesuffix(')') if outputs.aux and not outputs.wrapped else outputs.target()} = {function}({target})")
+        plain = Text(
+            f"{outputs.target().removeprefix('(').removesuffix(')') if outputs.aux and not outputs.wrapped else outputs.target()} = {function}({target})"
+        )
         self.place(call, [*definition, line], plain, follow)
         call.form = call.form or f"ms.value_and_grad of {len(stmts)} statement{'s' if len(stmts) != 1 else ''}"
         return ""
@@ -140,7 +158,13 @@ class Writer:
         region, event = call.region, call.event
         only = region.all[0] if len(region.all) == 1 else None
         made = self.plan.whole.get(id(only)) if only is not None and not region.guards else None
-        if only is None or made is None or event.scaler or not isinstance(event.roots[0], cst.Name) or len(event.roots) > 1:
+        if (
+            only is None
+            or made is None
+            or event.scaler
+            or not isinstance(event.roots[0], cst.Name)
+            or len(event.roots) > 1
+        ):
             return None
         before = self.plan.before[id(made.above)]
         before[:] = [item for item in before if item not in made.items]
@@ -153,16 +177,30 @@ class Writer:
         node = self.scope.node
         if not guarded or not isinstance(node, cst.FunctionDef):
             return False
-        optional = {p.name.value for p in [*node.params.params, *node.params.kwonly_params] if p.default is not None and dotted(p.default) == "None"}
+        optional = {
+            p.name.value
+            for p in [*node.params.params, *node.params.kwonly_params]
+            if p.default is not None and dotted(p.default) == "None"
+        }
         return any(root(o.place) in optional for o in call.owners)
 
     def direct(self, call: Call, stmts: list[Stmt], params: list[str]) -> tuple[str, str] | None:
         """The called method or function is the function to differentiate: no wrapper around it."""
         root_call = call.event.roots[0]
-        if stmts or call.event.scaler or not call.event.lifted or not isinstance(root_call, cst.Call) or any(o.kind == "leaf" for o in call.owners):
+        if (
+            stmts
+            or call.event.scaler
+            or not call.event.lifted
+            or not isinstance(root_call, cst.Call)
+            or any(o.kind == "leaf" for o in call.owners)
+        ):
             return None
         arguments = [dotted(a.value) for a in root_call.args]
-        if not all(arguments) or any(a.keyword is not None or a.star for a in root_call.args) or not dotted(root_call.func):
+        if (
+            not all(arguments)
+            or any(a.keyword is not None or a.star for a in root_call.args)
+            or not dotted(root_call.func)
+        ):
             return None
         return dotted(root_call.func), ", ".join(arguments)
 
@@ -314,14 +352,23 @@ class Writer:
         declared = self.declared()
         grown = {root(m) for s in stmts for m in s.all_muts} - own  # filled in place: reached through the closure
         changing -= grown
-        return [n for n in used if n in changing and n in self.scope.locals and n not in outputs.shared and n not in declared]
+        return [
+            n
+            for n in used
+            if n in changing and n in self.scope.locals and n not in outputs.shared and n not in declared
+        ]
 
     def loop_locals(self, loop: Stmt) -> set[str]:
         return set()
 
     def declared(self) -> set[str]:
         """Names the scope declares global or nonlocal."""
-        return {i.name.value for s in self.scope.body.walk() if isinstance(s.node, (cst.Global, cst.Nonlocal)) for i in s.node.names}
+        return {
+            i.name.value
+            for s in self.scope.body.walk()
+            if isinstance(s.node, (cst.Global, cst.Nonlocal))
+            for i in s.node.names
+        }
 
     def leaves_first(self, call: Call, params: list[str]) -> list[str]:
         """Leaves that are differentiated by position must be parameters."""
@@ -333,7 +380,13 @@ class Writer:
         held = [o.place for o in call.owners if o.parameter]
         weights = [f"[{', '.join(held)}]"] if held else []
         weights += [self.weights(o) for o in call.owners if o.kind != "leaf"]
-        where = "None" if not positions else str(positions[0]) if len(positions) == 1 else f"({', '.join(map(str, positions))})"
+        where = (
+            "None"
+            if not positions
+            else str(positions[0])
+            if len(positions) == 1
+            else f"({', '.join(map(str, positions))})"
+        )
         if not weights:
             return "" if where == "0" else f", {where}"
         return f", {where}, {' + '.join(weights)}"
@@ -363,7 +416,11 @@ class Writer:
         if outputs.shared:
             body.append(Text(f"{'nonlocal' if self.scope.is_function else 'global'} {', '.join(outputs.shared)}"))
         bound = set().union(*(liveness.definite(s) for s in stmts)) if stmts else set()
-        maybe = [a for a in outputs.aux if a not in bound and a not in liveness.exposed(stmts) and not self.bound_before(a, stmts)]
+        maybe = [
+            a
+            for a in outputs.aux
+            if a not in bound and a not in liveness.exposed(stmts) and not self.bound_before(a, stmts)
+        ]
         body += [Text(f"{name} = None") for name in maybe]
         body += stmts
         template, nodes = self.root_text(event)
@@ -428,7 +485,9 @@ class Writer:
             for owner in others:
                 end = f"{offset}len({self.weights(owner)})"
                 last = owner is others[-1]
-                parts.append(Text(f"{targets[owner.place]} = {right}[{offset.removesuffix(' + ')}:{'' if last else end}]"))
+                parts.append(
+                    Text(f"{targets[owner.place]} = {right}[{offset.removesuffix(' + ')}:{'' if last else end}]")
+                )
                 offset = end + " + "
             follow = [*parts, *follow]
         return (f"({left}, {right})" if leaves else right), follow
@@ -522,7 +581,9 @@ class Writer:
         used = set(liveness.exposed(late)) | {root(u) for e in event.roots for u in expression_uses(e, event.stmt)}
         crossing = [n for n in self.definition_order(early) if n in used and self.varied(n, early)]
         places = {u for s in late for u in s.all_uses} | (event.stmt.uses if event.lifted else set())
-        attributes = sorted({d for s in early for d in s.all_defs if "." in d and d in places and self.varied(d, early)})
+        attributes = sorted(
+            {d for s in early for d in s.all_defs if "." in d and d in places and self.varied(d, early)}
+        )
         suffix = self.suffix(call)
         loop = self.hoist(call)
         first = Region(event, region.block, early)
@@ -534,7 +595,12 @@ class Writer:
         if not own_names or len(set(own_names)) != len(own_names):
             return "what its two parts share is not seen"
         crossing = [*crossing, *attributes]
-        params = self.parameters(Call(Event("backward", early[-1], early[-1].node), first, call.owners), early, loop, Outputs("", [], [], False))
+        params = self.parameters(
+            Call(Event("backward", early[-1], early[-1].node), first, call.owners),
+            early,
+            loop,
+            Outputs("", [], [], False),
+        )
         name = "_".join(own_names)
         playback = self.fresh(f"{name}_vjp")
         simple = self.simple_call(early, crossing, aux)

@@ -103,7 +103,9 @@ def silenced(stmt: Stmt, module: ModuleInfo) -> bool:
     """The innermost gradient mode around the statement is no_grad."""
     for mode in reversed(stmt.modes):
         for item in mode.items:
-            name = qualified(item.item.func if isinstance(item.item, cst.Call) else item.item, module.imports).rpartition(".")[2]
+            name = qualified(
+                item.item.func if isinstance(item.item, cst.Call) else item.item, module.imports
+            ).rpartition(".")[2]
             if name in ("no_grad", "inference_mode", "enable_grad"):
                 return name != "enable_grad"
     return False
@@ -119,7 +121,11 @@ def dependents(call: GradCall, scope: Scope, module: ModuleInfo) -> set[int]:
     tainted = set(call.inputs)
     found: set[int] = set()
     for stmt in scope.body.walk():
-        if start < stmt.number < event.stmt.number and {root(u) for u in stmt.uses} & tainted and not silenced(stmt, module):
+        if (
+            start < stmt.number < event.stmt.number
+            and {root(u) for u in stmt.uses} & tainted
+            and not silenced(stmt, module)
+        ):
             written = {root(d) for d in stmt.defs | stmt.muts}
             if written - set(call.inputs):
                 tainted |= written
@@ -131,17 +137,31 @@ def receive(call: GradCall, owners: list[Owner], writer: Writer, plan: Plan) -> 
     """Name the gradients after the user's own targets where the statement does nothing else."""
     event = call.event
     node = event.stmt.node
-    target = node.targets[0].target if isinstance(node, cst.Assign) and len(node.targets) == 1 and node.value is call.whole else None
+    target = (
+        node.targets[0].target
+        if isinstance(node, cst.Assign) and len(node.targets) == 1 and node.value is call.whole
+        else None
+    )
     if target is not None and len(owners) == 1 and call.weights is None:
         if call.first and isinstance(target, cst.Name):
             owners[0].variable = target.value
             plan.replaced[id(event.stmt)] = []
             return
-        if not call.first and isinstance(target, (cst.Tuple, cst.List)) and len(target.elements) == 1 and (name := dotted(target.elements[0].value)):
+        if (
+            not call.first
+            and isinstance(target, (cst.Tuple, cst.List))
+            and len(target.elements) == 1
+            and (name := dotted(target.elements[0].value))
+        ):
             owners[0].variable = name
             plan.replaced[id(event.stmt)] = []
             return
-    if target is not None and not call.first and isinstance(target, cst.Tuple) and len(target.elements) == len(owners) > 1:
+    if (
+        target is not None
+        and not call.first
+        and isinstance(target, cst.Tuple)
+        and len(target.elements) == len(owners) > 1
+    ):
         names = [dotted(e.value) for e in target.elements]
         if all(names):
             for owner, name in zip(owners, names, strict=False):
@@ -163,7 +183,9 @@ def receive(call: GradCall, owners: list[Owner], writer: Writer, plan: Plan) -> 
         plan.expressions[id(call.whole)] = f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
 
 
-def second_order(call: GradCall, stmts: list[Stmt], scope: Scope, module: ModuleInfo, plan: Plan, writer: Writer) -> str:
+def second_order(
+    call: GradCall, stmts: list[Stmt], scope: Scope, module: ModuleInfo, plan: Plan, writer: Writer
+) -> str:
     """create_graph=True: the inner gradient is compiled, since second order is wrong in PyNative mode.
 
     Everything the compiled function uses is an argument: compiled code keeps what it captures as it was at first.
@@ -176,7 +198,9 @@ def second_order(call: GradCall, stmts: list[Stmt], scope: Scope, module: Module
     if any(s.blocks for s in stmts):
         return "its forward has control flow that compiled code would freeze"
     live = liveness.read_after(event.stmt.block, stmts, event.stmt.block.stmts.index(event.stmt)) if stmts else set()
-    live |= {root(u) for u in event.stmt.uses} - {root(u) for c in event.cotangents if c is not None for u in expression_uses(c, event.stmt)}
+    live |= {root(u) for u in event.stmt.uses} - {
+        root(u) for c in event.cotangents if c is not None for u in expression_uses(c, event.stmt)
+    }
     name = dotted(event.roots[0])
     defined = {d for s in stmts for d in s.all_defs}
     if any("." in d for d in defined):
@@ -246,7 +270,9 @@ def _captured(stmt: Stmt, module: ModuleInfo, defined: set[str]) -> set[str]:
             continue
         value = module.value(node)
         place = dotted(node)
-        if value.kind in ("module", "lossfn", "tensor", "param", "int", "float", "list", "tuple") or (value.kind == "unknown" and place in callees and "." in place):
+        if value.kind in ("module", "lossfn", "tensor", "param", "int", "float", "list", "tuple") or (
+            value.kind == "unknown" and place in callees and "." in place
+        ):
             if root(place) not in defined and place not in ("True", "False", "None"):
                 found.add(place)
     return {p for p in found if not any(p != q and p.startswith(q + ".") and q in found for q in found)}

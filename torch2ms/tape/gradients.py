@@ -52,7 +52,9 @@ def _comprehension(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, w
         return False
     param = node.value.value
     for outer in descend(event.stmt.node):
-        if not isinstance(outer, (cst.ListComp, cst.GeneratorExp, cst.SetComp)) or not any(n is node for n in descend(outer)):
+        if not isinstance(outer, (cst.ListComp, cst.GeneratorExp, cst.SetComp)) or not any(
+            n is node for n in descend(outer)
+        ):
             continue
         clause = outer.for_in
         if clause.inner_for_in is not None or module.value(clause.iter).kind not in ("params", "list"):
@@ -64,7 +66,11 @@ def _comprehension(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, w
         for found in descend(outer):
             if isinstance(found, cst.Attribute) and found.attr.value == "grad" and dotted(found.value) == param:
                 plan.expressions[id(found)] = f"{param}_grad"
-            elif isinstance(found, cst.Attribute) and found.attr.value == "data" and dotted(found.value) == f"{param}.grad":
+            elif (
+                isinstance(found, cst.Attribute)
+                and found.attr.value == "data"
+                and dotted(found.value) == f"{param}.grad"
+            ):
                 plan.expressions[id(found)] = f"{param}_grad"
         plan.findings.append(Finding("T2M512", Tier.EXACT, "comprehension over gradients", "runs over parameters and gradients together",
                                      line=event.stmt.lineno))  # fmt: skip
@@ -78,7 +84,14 @@ def inside_loop(event: Event, events: list[Event]) -> bool:
 
 
 def _finding(event: Event, why: str) -> Finding:
-    return Finding("T2M115", Tier.REFUSED, "use of gradients", why, f"use the tuple that the gradient function returns ({why})", event.stmt.lineno)
+    return Finding(
+        "T2M115",
+        Tier.REFUSED,
+        "use of gradients",
+        why,
+        f"use the tuple that the gradient function returns ({why})",
+        event.stmt.lineno,
+    )
 
 
 def _clip_norm(event: Event, owners: list[Owner], plan: Plan, writer: Writer) -> None:
@@ -88,7 +101,11 @@ def _clip_norm(event: Event, owners: list[Owner], plan: Plan, writer: Writer) ->
     limit = argument(call, 1, "max_norm")
     norm_type = argument(call, 2, "norm_type")
     relation = _relation(event, owners)
-    reason = "only the 2-norm has a measured form" if limit is None or (norm_type is not None and constant(norm_type) not in (2, 2.0)) else ""
+    reason = (
+        "only the 2-norm has a measured form"
+        if limit is None or (norm_type is not None and constant(norm_type) not in (2, 2.0))
+        else ""
+    )
     reason = reason or ("it clips other parameters than those of the optimizer" if relation == "other" else "")
     if limit is None or reason:
         plan.refused.add(id(call))
@@ -102,7 +119,9 @@ def _clip_norm(event: Event, owners: list[Owner], plan: Plan, writer: Writer) ->
     offset = ""
     for owner in owners if len(owners) > 1 else []:
         end = f"{offset}len({writer.weights(owner)})"
-        clip.append(Text(f"{owner.variable} = {grads}[{offset.removesuffix(' + ')}:{'' if owner is owners[-1] else end}]"))
+        clip.append(
+            Text(f"{owner.variable} = {grads}[{offset.removesuffix(' + ')}:{'' if owner is owners[-1] else end}]")
+        )
         offset = end + " + "
     norm = f"ops.norm(ops.stack([ops.norm(grad) for grad in {joined}]))"
     plan.needs.add("ops")
@@ -117,7 +136,9 @@ def _clip_norm(event: Event, owners: list[Owner], plan: Plan, writer: Writer) ->
         plan.refuse(event.stmt, _finding(event, "the norm is used inside a larger statement"))
         return
     tier = Tier.EXACT if relation == "same" else Tier.ASSUMED
-    why = "the gradient tuple is clipped" + ("" if tier is Tier.EXACT else "; assumed: the clipped parameters are those of the optimizer")
+    why = "the gradient tuple is clipped" + (
+        "" if tier is Tier.EXACT else "; assumed: the clipped parameters are those of the optimizer"
+    )
     plan.findings.append(Finding("T2M510", tier, "clip_grad_norm_", why, line=event.stmt.lineno))
 
 
@@ -148,7 +169,9 @@ def _clip_value(event: Event, owner: Owner, plan: Plan) -> None:
     minus = f"-{text}" if isinstance(limit, (cst.Name, cst.Attribute, cst.Integer, cst.Float)) else f"-({text})"
     plan.needs.add("ops")
     plan.replaced[id(event.stmt)] = [Text(f"{grads} = [ops.clamp(grad, {minus}, {text}) for grad in {grads}]")]
-    plan.findings.append(Finding("T2M511", Tier.EXACT, "clip_grad_value_", "the gradient tuple is clamped", line=event.stmt.lineno))
+    plan.findings.append(
+        Finding("T2M511", Tier.EXACT, "clip_grad_value_", "the gradient tuple is clamped", line=event.stmt.lineno)
+    )
 
 
 def _loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer: Writer) -> None:
@@ -180,10 +203,18 @@ def _loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer: Wr
         for stmt in block.walk():
             if stmt.blocks and not isinstance(stmt.node, (cst.If, cst.While, cst.For, cst.With)):
                 continue
-            for found in descend(stmt.node) if not stmt.blocks else descend(getattr(stmt.node, "test", getattr(stmt.node, "iter", cst.Pass()))):
+            for found in (
+                descend(stmt.node)
+                if not stmt.blocks
+                else descend(getattr(stmt.node, "test", getattr(stmt.node, "iter", cst.Pass())))
+            ):
                 if isinstance(found, cst.Attribute) and found.attr.value == "grad" and dotted(found.value) == param:
                     plan.expressions[id(found)] = replacement
-                elif isinstance(found, cst.Attribute) and found.attr.value == "data" and dotted(found.value) == f"{param}.grad":
+                elif (
+                    isinstance(found, cst.Attribute)
+                    and found.attr.value == "data"
+                    and dotted(found.value) == f"{param}.grad"
+                ):
                     plan.expressions[id(found)] = replacement
                 elif name and isinstance(found, cst.Name) and found.value == name:
                     plan.expressions[id(found)] = f"{param}.name"

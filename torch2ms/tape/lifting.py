@@ -53,7 +53,17 @@ class Lifting:
         return [self.functions[key] for key in self.exports]
 
 
-LOADS = ("step", "scaler_step", "clip_norm", "clip_value", "grad_loop", "leaf_grad", "unscale", "scaler_update", "step_closure")
+LOADS = (
+    "step",
+    "scaler_step",
+    "clip_norm",
+    "clip_value",
+    "grad_loop",
+    "leaf_grad",
+    "unscale",
+    "scaler_update",
+    "step_closure",
+)
 
 
 def lift(project: Project) -> Lifting:
@@ -132,10 +142,18 @@ def _whole(stmt: Stmt, info: FunctionInfo, lifting: Lifting) -> bool:
     for call in stmt.calls:
         if any(isinstance(a.value, cst.Name) and a.value.value == "self" for a in call.args):
             return True
-        if isinstance(call.func, cst.Attribute) and dotted(call.func.value) == "self" and id(call) not in lifting.callee:
+        if (
+            isinstance(call.func, cst.Attribute)
+            and dotted(call.func.value) == "self"
+            and id(call) not in lifting.callee
+        ):
             if info.module.value(call.func).kind not in ("module", "lossfn", "tensor", "function", "class"):
                 return True
-    return not stmt.calls and not any(u.startswith("self.") for u in stmt.uses) and not any(d.startswith("self.") for d in stmt.defs)
+    return (
+        not stmt.calls
+        and not any(u.startswith("self.") for u in stmt.uses)
+        and not any(d.startswith("self.") for d in stmt.defs)
+    )
 
 
 def _spread(info: FunctionInfo, site: Site, lifting: Lifting) -> None:
@@ -152,7 +170,9 @@ def _spread(info: FunctionInfo, site: Site, lifting: Lifting) -> None:
                 moved = base + place[4:]
                 site.stmt.defs.add(moved)
                 value = stmt.out.get(place, Value())
-                site.stmt.out[moved] = replace(value, deps=frozenset(_move(d, base) for d in value.deps if not d.startswith("@")))
+                site.stmt.out[moved] = replace(
+                    value, deps=frozenset(_move(d, base) for d in value.deps if not d.startswith("@"))
+                )
         site.stmt.uses |= {base + p[4:] for p in stmt.uses if p.startswith("self.") or p == "self" and whole}
         site.stmt.muts |= {base + p[4:] for p in stmt.muts if p.startswith("self.")}
 
@@ -181,7 +201,13 @@ def _export(info: FunctionInfo, events: list[Event]) -> Export | None:
             return None
         return Export(event, [e for e in events if e.kind == "clear"], None)
     last = returns[0]
-    if len(returns) == 1 and last in after and isinstance(last.node, cst.Return) and last.node.value is not None and dotted(last.node.value) == name:
+    if (
+        len(returns) == 1
+        and last in after
+        and isinstance(last.node, cst.Return)
+        and last.node.value is not None
+        and dotted(last.node.value) == name
+    ):
         return Export(event, [e for e in events if e.kind == "clear"], last)
     return None
 
@@ -237,7 +263,9 @@ def lifted(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
                 found.append(Event("clear", stmt, call, place, replace(clear.value, place=place), lifted=True))
             value = info.module.value(export.backward.roots[0])
             deps = frozenset(_outside(d, info, call, module, base) for d in value.deps if not d.startswith("@"))
-            event = Event("backward", stmt, call, value=Value("tensor", deps=deps), roots=[call], cotangents=[None], lifted=True)
+            event = Event(
+                "backward", stmt, call, value=Value("tensor", deps=deps), roots=[call], cotangents=[None], lifted=True
+            )
             event.scaler = _outside(export.backward.scaler, info, call, module, base)
             if isinstance(stmt.node, cst.Assign):
                 event.name = dotted(stmt.node.targets[0].target)
@@ -250,7 +278,9 @@ def _outside(place: str, info: FunctionInfo, call: cst.Call, module: ModuleInfo,
     head, _, rest = place.lstrip("^").partition(".")
     if head == "self" and base:
         return base + place.lstrip("^")[4:]
-    bound = bind_arguments(info, call, [module.value(a.value) for a in call.args], skip_self=info.cls is not None and not info.static)
+    bound = bind_arguments(
+        info, call, [module.value(a.value) for a in call.args], skip_self=info.cls is not None and not info.static
+    )
     if head in bound and bound[head].place:
         return bound[head].place + (f".{rest}" if rest else "")
     return place

@@ -17,12 +17,29 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event]) -> list[Owner
         if event.kind in ("step", "scaler_step") and all(o.place != event.place for o in found):
             found.append(Owner("optimizer", event.place, event.value.owns, plain=event.value.dtype == "plain"))
     for event in events:
-        if event.kind in ("clip_norm", "clip_value", "grad_loop", "unscale") and not any(concerns(event, o, found) for o in found):
+        if event.kind in ("clip_norm", "clip_value", "grad_loop", "unscale") and not any(
+            concerns(event, o, found) for o in found
+        ):
             deps = event.value.deps or (frozenset({event.place}) if event.place else frozenset())
-            kind = "leaves" if event.value.kind in ("list", "tuple") else "optimizer" if event.kind == "unscale" else "module"
+            kind = (
+                "leaves"
+                if event.value.kind in ("list", "tuple")
+                else "optimizer"
+                if event.kind == "unscale"
+                else "module"
+            )
             place = event.place or next(iter(sorted(deps)), "")
             if place:
                 found.append(Owner(kind, place, deps))
+        elif (
+            event.kind == "leaf_grad"
+            and event.value.kind == "param"
+            and len(event.value.deps) == 1
+            and not any(concerns(event, o, found) for o in found)
+        ):
+            (place,) = event.value.deps
+            if not place.startswith(("^", "@")):
+                found.append(Owner("module", place, event.value.deps))
         elif event.kind == "leaf_grad" and event.value.leaf and not any(concerns(event, o, found) for o in found):
             found.append(Owner("leaf", event.place, frozenset({event.place})))
     for owner in found:

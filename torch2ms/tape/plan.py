@@ -66,7 +66,10 @@ class Head:
 class Plan:
     """All edits of one module, by id of the statement or expression they belong to."""
 
-    replaced: dict[int, list[Item]] = field(default_factory=dict)  # the statement gives way to these ([]: it is dropped)
+    records: bool = True  # on the target, ms.vjp plays back what it recorded; before 2.10 it runs the forward again
+    replaced: dict[int, list[Item]] = field(
+        default_factory=dict
+    )  # the statement gives way to these ([]: it is dropped)
     before: dict[int, list[Item]] = field(default_factory=dict)  # put above the statement and its comments
     behind: dict[int, list[Item]] = field(default_factory=dict)  # put below what the statement became
     moved: set[int] = field(default_factory=set)  # statements that are emitted elsewhere, with their comments
@@ -76,7 +79,9 @@ class Plan:
     heads: dict[int, Head] = field(default_factory=dict)  # id of a function definition -> its new first line
     contexts: dict[int, list[Item]] = field(default_factory=dict)  # what a `with` becomes wherever it is put
     inside: list[Stmt] = field(default_factory=list)  # statements that gradient functions contain or call from
-    halved: dict[int, Callable[[str], Text]] = field(default_factory=dict)  # `with` around a backward call -> what wraps its function
+    halved: dict[int, Callable[[str], Text]] = field(
+        default_factory=dict
+    )  # `with` around a backward call -> what wraps its function
     whole: dict[int, Whole] = field(default_factory=dict)  # blocks in `contexts` that may be all of a forward
     marks: dict[int, list[Finding]] = field(default_factory=dict)  # refusals, by statement
     findings: list[Finding] = field(default_factory=list)

@@ -26,15 +26,21 @@ from torch2ms.tape.scaling import Scaling, holds_more, joined
 LOADS = ("step", "scaler_step", "clip_norm", "clip_value", "grad_loop", "leaf_grad", "unscale")
 
 
-def plan_scope(scope: Scope, module: ModuleInfo, plan: Plan, info: FunctionInfo | None, lifting: Lifting, project: Project) -> None:
+def plan_scope(
+    scope: Scope, module: ModuleInfo, plan: Plan, info: FunctionInfo | None, lifting: Lifting, project: Project
+) -> None:
     """Add the edits for every gradient event of the scope to the plan."""
     export = lifting.exports.get(id(scope))
     if export is not None:
         plan_export(export, plan)
         return
     events = find(scope, module)
-    closures = [e for e in events if e.kind == "step_closure" and plan_closure(e, scope, module, plan, lifting, project)]
-    events = sorted([*(e for e in events if e not in closures), *lifted(scope, module, lifting)], key=lambda e: e.stmt.number)
+    closures = [
+        e for e in events if e.kind == "step_closure" and plan_closure(e, scope, module, plan, lifting, project)
+    ]
+    events = sorted(
+        [*(e for e in events if e not in closures), *lifted(scope, module, lifting)], key=lambda e: e.stmt.number
+    )
     if events:
         _ScopePlanner(scope, module, plan, info, joined(events, scope, module)).run()
 
@@ -43,7 +49,9 @@ def plan_export(export: Export, plan: Plan) -> None:
     """The callee returns the loss; who calls it takes the gradient."""
     event = export.backward
     why = "the function returns the loss, its callers take the gradient"
-    plan.findings.append(Finding("T2M105", Tier.EXACT, "backward call whose step is elsewhere", why, line=event.stmt.lineno))
+    plan.findings.append(
+        Finding("T2M105", Tier.EXACT, "backward call whose step is elsewhere", why, line=event.stmt.lineno)
+    )
     body = event.stmt.block.stmts
     if export.returns is None:
         if body[-1] is event.stmt:
@@ -59,7 +67,9 @@ def plan_export(export: Export, plan: Plan) -> None:
         plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=clear.stmt.lineno))
 
 
-def plan_closure(event: Event, scope: Scope, module: ModuleInfo, plan: Plan, lifting: Lifting, project: Project) -> bool:
+def plan_closure(
+    event: Event, scope: Scope, module: ModuleInfo, plan: Plan, lifting: Lifting, project: Project
+) -> bool:
     """`optimizer.step(closure)` of a first-order optimizer: gradient of the closure, then the step."""
     info = closure_of(event, scope, module, project)
     export = lifting.exports.get(id(info.scope)) if info is not None else None
@@ -70,7 +80,12 @@ def plan_closure(event: Event, scope: Scope, module: ModuleInfo, plan: Plan, lif
     node = event.stmt.node
     if isinstance(node, cst.Expr):
         target = "_"
-    elif isinstance(node, cst.Assign) and len(node.targets) == 1 and node.value is event.node and dotted(node.targets[0].target):
+    elif (
+        isinstance(node, cst.Assign)
+        and len(node.targets) == 1
+        and node.value is event.node
+        and dotted(node.targets[0].target)
+    ):
         target = dotted(node.targets[0].target)
     else:
         return False
@@ -80,7 +95,15 @@ def plan_closure(event: Event, scope: Scope, module: ModuleInfo, plan: Plan, lif
         Text(f"{event.place}({grads})"),
     ]
     plan.needs.add("ms")
-    plan.findings.append(Finding("T2M106", Tier.EXACT, "step with a closure", "gradient of the closure, then the step", line=event.stmt.lineno))
+    plan.findings.append(
+        Finding(
+            "T2M106",
+            Tier.EXACT,
+            "step with a closure",
+            "gradient of the closure, then the step",
+            line=event.stmt.lineno,
+        )
+    )
     for clear in export.clears:
         why = "gradient functions start from nothing at each call: dropped"
         plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=clear.stmt.lineno))
@@ -88,7 +111,9 @@ def plan_closure(event: Event, scope: Scope, module: ModuleInfo, plan: Plan, lif
 
 
 class _ScopePlanner:
-    def __init__(self, scope: Scope, module: ModuleInfo, plan: Plan, info: FunctionInfo | None, events: list[Event]) -> None:
+    def __init__(
+        self, scope: Scope, module: ModuleInfo, plan: Plan, info: FunctionInfo | None, events: list[Event]
+    ) -> None:
         self.scope = scope
         self.module = module
         self.plan = plan
@@ -143,7 +168,9 @@ class _ScopePlanner:
             return
         dropped = self.dead_clears()
         self.writer.gone = {id(e.stmt) for e in self.events if e.kind == "clear" and not e.lifted}
-        finder = Finder(self.module, {id(e.stmt) for e in self.events if e.kind == "clear" and not e.lifted}, self.events)
+        finder = Finder(
+            self.module, {id(e.stmt) for e in self.events if e.kind == "clear" and not e.lifted}, self.events
+        )
         regions: list[tuple[Event, Region]] = []
         for event in self.events:
             if event.kind != "backward":
@@ -156,7 +183,11 @@ class _ScopePlanner:
             if region.problem:
                 self.without(event, wanted, region.problem)
                 return
-            if wanted and all(d.startswith("@") for d in self.root_deps(event)) and not any(o.kind == "leaf" for o in wanted):
+            if (
+                wanted
+                and all(d.startswith("@") for d in self.root_deps(event))
+                and not any(o.kind == "leaf" for o in wanted)
+            ):
                 self.without(event, wanted, "how the loss depends on the parameters is not seen")
                 return
             if crossing := self.crossing(event, region, owns if wanted else None):
@@ -169,7 +200,9 @@ class _ScopePlanner:
             self.restart()
             return
         if (clash := self.overlap(regions, finder)) is not None:
-            self.without(clash, takers[id(clash)], "two backward calls share a forward, and something happens between them")
+            self.without(
+                clash, takers[id(clash)], "two backward calls share a forward, and something happens between them"
+            )
             return
         calls = []
         for event, region in regions:
@@ -199,7 +232,9 @@ class _ScopePlanner:
         for call in calls:
             for owner in call.owners:
                 if self.accumulates(call.event, owner):
-                    call.accumulate[owner.place] = bool(self.held(call.event, owner)) and not self.may_be_empty(call.event, owner)
+                    call.accumulate[owner.place] = bool(self.held(call.event, owner)) and not self.may_be_empty(
+                        call.event, owner
+                    )
             if problem := self.writer.write(call):
                 self.plan.restore(before)
                 self.without(call.event, call.owners, problem)
@@ -207,7 +242,9 @@ class _ScopePlanner:
             self.plan.replaced |= {id(stmt): [] for stmt in call.event.branches}
             self.explain(call)
         for event in self.events:
-            if event.kind == "gradcall" and (problem := plan_gradcall(event, self.scope, self.module, self.plan, self.writer, finder)):
+            if event.kind == "gradcall" and (
+                problem := plan_gradcall(event, self.scope, self.module, self.plan, self.writer, finder)
+            ):
                 self.refuse(event, problem)
         self.loads()
         self.clears(dropped)
@@ -260,7 +297,11 @@ class _ScopePlanner:
                     return f"no gradient of `{place}` reaches this step: torch leaves it alone, MindSpore's optimizer would move it"
                 if owner.kind == "optimizer" and not owner.plain and self.thawing():
                     return "parameters are frozen while training: torch leaves them alone, MindSpore's optimizer would move them"
-                if owner.kind == "leaf" and (state := owner.before.get(self.number[id(event)])) is not None and state.empty:
+                if (
+                    owner.kind == "leaf"
+                    and (state := owner.before.get(self.number[id(event)])) is not None
+                    and state.empty
+                ):
                     owner.initial = True
                     continue
                 if not {n for n, _ in held} - {ENTRY}:
@@ -277,7 +318,9 @@ class _ScopePlanner:
         for number, _ in self.held(event, owner):
             if number != ENTRY:
                 reached |= self.root_deps(self.events[number])
-        known = {v.place for v in self.module.values.values() if v.kind == "module" and v.name and v.place and not v.items}
+        known = {
+            v.place for v in self.module.values.values() if v.kind == "module" and v.name and v.place and not v.items
+        }
         missing = [o for o in sorted(owner.owns) if o in known and not any_overlap(frozenset({o}), reached)]
         return missing[0] if missing and reached and not any(d.startswith(("^", "@")) for d in reached) else ""
 
@@ -285,7 +328,13 @@ class _ScopePlanner:
         """Parameters are frozen or thawed in the loop that trains."""
         for stmt in self.scope.body.walk():
             loops = [a for a in stmt.ancestors() if isinstance(a.node, (cst.For, cst.While))]
-            if freezes(stmt) and len(loops) >= (2 if loops and self.module.value(loops[0].node.iter if isinstance(loops[0].node, cst.For) else loops[0].node).kind in ("params", "named_params") else 1):
+            if freezes(stmt) and len(loops) >= (
+                2
+                if loops
+                and self.module.value(loops[0].node.iter if isinstance(loops[0].node, cst.For) else loops[0].node).kind
+                in ("params", "named_params")
+                else 1
+            ):
                 return any(e.kind in ("step", "scaler_step") for e in self.events)
         return False
 
@@ -314,9 +363,17 @@ class _ScopePlanner:
                 value = self.module.value(node)
                 if root(place) not in read or any(place.startswith(c + ".") for c in called if c):
                     continue
-                if not place or place in made or root(place) in made or value.leaf or value.kind not in ("tensor", "list", "tuple", "dict", "unknown"):
+                if (
+                    not place
+                    or place in made
+                    or root(place) in made
+                    or value.leaf
+                    or value.kind not in ("tensor", "list", "tuple", "dict", "unknown")
+                ):
                     continue
-                if value.name in ("module_param", "parameter") or (value.place and value.place == place and value.kind == "unknown"):
+                if value.name in ("module_param", "parameter") or (
+                    value.place and value.place == place and value.kind == "unknown"
+                ):
                     continue
                 real = frozenset(d for d in value.deps if not d.startswith("@") and not overlaps(d, place))
                 if real and (owns is None or any(d.startswith("^") for d in real) or any_overlap(real, owns)):
@@ -334,7 +391,11 @@ class _ScopePlanner:
                 continue
             head, _, attr = place.rpartition(".")
             holder = self.module.env.get(head) if head != "self" else None
-            name = holder.name.rpartition(".")[2] if holder is not None else (self.scope.cls.name if self.scope.cls is not None else "")
+            name = (
+                holder.name.rpartition(".")[2]
+                if holder is not None
+                else (self.scope.cls.name if self.scope.cls is not None else "")
+            )
             cls = self.module.classes.get(name)
             value = cls.attr(attr) if cls is not None else None
             if value is None or value.kind not in ("tensor", "list", "tuple", "dict", "unknown"):
@@ -349,7 +410,11 @@ class _ScopePlanner:
     def only_cut(self, node: cst.CSTNode, source: cst.CSTNode) -> bool:
         """The use is detached on the spot."""
         for outer in descend(source):
-            if isinstance(outer, cst.Attribute) and outer.value is node and outer.attr.value in ("detach", "data", "item", "shape", "size", "device", "dtype"):
+            if (
+                isinstance(outer, cst.Attribute)
+                and outer.value is node
+                and outer.attr.value in ("detach", "data", "item", "shape", "size", "device", "dtype")
+            ):
                 return True
         return False
 
@@ -358,7 +423,12 @@ class _ScopePlanner:
         related = {id(event)}
         for owner in takers:
             for other in self.events:
-                if other.kind == "backward" and owner in self.takers(other) or other.kind in LOADS and owners.concerns(other, owner, self.owners):
+                if (
+                    other.kind == "backward"
+                    and owner in self.takers(other)
+                    or other.kind in LOADS
+                    and owners.concerns(other, owner, self.owners)
+                ):
                     related.add(id(other))
                 if other.kind == "clear" and owner.cleared_by(other, len(self.owners) == 1):
                     related.add(id(other))
@@ -381,8 +451,16 @@ class _ScopePlanner:
         """Two backwards over one forward become one function that returns the sum of the roots; True if any did."""
         for (first, one), (second, two) in zip(regions, regions[1:], strict=False):
             same = {id(s) for s in one.all} & {id(s) for s in two.all}
-            plain = not any(c is not None for c in [*first.cotangents, *second.cotangents]) and first.scaler == second.scaler
-            if not same or first.stmt.block is not second.stmt.block or takers[id(first)] != takers[id(second)] or not plain:
+            plain = (
+                not any(c is not None for c in [*first.cotangents, *second.cotangents])
+                and first.scaler == second.scaler
+            )
+            if (
+                not same
+                or first.stmt.block is not second.stmt.block
+                or takers[id(first)] != takers[id(second)]
+                or not plain
+            ):
                 continue
             if one.guards or two.guards or not self.nothing_between(first, second):
                 continue
@@ -390,14 +468,23 @@ class _ScopePlanner:
             second.cotangents = [*first.cotangents, *second.cotangents]
             self.events.remove(first)
             self.plan.replaced[id(first.stmt)] = []
-            self.plan.findings.append(Finding("T2M101", Tier.EXACT, "backward call", "one function with the next: it returns the sum", line=first.stmt.lineno))
+            self.plan.findings.append(
+                Finding(
+                    "T2M101",
+                    Tier.EXACT,
+                    "backward call",
+                    "one function with the next: it returns the sum",
+                    line=first.stmt.lineno,
+                )
+            )
             return True
         return False
 
     def nothing_between(self, first: Event, second: Event) -> bool:
         """No load of gradients, and no clear, between two events of a block."""
         return not any(
-            first.stmt.number < e.stmt.number < second.stmt.number and e.kind in (*LOADS, "clear", "gradcall") for e in self.events
+            first.stmt.number < e.stmt.number < second.stmt.number and e.kind in (*LOADS, "clear", "gradcall")
+            for e in self.events
         )
 
     def overlap(self, regions: list[tuple[Event, Region]], finder: Finder) -> Event | None:
@@ -412,7 +499,9 @@ class _ScopePlanner:
     def dead_clears(self) -> set[int]:
         """Clears that nothing later notices: the next store starts afresh, or nobody loads."""
         dead = set()
-        live_owners = [o for o in self.owners if any(self.accumulates(e, o) for e in self.events if e.kind == "backward")]
+        live_owners = [
+            o for o in self.owners if any(self.accumulates(e, o) for e in self.events if e.kind == "backward")
+        ]
         for event in self.events:
             if event.kind == "clear" and not any(o.cleared_by(event, len(self.owners) == 1) for o in live_owners):
                 dead.add(id(event.stmt))
@@ -432,23 +521,37 @@ class _ScopePlanner:
                     if owner.cleared_by(event, len(self.owners) == 1) and owner.accumulating:
                         zeroed = owner.kind == "leaf" and isinstance(event.stmt.node, cst.Expr)
                         self.plan.needs |= {"ops"} if zeroed else set()
-                        items.append(Text(f"{owner.variable} = {f'ops.zeros_like({owner.variable})' if zeroed else 'None'}"))
-            if items and any(id(a) in self.plan.contexts and id(a) not in self.plan.halved for a in event.stmt.ancestors()):
+                        items.append(
+                            Text(f"{owner.variable} = {f'ops.zeros_like({owner.variable})' if zeroed else 'None'}")
+                        )
+            if items and any(
+                id(a) in self.plan.contexts and id(a) not in self.plan.halved for a in event.stmt.ancestors()
+            ):
                 self.refuse(event, "it stands inside an autocast block, which becomes a function")
                 continue
             self.plan.replaced[id(event.stmt)] = list(items)
-            why = "becomes the reset of the accumulator" if items else "gradient functions start from nothing at each call: dropped"
+            why = (
+                "becomes the reset of the accumulator"
+                if items
+                else "gradient functions start from nothing at each call: dropped"
+            )
             self.plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=event.stmt.lineno))
 
     def start(self) -> None:
         """Accumulators exist before the first loop that adds to them."""
         for owner in self.owners:
-            if owner.kind == "leaf" and (owner.accumulating or owner.initial) and (made := self.made(owner)) is not None:
+            if (
+                owner.kind == "leaf"
+                and (owner.accumulating or owner.initial)
+                and (made := self.made(owner)) is not None
+            ):
                 self.plan.behind.setdefault(id(made), []).append(Text(f"{owner.variable} = None"))
                 continue
             if not owner.accumulating:
                 continue
-            first = next(e for e in self.events if e.kind == "backward" and owner.place in {o.place for o in self.takers(e)})
+            first = next(
+                e for e in self.events if e.kind == "backward" and owner.place in {o.place for o in self.takers(e)}
+            )
             top = first.stmt
             for ancestor in first.stmt.ancestors():
                 top = ancestor
@@ -483,7 +586,9 @@ class _ScopePlanner:
             self.plan.replaced[id(event.stmt)] = [Text(text)]
         else:
             self.plan.expressions[id(event.node)] = text
-        self.plan.findings.append(Finding("T2M103", Tier.EXACT, "optimizer step", "takes the gradients as argument", line=event.stmt.lineno))
+        self.plan.findings.append(
+            Finding("T2M103", Tier.EXACT, "optimizer step", "takes the gradients as argument", line=event.stmt.lineno)
+        )
 
     def placed(self, event: Event) -> bool:
         """Every module behind the root is one whose construction is seen."""
@@ -497,7 +602,9 @@ class _ScopePlanner:
         tier = Tier.EXACT
         if any(e.kind in LOADS for e in self.events):
             tier, why = Tier.ASSUMED, why + "; assumed: no optimizer holds the parameters behind it"
-        self.plan.findings.append(Finding("T2M104", tier, "backward call without a reader", why, line=event.stmt.lineno))
+        self.plan.findings.append(
+            Finding("T2M104", tier, "backward call without a reader", why, line=event.stmt.lineno)
+        )
 
     def explain(self, call: Call) -> None:
         tier, why = Tier.EXACT, call.form
@@ -505,7 +612,11 @@ class _ScopePlanner:
         if notes:
             tier, why = Tier.ASSUMED, why + "; assumed: " + ", ".join(notes)
         if any(self.partly(call.event, o) for o in call.owners):
-            tier, why = Tier.ASSUMED, why + "; assumed: every parameter of the optimizer takes part in the loss (torch skips those without gradient)"
+            tier, why = (
+                Tier.ASSUMED,
+                why
+                + "; assumed: every parameter of the optimizer takes part in the loss (torch skips those without gradient)",
+            )
         if any(self.entry_seen(call.event, o) for o in call.owners):
             tier, why = Tier.ASSUMED, why + "; assumed: the gradients are empty when the function is called"
         for stmt in call.event.branches or [call.event.stmt]:
@@ -517,7 +628,11 @@ class _ScopePlanner:
         if owner.kind != "optimizer" or owner.plain:
             return False
         real = frozenset(d for d in event.value.deps if not d.startswith(("@", "^")))
-        missing = owner.owns is not None and real and any(not any_overlap(frozenset({o}), real) for o in owner.owns if not o.startswith("^"))
+        missing = (
+            owner.owns is not None
+            and real
+            and any(not any_overlap(frozenset({o}), real) for o in owner.owns if not o.startswith("^"))
+        )
         return bool(missing) or self.module.conditional
 
     def entry_seen(self, event: Event, owner: Owner) -> bool:
@@ -543,4 +658,3 @@ class _ScopePlanner:
         for event in self.events:
             if not event.problem and id(event) not in done:
                 self.refuse(event, why)
-

@@ -12,12 +12,16 @@ from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.project import FunctionInfo, Project
 from torch2ms.analysis.tree import constant, descend
 
-STATE = re.compile(r"BatchNorm|InstanceNorm|track_running_stats|register_buffer|torchvision|timm|hub\.load|from_pretrained|transformers")
+STATE = re.compile(
+    r"BatchNorm|InstanceNorm|track_running_stats|register_buffer|torchvision|timm|hub\.load|from_pretrained|transformers"
+)
 
 
 def prepare(project: Project) -> None:
     """Mark the functions whose body may be differentiated."""
-    project.freezes = any(freezes(stmt) for m in project.modules.values() for s in m.scope.walk() for stmt in s.body.walk())
+    project.freezes = any(
+        freezes(stmt) for m in project.modules.values() for s in m.scope.walk() for stmt in s.body.walk()
+    )
     project.keeps_state = any(STATE.search(m.tree.code) for m in project.modules.values())
     conditional = any(_conditional(c.methods["forward"]) for m in project.modules.values() for c in m.classes.values()
                       if c.kind == "module" and "forward" in c.methods)  # fmt: skip
@@ -57,8 +61,11 @@ def _conditional(info: FunctionInfo) -> bool:
 
 def _counted(node: cst.CSTNode) -> bool:
     """A loop over `range` of something that is not a number: it may not run at all."""
-    return isinstance(node, cst.For) and isinstance(node.iter, cst.Call) and dotted(node.iter.func) == "range" and any(
-        not isinstance(constant(a.value), int) for a in node.iter.args
+    return (
+        isinstance(node, cst.For)
+        and isinstance(node.iter, cst.Call)
+        and dotted(node.iter.func) == "range"
+        and any(not isinstance(constant(a.value), int) for a in node.iter.args)
     )
 
 

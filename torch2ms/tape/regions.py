@@ -92,7 +92,9 @@ class Finder:
         between = chain[:found_at]
         if any(not isinstance(s.node, cst.If) for s in between):
             kinds = {type(s.node).__name__.lower() for s in between if not isinstance(s.node, cst.If)}
-            region.problem = f"its forward stands outside the {'/'.join(sorted(kinds))} statement that holds the backward call"
+            region.problem = (
+                f"its forward stands outside the {'/'.join(sorted(kinds))} statement that holds the backward call"
+            )
             return region
         region.guards = between[::-1]
         outer_block, outer_active, outer_feeding = levels[found_at]
@@ -118,7 +120,11 @@ class Finder:
             for place, value in inner.out.items():
                 real = frozenset(d for d in value.deps if not d.startswith("@"))
                 if real and (owns is None or any_overlap(real, owns)):
-                    if value.kind in ("module", "optimizer", "params", "named_params", "param", "object", "function", "class") or value.leaf:
+                    if (
+                        value.kind
+                        in ("module", "optimizer", "params", "named_params", "param", "object", "function", "class")
+                        or value.leaf
+                    ):
                         continue
                     if any(overlaps(place, u) for u in wanted):
                         return True
@@ -138,7 +144,11 @@ class Finder:
         last = stmts.index(active[-1])
         useful = {id(s) for s in active} | {id(s) for s in feeding}
         last = max([last, *(stmts.index(s) for s in feeding if first < stmts.index(s) < stmts.index(end))])
-        if region.event.lifted and end is region.event.stmt and any(self.blocks(s) for s in stmts[last + 1 : stmts.index(end)]):
+        if (
+            region.event.lifted
+            and end is region.event.stmt
+            and any(self.blocks(s) for s in stmts[last + 1 : stmts.index(end)])
+        ):
             region.stmts = [s for s in stmts[first : last + 1] if id(s) in {id(a) for a in active}]
             region.cut = len(region.stmts)  # the call itself is the second part
             return
@@ -163,10 +173,18 @@ class Finder:
             if id(stmt) not in {id(s) for s in active} and self.moves(stmt, inside[: inside.index(stmt)]):
                 inside.remove(stmt)
         filled = {root(m) for s in inside for m in s.all_muts}
-        more = [s for s in feeding if s.number < inside[0].number and {root(d) for d in s.defs} & filled and not s.blocks]
+        more = [
+            s for s in feeding if s.number < inside[0].number and {root(d) for d in s.defs} & filled and not s.blocks
+        ]
         if more:  # what an inner statement fills is made inside too
             region.after = []
-            self.fill(region, block, sorted([*active, *more], key=lambda s: s.number), [s for s in feeding if s not in more], end)
+            self.fill(
+                region,
+                block,
+                sorted([*active, *more], key=lambda s: s.number),
+                [s for s in feeding if s not in more],
+                end,
+            )
             return
         region.stmts = inside
         for stmt in inside:
@@ -233,12 +251,17 @@ class Finder:
                         found.add("io")
                 elif target.kind == "api":
                     last = target.name.rpartition(".")[2]
-                    if last.startswith(("rand", "normal", "bernoulli", "multinomial", "dropout", "uniform")) or "random" in target.name:
+                    if (
+                        last.startswith(("rand", "normal", "bernoulli", "multinomial", "dropout", "uniform"))
+                        or "random" in target.name
+                    ):
                         found.add("rng")
                 elif target.kind == "module":
                     if not target.name.rpartition(".")[2].endswith("Loss"):
                         found.add("rng")
-                elif target.kind in ("function", "class", "unknown", "method") and not isinstance(call.func, cst.Attribute):
+                elif target.kind in ("function", "class", "unknown", "method") and not isinstance(
+                    call.func, cst.Attribute
+                ):
                     found |= {"io", "rng"}
                 elif isinstance(call.func, cst.Attribute):
                     receiver = self.module.value(call.func.value)
@@ -248,7 +271,19 @@ class Finder:
                             found.add("rng")
                         elif method.startswith(("normal_", "uniform_", "bernoulli", "random_")):
                             found.add("rng")
-                    elif method in ("append", "extend", "item", "keys", "values", "items", "format", "size", "update", "train", "eval"):
+                    elif method in (
+                        "append",
+                        "extend",
+                        "item",
+                        "keys",
+                        "values",
+                        "items",
+                        "format",
+                        "size",
+                        "update",
+                        "train",
+                        "eval",
+                    ):
                         pass
                     else:
                         found |= {"io", "rng"}
