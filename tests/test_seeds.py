@@ -53,3 +53,10 @@ def test_printed_numbers(case: str, wanted: list[str]) -> None:
     assert done.returncode == 0, done.stderr[-800:]
     for line in wanted:
         assert line in done.stdout
+
+
+def test_loss_scale() -> None:
+    result = result_of("guide_loss_scale")
+    assert (result["loss"], result["scaled"]) == (1.0, 1024.0)
+    assert (result["grad"], result["unscaled"]) == ([[2048.0, 4096.0, 6144.0]], [[2.0, 4.0, 6.0]])
+    assert result["finite"] is True
