@@ -21,7 +21,8 @@ pytest.importorskip("mindspore", reason="verification runs the MindSpore side")
 
 WHOLE = tuple(case for case in all_cases() if not case.refused)
 WORKERS = int(os.environ.get("TORCH2MS_TEST_WORKERS", "2"))
-WITHOUT_NUMBERS = {f"seeds/gradient_guide_{name}" for name in ("q1_1", "q1_5", "q1_6", "rc2_1")}  # no gradient, no number
+# no gradient, no number
+WITHOUT_NUMBERS = {f"seeds/gradient_guide_{name}" for name in ("q1_1", "q1_5", "q1_6", "rc2_1")}
 # The finding states what the translation assumes (in these words); these programs are those where it does not hold.
 WRONG_ASSUMPTIONS = dict.fromkeys(
     ("zero_grad/set_to_none", "forward/loops_and_conditions", "traps/freeze_in_the_loop"),

@@ -19,8 +19,9 @@ if TYPE_CHECKING:
 PURE_BUILTINS = {"len": "int", "range": "list", "int": "int", "bool": "bool", "str": "str", "isinstance": "bool",
                  "print": "none", "id": "int", "type": "unknown", "hasattr": "bool", "repr": "str", "open": "unknown",
                  "round": "float", "format": "str", "issubclass": "bool", "callable": "bool"}  # fmt: skip
-HOST_LIBRARIES = {"numpy", "math", "random", "os", "time", "json", "logging", "argparse", "sys", "itertools", "collections",
-                  "copy", "functools", "tqdm", "matplotlib", "pandas", "sklearn", "scipy", "pickle", "datetime", "re"}  # fmt: skip
+HOST_LIBRARIES = {"numpy", "math", "random", "os", "time", "json", "logging", "argparse", "sys", "itertools",
+                  "collections", "copy", "functools", "tqdm", "matplotlib", "pandas", "sklearn", "scipy", "pickle",
+                  "datetime", "re"}  # fmt: skip
 
 
 class Evaluator:

@@ -360,7 +360,8 @@ def expression_uses(node: cst.CSTNode, stmt: Stmt) -> set[str]:
 def _finish(scope: Scope) -> None:
     """Locals of each scope, and the free names of nested definitions as uses of the statement that defines them."""
     outer = {n.item.value if hasattr(n, "item") else n.name.value
-             for s in scope.body.walk() if isinstance(s.node, (cst.Global, cst.Nonlocal)) for n in s.node.names}  # fmt: skip
+             for s in scope.body.walk() if isinstance(s.node, (cst.Global, cst.Nonlocal))
+             for n in s.node.names}  # fmt: skip
     scope.locals = {d for s in scope.body.walk() for d in s.defs if "." not in d} - outer | set(scope.params)
     for child in scope.children:
         _finish(child)

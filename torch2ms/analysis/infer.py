@@ -421,9 +421,10 @@ class Inference:
         for star in module.imports.stars:
             if is_foreign(star) and not name.startswith("_") and self.star_member(star, name):
                 return ev.api(f"{star}.{name}")
-        if name in PURE_BUILTINS or name in ("sum", "max", "min", "abs", "zip", "enumerate", "list", "tuple", "dict", "set", "sorted",
-                                             "map", "filter", "float", "getattr", "setattr", "iter", "next", "any", "all", "super",
-                                             "reversed", "pow", "vars", "input"):  # fmt: skip
+        if name in PURE_BUILTINS or name in ("sum", "max", "min", "abs", "zip", "enumerate", "list", "tuple",
+                                             "dict", "set", "sorted", "map", "filter", "float", "getattr", "setattr",
+                                             "iter", "next", "any", "all", "super", "reversed", "pow", "vars",
+                                             "input"):  # fmt: skip
             return Value("builtin", name=name)
         return UNKNOWN
 
@@ -564,7 +565,8 @@ class Inference:
 
     def likely_tensors(self, node: cst.Call, args: list[Value], name: str, ev: Evaluator) -> None:
         if args and args[0].kind == "unknown" and name.count(".") <= 3 and name.rpartition(".")[2] not in (
-            "tensor", "as_tensor", "from_numpy", "zeros", "ones", "randn", "rand", "full", "cat", "stack", "arange", "Tensor"
+            "tensor", "as_tensor", "from_numpy", "zeros", "ones", "randn", "rand", "full", "cat", "stack", "arange",
+            "Tensor",
         ):  # fmt: skip
             self.learn(node.args[0].value, ev)
 
@@ -602,8 +604,8 @@ class Inference:
             return Value("none")
         return Value("unknown", deps=deps | own)
 
-    def call_value(self, node: cst.Call, target: Value, args: list[Value], keywords: dict[str, Value], deps: frozenset[str],
-                   ev: Evaluator) -> Value:  # fmt: skip
+    def call_value(self, node: cst.Call, target: Value, args: list[Value], keywords: dict[str, Value],
+                   deps: frozenset[str], ev: Evaluator) -> Value:  # fmt: skip
         if target.kind == "class":
             cls = self.cls_of(target, ev.module)
             if cls is None:
@@ -671,11 +673,11 @@ class Inference:
             return ev.element(first)
         return Value("unknown", deps=deps)
 
-    def call_function(self, info: FunctionInfo, node: cst.Call, args: list[Value], receiver: Value | None, deps: frozenset[str],
-                      ev: Evaluator, construct: bool = False) -> Value:  # fmt: skip
+    def call_function(self, info: FunctionInfo, node: cst.Call, args: list[Value], receiver: Value | None,
+                      deps: frozenset[str], ev: Evaluator, construct: bool = False) -> Value:  # fmt: skip
         """Record what the caller passes; return what the function returns, in the caller's places."""
-        bound = bind_arguments(info, node, args, skip_self=info.cls is not None and not info.static and receiver is not None
-                               and receiver.kind != "class")  # fmt: skip
+        bound = bind_arguments(info, node, args, skip_self=info.cls is not None and not info.static
+                               and receiver is not None and receiver.kind != "class")  # fmt: skip
         places = {value.place: name for name, value in bound.items() if value.place}
         info.callers += 1
         for name, value in bound.items():

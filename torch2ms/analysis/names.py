@@ -7,8 +7,8 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 # packages whose objects are torch's: what is imported from them is translated or marked
-FOREIGN = ("torch", "torchvision", "torchaudio", "apex", "functorch", "accelerate", "deepspeed", "lightning", "pytorch_lightning",
-           "timm", "torchmetrics")  # fmt: skip
+FOREIGN = ("torch", "torchvision", "torchaudio", "apex", "functorch", "accelerate", "deepspeed", "lightning",
+           "pytorch_lightning", "timm", "torchmetrics")  # fmt: skip
 
 
 def dotted(node: cst.CSTNode) -> str:

@@ -1,4 +1,4 @@
-"""What calls on torch return, as far as the flow of gradients and kinds is concerned. Translation rules live in rules/."""
+"""What calls on torch return, for the flow of gradients and kinds. Translation rules live in rules/."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ CUT = {
 }  # fmt: skip
 HOST = {"item": "float", "tolist": "list", "numpy": "numpy", "dim": "int", "ndimension": "int", "numel": "int",
         "nelement": "int", "element_size": "int", "is_contiguous": "bool", "data_ptr": "int", "get_device": "int",
-        "backward": "none", "register_hook": "object", "storage": "unknown", "type": "unknown", "is_floating_point": "bool", "__len__": "int"}  # fmt: skip
+        "backward": "none", "register_hook": "object", "storage": "unknown", "type": "unknown",
+        "is_floating_point": "bool", "__len__": "int"}  # fmt: skip
 TENSOR_ATTRS = {"shape": "size", "dtype": "dtype", "device": "device", "ndim": "int", "requires_grad": "bool",
-                "is_cuda": "bool", "is_leaf": "bool", "grad_fn": "unknown", "names": "unknown", "layout": "unknown"}  # fmt: skip
+                "is_cuda": "bool", "is_leaf": "bool", "grad_fn": "unknown", "names": "unknown",
+                "layout": "unknown"}  # fmt: skip
 # methods that only tensors of torch have: seen on an unknown receiver they make it a likely tensor
 TENSOR_METHODS = {
-    "unsqueeze", "detach", "cuda", "contiguous", "requires_grad_", "masked_fill", "masked_fill_", "unsqueeze_", "permute",
-    "view", "view_as", "expand", "expand_as", "backward", "numel", "retain_grad", "scatter_", "scatter", "gather",
-    "index_select", "masked_select", "type_as", "bmm", "mm", "matmul", "addmm", "addcmul_", "addcdiv_", "zero_", "fill_",
-    "copy_", "add_", "sub_", "mul_", "div_", "clamp_", "clamp", "clamp_min", "clamp_max", "softmax", "log_softmax",
+    "unsqueeze", "detach", "cuda", "contiguous", "requires_grad_", "masked_fill", "masked_fill_", "unsqueeze_",
+    "permute", "view", "view_as", "expand", "expand_as", "backward", "numel", "retain_grad", "scatter_", "scatter",
+    "gather", "index_select", "masked_select", "type_as", "bmm", "mm", "matmul", "addmm", "addcmul_", "addcdiv_",
+    "zero_", "fill_", "copy_", "add_", "sub_", "mul_", "div_", "clamp_", "clamp", "clamp_min", "clamp_max",
+    "softmax", "log_softmax",
     "sigmoid", "relu", "tanh", "pow", "exp", "sqrt", "abs", "log", "neg", "long", "float", "half", "double", "normal_",
     "uniform_", "new_zeros", "new_ones", "new_tensor", "narrow", "chunk", "unbind", "unfold", "topk", "logsumexp",
     "triu", "tril", "ge", "le", "gt", "lt", "eq", "ne", "squeeze_", "sign", "logical_not", "index_fill_", "index_add_",

@@ -1,4 +1,4 @@
-"""Writes the translated module: statements in their planned places, expressions by the rules, comments where they belong."""
+"""Writes the translated module: statements in their planned places, expressions by the rules, comments kept."""
 
 from __future__ import annotations
 
@@ -95,7 +95,8 @@ class Emitter:
     def open(self, mode: cst.With, stmt: Stmt) -> layout.Lines:
         lines = tuple(mode.leading_lines)
         header = mode.body.header if isinstance(mode.body, cst.IndentedBlock) else None
-        self.findings.append(Finding("T2M301", Tier.EXACT, "gradient mode block", "MindSpore records only inside gradient functions: dissolved",
+        self.findings.append(Finding("T2M301", Tier.EXACT, "gradient mode block",
+                                     "MindSpore records only inside gradient functions: dissolved",
                                      line=max(stmt.lineno - 1, 1)))  # fmt: skip
         return lines + layout.trailing_comment(header)
 
@@ -158,11 +159,9 @@ class Emitter:
                 if functions:
                     nodes = self.spaced(nodes, top)
                     if top and len(nodes) > 1:
-                        nodes[1] = (
-                            _prepend(nodes[1], (BLANK, BLANK))
-                            if not _starts_blank(tuple(nodes[1].leading_lines))
-                            else nodes[1]
-                        )  # type: ignore[attr-defined]
+                        second = nodes[1]
+                        if not _starts_blank(tuple(second.leading_lines)):  # type: ignore[attr-defined]
+                            nodes[1] = _prepend(second, (BLANK, BLANK))
                 out += _lead(nodes, layout.strip_blank(lead) if fresh else lead)
                 return self.mark(stmt, out), ()
             if key in self.plan.moved:
@@ -229,7 +228,7 @@ class Emitter:
         return [self.with_bodies(stmt, stmt.node, [self.body(b) for b in stmt.blocks])]
 
     def opened(self, stmt: Stmt) -> layout.Lines:
-        """Comments on the first line and below the last of a compound statement that gives way to its own statements."""
+        """Comments on the first line and below the last of a compound statement that gives way to its body."""
         items = self.plan.replaced.get(id(stmt))
         body = getattr(stmt.node, "body", None)
         if not items or not isinstance(body, cst.IndentedBlock) or not all(i in stmt.blocks[0].stmts for i in items):
@@ -509,7 +508,8 @@ class Emitter:
                 finding = Finding(code_, tier, "no_grad decorator", why, line=self.line)
                 cut = self.returns(info) if info.differentiated else []
                 if cut is None:
-                    finding = Finding("T2M304", Tier.REFUSED, "no_grad decorator", "the function also runs inside a gradient function",
+                    finding = Finding("T2M304", Tier.REFUSED, "no_grad decorator",
+                                      "the function also runs inside a gradient function",
                                       "put ops.stop_gradient around what it returns", self.line)  # fmt: skip
                     self.marked.append(finding)
                     kept.append(decorator)
@@ -521,7 +521,7 @@ class Emitter:
         return kept, above
 
     def returns(self, info: FunctionInfo) -> list[cst.BaseExpression] | None:
-        """The tensors a no_grad function hands out, each of which gets its gradient stopped; None where they are not seen."""
+        """The tensors a no_grad function returns, whose gradients are stopped; None where they are not seen."""
         found: list[cst.BaseExpression] = []
         for stmt in info.scope.body.walk():
             if not isinstance(stmt.node, cst.Return) or stmt.node.value is None:

@@ -21,7 +21,8 @@ from torch2ms.tape.plan import Plan
 
 OWN_METHODS = {"forward": "construct", "train": "set_train"}
 CLASSES = {"Linear": "Dense", "ConvTranspose": "Transpose", "Sequential": "SequentialCell", "ModuleList": "CellList",
-           "ModuleDict": "CellDict", "Module": "Cell"} | {f"ConvTranspose{n}d": f"Conv{n}dTranspose" for n in (1, 2, 3)}  # fmt: skip
+           "ModuleDict": "CellDict", "Module": "Cell"} | {
+               f"ConvTranspose{n}d": f"Conv{n}dTranspose" for n in (1, 2, 3)}  # fmt: skip
 NO_OP_CALLS = {"torch.nn.DataParallel", "torch.nn.parallel.DataParallel"}
 
 
@@ -375,7 +376,10 @@ class Expressions(cst.CSTTransformer):
             and not original.args
             and not self.project.keeps_state
         ):
-            why = "no layer of the project keeps statistics; assumed: the names of normalisation and embedding weights do not matter"
+            why = (
+                "no layer of the project keeps statistics; "
+                "assumed: the names of normalisation and embedding weights do not matter"
+            )
             self.notes.findings.append(Finding("T2M505", Tier.ASSUMED, "Module.named_parameters", why))
             return self.renamed(updated, "parameters_and_names")
         if receiver.kind == "module" and name in ("parameters", "buffers") and not original.args:
@@ -465,7 +469,8 @@ class Expressions(cst.CSTTransformer):
                 renamed = updated.with_changes(func=updated.func.with_changes(attr=cst.Name(name[:-1])))
                 return self.take(apply_call(plain, original, renamed, self.facts), updated)
             self.refuse("T2M610", f"Tensor.{name}", "an in-place change inside an expression",
-                        "write it as a statement of its own; MindSpore's in-place methods do nothing on CPU")  # fmt: skip
+                        "write it as a statement of its own; "
+                        "MindSpore's in-place methods do nothing on CPU")  # fmt: skip
             return updated
         if rule is None:
             return updated if receiver.likely else self.unknown(f"torch.Tensor.{name}", updated)

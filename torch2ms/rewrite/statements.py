@@ -26,8 +26,8 @@ ASSIGNING = {cst.AddAssign: ("assign_add", "+"), cst.SubtractAssign: ("assign_su
 
 
 VIEWS = {"view", "reshape", "transpose", "t", "permute", "squeeze", "unsqueeze", "detach", "narrow", "select", "expand",
-         "view_as", "flatten", "unbind", "chunk", "split", "contiguous", "to", "cuda", "cpu", "diagonal", "swapaxes", "float",
-         "get", "pop", "setdefault", "requires_grad_", "data", "numpy", "unfold"}  # fmt: skip
+         "view_as", "flatten", "unbind", "chunk", "split", "contiguous", "to", "cuda", "cpu", "diagonal", "swapaxes",
+         "float", "get", "pop", "setdefault", "requires_grad_", "data", "numpy", "unfold"}  # fmt: skip
 
 
 class Statements:
@@ -394,7 +394,10 @@ class Statements:
                     self.tell("T2M303", "requires_grad", "gradient functions name what they differentiate: dropped")
                     return []
                 if constant(node.value) is True and place in self.emitter.scope.locals:
-                    why = f"dropped, as gradient functions name what they differentiate; assumed: `{place}` is no parameter"
+                    why = (
+                        "dropped, as gradient functions name what they differentiate; "
+                        f"assumed: `{place}` is no parameter"
+                    )
                     self.tell("T2M303", "requires_grad", why, Tier.ASSUMED)
                     return []
             return None
@@ -536,7 +539,7 @@ class Statements:
         return kept
 
     def tensor_index(self, info: FunctionInfo) -> str:
-        """The index that a dataset's `__getitem__` puts into a tensor: the pipeline passes NumPy integers, which tensors refuse."""
+        """The index a dataset's `__getitem__` puts into a tensor: the pipeline's NumPy integers are refused there."""
         if info.cls is None or info.cls.kind != "dataset" or info.name != "__getitem__" or len(info.scope.params) != 2:
             return ""
         name = info.scope.params[1]

@@ -1,1 +1,1 @@
-"""The model of torch's tape: events on gradients, the ledger of what `.grad` holds, and the functions hidden in statements."""
+"""The model of torch's tape: events on gradients, the ledger of `.grad`, and the functions hidden in statements."""

@@ -20,7 +20,8 @@ WRAPPERS = {"accelerator", "fabric", "engine", "model_engine"}
 class Event:
     """Something a statement does to gradients.
 
-    `kind`: backward, gradcall, clear, step, clip_norm, clip_value, grad_loop, leaf_grad, scaler_step, scaler_update, unscale.
+    `kind`: backward, gradcall, clear, step, clip_norm, clip_value, grad_loop, leaf_grad, scaler_step,
+    scaler_update, unscale.
     `place` is the optimizer, module or leaf it happens to; `roots` are the differentiated expressions.
     """
 

@@ -35,7 +35,7 @@ NOT_RETURNED = {
 
 @dataclass(eq=False)
 class Call:
-    """One gradient call to write. `accumulate` maps the places of owners that add up to whether something is surely there."""
+    """One gradient call to write. `accumulate`: places of owners that add up, and whether something is surely there."""
 
     event: Event
     region: Region
@@ -50,7 +50,7 @@ class Call:
 
 @dataclass
 class Outputs:
-    """What leaves the function: `root` (a name or ""), then names through aux, and names written through the closure."""
+    """What leaves the function: `root` (a name or ""), names through aux, and names written through the closure."""
 
     root: str
     aux: list[str]
@@ -146,9 +146,10 @@ class Writer:
         received, follow = self.receive(call)
         inline = loop is None or self.optional(call, loop)
         line = Text(f"{outputs.target()}, {received} = {invoke}", self.weight_nodes(call) if inline else [])
-        plain = Text(
-            f"{outputs.target().removeprefix('(').removesuffix(')') if outputs.aux and not outputs.wrapped else outputs.target()} = {function}({target})"
-        )
+        bound = outputs.target()
+        if outputs.aux and not outputs.wrapped:
+            bound = bound.removeprefix("(").removesuffix(")")
+        plain = Text(f"{bound} = {function}({target})")
         self.place(call, [*definition, line], plain, follow)
         call.form = call.form or f"ms.value_and_grad of {len(stmts)} statement{'s' if len(stmts) != 1 else ''}"
         return ""
@@ -172,7 +173,7 @@ class Writer:
         return made.wrap
 
     def optional(self, call: Call, loop: Stmt) -> bool:
-        """The optimizer may be None where the step stands under a condition: it is asked for its parameters only there."""
+        """The optimizer may be None where the step is conditional: it is asked for its parameters only there."""
         guarded = any(isinstance(a.node, cst.If) and a.number > loop.number for a in call.event.stmt.ancestors())
         node = self.scope.node
         if not guarded or not isinstance(node, cst.FunctionDef):
@@ -575,7 +576,7 @@ class Writer:
         return not reads & writes and not guard.calls
 
     def write_cut(self, call: Call) -> str:
-        """Forward now, playback after what stands between: `ms.vjp` for the first part, a gradient call for the second."""
+        """Forward now, playback later: `ms.vjp` for the first part, a gradient call for the second."""
         region, event = call.region, call.event
         early, late = region.stmts[: region.cut], region.stmts[region.cut :]
         used = set(liveness.exposed(late)) | {root(u) for e in event.roots for u in expression_uses(e, event.stmt)}

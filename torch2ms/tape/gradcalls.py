@@ -1,4 +1,4 @@
-"""`torch.autograd.grad`: the statements from its inputs to its outputs become a function, differentiated at the inputs."""
+"""`torch.autograd.grad`: the statements from inputs to outputs become a function, differentiated at the inputs."""
 
 from __future__ import annotations
 
@@ -250,13 +250,15 @@ def second_order(
         taken = variables[0] if single else f"({', '.join(variables)})"
         plan.replaced[id(event.stmt)] = [Text(f"{name}, {taken} = {invocation}"), event.stmt]
         plan.moved.add(id(event.stmt))
-        plan.expressions[id(call.whole)] = variables[0] if call.first and single else f"({', '.join(variables)},)" if single else (
-            variables[0] if call.first else f"({', '.join(variables)})")  # fmt: skip
+        plan.expressions[id(call.whole)] = variables[0] if call.first and single else (
+            f"({', '.join(variables)},)" if single else variables[0] if call.first
+            else f"({', '.join(variables)})")  # fmt: skip
     else:
         plan.expressions[id(call.whole)] = invocation if call.first and single else (
             f"({invocation},)" if single else f"{invocation}[0]" if call.first else invocation)  # fmt: skip
     plan.findings.append(Finding("T2M202", Tier.EXACT, "torch.autograd.grad with create_graph",
-                                 "the inner gradient is compiled, everything it uses is an argument", line=event.stmt.lineno))  # fmt: skip
+                                 "the inner gradient is compiled, everything it uses is an argument",
+                                 line=event.stmt.lineno))  # fmt: skip
     plan.needs.add("ms")
     return ""
 

@@ -72,7 +72,8 @@ def _comprehension(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, w
                 and dotted(found.value) == f"{param}.grad"
             ):
                 plan.expressions[id(found)] = f"{param}_grad"
-        plan.findings.append(Finding("T2M512", Tier.EXACT, "comprehension over gradients", "runs over parameters and gradients together",
+        plan.findings.append(Finding("T2M512", Tier.EXACT, "comprehension over gradients",
+                                     "runs over parameters and gradients together",
                                      line=event.stmt.lineno))  # fmt: skip
         return True
     return False

@@ -45,7 +45,7 @@ Item = Text | Function | Branch | Stmt
 
 @dataclass(eq=False)
 class Whole:
-    """A block that became a function of its own: another function may take its statements, and the wrapping, instead."""
+    """A block that became a function of its own: another function may take its statements and wrapping instead."""
 
     items: list[Item]
     above: Stmt
@@ -93,8 +93,9 @@ class Plan:
         """The plan as it is now, to come back to."""
         return replace(
             self, replaced=dict(self.replaced), before={k: list(v) for k, v in self.before.items()},
-            behind={k: list(v) for k, v in self.behind.items()}, moved=set(self.moved), expressions=dict(self.expressions),
-            inside=list(self.inside), findings=list(self.findings), needs=set(self.needs), leaves=dict(self.leaves),
+            behind={k: list(v) for k, v in self.behind.items()}, moved=set(self.moved),
+            expressions=dict(self.expressions), inside=list(self.inside),
+            findings=list(self.findings), needs=set(self.needs), leaves=dict(self.leaves),
         )  # fmt: skip
 
     def restore(self, saved: Plan) -> None:

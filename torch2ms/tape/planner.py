@@ -294,9 +294,15 @@ class _ScopePlanner:
                     continue
                 held = self.held(event, owner)
                 if place := self.left_out(event, owner):
-                    return f"no gradient of `{place}` reaches this step: torch leaves it alone, MindSpore's optimizer would move it"
+                    return (
+                        f"no gradient of `{place}` reaches this step: "
+                        "torch leaves it alone, MindSpore's optimizer would move it"
+                    )
                 if owner.kind == "optimizer" and not owner.plain and self.thawing():
-                    return "parameters are frozen while training: torch leaves them alone, MindSpore's optimizer would move them"
+                    return (
+                        "parameters are frozen while training: "
+                        "torch leaves them alone, MindSpore's optimizer would move them"
+                    )
                 if (
                     owner.kind == "leaf"
                     and (state := owner.before.get(self.number[id(event)])) is not None
@@ -556,7 +562,8 @@ class _ScopePlanner:
             for ancestor in first.stmt.ancestors():
                 top = ancestor
             covered = any(
-                e.kind == "clear" and owner.cleared_by(e, len(self.owners) == 1) and e.stmt.block is self.scope.body and e.stmt.number < top.number
+                e.kind == "clear" and owner.cleared_by(e, len(self.owners) == 1)
+                and e.stmt.block is self.scope.body and e.stmt.number < top.number
                 for e in self.events
             )  # fmt: skip
             if not covered:
@@ -615,7 +622,8 @@ class _ScopePlanner:
             tier, why = (
                 Tier.ASSUMED,
                 why
-                + "; assumed: every parameter of the optimizer takes part in the loss (torch skips those without gradient)",
+                + "; assumed: every parameter of the optimizer takes part in the loss"
+                + " (torch skips those without gradient)",
             )
         if any(self.entry_seen(call.event, o) for o in call.owners):
             tier, why = Tier.ASSUMED, why + "; assumed: the gradients are empty when the function is called"
@@ -624,7 +632,7 @@ class _ScopePlanner:
         self.plan.needs.add("ms")
 
     def partly(self, event: Event, owner: Owner) -> bool:
-        """Some parameters may get no gradient in torch, where MindSpore gives zeros and momentum or decay moves them."""
+        """Some parameters may get no gradient in torch; MindSpore gives zeros, and momentum or decay moves them."""
         if owner.kind != "optimizer" or owner.plain:
             return False
         real = frozenset(d for d in event.value.deps if not d.startswith(("@", "^")))
@@ -641,8 +649,9 @@ class _ScopePlanner:
     # --- refusals
 
     def refuse(self, event: Event, why: str) -> None:
-        names = {"backward": ("T2M110", "backward call"), "gradcall": ("T2M210", "torch.autograd.grad"), "clear": ("T2M112", "reset of gradients"),
-                 "step": ("T2M113", "optimizer step"), "step_closure": ("T2M114", "step with a closure")}  # fmt: skip
+        names = {"backward": ("T2M110", "backward call"), "gradcall": ("T2M210", "torch.autograd.grad"),
+                 "clear": ("T2M112", "reset of gradients"), "step": ("T2M113", "optimizer step"),
+                 "step_closure": ("T2M114", "step with a closure")}  # fmt: skip
         code, what = names.get(event.kind, ("T2M115", "use of gradients"))
         todo = "write the statements that feed the loss as a function and take its gradient with ms.value_and_grad"
         if event.kind in ("step", "scaler_step"):

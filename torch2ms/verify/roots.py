@@ -87,7 +87,7 @@ def _compare_sums(comparison: Comparison, steps: list[tuple[Entry, Entry]]) -> N
 
 
 def _consumed(left: list[float], right: list[float]) -> tuple[list[float], list[float]]:
-    """Without values that one side only looked at: where torch guards `backward()` by the loss, MindSpore differentiates first."""
+    """Without values one side only looked at: where torch guards `backward()` by the loss, MindSpore goes first."""
     if left and len(right) > len(left) and not np.isfinite(sum(right)):
         return left, right[-len(left) :]
     return left, right
