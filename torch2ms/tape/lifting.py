@@ -71,6 +71,7 @@ def lift(project: Project) -> Lifting:
     lifting = Lifting()
     functions = [(m, i) for m in project.modules.values() for i in m.functions.values()]
     events: dict[int, list[Event]] = {}
+    unseen: set[str] = set()  # methods called on objects that are not known: one of them may be meant
     lifting.functions = {id(i.scope): i for _, i in functions}
     for module in project.modules.values():
         for scope in module.scope.walk():
@@ -78,6 +79,8 @@ def lift(project: Project) -> Lifting:
             for stmt in scope.body.walk():
                 for call in stmt.calls:
                     info = resolve(call, stmt, scope, module, project)
+                    if info is None and isinstance(call.func, cst.Attribute):
+                        unseen.add(call.func.attr.value)
                     if info is not None:
                         lifting.callee[id(call)] = info
                         lifting.sites.setdefault(id(info.scope), []).append(Site(module, scope, stmt, call))
@@ -95,7 +98,9 @@ def lift(project: Project) -> Lifting:
         if handed and not sites and all(closure_ready(e, export) for e in handed):
             export.closure = True
             lifting.exports[id(info.scope)] = export
-        elif sites and not handed and all(_usable(s, export, events[id(s.scope)]) for s in sites):
+        elif not sites or handed or info.name in unseen:
+            continue
+        elif all(_usable(s, export, events[id(s.scope)]) for s in sites):
             lifting.exports[id(info.scope)] = export
     return lifting
 
