@@ -34,9 +34,23 @@ def infer(project: Project) -> None:
     """Fill `values` of each module of the project, and what is known of its classes and functions."""
     project.link()
     inference = Inference(project)
+    known: list[object] = []
     for _ in range(ROUNDS):
         for module in project.modules.values():
             inference.run(module)
+        before, known = known, _known(project)
+        if known == before:  # the next round would see what this one saw
+            break
+
+
+def _known(project: Project) -> list[object]:
+    """What a round learned for the next: what functions are passed and return, what attributes and modules hold."""
+    learned: list[object] = []
+    for module in project.modules.values():
+        learned.append(dict(module.env))
+        learned += [(dict(info.args), info.returns) for info in module.functions.values()]
+        learned += [dict(cls.attrs) for cls in module.classes.values()]
+    return learned
 
 
 class Inference:
