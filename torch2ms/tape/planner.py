@@ -273,6 +273,8 @@ class _ScopePlanner:
             for word in ("optimizer", "optim", "opt"):
                 if short.replace(word, "").strip("_"):
                     short = short.replace(word, "").strip("_")
+            if not short.isidentifier():  # opt1, opt2: what is left of the name is no name
+                short = owner.place.rpartition(".")[2]
             owner.variable = self.writer.fresh(f"{short}_grads")
 
     def hopeless(self, takers: dict[int, list[Owner]]) -> str:
