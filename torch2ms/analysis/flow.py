@@ -23,7 +23,7 @@ TRANSPARENT = {
 
 def build(module: cst.Module, source: str, imports: Imports) -> Scope:
     """The scope tree of a module; fills `imports` on the way."""
-    builder = _Builder(imports, _linenos(source))
+    builder = _Builder(imports, _lines(source))
     scope = Scope(module, "", None)
     scope.body = Block(scope, None, "body", module)
     builder.fill(scope.body, module.body)
@@ -31,31 +31,39 @@ def build(module: cst.Module, source: str, imports: Imports) -> Scope:
     return scope
 
 
-def _linenos(source: str) -> list[int]:
-    """Line numbers of all statements in source order; from `ast`, which is far cheaper than LibCST's positions."""
+def _lines(source: str) -> list[tuple[int, int]]:
+    """First and last line of all statements in source order; from `ast`, far cheaper than LibCST's positions."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    numbers: list[int] = []
+    numbers: list[tuple[int, int]] = []
     stack: list[ast.AST] = list(reversed(tree.body))
     while stack:
         node = stack.pop()
         if isinstance(node, ast.stmt):
-            numbers.append(node.lineno)
+            numbers.append((node.lineno, node.end_lineno or node.lineno))
         below: list[ast.AST] = []
-        for name in ("body", "handlers", "cases", "orelse", "finalbody"):
-            value = getattr(node, name, None)
-            if isinstance(value, list):
-                below.extend(value)
+        for name in _BODIES.get(node.__class__) or _bodies(node.__class__):
+            below.extend(getattr(node, name))
         stack.extend(reversed(below))
     return numbers
 
 
+_BODIES: dict[type, tuple[str, ...]] = {}
+
+
+def _bodies(kind: type[ast.AST]) -> tuple[str, ...]:
+    """The fields of a class of `ast` that hold statements."""
+    names = tuple(n for n in ("body", "handlers", "cases", "orelse", "finalbody") if n in kind._fields)
+    _BODIES[kind] = names
+    return names
+
+
 class _Builder:
-    def __init__(self, imports: Imports, linenos: list[int]) -> None:
+    def __init__(self, imports: Imports, lines: list[tuple[int, int]]) -> None:
         self.imports = imports
-        self.linenos = linenos
+        self.lines = lines
         self.count = 0
 
     def fill(self, block: Block, body: Sequence[cst.CSTNode], modes: tuple[cst.With, ...] = ()) -> None:
@@ -75,7 +83,8 @@ class _Builder:
     ) -> Stmt:
         number = self.count
         self.count += 1
-        stmt = Stmt(node, line, block, number, self.linenos[number] if number < len(self.linenos) else 0)  # type: ignore[arg-type]
+        first, last = self.lines[number] if number < len(self.lines) else (0, 0)
+        stmt = Stmt(node, line, block, number, first, last)  # type: ignore[arg-type]
         stmt.modes = modes
         block.stmts.append(stmt)
         if isinstance(node, (cst.Import, cst.ImportFrom)):

@@ -25,6 +25,7 @@ class Stmt:
     block: Block
     number: int
     lineno: int = 0
+    end_lineno: int = 0
     blocks: list[Block] = field(default_factory=list)
     leading: tuple[cst.EmptyLine, ...] = ()  # comments and blank lines above
     trailing: cst.TrailingWhitespace | None = None  # the comment after a small statement

@@ -96,6 +96,7 @@ class ModuleInfo:
     tree: cst.Module
     imports: Imports
     scope: Scope
+    source: str
     values: dict[int, Value] = field(default_factory=dict)
     env: dict[str, Value] = field(default_factory=dict)
     classes: dict[str, ClassInfo] = field(default_factory=dict)
@@ -126,7 +127,7 @@ class Project:
         package = name if path.endswith("__init__.py") else name.rpartition(".")[0]
         imports = Imports(package)
         scope = flow.build(tree, source, imports)
-        module = ModuleInfo(name, path, tree, imports, scope)
+        module = ModuleInfo(name, path, tree, imports, scope, source)
         for inner in scope.walk():
             self._register(module, inner)
         self.modules[name] = module

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
+from typing import Any
 
 import libcst as cst
 
@@ -12,26 +13,46 @@ _SKIP = {
     "leading_lines", "header", "footer", "trailing_whitespace", "lines_after_decorators", "indent", "dot",
     "colon", "first_colon", "second_colon", "newline", "comment",
 }  # fmt: skip
-_FIELDS: dict[type, tuple[str, ...]] = {}
+_FIELDS: dict[Any, tuple[str, ...]] = {}
+_ORDER: dict[type, tuple[str, ...]] = {cst.IfExp: ("body", "test", "orelse"),
+          cst.Parameters: ("posonly_params", "params", "star_arg", "kwonly_params", "star_kwarg")}  # fmt: skip
+_IS_NODE: dict[type, bool] = {}  # asking the abstract base class each time would cost more than the walk
 
 
-def _code_fields(kind: type) -> tuple[str, ...]:
-    names = tuple(f.name for f in fields(kind) if f.name not in _SKIP and not f.name.startswith("whitespace"))
-    _FIELDS[kind] = names
+def code_fields(kind: type) -> tuple[str, ...]:
+    """The fields of a class of nodes that can hold code."""
+    names = _FIELDS.get(kind)
+    if names is None:
+        names = tuple(f.name for f in fields(kind) if f.name not in _SKIP and not f.name.startswith("whitespace"))
+        _FIELDS[kind] = names
     return names
 
 
-def children(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+def source_order(kind: type) -> tuple[str, ...]:
+    """The same in the order in which they stand in the source."""
+    return _ORDER.get(kind) or code_fields(kind)
+
+
+def is_node(kind: type) -> bool:
+    """Whether instances of the class are nodes of the tree."""
+    known = _IS_NODE.get(kind)
+    if known is None:
+        known = _IS_NODE[kind] = issubclass(kind, cst.CSTNode)
+    return known
+
+
+def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """The nodes directly below that are code, not layout."""
-    kind = type(node)
-    for name in _FIELDS.get(kind) or _code_fields(kind):
+    found: list[cst.CSTNode] = []
+    kind = node.__class__
+    for name in _FIELDS.get(kind) or code_fields(kind):
         value = getattr(node, name)
-        if isinstance(value, cst.CSTNode):
-            yield value
-        elif isinstance(value, (list, tuple)):
-            for item in value:
-                if isinstance(item, cst.CSTNode):
-                    yield item
+        held = value.__class__
+        if held is tuple or held is list:
+            found += [item for item in value if is_node(item.__class__)]
+        elif held is not str and is_node(held):
+            found.append(value)
+    return found
 
 
 def descend(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
@@ -40,7 +61,7 @@ def descend(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     while stack:
         current = stack.pop()
         yield current
-        stack.extend(reversed(list(children(current))))
+        stack += reversed(children(current))
 
 
 def constant(node: cst.CSTNode | None) -> object:

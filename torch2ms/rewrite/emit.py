@@ -22,7 +22,6 @@ from torch2ms.rewrite.statements import Statements
 from torch2ms.tape.plan import Branch, Function, Item, Plan, Text
 
 MARK = re.compile(r"#\s*torch2ms: (T2M\d{3}) (.*?) -> (.*)")
-LONGEST = 60  # lines a small statement is looked through for comments
 BLANK = cst.EmptyLine(indent=False)
 
 
@@ -41,7 +40,7 @@ class Emitter:
         self.scope = module.scope
         self.config = module.tree.config_for_parsing
         self.statements = Statements(self)
-        self.commented = [n for n, line in enumerate(module.tree.code.splitlines(), 1) if "#" in line]
+        self.commented = [n for n, line in enumerate(re.split(r"\r\n|\r|\n", module.source), 1) if "#" in line]
         self.by_node = {id(s.node): s for s in module.scope.walk()}
         self.marked: list[Finding] = []
         self.above: list[str] = []
@@ -240,7 +239,7 @@ class Emitter:
         if not isinstance(stmt.node, cst.BaseSmallStatement):
             return ()
         following = bisect.bisect_left(self.commented, stmt.lineno)
-        if following == len(self.commented) or self.commented[following] > stmt.lineno + LONGEST:
+        if following == len(self.commented) or self.commented[following] >= stmt.end_lineno > 0:
             return ()
         kept = [c.comment.value for node in nodes for c in layout.inner_comments(node) if c.comment is not None]
         kept = kept[: len(kept) - 1] if stmt.trailing is not None and stmt.trailing.comment is not None else kept
@@ -354,9 +353,8 @@ class Emitter:
     def expression(self, node: cst.CSTNode) -> cst.CSTNode:
         """Translate one expression; what it brings up belongs to the statement being emitted."""
         visitor = Expressions(self.project, self.module, self.rules, self.plan, self.differentiated, self.aliases)
-        result = node.visit(visitor)
+        result = visitor.rewrite(node)
         self.absorb(visitor.notes)
-        assert isinstance(result, cst.CSTNode)
         return result
 
     def absorb(self, notes: Notes) -> None:

@@ -17,6 +17,7 @@ from torch2ms.api.imports import IMPORTS
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import transforms
 from torch2ms.rewrite.draws import draw
+from torch2ms.rewrite.rewriter import Rewriter
 from torch2ms.tape.plan import Plan
 
 OWN_METHODS = {"forward": "construct", "train": "set_train"}
@@ -97,12 +98,11 @@ class FullNames(cst.CSTTransformer):
         return cst.parse_expression(value.name)
 
 
-class Expressions(cst.CSTTransformer):
+class Expressions(Rewriter):
     """One instance per statement; `notes` collects what was decided."""
 
     def __init__(self, project: Project, module: ModuleInfo, rules: Rules, plan: Plan, differentiated: bool,
                  aliases: dict[str, str]) -> None:  # fmt: skip
-        super().__init__()
         self.project = project
         self.module = module
         self.rules = rules
@@ -301,8 +301,8 @@ class Expressions(cst.CSTTransformer):
         self.nested -= 1
         return updated
 
-    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_Lambda  # type: ignore[assignment]
-    leave_ListComp = leave_SetComp = leave_DictComp = leave_GeneratorExp = leave_Lambda  # type: ignore[assignment]
+    visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_Lambda
+    leave_ListComp = leave_SetComp = leave_DictComp = leave_GeneratorExp = leave_Lambda
 
     def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
         """`grads, value = grad_and_value(f)(x)` changes the order of its targets."""

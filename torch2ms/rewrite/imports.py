@@ -6,9 +6,10 @@ import libcst as cst
 
 from torch2ms.analysis.names import Imports, dotted, is_foreign
 from torch2ms.analysis.program import Scope
-from torch2ms.analysis.tree import children
+from torch2ms.analysis.tree import children, source_order
 from torch2ms.api.imports import IMPORTS
 from torch2ms.rewrite import layout
+from torch2ms.rewrite.rewriter import Rewriter
 
 STAYS = {
     "torch": "import torch",
@@ -16,6 +17,7 @@ STAYS = {
     "torchaudio": "import torchaudio",
     "apex": "import apex",
 }
+SUITES = ("body", "orelse", "handlers", "finalbody", "cases")
 ORDER = ("ms", "nn", "ops", "mint", "optim", "lr_scheduler")
 
 
@@ -53,7 +55,7 @@ def rewrite(tree: cst.Module, imports: Imports, needs: set[str], aliases: dict[s
     """Drop what is imported from torch and no longer used; put the new imports where the first of it stood."""
     used = _used_names(tree) - {n for n in needs if n in IMPORTS and n not in aliases}
     transformer = _Imports(used, imports)
-    tree = tree.visit(transformer)
+    tree = transformer.rewrite(tree)  # type: ignore[assignment]
     have = {
         n
         for n, target in imports.table.items()
@@ -134,25 +136,19 @@ def _after_header(body: list[cst.BaseStatement]) -> int:
 
 
 def _used_names(tree: cst.Module) -> set[str]:
-    counts: set[str] = set()
-
-    def scan(node: cst.CSTNode) -> None:
-        if isinstance(node, (cst.Import, cst.ImportFrom)):
-            return
-        if isinstance(node, cst.Attribute):
-            scan(node.value)
-            return
-        if isinstance(node, cst.Arg):
-            scan(node.value)
-            return
-        if isinstance(node, cst.Name):
-            counts.add(node.value)
-            return
-        for child in children(node):
-            scan(child)
-
-    scan(tree)
-    return counts
+    """Every name that is read or written outside of import statements."""
+    names: set[str] = set()
+    stack: list[cst.CSTNode] = [tree]
+    while stack:
+        node = stack.pop()
+        kind = node.__class__
+        if kind is cst.Name:
+            names.add(node.value)  # type: ignore[attr-defined]
+        elif kind is cst.Attribute or kind is cst.Arg:
+            stack.append(node.value)  # type: ignore[attr-defined]
+        elif kind is not cst.Import and kind is not cst.ImportFrom:
+            stack += children(node)
+    return names
 
 
 _ANCHOR = "__torch2ms_anchor__"
@@ -165,25 +161,25 @@ def _is_anchor(stmt: cst.CSTNode) -> bool:
     )  # fmt: skip
 
 
-class _Imports(cst.CSTTransformer):
+class _Imports(Rewriter):
     """Shortens import statements; a module-level one that becomes empty leaves an anchor."""
 
     def __init__(self, used: set[str], imports: Imports) -> None:
-        super().__init__()
         self.used = used
         self.imports = imports
-        self.depth = 0
         self.comments: list[cst.EmptyLine] = []
+
+    @classmethod
+    def fields(cls, kind: type) -> tuple[str, ...]:
+        """Statements alone: no import stands in an expression."""
+        return tuple(n for n in source_order(kind) if n in SUITES) if kind is not cst.SimpleStatementLine else ()
 
     def position(self, body: list[cst.BaseStatement]) -> int | None:
         return next((i for i, s in enumerate(body) if _is_anchor(s)), None)
 
-    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> bool:
-        self.depth += 1
-        return True
-
     def leave_IndentedBlock(self, original: cst.IndentedBlock, updated: cst.IndentedBlock) -> cst.BaseSuite:
-        self.depth -= 1
+        if updated is original:
+            return updated
         body, pending = [], []
         for stmt in updated.body:
             if _is_anchor(stmt):
@@ -213,7 +209,11 @@ class _Imports(cst.CSTTransformer):
             if new is not None:
                 kept.append(new)
         if not gone:
-            return updated.with_changes(body=kept)
+            return (
+                updated
+                if all(a is b for a, b in zip(kept, updated.body, strict=True))
+                else updated.with_changes(body=kept)
+            )
         if kept:
             kept[-1] = kept[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
             return updated.with_changes(body=kept)

@@ -27,12 +27,13 @@ def trailing_comment(trailing: cst.TrailingWhitespace | None) -> Lines:
 def inner_comments(node: cst.CSTNode) -> Lines:
     """All comments inside a node that goes away."""
     found: list[cst.EmptyLine] = []
-
-    class Collect(cst.CSTVisitor):
-        def visit_Comment(self, comment: cst.Comment) -> None:
-            found.append(cst.EmptyLine(comment=comment))
-
-    node.visit(Collect())
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        if isinstance(current, cst.Comment):
+            found.append(cst.EmptyLine(comment=current))
+        else:
+            stack += reversed(current.children)
     return tuple(found)
 
 

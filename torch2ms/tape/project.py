@@ -22,7 +22,7 @@ def prepare(project: Project) -> None:
     project.freezes = any(
         freezes(stmt) for m in project.modules.values() for s in m.scope.walk() for stmt in s.body.walk()
     )
-    project.keeps_state = any(STATE.search(m.tree.code) for m in project.modules.values())
+    project.keeps_state = any(STATE.search(m.source) for m in project.modules.values())
     conditional = any(_conditional(c.methods["forward"]) for m in project.modules.values() for c in m.classes.values()
                       if c.kind == "module" and "forward" in c.methods)  # fmt: skip
     for module in project.modules.values():

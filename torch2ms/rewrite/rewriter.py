@@ -1,0 +1,54 @@
+"""Rewriting a LibCST tree without its visitors: layout is not looked at, what did not change stays the same object."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import libcst as cst
+
+from torch2ms.analysis.tree import is_node, source_order
+
+Steps = tuple[Callable[..., Any] | None, Callable[..., Any] | None, tuple[str, ...]]
+
+
+class Rewriter:
+    """Subclasses have `visit_Call(node)` (False: not below) and `leave_Call(original, updated)`, as in LibCST."""
+
+    _steps: ClassVar[dict[type, Steps]]
+
+    def __init_subclass__(cls) -> None:
+        cls._steps = {}
+
+    @classmethod
+    def fields(cls, kind: type) -> tuple[str, ...]:
+        """The fields that are followed in nodes of a class."""
+        return source_order(kind)
+
+    def rewrite(self, node: cst.CSTNode) -> cst.CSTNode:
+        """The node with everything below it rewritten."""
+        kind = node.__class__
+        steps = self._steps.get(kind)
+        if steps is None:
+            name = kind.__name__
+            steps = getattr(self, f"visit_{name}", None), getattr(self, f"leave_{name}", None), self.fields(kind)
+            steps = tuple(getattr(s, "__func__", s) for s in steps)  # type: ignore[assignment]
+            self._steps[kind] = steps
+        visit, leave, names = steps
+        updated = node
+        if visit is None or visit(self, node) is not False:
+            changes: dict[str, Any] = {}
+            for name in names:
+                value = getattr(node, name)
+                held = value.__class__
+                if held is tuple or held is list:
+                    items = [self.rewrite(item) if is_node(item.__class__) else item for item in value]
+                    if any(new is not old for new, old in zip(items, value, strict=True)):
+                        changes[name] = items
+                elif held is not str and is_node(held):
+                    new = self.rewrite(value)
+                    if new is not value:
+                        changes[name] = new
+            if changes:
+                updated = node.with_changes(**changes)
+        return leave(self, node, updated) if leave is not None else updated
