@@ -16,14 +16,13 @@ from torch2ms.tape.events import Event, find
 from torch2ms.tape.forms import Call, Writer
 from torch2ms.tape.gradcalls import plan_gradcall
 from torch2ms.tape.hooks import has_hooks, watched
-from torch2ms.tape.ledger import ENTRY, Ledger, Owner
+from torch2ms.tape.ledger import ENTRY, Owner
 from torch2ms.tape.lifting import Export, Lifting, closure_of, closure_ready, lifted
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.project import freezes
+from torch2ms.tape.records import LOADS, Records
 from torch2ms.tape.regions import Finder, Region
 from torch2ms.tape.scaling import Scaling, holds_more, joined
-
-LOADS = ("step", "scaler_step", "clip_norm", "clip_value", "grad_loop", "leaf_grad", "unscale")
 
 
 def plan_scope(
@@ -118,61 +117,32 @@ class _ScopePlanner:
         self.module = module
         self.plan = plan
         self.info = info
-        self.events = events
-        self.number = {id(e): n for n, e in enumerate(events)}
+        self.records = Records(scope, module, events)
         self.writer = Writer(scope, module, plan)
-        outside = set(scope.params) | ({"self"} if scope.cls is not None else set())
-        if scope.is_function:
-            outside |= {e.place.partition(".")[0] for e in events if e.place.partition(".")[0] not in scope.locals}
-        self.outside = outside
-        self.owners = owners.collect(scope, module, events)
-        self.ledger = Ledger(scope, events, self.owners, outside)
-
-    # --- the ledger's answers
-
-    def held(self, event: Event, owner: Owner) -> frozenset[tuple[int, bool]]:
-        state = owner.before.get(self.number[id(event)])
-        return state.held if state is not None else frozenset()
-
-    def takers(self, event: Event) -> list[Owner]:
-        """The owners that load what this backward event stores."""
-        number = self.number[id(event)]
-        found = []
-        for owner in self.owners:
-            loads = [e for e in self.events if e.kind in LOADS and owners.concerns(e, owner, self.owners)]
-            if any(number == n for load in loads for n, _ in self.held(load, owner)):
-                found.append(owner)
-        return found
-
-    def accumulates(self, event: Event, owner: Owner) -> bool:
-        """Something may be in the owner's gradients when this event adds to them."""
-        return any(n != ENTRY for n, _ in self.held(event, owner)) or self.entry_matters(event, owner)
-
-    def entry_matters(self, event: Event, owner: Owner) -> bool:
-        """Gradients that callers left behind reach this event, and this function leaves some itself."""
-        return any(n == ENTRY for n, _ in self.held(event, owner)) and bool({n for n, _ in owner.exit.held} - {ENTRY})
 
     # --- planning
 
     def run(self) -> None:
-        for event in self.events:
+        for event in self.records.events:
             if event.problem:
                 self.refuse(event, event.problem)
-        if any(e.problem for e in self.events):
+        if any(e.problem for e in self.records.events):
             self.give_up("another gradient event of this scope is not translated")
             return
-        takers = {id(e): self.takers(e) for e in self.events if e.kind == "backward"}
-        self.scaling = Scaling(self.events)
+        takers = {id(e): self.records.takers(e) for e in self.records.events if e.kind == "backward"}
+        self.scaling = Scaling(self.records.events)
         if reason := self.hopeless(takers):
             self.give_up(reason)
             return
         dropped = self.dead_clears()
-        self.writer.gone = {id(e.stmt) for e in self.events if e.kind == "clear" and not e.lifted}
+        self.writer.gone = {id(e.stmt) for e in self.records.events if e.kind == "clear" and not e.lifted}
         finder = Finder(
-            self.module, {id(e.stmt) for e in self.events if e.kind == "clear" and not e.lifted}, self.events
+            self.module,
+            {id(e.stmt) for e in self.records.events if e.kind == "clear" and not e.lifted},
+            self.records.events,
         )
         regions: list[tuple[Event, Region]] = []
-        for event in self.events:
+        for event in self.records.events:
             if event.kind != "backward":
                 continue
             wanted = takers[id(event)]
@@ -185,7 +155,7 @@ class _ScopePlanner:
                 return
             if (
                 wanted
-                and all(d.startswith("@") for d in self.root_deps(event))
+                and all(d.startswith("@") for d in self.records.root_deps(event))
                 and not any(o.kind == "leaf" for o in wanted)
             ):
                 self.without(event, wanted, "how the loss depends on the parameters is not seen")
@@ -207,7 +177,7 @@ class _ScopePlanner:
         calls = []
         for event, region in regions:
             if not takers[id(event)]:
-                if any(e.kind in LOADS for e in self.events) and not self.placed(event):
+                if any(e.kind in LOADS for e in self.records.events) and not self.placed(event):
                     self.refuse(event, "whose gradients it fills is not seen")
                     continue
                 if has_hooks(self.module):
@@ -224,24 +194,24 @@ class _ScopePlanner:
             call.delayed = self.looked_at(event, region, takers[id(event)])
             call.keep = bool(event.branches) and holds_more(event)
             calls.append(call)
-        for owner in self.owners:
+        for owner in self.records.owners:
             self.name(owner)
             if owner.parameter or owner.kind == "leaves":
                 self.plan.leaves |= {o: o.rpartition(".")[2] for o in owner.owns or ()}
         before = self.plan.saved()
         for call in calls:
             for owner in call.owners:
-                if self.accumulates(call.event, owner):
-                    call.accumulate[owner.place] = bool(self.held(call.event, owner)) and not self.may_be_empty(
-                        call.event, owner
-                    )
+                if self.records.accumulates(call.event, owner):
+                    call.accumulate[owner.place] = bool(
+                        self.records.held(call.event, owner)
+                    ) and not self.records.may_be_empty(call.event, owner)
             if problem := self.writer.write(call):
                 self.plan.restore(before)
                 self.without(call.event, call.owners, problem)
                 return
             self.plan.replaced |= {id(stmt): [] for stmt in call.event.branches}
             self.explain(call)
-        for event in self.events:
+        for event in self.records.events:
             if event.kind == "gradcall" and (
                 problem := plan_gradcall(event, self.scope, self.module, self.plan, self.writer, finder)
             ):
@@ -254,19 +224,15 @@ class _ScopePlanner:
         """Owners whose gradients are used between the forward and the backward call."""
         start = region.stmts[-1].number if region.stmts else event.stmt.number
         return {
-            o.place for o in takers for e in self.events
-            if start < e.stmt.number < event.stmt.number and e.kind in LOADS and owners.concerns(e, o, self.owners)
+            o.place for o in takers for e in self.records.events
+            if start < e.stmt.number < event.stmt.number and e.kind in LOADS and owners.concerns(e, o, self.records.owners)
         }  # fmt: skip
 
-    def may_be_empty(self, event: Event, owner: Owner) -> bool:
-        state = owner.before.get(self.number[id(event)])
-        return state is None or state.empty
-
     def name(self, owner: Owner) -> None:
-        same = [o for o in self.owners if o.kind == "optimizer"]
+        same = [o for o in self.records.owners if o.kind == "optimizer"]
         if owner.kind == "leaf":
             owner.variable = self.writer.fresh(owner.place.replace(".", "_").removeprefix("self_") + "_grad")
-        elif len(self.owners) == 1 or (len(same) == 1 and owner.kind == "optimizer"):
+        elif len(self.records.owners) == 1 or (len(same) == 1 and owner.kind == "optimizer"):
             owner.variable = self.writer.fresh("grads")
         else:
             short = owner.place.rpartition(".")[2]
@@ -279,9 +245,9 @@ class _ScopePlanner:
 
     def hopeless(self, takers: dict[int, list[Owner]]) -> str:
         """A reason why nothing of this scope can be translated, "" if there is none."""
-        for event in self.events:
+        for event in self.records.events:
             if event.kind == "backward":
-                deps = self.root_deps(event)
+                deps = self.records.root_deps(event)
                 if deps and all(d.startswith(("^", "@")) for d in deps):
                     return "the loss is made by the caller of this function"
                 if not takers[id(event)] and self.scope.is_function:
@@ -290,11 +256,11 @@ class _ScopePlanner:
                 return "step(closure) is not translated here"
         if self.scaling.problem:
             return self.scaling.problem
-        for owner in self.owners:
-            for event in self.events:
-                if event.kind not in LOADS or not owners.concerns(event, owner, self.owners):
+        for owner in self.records.owners:
+            for event in self.records.events:
+                if event.kind not in LOADS or not owners.concerns(event, owner, self.records.owners):
                     continue
-                held = self.held(event, owner)
+                held = self.records.held(event, owner)
                 if place := self.left_out(event, owner):
                     return (
                         f"no gradient of `{place}` reaches this step: "
@@ -307,14 +273,14 @@ class _ScopePlanner:
                     )
                 if (
                     owner.kind == "leaf"
-                    and (state := owner.before.get(self.number[id(event)])) is not None
+                    and (state := owner.before.get(self.records.number[id(event)])) is not None
                     and state.empty
                 ):
                     owner.initial = True
                     continue
                 if not {n for n, _ in held} - {ENTRY}:
                     return f"no backward call of this function fills the gradients of `{owner.place}`"
-                if self.entry_leaks(owner) and (ENTRY, True) in held:
+                if self.records.entry_leaks(owner) and (ENTRY, True) in held:
                     return f"gradients of `{owner.place}` are left over from one call of this function to the next"
         return ""
 
@@ -323,9 +289,9 @@ class _ScopePlanner:
         if owner.kind != "optimizer" or owner.plain or owner.owns is None or event.kind not in ("step", "scaler_step"):
             return ""
         reached: frozenset[str] = frozenset()
-        for number, _ in self.held(event, owner):
+        for number, _ in self.records.held(event, owner):
             if number != ENTRY:
-                reached |= self.root_deps(self.events[number])
+                reached |= self.records.root_deps(self.records.events[number])
         known = {
             v.place for v in self.module.values.values() if v.kind == "module" and v.name and v.place and not v.items
         }
@@ -343,19 +309,8 @@ class _ScopePlanner:
                 in ("params", "named_params")
                 else 1
             ):
-                return any(e.kind in ("step", "scaler_step") for e in self.events)
+                return any(e.kind in ("step", "scaler_step") for e in self.records.events)
         return False
-
-    def entry_leaks(self, owner: Owner) -> bool:
-        return bool({n for n, _ in owner.exit.held} - {ENTRY}) and not self.cleared_elsewhere(owner)
-
-    def cleared_elsewhere(self, owner: Owner) -> bool:
-        return self.scope.is_module
-
-    def root_deps(self, event: Event) -> frozenset[str]:
-        if event.lifted:
-            return event.value.deps
-        return frozenset().union(*(self.module.value(r).deps for r in event.roots))
 
     def crossing(self, event: Event, region: Region, owns: frozenset[str] | None) -> str:
         """A value the region takes from outside that is varied with what it differentiates, "" if there is none."""
@@ -430,29 +385,27 @@ class _ScopePlanner:
         """Refuse an event with all that has to do with its owners; plan the rest again."""
         related = {id(event)}
         for owner in takers:
-            for other in self.events:
+            for other in self.records.events:
                 if (
                     other.kind == "backward"
-                    and owner in self.takers(other)
+                    and owner in self.records.takers(other)
                     or other.kind in LOADS
-                    and owners.concerns(other, owner, self.owners)
+                    and owners.concerns(other, owner, self.records.owners)
                 ):
                     related.add(id(other))
-                if other.kind == "clear" and owner.cleared_by(other, len(self.owners) == 1):
+                if other.kind == "clear" and owner.cleared_by(other, len(self.records.owners) == 1):
                     related.add(id(other))
-        scalers = {e.scaler for e in self.events if id(e) in related and e.kind == "scaler_step"}
-        related |= {id(e) for e in self.events if e.kind == "scaler_update" and e.scaler in scalers}
-        for other in self.events:
+        scalers = {e.scaler for e in self.records.events if id(e) in related and e.kind == "scaler_step"}
+        related |= {id(e) for e in self.records.events if e.kind == "scaler_update" and e.scaler in scalers}
+        for other in self.records.events:
             if id(other) in related:
                 self.refuse(other, why)
-        self.events = [e for e in self.events if id(e) not in related]
-        if self.events:
+        self.records.events = [e for e in self.records.events if id(e) not in related]
+        if self.records.events:
             self.restart()
 
     def restart(self) -> None:
-        self.number = {id(e): n for n, e in enumerate(self.events)}
-        self.owners = owners.collect(self.scope, self.module, self.events)
-        self.ledger = Ledger(self.scope, self.events, self.owners, self.outside)
+        self.records.read(self.records.events)
         self.run()
 
     def shared(self, regions: list[tuple[Event, Region]], takers: dict[int, list[Owner]]) -> bool:
@@ -474,7 +427,7 @@ class _ScopePlanner:
                 continue
             second.roots = [*first.roots, *second.roots]
             second.cotangents = [*first.cotangents, *second.cotangents]
-            self.events.remove(first)
+            self.records.events.remove(first)
             self.plan.replaced[id(first.stmt)] = []
             self.plan.findings.append(
                 Finding(
@@ -492,7 +445,7 @@ class _ScopePlanner:
         """No load of gradients, and no clear, between two events of a block."""
         return not any(
             first.stmt.number < e.stmt.number < second.stmt.number and e.kind in (*LOADS, "clear", "gradcall")
-            for e in self.events
+            for e in self.records.events
         )
 
     def overlap(self, regions: list[tuple[Event, Region]], finder: Finder) -> Event | None:
@@ -508,25 +461,29 @@ class _ScopePlanner:
         """Clears that nothing later notices: the next store starts afresh, or nobody loads."""
         dead = set()
         live_owners = [
-            o for o in self.owners if any(self.accumulates(e, o) for e in self.events if e.kind == "backward")
+            o
+            for o in self.records.owners
+            if any(self.records.accumulates(e, o) for e in self.records.events if e.kind == "backward")
         ]
-        for event in self.events:
-            if event.kind == "clear" and not any(o.cleared_by(event, len(self.owners) == 1) for o in live_owners):
+        for event in self.records.events:
+            if event.kind == "clear" and not any(
+                o.cleared_by(event, len(self.records.owners) == 1) for o in live_owners
+            ):
                 dead.add(id(event.stmt))
         return dead
 
     def clears(self, dropped: set[int]) -> None:
-        for event in self.events:
+        for event in self.records.events:
             if event.kind == "clear" and event.lifted and id(event.stmt) not in dropped:
-                for owner in self.owners:
-                    if owner.accumulating and owner.cleared_by(event, len(self.owners) == 1):
+                for owner in self.records.owners:
+                    if owner.accumulating and owner.cleared_by(event, len(self.records.owners) == 1):
                         self.plan.before.setdefault(id(event.stmt), []).append(Text(f"{owner.variable} = None"))
             if event.kind != "clear" or event.lifted:
                 continue
             items: list[Text] = []
             if id(event.stmt) not in dropped:
-                for owner in self.owners:
-                    if owner.cleared_by(event, len(self.owners) == 1) and owner.accumulating:
+                for owner in self.records.owners:
+                    if owner.cleared_by(event, len(self.records.owners) == 1) and owner.accumulating:
                         zeroed = owner.kind == "leaf" and isinstance(event.stmt.node, cst.Expr)
                         self.plan.needs |= {"ops"} if zeroed else set()
                         items.append(
@@ -547,7 +504,7 @@ class _ScopePlanner:
 
     def start(self) -> None:
         """Accumulators exist before the first loop that adds to them."""
-        for owner in self.owners:
+        for owner in self.records.owners:
             if (
                 owner.kind == "leaf"
                 and (owner.accumulating or owner.initial)
@@ -558,15 +515,17 @@ class _ScopePlanner:
             if not owner.accumulating:
                 continue
             first = next(
-                e for e in self.events if e.kind == "backward" and owner.place in {o.place for o in self.takers(e)}
+                e
+                for e in self.records.events
+                if e.kind == "backward" and owner.place in {o.place for o in self.records.takers(e)}
             )
             top = first.stmt
             for ancestor in first.stmt.ancestors():
                 top = ancestor
             covered = any(
-                e.kind == "clear" and owner.cleared_by(e, len(self.owners) == 1)
+                e.kind == "clear" and owner.cleared_by(e, len(self.records.owners) == 1)
                 and e.stmt.block is self.scope.body and e.stmt.number < top.number
-                for e in self.events
+                for e in self.records.events
             )  # fmt: skip
             if not covered:
                 self.plan.before.setdefault(id(top), []).append(Text(f"{owner.variable} = None"))
@@ -579,15 +538,15 @@ class _ScopePlanner:
         return None
 
     def loads(self) -> None:
-        for event in self.events:
-            for owner in self.owners:
+        for event in self.records.events:
+            for owner in self.records.owners:
                 if event.kind == "step" and event.place == owner.place:
                     self.step(event, owner)
-        gradients.plan(self.events, self.owners, self.module, self.plan, self.writer)
-        self.scaling.write(self.owners, self.plan, self.writer)
+        gradients.plan(self.records.events, self.records.owners, self.module, self.plan, self.writer)
+        self.scaling.write(self.records.owners, self.plan, self.writer)
 
     def step(self, event: Event, owner: Owner) -> None:
-        state = owner.before[self.number[id(event)]]
+        state = owner.before[self.records.number[id(event)]]
         text = f"{owner.place}({owner.variable})"
         if isinstance(event.stmt.node, cst.Expr) and event.stmt.node.value is event.node:
             if state.empty and owner.accumulating:
@@ -609,7 +568,7 @@ class _ScopePlanner:
         self.plan.replaced[id(event.stmt)] = []
         why = "nobody reads the gradients it stores: the forward stays, the backward goes"
         tier = Tier.EXACT
-        if any(e.kind in LOADS for e in self.events):
+        if any(e.kind in LOADS for e in self.records.events):
             tier, why = Tier.ASSUMED, why + "; assumed: no optimizer holds the parameters behind it"
         self.plan.findings.append(
             Finding("T2M104", tier, "backward call without a reader", why, line=event.stmt.lineno)
@@ -627,7 +586,7 @@ class _ScopePlanner:
                 + "; assumed: every parameter of the optimizer takes part in the loss"
                 + " (torch skips those without gradient)",
             )
-        if any(self.entry_seen(call.event, o) for o in call.owners):
+        if any(self.records.entry_seen(call.event, o) for o in call.owners):
             tier, why = Tier.ASSUMED, why + "; assumed: the gradients are empty when the function is called"
         for stmt in call.event.branches or [call.event.stmt]:
             self.plan.findings.append(Finding("T2M101", tier, "backward call", why, line=stmt.lineno))
@@ -644,9 +603,6 @@ class _ScopePlanner:
             and any(not any_overlap(frozenset({o}), real) for o in owner.owns if not o.startswith("^"))
         )
         return bool(missing) or self.module.conditional
-
-    def entry_seen(self, event: Event, owner: Owner) -> bool:
-        return (ENTRY, True) in self.held(event, owner) and bool({n for n, _ in owner.exit.held} - {ENTRY})
 
     # --- refusals
 
@@ -666,6 +622,6 @@ class _ScopePlanner:
 
     def give_up(self, why: str) -> None:
         done = {id(f) for f in self.plan.marks}
-        for event in self.events:
+        for event in self.records.events:
             if not event.problem and id(event) not in done:
                 self.refuse(event, why)

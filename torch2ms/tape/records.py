@@ -1,0 +1,71 @@
+"""What the ledger says of the gradient events of one scope: who loads what they store, and what they add to."""
+
+from __future__ import annotations
+
+from torch2ms.analysis.program import Scope
+from torch2ms.analysis.project import ModuleInfo
+from torch2ms.tape import owners
+from torch2ms.tape.events import Event
+from torch2ms.tape.ledger import ENTRY, Ledger, Owner
+
+LOADS = ("step", "scaler_step", "clip_norm", "clip_value", "grad_loop", "leaf_grad", "unscale")
+
+
+class Records:
+    """The events of a scope, the owners of gradients, and the ledger's answers about them."""
+
+    def __init__(self, scope: Scope, module: ModuleInfo, events: list[Event]) -> None:
+        self.scope = scope
+        self.module = module
+        outside = set(scope.params) | ({"self"} if scope.cls is not None else set())
+        if scope.is_function:
+            outside |= {e.place.partition(".")[0] for e in events if e.place.partition(".")[0] not in scope.locals}
+        self.outside = outside
+        self.read(events)
+
+    def read(self, events: list[Event]) -> None:
+        """Keep the records of these events."""
+        self.events = events
+        self.number = {id(e): n for n, e in enumerate(events)}
+        self.owners = owners.collect(self.scope, self.module, events)
+        self.ledger = Ledger(self.scope, events, self.owners, self.outside)
+
+    def held(self, event: Event, owner: Owner) -> frozenset[tuple[int, bool]]:
+        state = owner.before.get(self.number[id(event)])
+        return state.held if state is not None else frozenset()
+
+    def takers(self, event: Event) -> list[Owner]:
+        """The owners that load what this backward event stores."""
+        number = self.number[id(event)]
+        found = []
+        for owner in self.owners:
+            loads = [e for e in self.events if e.kind in LOADS and owners.concerns(e, owner, self.owners)]
+            if any(number == n for load in loads for n, _ in self.held(load, owner)):
+                found.append(owner)
+        return found
+
+    def accumulates(self, event: Event, owner: Owner) -> bool:
+        """Something may be in the owner's gradients when this event adds to them."""
+        return any(n != ENTRY for n, _ in self.held(event, owner)) or self.entry_matters(event, owner)
+
+    def entry_matters(self, event: Event, owner: Owner) -> bool:
+        """Gradients that callers left behind reach this event, and this function leaves some itself."""
+        return any(n == ENTRY for n, _ in self.held(event, owner)) and bool({n for n, _ in owner.exit.held} - {ENTRY})
+
+    def may_be_empty(self, event: Event, owner: Owner) -> bool:
+        state = owner.before.get(self.number[id(event)])
+        return state is None or state.empty
+
+    def entry_leaks(self, owner: Owner) -> bool:
+        return bool({n for n, _ in owner.exit.held} - {ENTRY}) and not self.cleared_elsewhere(owner)
+
+    def cleared_elsewhere(self, owner: Owner) -> bool:
+        return self.scope.is_module
+
+    def root_deps(self, event: Event) -> frozenset[str]:
+        if event.lifted:
+            return event.value.deps
+        return frozenset().union(*(self.module.value(r).deps for r in event.roots))
+
+    def entry_seen(self, event: Event, owner: Owner) -> bool:
+        return (ENTRY, True) in self.held(event, owner) and bool({n for n, _ in owner.exit.held} - {ENTRY})
