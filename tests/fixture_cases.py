@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -9,6 +10,11 @@ from pathlib import Path
 from torch2ms import Result, Tier, convert_source
 from torch2ms.config import Config
 from torch2ms.source import decode
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
 PROGRAM = "program.py"  # what a program of one file is called while it is converted
@@ -44,6 +50,12 @@ class FixtureCase:
         """The decoded texts of `side`, line ends as they stand; empty where nothing was accepted yet."""
         return {key: decode(path.read_bytes()).text for key, path in self.files(side).items() if path.exists()}
 
+    @property
+    def config(self) -> Config:
+        """The options it is converted with: `options.toml` holds what differs from the defaults."""
+        path = self.folder / "options.toml"
+        return Config(**tomllib.loads(path.read_text(encoding="utf-8"))) if path.exists() else Config()
+
     def findings(self) -> str:
         """The accepted findings."""
         path = self.folder / "findings.txt"
@@ -64,16 +76,16 @@ def all_cases() -> tuple[FixtureCase, ...]:
 @cache
 def converted(case: FixtureCase) -> dict[str, Result]:
     """The translation of a case, made once for all tests."""
-    return convert(case.texts("original"))
+    return convert(case.texts("original"), case.config)
 
 
-def convert(texts: dict[str, str]) -> dict[str, Result]:
+def convert(texts: dict[str, str], config: Config | None = None) -> dict[str, Result]:
     """Translate a program of one file or of several."""
     if list(texts) == [PROGRAM]:
-        return {PROGRAM: convert_source(texts[PROGRAM], path=PROGRAM)}
+        return {PROGRAM: convert_source(texts[PROGRAM], config, path=PROGRAM)}
     from torch2ms.pipeline import convert_project
 
-    return convert_project(texts, Config())
+    return convert_project(texts, config or Config())
 
 
 def described(results: dict[str, Result]) -> str:

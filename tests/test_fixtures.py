@@ -27,7 +27,7 @@ def test_it_converts_into_valid_python(case: FixtureCase) -> None:
 @CASES
 def test_a_second_conversion_changes_nothing(case: FixtureCase) -> None:
     once = {path: result.text for path, result in converted(case).items()}
-    again = {path: result.text for path, result in convert(once).items()}
+    again = {path: result.text for path, result in convert(once, case.config).items()}
     assert again == once
 
 

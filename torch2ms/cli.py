@@ -110,12 +110,8 @@ def load_config(ctx: click.Context, parameter: click.Parameter, value: str | Non
 
 def engine_config(options: dict[str, Any]) -> Config:
     """The engine's options; those that are planned and not built are refused rather than ignored."""
-    if options["style"] != STYLES[0]:
-        raise click.UsageError(f"--style {options['style']} is not built yet: only {STYLES[0]} is")
     if options["jit"]:
         raise click.UsageError("--jit is not built yet: training steps are written without @ms.jit")
-    if options["assume_cleared"]:
-        raise click.UsageError("--assume-cleared is not built yet: gradients left over between calls are refused")
     return Config(
         target=options["target"],
         device=options["device_target"],

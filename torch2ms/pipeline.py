@@ -21,8 +21,6 @@ from torch2ms.tape.plan import Plan
 from torch2ms.tape.planner import plan_scope
 from torch2ms.tape.project import differentiate, prepare
 
-RECOMPUTING = ("2.7", "2.8", "2.9")  # targets whose ms.vjp runs the forward again (measured on 2.7.1)
-
 
 def convert_module(source: str, config: Config, path: str) -> Result:
     """Translate the text of one module that mentions torch."""
@@ -44,7 +42,7 @@ def convert_project(sources: Mapping[str, str], config: Config) -> dict[str, Res
     try:
         infer(project)
         rules = Rules.load(config.target, config.device)
-        plans = plan_project(project, config.target)
+        plans = plan_project(project, config)
     except Exception as error:  # a bug of ours: it must not take the other files along
         if len(sources) > 1:
             return results | {path: convert_project({path: sources[path]}, config)[path] for path, _ in modules}
@@ -69,14 +67,14 @@ def _failed(path: str, source: str, error: Exception) -> Result:
     )
 
 
-def plan_project(project: Project, target: str) -> dict[str, Plan]:
+def plan_project(project: Project, config: Config) -> dict[str, Plan]:
     """The plan of every module, made before anything is rewritten: what one decides reaches the others."""
     prepare(project)
     functions.prepare(project)
     lifting = lift(project)
     plans = {}
     for module in project.modules.values():
-        plan = Plan(records=target not in RECOMPUTING)
+        plan = Plan(config)
         plan.leaves = leaves(module)
         plan_autocast(project, module, plan)
         for scope in module.scope.walk():
@@ -132,5 +130,5 @@ def _again(text: str, config: Config, path: str) -> str:
     module = project.add(path, cst.parse_module(text), text)
     infer(project)
     return translate(
-        project, module, plan_project(project, config.target)[module.name], Rules.load(config.target, config.device)
+        project, module, plan_project(project, config)[module.name], Rules.load(config.target, config.device)
     )[0]

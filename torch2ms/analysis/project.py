@@ -8,7 +8,7 @@ import libcst as cst
 
 from torch2ms.analysis import flow
 from torch2ms.analysis.names import Imports, dotted
-from torch2ms.analysis.program import Scope
+from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.values import Value
 
 BASES = {
@@ -112,6 +112,14 @@ class ModuleInfo:
         from torch2ms.analysis.values import UNKNOWN
 
         return self.values.get(id(node), UNKNOWN)
+
+    def top_level(self, stmt: Stmt) -> Stmt:
+        """The statement of the module's own body that a statement belongs to."""
+        outermost = [stmt, *stmt.ancestors()][-1]
+        scope = outermost.block.scope
+        if scope.parent is None:
+            return outermost
+        return self.top_level(next(s for s in scope.parent.body.walk() if s.node is scope.node))
 
 
 @dataclass(eq=False)

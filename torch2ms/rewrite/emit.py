@@ -19,7 +19,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.expressions import Expressions, FullNames, Notes
 from torch2ms.rewrite.statements import Statements
-from torch2ms.tape.plan import Branch, Function, Item, Plan, Text
+from torch2ms.tape.plan import Branch, Class, Function, Item, Plan, Text
 
 MARK = re.compile(r"#\s*torch2ms: (T2M\d{3}) (.*?) -> (.*)")
 BLANK = cst.EmptyLine(indent=False)
@@ -140,7 +140,7 @@ class Emitter:
         if above:
             nodes = [n for item in above for n in self.item(item)]
             out += self.spaced(nodes, top)
-            has_def = any(isinstance(i, Function) for i in above)
+            has_def = any(isinstance(i, (Function, Class)) for i in above)
             if top and has_def:
                 own = (BLANK, *layout.strip_blank(own)) if not _starts_blank(own) else own
             elif has_def:
@@ -170,7 +170,7 @@ class Emitter:
                 if stmt.blocks
                 else layout.inner_comments(stmt.node.body)
                 if isinstance(stmt.node, cst.FunctionDef)
-                else ()
+                else self.lost(stmt, [])
             )
             return out, pending + layout.comments_only(own) + gone + lost
         extra: layout.Lines = ()
@@ -275,6 +275,8 @@ class Emitter:
             return self.text(item)
         if isinstance(item, Function):
             return [self.function(item)]
+        if isinstance(item, Class):
+            return [self.new_class(item)]
         if isinstance(item, Branch):
             return [self.branch(item)]
         return self.sequence([item], placed=True)[0]
@@ -302,6 +304,12 @@ class Emitter:
         assert isinstance(head, cst.FunctionDef)
         return head.with_changes(body=cst.IndentedBlock(body, footer=pending))
 
+    def new_class(self, item: Class) -> cst.ClassDef:
+        (made,) = layout.parse(item.text, self.config)
+        assert isinstance(made, cst.ClassDef)
+        body = [*made.body.body, _prepend(self.function(item.method), (BLANK,))]
+        return made.with_changes(body=made.body.with_changes(body=body))
+
     def branch(self, item: Branch) -> cst.If:
         body, footer = self.sequence(item.body, placed=True)
         orelse, footer2 = self.sequence(item.orelse, placed=True)
@@ -321,11 +329,9 @@ class Emitter:
         after = False
         for node in nodes:
             gap = 2 if top else 1
-            if isinstance(node, cst.FunctionDef):
+            if after or isinstance(node, (cst.FunctionDef, cst.ClassDef)):
                 node = _prepend(node, (BLANK,) * gap)
-            elif after:
-                node = _prepend(node, (BLANK,) * gap)
-            after = isinstance(node, cst.FunctionDef)
+            after = isinstance(node, (cst.FunctionDef, cst.ClassDef))
             out.append(node)
         return out
 

@@ -101,8 +101,8 @@ class Writer:
         region, event = call.region, call.event
         self.plan.inside += [*region.all, event.stmt]
         cotangent = any(c is not None and not all_ones(c) for c in event.cotangents)
-        if (region.cut or cotangent) and not self.plan.records:
-            return "it needs ms.vjp, which runs the forward a second time before MindSpore 2.10"
+        if region.cut and not self.plan.records:
+            return "it needs ms.vjp, which runs the forward a second time before MindSpore 2.9"
         wrap = next((self.plan.halved[id(a)] for a in event.stmt.ancestors() if id(a) in self.plan.halved), None)
         if wrap is not None and (region.cut or event.cotangents != [None] * len(event.roots)):
             return "it stands inside an autocast block, and its forward is cut"
@@ -110,7 +110,10 @@ class Writer:
             wrap = self.whole(call)
         if region.cut:
             return self.write_cut(call)
-        if any(c is not None and not all_ones(c) for c in event.cotangents):
+        if self.weighted(event):
+            if self.late(call):
+                return "its cotangent is made from the output, and ms.vjp runs the forward again before MindSpore 2.9"
+        elif cotangent:
             return self.write_vjp(call)
         suffix = self.suffix(call)
         function = self.fresh(f"forward_{suffix}" if suffix else "forward_fn")
@@ -225,8 +228,6 @@ class Writer:
         playback = self.fresh(f"{suffix}_vjp")
         inputs = [o.place for o in leaves]
         head = outputs.root or self.fresh(suffix)
-        if len(event.roots) > 1:
-            return "several outputs with cotangents of their own"
         weights = f", weights={' + '.join(self.weights(o) for o in others)}" if others else ""
         aux = ", has_aux=True" if outputs.aux else ""
         tail = f", {outputs.returned.removeprefix(', ')}" if outputs.aux else ""
@@ -292,7 +293,7 @@ class Writer:
     def outputs(self, call: Call, stmts: list[Stmt]) -> Outputs:
         event, region = call.event, call.region
         name = dotted(event.roots[0]) if len(event.roots) == 1 and not event.scaler else ""
-        if "." in name:
+        if "." in name or self.weighted(event):
             name = ""
         last = self.position(region)
         gone = [event.stmt] if event.kind == "backward" and not event.branches and not event.lifted else []
@@ -341,6 +342,7 @@ class Writer:
         used = liveness.exposed(stmts)
         bound = set().union(*(liveness.definite(s) for s in stmts)) if stmts else set()
         asked = [call.event.scaled] if call.event.scaled is not None else []
+        asked += [c for c in call.event.cotangents if c is not None] if self.weighted(call.event) else []
         for expr in [*call.event.roots, *asked]:
             for use in sorted(expression_uses(expr, call.event.stmt)):
                 if root(use) not in bound and root(use) not in used:
@@ -434,11 +436,14 @@ class Writer:
         return False
 
     def root_text(self, event: Event) -> tuple[str, list[cst.CSTNode]]:
-        parts = []
-        for i, _ in enumerate(event.roots):
-            parts.append(f"{{{i}}}")
-        text = " + ".join(parts)
         nodes: list[cst.CSTNode] = list(event.roots)
+        parts = [f"{{{i}}}" for i, _ in enumerate(event.roots)]
+        for i, cotangent in enumerate(event.cotangents if self.weighted(event) else ()):
+            if cotangent is not None:
+                self.plan.needs.add("ops")
+                parts[i] = f"({{{i}}} * ops.stop_gradient({{{len(nodes)}}})).sum()"
+                nodes.append(cotangent)
+        text = " + ".join(parts)
         if event.scaled is not None:
             plain, scaled = text, f"{event.scaler}.scale({text})"
             first, second = (plain, scaled) if event.inverse else (scaled, plain)
@@ -447,6 +452,20 @@ class Writer:
         elif event.scaler:
             text = f"{event.scaler}.scale({text})"
         return text, nodes
+
+    def weighted(self, event: Event) -> bool:
+        """Cotangents of the user's own where ms.vjp does not serve: the function returns the sum weighted with them."""
+        own = any(c is not None and not all_ones(c) for c in event.cotangents)
+        return own and (len(event.roots) > 1 or not self.plan.records)
+
+    def late(self, call: Call) -> bool:
+        """A cotangent uses what is made between the forward and the backward call."""
+        region, event = call.region, call.event
+        asked = {root(u) for c in event.cotangents if c is not None for u in expression_uses(c, event.stmt)}
+        end = event.stmt.number
+        start = region.all[-1].number if region.all else end
+        between = [s for s in self.scope.body.walk() if start < s.number < end and s not in region.all]
+        return bool(asked & {root(d) for s in between for d in s.all_defs | s.all_muts})
 
     def receive(self, call: Call) -> tuple[str, list[Item]]:
         """The target that takes the gradients, and the statements that hand them to their owners."""

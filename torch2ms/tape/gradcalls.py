@@ -52,6 +52,7 @@ def plan_gradcall(event: Event, scope: Scope, module: ModuleInfo, plan: Plan, wr
     owners = [Owner("leaf", name, frozenset({name})) for name in call.inputs]
     if call.weights is not None:
         owners.append(Owner("list", code(call.weights), None))
+    before = plan.saved()
     receive(call, owners, writer, plan)
     made = Call(event, region, owners)
     made.several = True
@@ -59,6 +60,7 @@ def plan_gradcall(event: Event, scope: Scope, module: ModuleInfo, plan: Plan, wr
     if call.weights is not None:
         made.weights = call.weights
     if problem := writer.write(made):
+        plan.restore(before)
         return problem
     for stmt in region.all:
         finder.taken.setdefault(id(stmt), region)
@@ -238,7 +240,7 @@ def second_order(
         Function(inner, list(call.inputs), [*stmts, Text("return {0}", [event.roots[0]])]),
         Text(f"return ms.{api}({inner}{positions})({', '.join(call.inputs)})"),
     ]
-    top = _top(scope, module, event.stmt)
+    top = module.top_level(event.stmt)
     plan.before.setdefault(id(top), []).append(Function(outer_name, arguments, body, decorator="@ms.jit"))
     passed = [*call.inputs, *replaced]
     invocation = f"{outer_name}({', '.join(passed)})"
@@ -278,24 +280,3 @@ def _captured(stmt: Stmt, module: ModuleInfo, defined: set[str]) -> set[str]:
             if root(place) not in defined and place not in ("True", "False", "None"):
                 found.add(place)
     return {p for p in found if not any(p != q and p.startswith(q + ".") and q in found for q in found)}
-
-
-def _top(scope: Scope, module: ModuleInfo, stmt: Stmt) -> Stmt:
-    """The module-level statement around a scope's statement."""
-    current: Scope | None = scope
-    inner = scope
-    while current is not None and not current.is_module:
-        inner = current
-        current = current.parent
-    if current is None or inner is current or scope.is_module:
-        last = stmt
-        for ancestor in stmt.ancestors():
-            last = ancestor
-        return last
-    for candidate in module.scope.body.walk():
-        if candidate.node is inner.node:
-            last = candidate
-            for ancestor in candidate.ancestors():
-                last = ancestor
-            return last
-    return stmt

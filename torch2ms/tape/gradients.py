@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
+
 import libcst as cst
 
 from torch2ms.analysis.names import dotted
@@ -99,24 +102,17 @@ def _clip_norm(event: Event, owners: list[Owner], plan: Plan, writer: Writer) ->
     """torch scales by max_norm / (norm + 1e-6) where the norm is larger; ops.clip_by_norm over a list does the same."""
     call = event.node
     assert isinstance(call, cst.Call)
-    limit = argument(call, 1, "max_norm")
-    norm_type = argument(call, 2, "norm_type")
-    relation = _relation(event, owners)
-    reason = (
-        "only the 2-norm has a measured form"
-        if limit is None or (norm_type is not None and constant(norm_type) not in (2, 2.0))
-        else ""
-    )
-    reason = reason or ("it clips other parameters than those of the optimizer" if relation == "other" else "")
-    if limit is None or reason:
+    clipped = clipping(event, owners)
+    if isinstance(clipped, str):
         plan.refused.add(id(call))
-        plan.refuse(event.stmt, _finding(event, reason))
+        plan.refuse(event.stmt, _finding(event, clipped))
         return
+    form, limit = clipped
     node = event.stmt.node
     names = [o.variable for o in owners]
     grads = names[0] if len(names) == 1 else writer.fresh_once("all_grads")
     joined = names[0] if len(names) == 1 else " + ".join(f"tuple({n})" for n in names)
-    clip: list[Text] = [Text(f"{grads} = ops.clip_by_norm({joined}, {{0}})", [limit])]
+    clip: list[Text] = [Text(f"{grads} = {form(joined, '{0}')}", [limit])]
     offset = ""
     for owner in owners if len(owners) > 1 else []:
         end = f"{offset}len({writer.weights(owner)})"
@@ -136,11 +132,40 @@ def _clip_norm(event: Event, owners: list[Owner], plan: Plan, writer: Writer) ->
         plan.refused.add(id(call))
         plan.refuse(event.stmt, _finding(event, "the norm is used inside a larger statement"))
         return
-    tier = Tier.EXACT if relation == "same" else Tier.ASSUMED
+    plan.findings.append(told(event, owners))
+
+
+def clipping(event: Event, owners: list[Owner]) -> tuple[Callable[[str, str], str], cst.BaseExpression] | str:
+    """The form that clips the named gradients by a limit, and the limit; the reason where there is no such form."""
+    call = event.node
+    assert isinstance(call, cst.Call)
+    if event.kind == "clip_value":
+        limit = argument(call, 1, "clip_value")
+        return "its form is not known" if limit is None else (_clamped, limit)
+    limit = argument(call, 1, "max_norm")
+    norm_type = argument(call, 2, "norm_type")
+    if limit is None or (norm_type is not None and constant(norm_type) not in (2, 2.0)):
+        return "only the 2-norm has a measured form"
+    if _relation(event, owners) == "other":
+        return "it clips other parameters than those of the optimizer"
+    return (lambda grads, limit: f"ops.clip_by_norm({grads}, {limit})"), limit
+
+
+def _clamped(grads: str, limit: str) -> str:
+    minus = f"-{limit}" if re.fullmatch(r"[\w.]+|\{0\}", limit) else f"-({limit})"
+    return f"[ops.clamp(grad, {minus}, {limit}) for grad in {grads}]"
+
+
+def told(event: Event, owners: list[Owner]) -> Finding:
+    """What is said of a clipping that has a form."""
+    if event.kind == "clip_value":
+        why = "the gradient tuple is clamped"
+        return Finding("T2M511", Tier.EXACT, "clip_grad_value_", why, line=event.stmt.lineno)
+    tier = Tier.EXACT if _relation(event, owners) == "same" else Tier.ASSUMED
     why = "the gradient tuple is clipped" + (
         "" if tier is Tier.EXACT else "; assumed: the clipped parameters are those of the optimizer"
     )
-    plan.findings.append(Finding("T2M510", tier, "clip_grad_norm_", why, line=event.stmt.lineno))
+    return Finding("T2M510", tier, "clip_grad_norm_", why, line=event.stmt.lineno)
 
 
 def _relation(event: Event, owners: list[Owner]) -> str:
@@ -161,18 +186,14 @@ def _relation(event: Event, owners: list[Owner]) -> str:
 def _clip_value(event: Event, owner: Owner, plan: Plan) -> None:
     call = event.node
     assert isinstance(call, cst.Call)
-    limit = argument(call, 1, "clip_value")
-    if limit is None or not isinstance(event.stmt.node, cst.Expr):
-        plan.refuse(event.stmt, _finding(event, "its form is not known"))
+    clipped = clipping(event, [owner])
+    if isinstance(clipped, str) or not isinstance(event.stmt.node, cst.Expr):
+        plan.refuse(event.stmt, _finding(event, clipped if isinstance(clipped, str) else "its form is not known"))
         return
-    grads = owner.variable
-    text = code(limit)
-    minus = f"-{text}" if isinstance(limit, (cst.Name, cst.Attribute, cst.Integer, cst.Float)) else f"-({text})"
+    form, limit = clipped
     plan.needs.add("ops")
-    plan.replaced[id(event.stmt)] = [Text(f"{grads} = [ops.clamp(grad, {minus}, {text}) for grad in {grads}]")]
-    plan.findings.append(
-        Finding("T2M511", Tier.EXACT, "clip_grad_value_", "the gradient tuple is clamped", line=event.stmt.lineno)
-    )
+    plan.replaced[id(event.stmt)] = [Text(f"{owner.variable} = {form(owner.variable, code(limit))}")]
+    plan.findings.append(told(event, [owner]))
 
 
 def _loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer: Writer) -> None:

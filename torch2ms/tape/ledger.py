@@ -7,6 +7,7 @@ of this iteration or carried over from an earlier one, and whether it may be emp
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -91,7 +92,14 @@ def _token(place: str) -> str:
 class Ledger:
     """Runs the events of a scope for every owner."""
 
-    def __init__(self, scope: Scope, events: list[Event], owners: list[Owner], outside: set[str]) -> None:
+    def __init__(
+        self,
+        scope: Scope,
+        events: list[Event],
+        owners: list[Owner],
+        outside: set[str],
+        cleared: Sequence[Owner] = (),  # those whose gradients are empty on entry, as the user says
+    ) -> None:
         self.scope = scope
         self.events = events
         self.by_stmt: dict[int, list[tuple[int, Event]]] = {}
@@ -100,7 +108,7 @@ class Ledger:
         self.owners = owners
         for owner in owners:
             optimizers = [o for o in owners if o.kind == owner.kind]
-            known = owner.place.partition(".")[0] in outside and owner.kind != "leaf"
+            known = owner.place.partition(".")[0] in outside and owner.kind != "leaf" and owner not in cleared
             start = State(frozenset({(ENTRY, True)}), True) if known else State()
             run = _Run(self, owner, alone=len(optimizers) == 1)
             end = run.block(scope.body, start)

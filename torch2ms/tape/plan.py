@@ -8,7 +8,10 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from torch2ms.analysis.program import Stmt
+from torch2ms.config import Config
 from torch2ms.findings import Finding
+
+RECOMPUTING = ("2.7", "2.8")  # targets whose ms.vjp runs the forward again when it is played back (measured)
 
 
 @dataclass(eq=False)
@@ -32,6 +35,14 @@ class Function:
 
 
 @dataclass(eq=False)
+class Class:
+    """A new class: its text down to the last method, which follows."""
+
+    text: str
+    method: Function
+
+
+@dataclass(eq=False)
 class Branch:
     """A new `if`: translated test, then either side."""
 
@@ -40,7 +51,7 @@ class Branch:
     orelse: list[Item]
 
 
-Item = Text | Function | Branch | Stmt
+Item = Text | Function | Class | Branch | Stmt
 
 
 @dataclass(eq=False)
@@ -66,7 +77,7 @@ class Head:
 class Plan:
     """All edits of one module, by id of the statement or expression they belong to."""
 
-    records: bool = True  # on the target, ms.vjp plays back what it recorded; before 2.10 it runs the forward again
+    config: Config = field(default_factory=Config)
     replaced: dict[int, list[Item]] = field(
         default_factory=dict
     )  # the statement gives way to these ([]: it is dropped)
@@ -88,6 +99,12 @@ class Plan:
     needs: set[str] = field(default_factory=set)
     refused: set[int] = field(default_factory=set)  # nodes that a mark above their statement speaks for
     leaves: dict[str, str] = field(default_factory=dict)
+    classes: set[str] = field(default_factory=set)  # names of new classes at the top of the module
+
+    @property
+    def records(self) -> bool:
+        """On the target, ms.vjp plays back what it recorded; older ones run the forward again."""
+        return self.config.target not in RECOMPUTING
 
     def saved(self) -> Plan:
         """The plan as it is now, to come back to."""
@@ -95,12 +112,14 @@ class Plan:
             self, replaced=dict(self.replaced), before={k: list(v) for k, v in self.before.items()},
             behind={k: list(v) for k, v in self.behind.items()}, moved=set(self.moved),
             expressions=dict(self.expressions), inside=list(self.inside),
-            findings=list(self.findings), needs=set(self.needs), leaves=dict(self.leaves),
+            findings=list(self.findings), needs=set(self.needs), leaves=dict(self.leaves), classes=set(self.classes),
         )  # fmt: skip
 
     def restore(self, saved: Plan) -> None:
         """Forget what was planned since."""
-        for name in ("replaced", "before", "behind", "moved", "expressions", "inside", "findings", "needs", "leaves"):
+        for name in (
+            "replaced", "before", "behind", "moved", "expressions", "inside", "findings", "needs", "leaves", "classes",
+        ):  # fmt: skip
             setattr(self, name, getattr(saved, name))
 
     def refuse(self, stmt: Stmt, finding: Finding) -> None:

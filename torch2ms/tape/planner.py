@@ -12,6 +12,7 @@ from torch2ms.analysis.tree import descend
 from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape import gradients, owners
+from torch2ms.tape.cells import CellWriter
 from torch2ms.tape.events import Event, find
 from torch2ms.tape.forms import Call, Writer
 from torch2ms.tape.gradcalls import plan_gradcall
@@ -41,7 +42,7 @@ def plan_scope(
         [*(e for e in events if e not in closures), *lifted(scope, module, lifting)], key=lambda e: e.stmt.number
     )
     if events:
-        _ScopePlanner(scope, module, plan, info, joined(events, scope, module)).run()
+        _ScopePlanner(scope, module, plan, info, joined(events, scope, module), project).run()
 
 
 def plan_export(export: Export, plan: Plan) -> None:
@@ -111,14 +112,21 @@ def plan_closure(
 
 class _ScopePlanner:
     def __init__(
-        self, scope: Scope, module: ModuleInfo, plan: Plan, info: FunctionInfo | None, events: list[Event]
+        self,
+        scope: Scope,
+        module: ModuleInfo,
+        plan: Plan,
+        info: FunctionInfo | None,
+        events: list[Event],
+        project: Project,
     ) -> None:
         self.scope = scope
         self.module = module
         self.plan = plan
         self.info = info
-        self.records = Records(scope, module, events)
+        self.records = Records(scope, module, events, plan.config.assume_cleared)
         self.writer = Writer(scope, module, plan)
+        self.project = project
 
     # --- planning
 
@@ -199,16 +207,20 @@ class _ScopePlanner:
             if owner.parameter or owner.kind == "leaves":
                 self.plan.leaves |= {o: o.rpartition(".")[2] for o in owner.owns or ()}
         before = self.plan.saved()
+        cells = CellWriter(self.writer, self.records.events, self.records.owners, self.project)
         for call in calls:
             for owner in call.owners:
                 if self.records.accumulates(call.event, owner):
                     call.accumulate[owner.place] = bool(
                         self.records.held(call.event, owner)
                     ) and not self.records.may_be_empty(call.event, owner)
-            if problem := self.writer.write(call):
+            as_cell = "" if self.plan.config.style != "cell" else cells.write(call) or "cell"
+            if as_cell != "cell" and (problem := self.writer.write(call)):
                 self.plan.restore(before)
                 self.without(call.event, call.owners, problem)
                 return
+            if as_cell not in ("", "cell"):
+                call.form += f"; not a training cell: {as_cell}"
             self.plan.replaced |= {id(stmt): [] for stmt in call.event.branches}
             self.explain(call)
         for event in self.records.events:
@@ -216,7 +228,7 @@ class _ScopePlanner:
                 problem := plan_gradcall(event, self.scope, self.module, self.plan, self.writer, finder)
             ):
                 self.refuse(event, problem)
-        self.loads()
+        self.loads([e for e in self.records.events if id(e) not in cells.done])
         self.clears(dropped)
         self.start()
 
@@ -537,12 +549,12 @@ class _ScopePlanner:
                 return stmt
         return None
 
-    def loads(self) -> None:
-        for event in self.records.events:
+    def loads(self, events: list[Event]) -> None:
+        for event in events:
             for owner in self.records.owners:
                 if event.kind == "step" and event.place == owner.place:
                     self.step(event, owner)
-        gradients.plan(self.records.events, self.records.owners, self.module, self.plan, self.writer)
+        gradients.plan(events, self.records.owners, self.module, self.plan, self.writer)
         self.scaling.write(self.records.owners, self.plan, self.writer)
 
     def step(self, event: Event, owner: Owner) -> None:

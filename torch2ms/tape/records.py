@@ -14,9 +14,10 @@ LOADS = ("step", "scaler_step", "clip_norm", "clip_value", "grad_loop", "leaf_gr
 class Records:
     """The events of a scope, the owners of gradients, and the ledger's answers about them."""
 
-    def __init__(self, scope: Scope, module: ModuleInfo, events: list[Event]) -> None:
+    def __init__(self, scope: Scope, module: ModuleInfo, events: list[Event], assume_cleared: bool = False) -> None:
         self.scope = scope
         self.module = module
+        self.assume_cleared = assume_cleared
         outside = set(scope.params) | ({"self"} if scope.cls is not None else set())
         if scope.is_function:
             outside |= {e.place.partition(".")[0] for e in events if e.place.partition(".")[0] not in scope.locals}
@@ -29,6 +30,21 @@ class Records:
         self.number = {id(e): n for n, e in enumerate(events)}
         self.owners = owners.collect(self.scope, self.module, events)
         self.ledger = Ledger(self.scope, events, self.owners, self.outside)
+        told = [o for o in self.owners if self.entry_leaks(o) and self.entry_reaches(o)] if self.assume_cleared else []
+        if told:  # the user's word: nothing is left of an earlier call
+            for owner in self.owners:
+                owner.before.clear()
+            for owner in told:
+                owner.assumed.add(f"the gradients of `{owner.place}` are clear when the function is called")
+            self.ledger = Ledger(self.scope, events, self.owners, self.outside, cleared=told)
+
+    def entry_reaches(self, owner: Owner) -> bool:
+        """What callers left behind is there when a backward call adds to it, or when it is loaded."""
+        return any(
+            (ENTRY, True) in self.held(e, owner)
+            for e in self.events
+            if e.kind == "backward" or e.kind in LOADS and owners.concerns(e, owner, self.owners)
+        )
 
     def held(self, event: Event, owner: Owner) -> frozenset[tuple[int, bool]]:
         state = owner.before.get(self.number[id(event)])

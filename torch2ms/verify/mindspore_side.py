@@ -169,6 +169,9 @@ class MindSporeSide:
     # -- gradients --------------------------------------------------------------------------------------------------
 
     def _watch_gradients(self) -> None:
+        if not hasattr(composite, "_pynative_func_grad_forward"):  # before MindSpore 2.9
+            self.watch_compiled_gradients()
+            return
         forward, backward = composite._pynative_func_grad_forward, composite._pynative_func_grad_backward
 
         @functools.wraps(forward)
@@ -193,16 +196,22 @@ class MindSporeSide:
             module._pynative_func_grad_backward = observed_backward
 
     def watch_compiled_gradients(self) -> None:
-        """In graph mode forward and backward are one compiled call: observe what that returns."""
+        """In graph mode, and before 2.9, forward and backward are one call: observe what that returns."""
         call = composite._Grad.__call__
 
         @functools.wraps(call)
         def __call__(operation: Any, fn: Any, weights: Any = None, grad_position: Any = 0) -> Any:
             compiled = call(operation, fn, weights, grad_position)
+            if ms.get_context("mode") != ms.GRAPH_MODE and not getattr(operation, "pynative_", True):
+                return compiled  # it calls another one that runs
 
             @functools.wraps(compiled)
             def observed(*args: Any, **kwargs: Any) -> Any:
-                result = compiled(*args, **kwargs)
+                self.depth += 1
+                try:
+                    result = compiled(*args, **kwargs)
+                finally:
+                    self.depth -= 1
                 value, gradients = result if operation.get_value else (None, result)
                 if operation.has_aux and not operation.get_value:
                     gradients = result[0]
