@@ -362,5 +362,3 @@ def _reads(nodes: list[cst.CSTNode]) -> list[cst.Name]:
     other |= {id(n.keyword) for n in nodes if isinstance(n, cst.Arg) and n.keyword is not None}
     other |= {id(n.annotation) for n in nodes if isinstance(n, cst.Annotation)}
     return [n for n in nodes if isinstance(n, cst.Name) and id(n) not in other]
-
-

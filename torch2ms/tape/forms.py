@@ -439,9 +439,13 @@ class Writer:
         nodes: list[cst.CSTNode] = list(event.roots)
         parts = [f"{{{i}}}" for i, _ in enumerate(event.roots)]
         for i, cotangent in enumerate(event.cotangents if self.weighted(event) else ()):
-            if cotangent is not None:
-                self.plan.needs.add("ops")
-                parts[i] = f"({{{i}}} * ops.stop_gradient({{{len(nodes)}}})).sum()"
+            if cotangent is not None and all_ones(cotangent):
+                parts[i] = f"{{{i}}}.sum()" if dotted(event.roots[i]) else f"({{{i}}}).sum()"
+            elif cotangent is not None:
+                varied = bool(self.module.value(cotangent).deps)
+                self.plan.needs |= {"ops"} if varied else set()
+                factor = f"ops.stop_gradient({{{len(nodes)}}})" if varied else f"{{{len(nodes)}}}"
+                parts[i] = f"({{{i}}} * {factor}).sum()"
                 nodes.append(cotangent)
         text = " + ".join(parts)
         if event.scaled is not None:

@@ -235,10 +235,8 @@ class _ScopePlanner:
     def looked_at(self, event: Event, region: Region, takers: list[Owner]) -> set[str]:
         """Owners whose gradients are used between the forward and the backward call."""
         start = region.stmts[-1].number if region.stmts else event.stmt.number
-        return {
-            o.place for o in takers for e in self.records.events
-            if start < e.stmt.number < event.stmt.number and e.kind in LOADS and owners.concerns(e, o, self.records.owners)
-        }  # fmt: skip
+        between = [e for e in self.records.events if start < e.stmt.number < event.stmt.number and e.kind in LOADS]
+        return {o.place for o in takers for e in between if owners.concerns(e, o, self.records.owners)}
 
     def name(self, owner: Owner) -> None:
         same = [o for o in self.records.owners if o.kind == "optimizer"]
