@@ -128,6 +128,7 @@ class Project:
 
     modules: dict[str, ModuleInfo] = field(default_factory=dict)
     keeps_state: bool = True  # a module may hold statistics or buffers beside its parameters
+    checkpoints: bool = False  # somewhere tensors are saved or loaded
     freezes: bool = False  # somewhere a parameter's requires_grad is written
 
     def add(self, path: str, tree: cst.Module, source: str) -> ModuleInfo:

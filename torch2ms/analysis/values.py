@@ -38,19 +38,29 @@ class Value:
         return bool(self.deps)
 
 
+EITHER = "number or tensor"  # the name of an unknown value that is one or the other: `best = 0.0`, later a metric
 UNKNOWN = Value()
 TENSOR = Value("tensor")
+
+
+_NUMBERS = ("int", "float", "tensor", "unknown", "none")
 
 
 def join(a: Value, b: Value) -> Value:
     """The value that may be either; what the two disagree on is not known."""
     if a == b:
         return a
+    for one, other in ((a, b), (b, a)):
+        if other.kind == "tensor" and one.kind in ("int", "float") or one.name == EITHER and other.kind in _NUMBERS:
+            return Value("unknown", EITHER, a.deps | b.deps)
     if a.kind == "unknown" or a.kind == "none":
         return replace(b, deps=a.deps | b.deps, likely=b.likely or a.kind == "unknown")
     if b.kind == "unknown" or b.kind == "none":
         return replace(a, deps=a.deps | b.deps, likely=a.likely or b.kind == "unknown")
     deps = a.deps | b.deps
+    for one, other in ((a, b), (b, a)):
+        if one.kind == other.kind == "list" and one.items == () and not one.name:  # the list before it was filled
+            return replace(other, deps=deps, items=None)
     if a.kind != b.kind:
         return Value("unknown", deps=deps)
     items = None

@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from torch2ms.api import signature, targets, template
+from torch2ms.api import legacy, signature, targets, template
 from torch2ms.api.facts import Facts, Use
 from torch2ms.api.imports import IMPORTS
-from torch2ms.api.rules import DROPPED, Form, Rule
+from torch2ms.api.rules import DROPPED, UNKEPT, Form, Rule
 from torch2ms.api.signature import BindError, Binding, StarError
 from torch2ms.findings import Finding, Tier
 
@@ -65,6 +65,7 @@ def apply_call(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) 
     """Translate one call whose arguments are translated already."""
     if rule.hopeless:
         return _refused(rule, _NONE, rule.main.refuse, rule.main.todo)
+    original, updated = legacy.modern(original, updated)
     receivers = _receivers(rule, original, updated)
     problem: BindError | None = None
     for form in rule.forms:
@@ -119,6 +120,10 @@ def _fill_call(
         return lacking
     dropped: list[Finding] = []
     for name, bound in use.binding.all():
+        if name in UNKEPT and name not in form.template.params and name not in form.drop and use.given(name):
+            argument = f"{rule.name}({name}={signature.code(bound.original.value)})"
+            dropped.append(Finding(_ASSUMED, Tier.ASSUMED, argument, f"dropped: {UNKEPT[name]}"))
+            continue
         if name in form.template.params or name in form.uses or not use.given(name):
             continue
         argument = f"{rule.name}({name}={signature.code(bound.original.value)})"

@@ -11,12 +11,13 @@ from torch2ms.analysis.names import dotted, is_foreign
 from torch2ms.analysis.narrow import CLASS_NAME
 from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project, qualified
 from torch2ms.analysis.tree import code, constant, descend
-from torch2ms.analysis.values import UNKNOWN, Value
+from torch2ms.analysis.values import EITHER, UNKNOWN, Value
 from torch2ms.api import Outcome, Rule, Rules, apply_attribute, apply_call, apply_class, apply_partial, apply_value
 from torch2ms.api.imports import IMPORTS
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import transforms
 from torch2ms.rewrite.draws import draw
+from torch2ms.rewrite.nested import base
 from torch2ms.rewrite.rewriter import Rewriter
 from torch2ms.tape.plan import Plan
 
@@ -24,6 +25,7 @@ OWN_METHODS = {"forward": "construct", "train": "set_train"}
 CLASSES = {"Linear": "Dense", "ConvTranspose": "Transpose", "Sequential": "SequentialCell", "ModuleList": "CellList",
            "ModuleDict": "CellDict", "Module": "Cell"} | {
                f"ConvTranspose{n}d": f"Conv{n}dTranspose" for n in (1, 2, 3)}  # fmt: skip
+CHECKPOINT = re.compile(r"(\.pth\.tar|\.pt\.tar|\.pth|\.pt)(?=['\"]*$)")
 NO_OP_CALLS = {"torch.nn.DataParallel", "torch.nn.parallel.DataParallel"}
 
 
@@ -333,7 +335,7 @@ class Expressions(Rewriter):
             return updated
         args = []
         for old, new in zip(original.args, updated.args, strict=False):
-            if self.module.value(old.value).kind == "tensor" and not old.star:
+            if self.formats_badly(old.value) and not old.star:
                 self.tell("T2M612", "formatted tensor", "formatted as a number")
                 new = new.with_changes(value=cst.Call(cst.Name("float"), [cst.Arg(new.value)]))
             args.append(new)
@@ -342,6 +344,8 @@ class Expressions(Rewriter):
     def method(self, original: cst.Call, func: cst.Attribute, updated: cst.Call) -> cst.BaseExpression:
         if func.attr.value == "format" and isinstance(text := constant(func.value), str):
             return self.formatted(original, text, updated)
+        if func.attr.value == "format" and any(self.holds_tensors(arg) for arg in original.args):
+            return self.attributes_formatted(original, updated)
         receiver = self.module.value(func.value)
         name = func.attr.value
         assert isinstance(updated.func, cst.Attribute)
@@ -465,7 +469,8 @@ class Expressions(Rewriter):
             return cst.parse_expression(drawn.replace("ops.", f"{self.aliases.get('ops', 'ops')}.", 1))
         if rule is None and name.endswith("_") and not name.endswith("__"):
             plain = self.rules.find(f"torch.Tensor.{name[:-1]}")
-            if plain is not None and isinstance(_base(original), cst.Call):  # a temporary: nobody else sees the change
+            lone = id(original) in self.plan.temporaries or isinstance(base(original), cst.Call)
+            if plain is not None and lone:  # a temporary: nobody else sees the change
                 renamed = updated.with_changes(func=updated.func.with_changes(attr=cst.Name(name[:-1])))
                 return self.take(apply_call(plain, original, renamed, self.facts), updated)
             self.refuse("T2M610", f"Tensor.{name}", "an in-place change inside an expression",
@@ -579,6 +584,8 @@ class Expressions(Rewriter):
         return updated
 
     def leave_SimpleString(self, original: cst.SimpleString, updated: cst.SimpleString) -> cst.SimpleString:
+        if (text := self.checkpoint(updated.value)) != updated.value:
+            return updated.with_changes(value=text)
         name = (
             CLASSES.get(str(original.evaluated_value)) if id(original) in self.class_names and not self.mixed else None
         )
@@ -586,6 +593,19 @@ class Expressions(Rewriter):
             return updated
         self.tell("T2M508", f"the class name {original.value}", f"{name!r} in MindSpore")
         return updated.with_changes(value=original.value.replace(str(original.evaluated_value), name))
+
+    def leave_FormattedStringText(
+        self, original: cst.FormattedStringText, updated: cst.FormattedStringText
+    ) -> cst.FormattedStringText:
+        text = self.checkpoint(updated.value)
+        return updated.with_changes(value=text) if text != updated.value else updated
+
+    def checkpoint(self, text: str) -> str:
+        """`path = "best.pth"`: load_checkpoint asks for its own ending, wherever the name of the file is written."""
+        made = CHECKPOINT.sub(".ckpt", text) if self.project.checkpoints and not self.mixed else text
+        if made != text:
+            self.tell("T2M513", f"file name {text}", "checkpoints of MindSpore end in .ckpt")
+        return made
 
     def leave_Subscript(self, original: cst.Subscript, updated: cst.Subscript) -> cst.BaseExpression:
         if id(original) in self.plan.expressions:
@@ -650,11 +670,34 @@ class Expressions(Rewriter):
         self, original: cst.FormattedStringExpression, updated: cst.FormattedStringExpression
     ) -> cst.FormattedStringExpression:
         """A tensor takes no format specification in MindSpore: its number does."""
-        value = self.module.value(original.expression)
-        if original.format_spec is None or value.kind != "tensor" or self.mixed:
+        if original.format_spec is None or not self.formats_badly(original.expression) or self.mixed:
             return updated
         self.tell("T2M612", "formatted tensor", "formatted as a number")
         return updated.with_changes(expression=cst.Call(cst.Name("float"), [cst.Arg(updated.expression)]))
+
+    def holds_tensors(self, arg: cst.Arg) -> bool:
+        """`**self.__dict__` of an object of which some attribute may be a tensor."""
+        node = arg.value
+        if arg.star != "**" or not isinstance(node, cst.Attribute) or node.attr.value != "__dict__":
+            return False
+        cls = self.class_of(self.module.value(node.value))
+        return cls is not None and any(v.kind == "tensor" or v.name == EITHER for v in cls.attrs.values())
+
+    def attributes_formatted(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        args = []
+        for old, new in zip(original.args, updated.args, strict=True):
+            if self.holds_tensors(old):
+                value = "value.item() if isinstance(value, ms.Tensor) else value"
+                made = cst.parse_expression(f"{{key: {value} for key, value in {code(new.value)}.items()}}")
+                new = new.with_changes(value=made)
+                self.notes.needs.add("ms")
+                self.tell("T2M612", "formatted attributes", "tensors among them are formatted as numbers")
+            args.append(new)
+        return updated.with_changes(args=args)
+
+    def formats_badly(self, node: cst.BaseExpression) -> bool:
+        value = self.module.value(node)
+        return value.kind == "tensor" or value.name == EITHER
 
     def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
         if id(original) in self.plan.expressions:
@@ -787,14 +830,6 @@ def _weight(value: Value) -> bool:
 
 def _is_attribute(rule: object) -> bool:
     return bool(getattr(rule, "attribute", False))
-
-
-def _base(call: cst.Call) -> cst.CSTNode:
-    """What a chain of in-place methods starts from."""
-    node: cst.CSTNode = call
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value.endswith("_"):
-        node = node.func.value
-    return node
 
 
 __all__ = ["Expressions", "Notes", "code"]

@@ -11,9 +11,10 @@ from torch2ms.analysis.names import dotted, is_foreign
 from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, qualified
 from torch2ms.analysis.tree import code, constant, descend
-from torch2ms.analysis.values import Value
+from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import apply_call
 from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite import nested
 from torch2ms.rewrite.expressions import Expressions
 from torch2ms.rewrite.modes import mode_sensitive
 from torch2ms.tape.plan import Text
@@ -44,6 +45,11 @@ class Statements:
         self.emitter.line = stmt.lineno
         node = stmt.node
         special = None
+        if isinstance(node, (cst.Assign, cst.Expr, cst.Return)) and not self.module.uses_mindspore:
+            if not (isinstance(node, cst.Expr) and nested.is_change(node.value)):
+                above = nested.raise_changes(self, stmt)
+                if above:
+                    return [*above, *self.small(stmt)]
         if self.module.uses_mindspore:
             pass
         elif isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
@@ -141,6 +147,11 @@ class Statements:
                 func.value,
                 source,
             )
+        if receiver.kind == "module" and name == "load_state_dict" and (values := self.values_of(stmt, call)) is not None:
+            self.emitter.needs.add("ms")
+            self.tell("T2M507", "load_state_dict", "Parameters with values of their own: they would be shared otherwise")
+            made = "{name: ms.Parameter(value, name=name) for name, value in {1}.items()}"
+            return self.text("ms.load_param_into_net({0}, " + made + ")", func.value, values)
         if name in ("retain_grad", "requires_grad_") and receiver.kind in ("tensor", "unknown") and dotted(func.value):
             self.tell("T2M303", f"Tensor.{name}", "gradient functions name what they differentiate: dropped")
             return []
@@ -162,6 +173,21 @@ class Statements:
         if given.func.attr.value != "state_dict" or self.module.value(given.func.value).kind != "module":
             return None
         return given.func.value
+
+    def values_of(self, stmt: Stmt, call: cst.Call) -> cst.BaseExpression | None:
+        """A dictionary of values that are no Parameters, or that somebody may use again when the module has them."""
+        given = call.args[0].value if call.args else None
+        value = self.module.value(given) if given is not None else UNKNOWN
+        if isinstance(given, cst.DictComp):
+            return given
+        if value.kind != "dict" or not value.name or not dotted(given):
+            return None
+        place = dotted(given)
+        names = [s for s in self.emitter.scope.body.walk() if place in s.defs]
+        stored = any(place in s.muts for s in self.emitter.scope.body.walk() if not s.blocks and s is not stmt)
+        loops = any(isinstance(a.node, (cst.For, cst.While)) for a in stmt.ancestors())
+        after = any(place in s.uses and s.number > stmt.number for s in self.emitter.scope.body.walk())
+        return None if value.name == "state_dict" and names and not (stored or loops or after) else given
 
     def steers(self, name: str) -> bool:
         """The statement sets PyTorch itself up, and may go."""
@@ -283,8 +309,8 @@ class Statements:
             return self.text(f"{place} = {text}")
         return self.text(f"{place}.copy_({text})")  # reaches every alias, and the caller
 
-    def fresh(self, target: cst.CSTNode) -> bool:
-        """A local tensor made in this scope that nothing else refers to: binding the name again is the change."""
+    def fresh(self, target: cst.CSTNode, but: Stmt | None = None) -> bool:
+        """A local tensor of this scope that nothing else (`but` one statement) refers to: binding it again is enough."""
         if not isinstance(target, cst.Name):
             return False
         name, scope = target.value, self.emitter.scope
@@ -293,7 +319,7 @@ class Statements:
         for stmt in scope.body.walk():
             if name in stmt.defs and not self.makes(stmt, name):
                 return False
-            if name in stmt.uses and self.shares(stmt, name):
+            if name in stmt.uses and stmt is not but and self.shares(stmt, name):
                 return False
         return not any(root(u) == name for child in scope.children for u in free_uses(child))
 
@@ -305,7 +331,8 @@ class Statements:
             return False
         value = node.value
         if isinstance(value, cst.Call):
-            return not (isinstance(value.func, cst.Attribute) and value.func.attr.value in VIEWS)
+            shared = isinstance(value.func, cst.Attribute) and value.func.attr.value in VIEWS
+            return not shared and (not nested.is_change(value) or isinstance(nested.base(value), cst.Call))
         return isinstance(value, (cst.BinaryOperation, cst.UnaryOperation))
 
     def shares(self, stmt: Stmt, name: str) -> bool:
@@ -317,11 +344,11 @@ class Statements:
                 if isinstance(node.value, (cst.Tuple, cst.List))
                 else [node.value]
             )
-            if any(isinstance(v, cst.Name) and v.value == name for v in values):
+            if any(isinstance(v, cst.Name) and v.value == name for v in map(nested.base, values)):
                 return True
         return any(
             isinstance(call.func, cst.Attribute) and call.func.attr.value in ("append", "extend", "insert", "put")
-            and any(isinstance(a.value, cst.Name) and a.value.value == name for a in call.args)
+            and any(isinstance(b := nested.base(a.value), cst.Name) and b.value == name for a in call.args)
             for call in stmt.calls
         )  # fmt: skip
 

@@ -272,7 +272,8 @@ def _parameter_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
     if not grads:
         return None
     names = {dotted(n) for n in _target_names(node.target)}
-    own = [(s, g) for s, g in grads if dotted(g.value) in names]
+    # a sample that becomes a leaf in the body (`data.requires_grad = True`) is no parameter of the list
+    own = [(s, g) for s, g in grads if dotted(g.value) in names and not _own_leaf(module.value(g.value))]
     if not own:
         return None
     place = iterated.place or (dotted(node.iter) if iterated.kind in ("list", "tuple") else "")
@@ -281,6 +282,10 @@ def _parameter_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
     if len(own) == len(grads) and _only_clears(stmt, own):
         event.kind = "clear"
     return event
+
+
+def _own_leaf(value: Value) -> bool:
+    return value.kind == "tensor" and value.leaf
 
 
 def _target_names(target: cst.CSTNode) -> list[cst.CSTNode]:

@@ -611,7 +611,11 @@ class Writer:
         suffix = self.suffix(call)
         loop = self.hoist(call)
         first = Region(event, region.block, early)
-        weights = " + ".join(self.weights(o) for o in call.owners)
+        leaves = [o for o in call.owners if o.kind == "leaf" and not o.parameter]
+        others = [o for o in call.owners if o not in leaves]
+        if any(o.parameter for o in others) or any(self.touches(late, o) for o in leaves):
+            return "a leaf is used in both parts of a forward that is cut"
+        weights = f", weights={' + '.join(self.weights(o) for o in others)}" if others else ""
         live = liveness.read_after(region.block, early, region.block.stmts.index(early[-1])) | used
         aux = [n for n in self.definition_order(early) if n in live and n not in crossing]
         held = {a: a.rpartition(".")[2] for a in attributes}  # attributes cross under their own short names
@@ -627,7 +631,10 @@ class Writer:
         )
         name = "_".join(own_names)
         playback = self.fresh(f"{name}_vjp")
+        params += [o.place for o in leaves if o.place not in params]
         simple = self.simple_call(early, crossing, aux)
+        if simple and not {o.place for o in leaves} <= set(simple[1]):
+            simple = None
         out = ", ".join(crossing)
         received = out if len(crossing) == 1 else f"({out})"
         extra = ""
@@ -644,16 +651,16 @@ class Writer:
             arguments = params
         inputs = "".join(f", {a}" for a in arguments)
         tail = ", " + (aux[0] if len(aux) == 1 else f"({', '.join(aux)})") if aux else ""
-        start = Text(f"{received}, {playback}{tail} = ms.vjp({function}{inputs}, weights={weights}{extra})")
+        start = Text(f"{received}, {playback}{tail} = ms.vjp({function}{inputs}{weights}{extra})")
         # second part
         forward = self.fresh(f"forward_{suffix}" if suffix else "forward_fn")
         second_call = Call(event, Region(event, region.block, late, after=region.after), call.owners)
         outputs = self.outputs(second_call, late)
         more = [p for p in self.parameters(second_call, late, loop, outputs) if p not in crossing]
         restore: list[Item] = [Text(f"{a} = {short}") for a, short in held.items()]
-        again = any(o.owns is None or self.touches(late, o) for o in call.owners)
+        again = any(o.owns is None or self.touches(late, o) for o in others)
         positions = "0" if len(crossing) == 1 else f"({', '.join(str(i) for i in range(len(crossing)))})"
-        second_weights = f", {weights}" if again else ""
+        second_weights = f", {' + '.join(self.weights(o) for o in others)}" if again else ""
         has_aux = ", has_aux=True" if outputs.aux else ""
         definition.append(Function(forward, [*own_names, *more], [*restore, *self.body(late, outputs, event)]))
         arguments2 = ", ".join([*crossing, *more])
@@ -666,14 +673,18 @@ class Writer:
             definition = []
         cotangent = [self.fresh_once(f"{c}_grad") for c in own_names]
         taken = cotangent[0] if len(cotangent) == 1 else f"({', '.join(cotangent)})"
-        owner = call.owners[0]
         if again:
-            direct = self.fresh_once(f"direct_{owner.variable}")
+            direct = self.fresh_once(f"direct_{others[0].variable}")
             line = Text(f"{outputs.target()}, ({taken}, {direct}) = {made}({arguments2})")
         else:
             line = Text(f"{outputs.target()}, {taken} = {made}({arguments2})")
-        received_grads, follow = self.receive(call)
-        back: list[Item] = [Text(f"_, {received_grads} = {playback}({taken})")]
+        received_grads, follow = self.receive(Call(event, region, others, call.accumulate, delayed=call.delayed))
+        of_leaves, more_follow = self.receive(Call(event, region, leaves, call.accumulate, delayed=call.delayed))
+        follow += more_follow
+        names = dict(zip([o.place for o in leaves], of_leaves.strip("()").split(", "), strict=True)) if leaves else {}
+        of_inputs = ", ".join(names.get(a, "_") for a in arguments) + ("," if len(arguments) == 1 else "")
+        left = f"({of_inputs}), {received_grads}" if names and others else of_inputs if names else f"_, {received_grads}"
+        back: list[Item] = [Text(f"{left} = {playback}({taken})")]
         if again:
             back.append(Text(f"{received_grads} = tuple(a + b for a, b in zip({received_grads}, {direct}))"))
         for stmt in region.stmts:

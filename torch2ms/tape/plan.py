@@ -85,6 +85,7 @@ class Plan:
     behind: dict[int, list[Item]] = field(default_factory=dict)  # put below what the statement became
     moved: set[int] = field(default_factory=set)  # statements that are emitted elsewhere, with their comments
     expressions: dict[int, str] = field(default_factory=dict)  # id of an expression -> the code it becomes
+    temporaries: set[int] = field(default_factory=set)  # in-place calls whose changed tensor nobody reads again
     picks: dict[int, str] = field(default_factory=dict)  # id of an expression -> the part of it that stays
     names: set[str] = field(default_factory=set)  # what new definitions must not be called, once one is needed
     heads: dict[int, Head] = field(default_factory=dict)  # id of a function definition -> its new first line

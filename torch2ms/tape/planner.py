@@ -241,7 +241,10 @@ class _ScopePlanner:
     def name(self, owner: Owner) -> None:
         same = [o for o in self.records.owners if o.kind == "optimizer"]
         if owner.kind == "leaf":
-            owner.variable = self.writer.fresh(owner.place.replace(".", "_").removeprefix("self_") + "_grad")
+            own = self.users_name(owner)
+            owner.variable = own or self.writer.fresh(owner.place.replace(".", "_").removeprefix("self_") + "_grad")
+            if not owner.parameter:
+                self.unmark(owner)
         elif len(self.records.owners) == 1 or (len(same) == 1 and owner.kind == "optimizer"):
             owner.variable = self.writer.fresh("grads")
         else:
@@ -252,6 +255,30 @@ class _ScopePlanner:
             if not short.isidentifier():  # opt1, opt2: what is left of the name is no name
                 short = owner.place.rpartition(".")[2]
             owner.variable = self.writer.fresh(f"{short}_grads")
+
+    def users_name(self, owner: Owner) -> str:
+        """The user's own name for a leaf's gradient: the one that takes it, and nothing else, where it is read."""
+        reads = [e for e in self.records.events if e.kind == "leaf_grad" and owners.concerns(e, owner, self.records.owners)]
+        node = reads[0].stmt.node if len(reads) == 1 else None
+        if not isinstance(node, cst.Assign) or len(node.targets) != 1 or not isinstance(node.targets[0].target, cst.Name):
+            return ""
+        name, value = node.targets[0].target.value, node.value
+        if isinstance(value, cst.Attribute) and value.attr.value == "data":
+            value = value.value
+        bindings = [s for s in self.scope.body.walk() if name in s.defs]
+        if value is not reads[0].node or len(bindings) != 1 or any(name in c.locals for c in self.scope.children):
+            return ""
+        stores = [e for e in self.records.events if e.kind == "backward" and owner in self.records.takers(e)]
+        return "" if any(self.records.accumulates(e, owner) or e.stmt.number > bindings[0].number for e in stores) else name
+
+    def unmark(self, owner: Owner) -> None:
+        """`x.requires_grad = True` of a leaf that gradient functions take as an argument says nothing any more."""
+        for stmt in self.scope.body.walk():
+            node = stmt.node
+            if isinstance(node, cst.Assign) and dotted(node.targets[0].target) == f"{owner.place}.requires_grad":
+                self.plan.replaced[id(stmt)] = []
+                why = "gradient functions name what they differentiate: dropped"
+                self.plan.findings.append(Finding("T2M303", Tier.EXACT, "requires_grad", why, line=stmt.lineno))
 
     def hopeless(self, takers: dict[int, list[Owner]]) -> str:
         """A reason why nothing of this scope can be translated, "" if there is none."""

@@ -23,6 +23,10 @@ def prepare(project: Project) -> None:
         freezes(stmt) for m in project.modules.values() for s in m.scope.walk() for stmt in s.body.walk()
     )
     project.keeps_state = any(STATE.search(m.source) for m in project.modules.values())
+    project.checkpoints = any(
+        v.kind == "api" and v.name in ("torch.save", "torch.load")
+        for m in project.modules.values() for v in m.values.values()
+    )  # fmt: skip
     conditional = any(_conditional(c.methods["forward"]) for m in project.modules.values() for c in m.classes.values()
                       if c.kind == "module" and "forward" in c.methods)  # fmt: skip
     for module in project.modules.values():

@@ -1,0 +1,75 @@
+"""In-place methods inside larger expressions: `out.append(x.mul_(2))`, `return x.clamp_(0, 1)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis import liveness
+from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.tree import children, code, descend
+
+if TYPE_CHECKING:
+    from torch2ms.rewrite.statements import Statements
+
+NOT_IN_PLACE = {"requires_grad_", "retain_grad_", "detach_"}
+LATE = (cst.Lambda, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp, cst.IfExp, cst.BooleanOperation)
+
+
+def is_change(node: cst.CSTNode) -> bool:
+    """A call that is written like a change in place: `x.add_(y)`."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return False
+    name = node.func.attr.value
+    return name.endswith("_") and not name.endswith("__") and name not in NOT_IN_PLACE
+
+
+def base(node: cst.CSTNode) -> cst.CSTNode:
+    """What a chain of in-place methods starts from."""
+    while is_change(node):
+        node = node.func.value  # type: ignore[attr-defined]
+    return node
+
+
+def raise_changes(statements: Statements, stmt: Stmt) -> list[cst.BaseStatement]:
+    """The changes as statements of their own, to stand above; one whose tensor is not read again stays, as a value."""
+    above: list[cst.BaseStatement] = []
+    first = True
+    for call in _changes(stmt.node):
+        target = base(call)
+        receiver = statements.module.value(target)
+        if id(call) in statements.emitter.plan.expressions:
+            continue
+        if receiver.kind not in ("tensor", "param") or not isinstance(target, (cst.Name, cst.Attribute)):
+            return above
+        uses = [n for n in descend(stmt.node) if isinstance(n, cst.Name) and code(n) == code(target)]
+        fresh = statements.fresh(target)
+        block = stmt.block
+        alone = len(uses) == 1 and statements.fresh(target, but=stmt)
+        if alone and code(target) not in liveness.read_after(block, [stmt], block.stmts.index(stmt)):
+            chain: cst.CSTNode = call
+            while is_change(chain):
+                statements.emitter.plan.temporaries.add(id(chain))
+                chain = chain.func.value  # type: ignore[attr-defined]
+        elif first and (fresh and len(uses) == 1 or getattr(stmt.node, "value", None) is call):
+            made = statements.in_place(stmt, call)
+            if made is None:
+                return above
+            above += made
+            statements.emitter.plan.expressions[id(call)] = code(target)
+        first = False
+    return above
+
+
+def _changes(node: cst.CSTNode) -> Iterator[cst.Call]:
+    """Outermost in-place chains that are evaluated whenever the statement is, in order."""
+    for child in children(node):
+        if isinstance(child, LATE):
+            continue
+        if is_change(child):
+            assert isinstance(child, cst.Call)
+            yield child
+        else:
+            yield from _changes(child)
