@@ -11,7 +11,7 @@ from torch2ms.analysis import guess, narrow, torchapi
 from torch2ms.analysis.names import dotted, is_foreign
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo
 from torch2ms.analysis.tree import children, constant
-from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, join
+from torch2ms.analysis.values import EITHER, NO_DEPS, UNKNOWN, Value, join
 
 if TYPE_CHECKING:
     from torch2ms.analysis.infer import Inference
@@ -88,7 +88,7 @@ class Evaluator:
             for element in node.elements:
                 if isinstance(element, cst.DictElement):
                     self.ev(element.key)
-            return Value("dict", deps=_deps(parts))
+            return Value("dict", deps=_deps(parts), keys=_keys(node))
         if isinstance(node, (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)):
             return self.comprehension(node)
         if isinstance(node, cst.Lambda):
@@ -331,6 +331,8 @@ class Evaluator:
             return Value("tensor", deps=deps, likely=left.likely or right.likely)
         if "numpy" in kinds:
             return Value("numpy", deps=deps)
+        if EITHER in (left.name, right.name) and kinds <= {"unknown", "int", "float", "bool"}:
+            return Value("unknown", EITHER, deps)
         if deps and "unknown" in kinds:
             return Value("tensor", deps=deps, likely=True)
         if kinds <= {"int", "bool"}:
@@ -451,6 +453,12 @@ class Evaluator:
         if value.kind == "tensor" and _true(node, "requires_grad"):
             return replace(value, leaf=True)
         return value
+
+
+def _keys(node: cst.Dict) -> tuple[tuple[str, bool], ...] | None:
+    """The keys of a literal, None where one of them is no literal string."""
+    names = [constant(e.key) if isinstance(e, cst.DictElement) else None for e in node.elements]
+    return tuple((n, True) for n in names if isinstance(n, str)) if all(isinstance(n, str) for n in names) else None
 
 
 def _deps(values: list[Value] | tuple[Value, ...]) -> frozenset[str]:

@@ -12,7 +12,8 @@ from torch2ms.analysis.names import dotted, is_foreign
 from torch2ms.analysis.narrow import narrowed
 from torch2ms.analysis.program import Block, Scope, Stmt
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project, qualified
-from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, join
+from torch2ms.analysis.tree import constant
+from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, join, joined_keys
 
 ROUNDS = 3  # kinds travel one call further each round; three reach through factory, trainer and step
 MODULE_METHODS_SELF = {
@@ -299,7 +300,13 @@ class Inference:
                 ev.env[place] = replace(
                     base, deps=base.deps | value.deps, items=None, name=f"of {value.kind}" if known else base.name
                 )
+                if base.kind == "dict":
+                    both = base.keys is not None and value.keys is not None and method == "update"
+                    keys = joined_keys(base.keys or (), value.keys or ()) if both else None
+                    ev.env[place] = replace(ev.env[place], keys=keys)
                 self.remember(place, ev.env[place], ev)
+            elif method in ("pop", "popitem", "clear", "setdefault") and held is not None and held.keys is not None:
+                ev.env[place] = replace(held, keys=None)
             elif method.endswith("_") and not method.endswith("__") and held is not None and held.kind == "tensor":
                 deps = held.deps.union(*(ev.memo.get(id(a.value), UNKNOWN).deps for a in call.args))
                 ev.env[place] = replace(held, deps=deps) if method != "detach_" else replace(held, deps=NO_DEPS)
@@ -318,6 +325,11 @@ class Inference:
                     held = ev.env.get(place)
                     if held is not None and value.deps - held.deps:
                         ev.env[place] = replace(held, deps=held.deps | value.deps, items=None)
+                    if held is not None and held.keys is not None:
+                        part = t.slice[0].slice
+                        key = constant(part.value) if isinstance(part, cst.Index) else ...
+                        keys = joined_keys(held.keys, ((key, True),)) if isinstance(key, str) else None
+                        ev.env[place] = replace(ev.env[place], keys=keys)
 
     def iteration(self, node: cst.BaseExpression, iterated: Value, ev: Evaluator) -> Value:
         """What one turn of `for ... in node` binds."""
@@ -638,6 +650,8 @@ class Inference:
             if info is not None:
                 return self.call_function(info, node, args, None, deps, ev)
             return Value("unknown", deps=deps | target.deps)
+        if target.kind == "builtin" and target.name == "dict" and not any(a.star or not a.keyword for a in node.args):
+            return Value("dict", deps=deps, keys=tuple((name, True) for name in keywords))
         if target.kind == "builtin":
             return self.builtin(target.name, args, deps, ev)
         if target.kind == "autograd" and (cls := self.cls_of(target, ev.module)) is not None:

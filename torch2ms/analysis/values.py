@@ -29,6 +29,7 @@ class Value:
     leaf: bool = False
     dtype: str = ""
     rank: int | None = None
+    keys: tuple[tuple[str, bool], ...] | None = None  # of a dict, and whether each is certainly there
 
     def with_deps(self, deps: frozenset[str]) -> Value:
         return self if deps == self.deps else replace(self, deps=deps)
@@ -77,7 +78,20 @@ def join(a: Value, b: Value) -> Value:
         a.leaf and b.leaf,
         a.dtype if a.dtype == b.dtype else "",
         a.rank if a.rank == b.rank else None,
+        joined_keys(a.keys, b.keys, either=True) if a.keys is not None and b.keys is not None else None,
     )
+
+
+def joined_keys(
+    one: tuple[tuple[str, bool], ...], other: tuple[tuple[str, bool], ...], either: bool = False
+) -> tuple[tuple[str, bool], ...]:
+    """The keys of a dict that was updated with another; `either`: of one that is the one or the other."""
+    left, right = dict(one), dict(other)
+    if either:
+        return tuple(
+            (k, left.get(k, False) and right.get(k, False)) for k in [*left, *(k for k in right if k not in left)]
+        )
+    return tuple((left | {k: sure or left.get(k, False) for k, sure in right.items()}).items())
 
 
 def overlaps(a: str, b: str) -> bool:

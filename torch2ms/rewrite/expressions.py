@@ -19,6 +19,7 @@ from torch2ms.rewrite import transforms
 from torch2ms.rewrite.draws import draw
 from torch2ms.rewrite.nested import base
 from torch2ms.rewrite.rewriter import Rewriter
+from torch2ms.rewrite.stars import written_out
 from torch2ms.tape.plan import Plan
 
 OWN_METHODS = {"forward": "construct", "train": "set_train"}
@@ -246,7 +247,11 @@ class Expressions(Rewriter):
             return self.unknown(name, left)
         if kind := transforms.transform(name):
             return self.transform(kind, rule, original, updated, left)
-        return self.take(apply_call(rule, original, updated, self.facts), left)
+        outcome = apply_call(rule, original, updated, self.facts)
+        if outcome.node is None and any(a.star == "**" for a in original.args):
+            if (calls := written_out(original, updated, rule, self.module)) is not None:
+                outcome = apply_call(rule, *calls, self.facts)
+        return self.take(outcome, left)
 
     def transform(
         self, kind: str, rule: Rule, original: cst.Call, updated: cst.Call, left: cst.BaseExpression

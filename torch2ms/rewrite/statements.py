@@ -147,9 +147,10 @@ class Statements:
                 func.value,
                 source,
             )
-        if receiver.kind == "module" and name == "load_state_dict" and (values := self.values_of(stmt, call)) is not None:
+        restores = receiver.kind == "module" and name == "load_state_dict"
+        if restores and (values := self.values_of(stmt, call)) is not None:
             self.emitter.needs.add("ms")
-            self.tell("T2M507", "load_state_dict", "Parameters with values of their own: they would be shared otherwise")
+            self.tell("T2M507", "load_state_dict", "values of its own in new Parameters: they would be shared otherwise")
             made = "{name: ms.Parameter(value, name=name) for name, value in {1}.items()}"
             return self.text("ms.load_param_into_net({0}, " + made + ")", func.value, values)
         if name in ("retain_grad", "requires_grad_") and receiver.kind in ("tensor", "unknown") and dotted(func.value):
@@ -180,14 +181,15 @@ class Statements:
         value = self.module.value(given) if given is not None else UNKNOWN
         if isinstance(given, cst.DictComp):
             return given
-        if value.kind != "dict" or not value.name or not dotted(given):
+        if given is None or value.kind != "dict" or not value.name or not dotted(given):
             return None
         place = dotted(given)
         names = [s for s in self.emitter.scope.body.walk() if place in s.defs]
         stored = any(place in s.muts for s in self.emitter.scope.body.walk() if not s.blocks and s is not stmt)
         loops = any(isinstance(a.node, (cst.For, cst.While)) for a in stmt.ancestors())
         after = any(place in s.uses and s.number > stmt.number for s in self.emitter.scope.body.walk())
-        return None if value.name == "state_dict" and names and not (stored or loops or after) else given
+        once = names or self.emitter.scope.is_module
+        return None if value.name == "state_dict" and once and not (stored or loops or after) else given
 
     def steers(self, name: str) -> bool:
         """The statement sets PyTorch itself up, and may go."""
@@ -310,7 +312,7 @@ class Statements:
         return self.text(f"{place}.copy_({text})")  # reaches every alias, and the caller
 
     def fresh(self, target: cst.CSTNode, but: Stmt | None = None) -> bool:
-        """A local tensor of this scope that nothing else (`but` one statement) refers to: binding it again is enough."""
+        """A local tensor of this scope that nothing else (`but` one statement) refers to: rebinding is enough."""
         if not isinstance(target, cst.Name):
             return False
         name, scope = target.value, self.emitter.scope

@@ -683,7 +683,7 @@ class Writer:
         follow += more_follow
         names = dict(zip([o.place for o in leaves], of_leaves.strip("()").split(", "), strict=True)) if leaves else {}
         of_inputs = ", ".join(names.get(a, "_") for a in arguments) + ("," if len(arguments) == 1 else "")
-        left = f"({of_inputs}), {received_grads}" if names and others else of_inputs if names else f"_, {received_grads}"
+        left = of_inputs if names and not others else f"{f'({of_inputs})' if names else '_'}, {received_grads}"
         back: list[Item] = [Text(f"{left} = {playback}({taken})")]
         if again:
             back.append(Text(f"{received_grads} = tuple(a + b for a, b in zip({received_grads}, {direct}))"))

@@ -260,9 +260,10 @@ class _ScopePlanner:
         """The user's own name for a leaf's gradient: the one that takes it, and nothing else, where it is read."""
         reads = [e for e in self.records.events if e.kind == "leaf_grad" and owners.concerns(e, owner, self.records.owners)]
         node = reads[0].stmt.node if len(reads) == 1 else None
-        if not isinstance(node, cst.Assign) or len(node.targets) != 1 or not isinstance(node.targets[0].target, cst.Name):
+        target = node.targets[0].target if isinstance(node, cst.Assign) and len(node.targets) == 1 else None
+        if not isinstance(node, cst.Assign) or not isinstance(target, cst.Name):
             return ""
-        name, value = node.targets[0].target.value, node.value
+        name, value = target.value, node.value
         if isinstance(value, cst.Attribute) and value.attr.value == "data":
             value = value.value
         bindings = [s for s in self.scope.body.walk() if name in s.defs]
