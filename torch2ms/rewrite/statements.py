@@ -150,7 +150,7 @@ class Statements:
         restores = receiver.kind == "module" and name == "load_state_dict"
         if restores and (values := self.values_of(stmt, call)) is not None:
             self.emitter.needs.add("ms")
-            self.tell("T2M507", "load_state_dict", "values of its own in new Parameters: they would be shared otherwise")
+            self.tell("T2M507", "load_state_dict", "new Parameters with these values: they would be shared otherwise")
             made = "{name: ms.Parameter(value, name=name) for name, value in {1}.items()}"
             return self.text("ms.load_param_into_net({0}, " + made + ")", func.value, values)
         if name in ("retain_grad", "requires_grad_") and receiver.kind in ("tensor", "unknown") and dotted(func.value):

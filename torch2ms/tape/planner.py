@@ -258,7 +258,8 @@ class _ScopePlanner:
 
     def users_name(self, owner: Owner) -> str:
         """The user's own name for a leaf's gradient: the one that takes it, and nothing else, where it is read."""
-        reads = [e for e in self.records.events if e.kind == "leaf_grad" and owners.concerns(e, owner, self.records.owners)]
+        records = self.records
+        reads = [e for e in records.events if e.kind == "leaf_grad" and owners.concerns(e, owner, records.owners)]
         node = reads[0].stmt.node if len(reads) == 1 else None
         target = node.targets[0].target if isinstance(node, cst.Assign) and len(node.targets) == 1 else None
         if not isinstance(node, cst.Assign) or not isinstance(target, cst.Name):
@@ -269,8 +270,9 @@ class _ScopePlanner:
         bindings = [s for s in self.scope.body.walk() if name in s.defs]
         if value is not reads[0].node or len(bindings) != 1 or any(name in c.locals for c in self.scope.children):
             return ""
-        stores = [e for e in self.records.events if e.kind == "backward" and owner in self.records.takers(e)]
-        return "" if any(self.records.accumulates(e, owner) or e.stmt.number > bindings[0].number for e in stores) else name
+        stores = [e for e in records.events if e.kind == "backward" and owner in records.takers(e)]
+        late = any(e.stmt.number > bindings[0].number or records.accumulates(e, owner) for e in stores)
+        return "" if late else name
 
     def unmark(self, owner: Owner) -> None:
         """`x.requires_grad = True` of a leaf that gradient functions take as an argument says nothing any more."""
