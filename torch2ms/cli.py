@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 from importlib import import_module
@@ -11,7 +12,7 @@ from typing import Any, NoReturn, TypeVar
 import click
 
 from torch2ms import __version__
-from torch2ms.config import DEVICES, STYLES, TARGETS, Config, ConfigError
+from torch2ms.config import DEVICES, STAGES, STYLES, TARGETS, Config, ConfigError
 
 DONE, FOUND, FAILED = 0, 1, 2
 # commands that live elsewhere, imported when they are called: name -> (module, attribute, one line for --help)
@@ -78,7 +79,10 @@ def engine_options(function: Function) -> Function:
             "--assume-cleared", is_flag=True, help="Where the analysis cannot see it, gradients count as cleared."
         ),
         click.option("--exclude", multiple=True, metavar="GLOB", help="Files or folders to leave out; repeatable."),
-        click.option("--select", multiple=True, metavar="CODE", help="Report only these codes (T2M1 is all of 1xx)."),
+        click.option(
+            "--select", multiple=True, metavar="CODE",
+            help="Report only these codes (T2M1 is all of 1xx); modules and autograd are two steps of a conversion.",
+        ),
         click.option("--ignore", multiple=True, metavar="CODE", help="Do not report these codes."),
         click.option("-j", "--jobs", type=click.IntRange(0), default=0, help="Worker processes; 0 chooses."),
         click.option("--no-cache", is_flag=True, help="Convert everything anew and keep nothing for the next run."),
@@ -90,6 +94,14 @@ def engine_options(function: Function) -> Function:
     for option in reversed(options):
         function = option(function)
     return function
+
+
+def check_code(word: str) -> str:
+    """`word` as a code or the beginning of one."""
+    if not re.fullmatch(r"T2M\d{0,3}", word.upper()):
+        known = f"T2M101 is one, T2M1 is all of its block; the steps are {' and '.join(STAGES)}"
+        raise click.UsageError(f"{word} is no code: {known}")
+    return word.upper()
 
 
 def load_config(ctx: click.Context, parameter: click.Parameter, value: str | None) -> None:
@@ -112,7 +124,13 @@ def engine_config(options: dict[str, Any]) -> Config:
     """The engine's options; those that are planned and not built are refused rather than ignored."""
     if options["jit"]:
         raise click.UsageError("--jit is not built yet: training steps are written without @ms.jit")
+    stages = [word for word in options["select"] if word in STAGES]
+    if len(stages) > 1:
+        raise click.UsageError("--select modules and --select autograd are two steps; run one after the other")
+    options["select"] = tuple(check_code(word) for word in options["select"] if word not in STAGES)
+    options["ignore"] = tuple(check_code(word) for word in options["ignore"])
     return Config(
+        stage="".join(stages),
         target=options["target"],
         device=options["device_target"],
         style=options["style"],
@@ -124,7 +142,8 @@ def engine_config(options: dict[str, Any]) -> Config:
 @torch2ms.command()
 @click.argument("paths", nargs=-1, required=True, metavar="PATH...")
 @click.option("-o", "--out", metavar="DIR", help='Where translations go; default: beside the input, with "_ms".')
-@click.option("-i", "--in-place", is_flag=True, help="Edit the files themselves.")
+@click.option("--in-place", is_flag=True, help="Edit the files themselves.")
+@click.option("-i", "--interactive", is_flag=True, help="Ask hunk by hunk, like git add -p.")
 @click.option("--diff", is_flag=True, help="Print what would change as a unified diff; write nothing.")
 @click.option("--check", is_flag=True, help="Write nothing; exit 1 when something would change or a mark is left.")
 @click.option("--strict", is_flag=True, help="Exit 1 when a construct was refused.")

@@ -31,6 +31,10 @@ def run_convert(paths: Sequence[str], config: Config, options: Mapping[str, Any]
     else:
         plan = make_plan(paths, options["out"], in_place=options["in_place"], exclude=options["exclude"])
         outcomes = convert_plan(plan, config, _work(options))
+    if options["interactive"]:
+        from torch2ms.interactive import review
+
+        outcomes = review(outcomes, lambda off: convert_plan(plan, replace(config, off=off), Work(options["jobs"])))
     if list(paths) == ["-"] and writes:
         _write_stdout(outcomes[0], data)
     elif writes and options["in_place"]:
@@ -53,6 +57,8 @@ def _check_modes(paths: Sequence[str], options: Mapping[str, Any]) -> None:
         raise click.UsageError("- (standard input) cannot be mixed with paths")
     if "-" in paths and (options["in_place"] or options["out"]):
         raise click.UsageError("- (standard input) goes to standard output; drop --in-place or --out")
+    if options["interactive"] and (options["check"] or options["diff"] or "-" in paths):
+        raise click.UsageError("--interactive asks and writes; --check, --diff and standard input do neither")
     if options["in_place"] and options["out"]:
         raise click.UsageError("--in-place and --out contradict each other")
     if options["report"] and not options["report_file"] and (options["diff"] or "-" in paths):
@@ -143,15 +149,12 @@ def _print_diffs(outcomes: Iterable[Outcome]) -> None:
 
 def diff_lines(outcome: Outcome) -> Iterable[str]:
     """The unified diff of one file."""
+    from torch2ms.interactive import split_lines
+
     name = outcome.item.shown.lstrip("/")
-    before, after = (_split(text) for text in (outcome.result.source, outcome.result.text))
+    before, after = (split_lines(text) for text in (outcome.result.source, outcome.result.text))
     for line in difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"):
         yield line if line.endswith("\n") else line + "\n\\ No newline at end of file\n"
-
-
-def _split(text: str) -> list[str]:
-    lines = text.split("\n")  # only "\n" ends a line for patch; a "\r" before it belongs to the line
-    return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
 
 def run_scan(paths: Sequence[str], config: Config, form: str, options: Mapping[str, Any]) -> int:

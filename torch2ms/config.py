@@ -11,6 +11,7 @@ from typing import Any
 TARGETS = ("2.7", "2.8", "2.9", "2.10")
 DEVICES = ("portable", "CPU", "GPU", "Ascend")
 STYLES = ("functional", "cell")
+STAGES = ("modules", "autograd")
 
 
 @dataclass(frozen=True)
@@ -22,6 +23,12 @@ class Config:
     style: str = "functional"
     jit: bool = False
     assume_cleared: bool = False
+    stage: str = ""  # "modules" or "autograd", see `stages`
+    off: tuple[tuple[str, tuple[int, ...]], ...] = ()  # lines of files that stay as they are, without a comment
+
+    @property
+    def left_alone(self) -> dict[str, frozenset[int]]:
+        return {path: frozenset(lines) for path, lines in self.off}
 
 
 class ConfigError(Exception):

@@ -14,7 +14,7 @@ from torch2ms.check import check_output
 from torch2ms.config import Config
 from torch2ms.findings import Finding, Result
 from torch2ms.rewrite import functions, imports
-from torch2ms.rewrite.emit import Emitter
+from torch2ms.rewrite.emit import Emitter, Told
 from torch2ms.tape.autocast import plan_autocast
 from torch2ms.tape.lifting import lift
 from torch2ms.tape.plan import Plan
@@ -29,7 +29,17 @@ def convert_module(source: str, config: Config, path: str) -> Result:
 
 def convert_project(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
     """Translate modules that belong together; keys are POSIX paths relative to the project's root."""
+    if config.stage == "modules":
+        from torch2ms.stages import first_step
+
+        return first_step(sources, config)
+    return convert_together(sources, config)
+
+
+def convert_together(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
+    """The whole conversion of modules that belong together."""
     project = Project()
+    off = config.left_alone
     results: dict[str, Result] = {}
     modules: list[tuple[str, ModuleInfo]] = []
     for path in sorted(sources):
@@ -38,14 +48,14 @@ def convert_project(sources: Mapping[str, str], config: Config) -> dict[str, Res
         except (cst.ParserSyntaxError, RecursionError) as error:
             results[path] = Result(path, sources[path], sources[path], error=_parse_error(error))
             continue
-        modules.append((path, project.add(path, tree, sources[path])))
+        modules.append((path, project.add(path, tree, sources[path], off.get(path, frozenset()))))
     try:
         infer(project)
         rules = Rules.load(config.target, config.device)
         plans = plan_project(project, config)
     except Exception as error:  # a bug of ours: it must not take the other files along
         if len(sources) > 1:
-            return results | {path: convert_project({path: sources[path]}, config)[path] for path, _ in modules}
+            return results | {path: convert_together({path: sources[path]}, config)[path] for path, _ in modules}
         return results | {path: _failed(path, sources[path], error) for path, _ in modules}
     for path, module in modules:
         try:
@@ -98,19 +108,24 @@ def _convert(
 ) -> Result:
     text, findings = translate(project, module, plan, rules)
     if text != source:
-        problem = check_output(source, text, findings, lambda again: _again(again, config, path))
+        numbered = path in config.left_alone  # numbers of lines mean nothing in the translation
+        problem = check_output(
+            source, text, findings, None if numbered else lambda again: _again(again, config, path)
+        )
         if problem:
             return Result(path, source, source, tuple(findings), error=problem)
     return Result(path, source, text, tuple(findings))
 
 
-def translate(project: Project, module: ModuleInfo, plan: Plan, rules: Rules) -> tuple[str, list[Finding]]:
-    """The text a module becomes, and what was decided on the way."""
+def translate(
+    project: Project, module: ModuleInfo, plan: Plan, rules: Rules, told: frozenset[Told] | None = None
+) -> tuple[str, list[Finding]]:
+    """The text a module becomes, and what was decided on the way; `told` are the only findings that count."""
     aliases = imports.conflicts(module.scope, module.imports)
-    emitter = Emitter(project, module, rules, plan, aliases)
+    emitter = Emitter(project, module, rules, plan, aliases, told)
     tree = emitter.emit()
-    tree = imports.rewrite(tree, module.imports, emitter.needs, aliases)
-    findings = sorted(emitter.findings, key=lambda f: f.line)
+    tree = imports.rewrite(tree, module.imports, emitter.needs, aliases, imports.kept_names(module.scope))
+    findings = sorted((f for f in emitter.findings if emitter.counts(f)), key=lambda f: f.line)
     return tree.code, findings
 
 

@@ -82,7 +82,7 @@ def convert_data(
 ) -> list[Outcome]:
     """The same for bytes that are read already, by the keys of their items."""
     failed = {} if failed is None else failed
-    wanted = set(_wanted(data))
+    wanted = set(_wanted(data, late=config.stage == "autograd"))
     opened: dict[str, Opened] = {}
     for item in plan.items:
         if item.key in wanted:
@@ -163,13 +163,18 @@ def _read(items: list[Item], failed: dict[str, str]) -> dict[str, bytes]:
     return data
 
 
-def _wanted(data: Mapping[str, bytes]) -> list[str]:
-    """Files that mention torch and, where any does, those that train without ever naming it."""
+def _wanted(data: Mapping[str, bytes], late: bool) -> list[str]:
+    """Files that mention torch and, where any does, those that train without ever naming it.
+
+    `late`: names were translated by an earlier step, so that files may train without a mention anywhere.
+    """
     named = {key for key, text in data.items() if mentions_torch(text)}
-    if not named:
+    if not named and not late:
         return []
     trains = {
-        key for key, text in data.items() if any(word in text for word in TAPE_WORDS) and b"mindspore" not in text
+        key
+        for key, text in data.items()
+        if any(word in text for word in TAPE_WORDS) and (late or b"mindspore" not in text)
     }
     return [key for key in data if key in named or key in trains]
 

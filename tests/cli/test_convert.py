@@ -73,17 +73,18 @@ def test_single_file_and_several_files(run: Run, tree: Path) -> None:
 def test_in_place_edits_only_what_changes(run: Run, tree: Path) -> None:
     os.chmod(tree / "train.py", 0o750)
     stamp = (tree / "pkg/plain.py").stat().st_mtime_ns
-    assert run("convert", "-i", "src").returncode == 0
+    assert run("convert", "--in-place", "src").returncode == 0
     assert (tree / "train.py").read_bytes() == OUTPUT
     assert (tree / "train.py").stat().st_mode & 0o777 == 0o750
     assert (tree / "pkg/plain.py").stat().st_mtime_ns == stamp
     assert not (tree.parent / "src_ms").exists()
 
 
-@pytest.mark.parametrize("mode", [["--check"], ["--diff"], ["--check", "--diff"], ["--check", "-i"], ["--diff", "-i"]])
-def test_check_and_diff_write_nothing(run: Run, tree: Path, mode: list[str]) -> None:
+@pytest.mark.parametrize("place", [[], ["--in-place"]])
+@pytest.mark.parametrize("mode", [["--check"], ["--diff"], ["--check", "--diff"]])
+def test_check_and_diff_write_nothing(run: Run, tree: Path, mode: list[str], place: list[str]) -> None:
     before = contents(tree.parent)
-    done = run("convert", *mode, "src")
+    done = run("convert", *mode, *place, "src")
     assert contents(tree.parent) == before
     assert done.returncode == (1 if "--check" in mode else 0)
     assert (b"+x = ms.ops.relu(1)  # keep\n" in done.stdout) == ("--diff" in mode)
@@ -150,8 +151,8 @@ def test_verbose_tells_reasons_and_quiet_tells_nothing(run: Run, tmp_path: Path)
     [
         ["convert"],
         ["convert", "-", "a.py"],
-        ["convert", "-", "-i"],
-        ["convert", "a.py", "-i", "-o", "x"],
+        ["convert", "-", "--in-place"],
+        ["convert", "a.py", "--in-place", "-o", "x"],
         ["convert", "a.py", "--nonsense"],
         ["convert", "a.py", "--report-file", "x"],
         ["convert", "a.py", "--diff", "--report", "json"],
@@ -222,7 +223,7 @@ def test_links_in_the_source(run: Run, tree: Path, tmp_path: Path) -> None:
     assert (out / "far.py").read_bytes() == OUTPUT and not (out / "far.py").is_symlink()
     assert not (out / "far").exists()
     assert b"far: a symbolic link that leads outside" in done.stderr
-    assert run("convert", "-i", "src").returncode == 0
+    assert run("convert", "--in-place", "src").returncode == 0
     assert (tree / "alias.py").is_symlink()
     assert (tmp_path / "other/x.py").read_bytes() == SOURCE
 
@@ -259,7 +260,7 @@ def test_trouble_with_one_file_stays_its_own(run: Run, tree: Path, text: bytes, 
     assert b"error: src/bad.py: " in done.stderr and message in done.stderr
     assert b"Traceback" not in done.stderr
     assert (tree.parent / "src_ms/train.py").read_bytes() == OUTPUT
-    assert run("convert", "-i", "src").returncode == 2
+    assert run("convert", "--in-place", "src").returncode == 2
     assert (tree / "bad.py").read_bytes() == text
     assert (tree / "train.py").read_bytes() == OUTPUT
 
@@ -296,7 +297,7 @@ def test_full_device_leaves_the_file_whole(run: Run, tmp_path: Path, monkeypatch
 
     (tmp_path / "a.py").write_bytes(SOURCE)
     monkeypatch.setattr("os.fsync", full)
-    done = run("convert", "-i", "a.py")
+    done = run("convert", "--in-place", "a.py")
     assert done.returncode == 2
     assert b"no space left on the device" in done.stderr
     assert contents(tmp_path) == {"a.py": SOURCE}
@@ -313,7 +314,7 @@ def test_file_that_changes_meanwhile_is_left_alone(run: Run, tmp_path: Path, mon
         return convert(*arguments)  # type: ignore[arg-type]
 
     monkeypatch.setattr(running, "convert_guarded", meanwhile)
-    done = run("convert", "-i", "a.py")
+    done = run("convert", "--in-place", "a.py")
     assert done.returncode == 2
     assert b"changed while it was being converted" in done.stderr
     assert (tmp_path / "a.py").read_bytes() == b"new = 1\n"

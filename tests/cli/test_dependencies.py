@@ -178,6 +178,6 @@ def test_files_follow_the_code_of_the_project(run: Run, tmp_path: Path) -> None:
     (tmp_path / "src/b.py").write_text("import torch\nrefuse_me = torch\n")
     assert run("convert", "src", "-o", "out").returncode == 0
     assert (tmp_path / "out/requirements.txt").read_text() == "torch>=2\nmindspore>=2.10\n"
-    assert run("convert", "-i", "src").returncode == 0
-    assert run("convert", "-i", "src").returncode == 0
+    assert run("convert", "--in-place", "src").returncode == 0
+    assert run("convert", "--in-place", "src").returncode == 0
     assert (tmp_path / "src/requirements.txt").read_text() == "torch>=2\nmindspore>=2.10\n"

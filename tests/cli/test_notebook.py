@@ -48,7 +48,7 @@ def test_convert_changes_code_and_nothing_else(
 ) -> None:
     before = json.dumps(document(as_list=as_list), **layout) + end
     (tmp_path / "a.ipynb").write_text(before, encoding="utf-8")
-    done = run("convert", "-i", "a.ipynb")
+    done = run("convert", "--in-place", "a.ipynb")
     assert done.returncode == 0, done.stderr
     after = (tmp_path / "a.ipynb").read_text(encoding="utf-8")
     cells = list(CELLS)
@@ -93,7 +93,7 @@ def test_other_kernels_are_left_alone(run: Run, tmp_path: Path) -> None:
 )
 def test_what_is_no_notebook_is_said(run: Run, tmp_path: Path, raw: bytes, message: bytes) -> None:
     (tmp_path / "a.ipynb").write_bytes(raw)
-    done = run("convert", "-i", "a.ipynb")
+    done = run("convert", "--in-place", "a.ipynb")
     assert done.returncode == 2 and message in done.stderr
     assert (tmp_path / "a.ipynb").read_bytes() == raw
 

@@ -21,9 +21,9 @@ TRANSPARENT = {
 }  # fmt: skip
 
 
-def build(module: cst.Module, source: str, imports: Imports) -> Scope:
-    """The scope tree of a module; fills `imports` on the way."""
-    builder = _Builder(imports, _lines(source))
+def build(module: cst.Module, source: str, imports: Imports, off: frozenset[int] = frozenset()) -> Scope:
+    """The scope tree of a module; fills `imports` on the way. `off` are lines that must stay as they are."""
+    builder = _Builder(imports, _lines(source), off)
     scope = Scope(module, "", None)
     scope.body = Block(scope, None, "body", module)
     builder.fill(scope.body, module.body)
@@ -61,9 +61,10 @@ def _bodies(kind: type[ast.AST]) -> tuple[str, ...]:
 
 
 class _Builder:
-    def __init__(self, imports: Imports, lines: list[tuple[int, int]]) -> None:
+    def __init__(self, imports: Imports, lines: list[tuple[int, int]], off: frozenset[int]) -> None:
         self.imports = imports
         self.lines = lines
+        self.off = off
         self.count = 0
 
     def fill(self, block: Block, body: Sequence[cst.CSTNode], modes: tuple[cst.With, ...] = ()) -> None:
@@ -86,6 +87,7 @@ class _Builder:
         first, last = self.lines[number] if number < len(self.lines) else (0, 0)
         stmt = Stmt(node, line, block, number, first, last)  # type: ignore[arg-type]
         stmt.modes = modes
+        stmt.off = stmt.lineno in self.off or (block.scope.off if block.owner is None else block.owner.off)
         block.stmts.append(stmt)
         if isinstance(node, (cst.Import, cst.ImportFrom)):
             self.imports.add(node)
@@ -93,7 +95,7 @@ class _Builder:
         return stmt
 
     def compound(self, block: Block, node: cst.CSTNode, modes: tuple[cst.With, ...]) -> None:
-        if isinstance(node, cst.With) and self.is_transparent(node):
+        if isinstance(node, cst.With) and self.is_transparent(node) and not (self.off and self.touches_off()):
             self.count += 1  # `ast` counts it as a statement
             block.scope.transparent[id(node)] = node
             self.fill(block, _suite(node.body), (*modes, node))
@@ -115,12 +117,17 @@ class _Builder:
                 self.fill(child, _suite(holder), modes)
 
     def definition(self, stmt: Stmt, node: cst.FunctionDef | cst.ClassDef) -> None:
-        scope = Scope(node, node.name.value, stmt.block.scope)
+        scope = Scope(node, node.name.value, stmt.block.scope, off=stmt.off)
         stmt.block.scope.children.append(scope)
         scope.body = Block(scope, None, "body", node.body)
         if isinstance(node, cst.FunctionDef):
             scope.params = [p.name.value for p in _params(node.params)]
         self.fill(scope.body, _suite(node.body))
+
+    def touches_off(self) -> bool:
+        """Something in the statement that comes next stays as it is: then so does its first line."""
+        first, last = self.lines[self.count]
+        return any(first <= line <= last for line in self.off)
 
     def is_transparent(self, node: cst.With) -> bool:
         """A `with` of gradient modes alone: what it means is carried by its statements (`Stmt.modes`)."""

@@ -35,6 +35,7 @@ class Stmt:
     uses: set[str] = field(default_factory=set)
     calls: list[cst.Call] = field(default_factory=list)
     out: dict[str, Value] = field(default_factory=dict)  # the places it writes, as they are afterwards
+    off: bool = False  # left as it is, because a person asked for it
 
     def walk(self) -> Iterator[Stmt]:
         yield self
@@ -92,6 +93,7 @@ class Scope:
     locals: set[str] = field(default_factory=set)
     params: list[str] = field(default_factory=list)
     transparent: dict[int, cst.With] = field(default_factory=dict)  # id -> the `with` that was dissolved
+    off: bool = False  # its definition is left as it is
 
     @property
     def is_function(self) -> bool:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from torch2ms.analysis import flow
+from torch2ms.analysis import directives, flow
 from torch2ms.analysis.names import Imports, dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.values import Value
@@ -101,6 +101,7 @@ class ModuleInfo:
     env: dict[str, Value] = field(default_factory=dict)
     classes: dict[str, ClassInfo] = field(default_factory=dict)
     functions: dict[int, FunctionInfo] = field(default_factory=dict)  # by id of the scope
+    directives: directives.Directives = directives.NONE
     conditional: bool = False  # somewhere in the project a forward calls layers under a condition
 
     @property
@@ -131,12 +132,13 @@ class Project:
     checkpoints: bool = False  # somewhere tensors are saved or loaded
     freezes: bool = False  # somewhere a parameter's requires_grad is written
 
-    def add(self, path: str, tree: cst.Module, source: str) -> ModuleInfo:
+    def add(self, path: str, tree: cst.Module, source: str, off: frozenset[int] = frozenset()) -> ModuleInfo:
         name = module_name(path)
         package = name if path.endswith("__init__.py") else name.rpartition(".")[0]
         imports = Imports(package)
-        scope = flow.build(tree, source, imports)
-        module = ModuleInfo(name, path, tree, imports, scope, source)
+        asked = directives.read(source, off)
+        scope = flow.build(tree, source, imports, asked.off)
+        module = ModuleInfo(name, path, tree, imports, scope, source, directives=asked)
         for inner in scope.walk():
             self._register(module, inner)
         self.modules[name] = module

@@ -23,17 +23,27 @@ from torch2ms.tape.plan import Branch, Class, Function, Item, Plan, Text
 
 MARK = re.compile(r"#\s*torch2ms: (T2M\d{3}) (.*?) -> (.*)")
 BLANK = cst.EmptyLine(indent=False)
+Told = tuple[str, int, str]  # code, line and construct of a finding
 
 
 class Emitter:
     """Emits one module."""
 
-    def __init__(self, project: Project, module: ModuleInfo, rules: Rules, plan: Plan, aliases: dict[str, str]) -> None:
+    def __init__(
+        self,
+        project: Project,
+        module: ModuleInfo,
+        rules: Rules,
+        plan: Plan,
+        aliases: dict[str, str],
+        told: frozenset[Told] | None = None,
+    ) -> None:
         self.project = project
         self.module = module
         self.rules = rules
         self.plan = plan
         self.aliases = aliases
+        self.told = told
         self.findings: list[Finding] = list(plan.findings)
         self.needs: set[str] = set(plan.needs)
         self.differentiated = False
@@ -174,7 +184,9 @@ class Emitter:
             )
             return out, pending + layout.comments_only(own) + gone + lost
         extra: layout.Lines = ()
-        if old := self.marks_above(stmt):
+        if stmt.off:
+            nodes = [self.untouched(stmt)]
+        elif old := self.marks_above(stmt):
             self.findings += old
             nodes = self.left_alone(stmt)
         else:
@@ -218,6 +230,11 @@ class Emitter:
                 )
         return found
 
+    def untouched(self, stmt: Stmt) -> cst.BaseStatement:
+        """A statement that a person asked to leave as it is, with all that is in it."""
+        node = stmt.node
+        return node if isinstance(node, cst.BaseCompoundStatement) else self.statements.line(stmt, node)
+
     def left_alone(self, stmt: Stmt) -> list[cst.BaseStatement]:
         """A marked statement as it stands; what is nested in a compound one is still looked at."""
         if not isinstance(stmt.node, cst.BaseCompoundStatement):
@@ -254,6 +271,7 @@ class Emitter:
     def mark(self, stmt: Stmt, nodes: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
         marks = [*self.plan.marks.get(id(stmt), ()), *self.marked]
         self.marked = []
+        marks = [m for m in marks if self.counts(m)]
         if not marks or not nodes:
             return nodes
         target = nodes[-1] if len(nodes) > 1 and id(stmt) in self.plan.before else nodes[0]
@@ -267,6 +285,11 @@ class Emitter:
         index = nodes.index(target)
         nodes[index] = target.with_changes(leading_lines=[*lines, *new])
         return nodes
+
+    def counts(self, finding: Finding) -> bool:
+        """Nobody asked to leave the place alone, and what was asked for speaks of it."""
+        told = self.told is None or (finding.code, finding.line, finding.what) in self.told
+        return told and not self.module.directives.speaks_of(finding.code, finding.line)
 
     # --- items the planner made
 

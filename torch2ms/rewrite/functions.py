@@ -8,6 +8,7 @@ from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import constant, descend
 from torch2ms.rewrite.bprop import translate
 from torch2ms.rewrite.contexts import Refused
+from torch2ms.tape.events import LEFT
 from torch2ms.tape.plan import Plan
 
 PRODUCTS = {"mm", "matmul", "bmm", "mv", "dot", "einsum", "linear", "addmm", "baddbmm", "tensordot", "outer"}
@@ -31,6 +32,7 @@ def prepare(project: Project) -> None:
             cls.twice = twice
         except Refused as reason:
             cls.refused = str(reason)
+        cls.refused = LEFT if cls.scope.off else cls.refused
     for cls in functions:
         refused = [c for c in cls.lineage() if c.refused]
         cls.refused = refused[0].refused if refused else ""

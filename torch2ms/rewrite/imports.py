@@ -24,15 +24,28 @@ ORDER = ("ms", "nn", "ops", "mint", "optim", "lr_scheduler")
 def conflicts(scope: Scope, imports: Imports) -> dict[str, str]:
     """Names the output wants that the user has for something else -> the alias to use instead."""
     taken = {n for s in scope.walk() if not isinstance(s.node, cst.ClassDef) for n in s.locals}
+    keeps = kept_names(scope)
     found = {}
     for name, statement in IMPORTS.items():
-        if name not in taken:
-            continue
         target = imports.table.get(name, "")
+        if name in keeps and is_foreign(target):
+            found[name] = f"ms_{name}" if name != "ms" else "mindspore"
+        if name not in taken or name in found:
+            continue
         bound_by_import = bool(target) and not _rebound(scope, name)
         if bound_by_import and (is_foreign(target) or _same(target, name, statement)):
             continue
         found[name] = f"ms_{name}" if name != "ms" else "mindspore"
+    return found
+
+
+def kept_names(scope: Scope) -> set[str]:
+    """What the statements that stay as they are mean by the imports of the module."""
+    found: set[str] = set()
+    for inner in scope.walk():
+        for stmt in inner.body.walk():
+            if stmt.off:
+                found |= stmt.defs if isinstance(stmt.node, (cst.Import, cst.ImportFrom)) else _used_names(stmt.node)
     return found
 
 
@@ -51,9 +64,11 @@ def _rebound(scope: Scope, name: str) -> bool:
     ) or any(name in s.params for s in scope.walk())
 
 
-def rewrite(tree: cst.Module, imports: Imports, needs: set[str], aliases: dict[str, str]) -> cst.Module:
+def rewrite(
+    tree: cst.Module, imports: Imports, needs: set[str], aliases: dict[str, str], keeps: set[str]
+) -> cst.Module:
     """Drop what is imported from torch and no longer used; put the new imports where the first of it stood."""
-    used = _used_names(tree) - {n for n in needs if n in IMPORTS and n not in aliases}
+    used = keeps | _used_names(tree) - {n for n in needs if n in IMPORTS and n not in aliases}
     transformer = _Imports(used, imports)
     tree = transformer.rewrite(tree)  # type: ignore[assignment]
     have = {
@@ -65,7 +80,7 @@ def rewrite(tree: cst.Module, imports: Imports, needs: set[str], aliases: dict[s
     needs = {n for n in needs if n not in STAYS or n in used}
     have |= {n for n in stays if imports.table.get(n) == n}
     lines = statements(needs - have, aliases)
-    if not lines and not transformer.comments:
+    if not lines and not transformer.comments and transformer.position(list(tree.body)) is None:
         return tree
     body: list[cst.BaseStatement] = list(tree.body)
     config = tree.config_for_parsing
@@ -135,7 +150,7 @@ def _after_header(body: list[cst.BaseStatement]) -> int:
     return position
 
 
-def _used_names(tree: cst.Module) -> set[str]:
+def _used_names(tree: cst.CSTNode) -> set[str]:
     """Every name that is read or written outside of import statements."""
     names: set[str] = set()
     stack: list[cst.CSTNode] = [tree]

@@ -19,7 +19,7 @@ from torch2ms.analysis.tree import constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
-from torch2ms.tape.events import argument, marked
+from torch2ms.tape.events import LEFT, argument, marked
 from torch2ms.tape.forms import Writer
 from torch2ms.tape.plan import Function, Item, Plan, Text, Whole
 from torch2ms.tape.regions import leaves
@@ -114,7 +114,7 @@ def plan_autocast(project: Project, module: ModuleInfo, plan: Plan) -> None:
             blocks += [(contexts, b) for stmt, node in found if (b := contexts.block(stmt, node)) is not None]
     for scope in module.scope.walk():
         for stmt in scope.body.walk():
-            if isinstance(stmt.node, cst.FunctionDef) and not marked(stmt):
+            if isinstance(stmt.node, cst.FunctionDef) and not marked(stmt) and not stmt.off:
                 _decorated(stmt, stmt.node, module, plan)
     for contexts, block in blocks:
         block.problem = contexts.problem(block)
@@ -279,6 +279,8 @@ class _Contexts:
     def problem(self, block: _Block) -> str:
         """Why a block has no form, "" if it has one."""
         made, body = block.made, block.body
+        if any(inner.off for inner in block.stmt.walk()):
+            return LEFT
         if any(o not in TRANSPARENT for o in block.others):
             return "the block has other contexts too"
         if made.off:

@@ -48,6 +48,9 @@ class Event:
     problem: str = ""  # why the statement cannot be translated, whatever is around it
 
 
+LEFT = "a comment says that a part of it is left as it is"
+
+
 def find(scope: Scope, module: ModuleInfo) -> list[Event]:
     """All events of a scope in program order; nested definitions are scopes of their own."""
     events: list[Event] = []
@@ -58,11 +61,15 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
         if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)) or marked(stmt):
             continue
         if isinstance(stmt.node, cst.For) and (loop := _parameter_loop(stmt, module)):
+            loop.problem = LEFT if any(s.off for s in stmt.walk()) else loop.problem
             events.append(loop)
             if loop.kind == "clear":
                 skip |= {id(s) for b in stmt.blocks for s in b.walk()}
-        events += _statement(stmt, module)
+        for event in _statement(stmt, module):
+            event.problem = LEFT if stmt.off else event.problem
+            events.append(event)
     return events
+
 
 
 def marked(stmt: Stmt) -> bool:

@@ -12,7 +12,7 @@ from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Block, Stmt
 from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.values import any_overlap, overlaps
-from torch2ms.tape.events import Event
+from torch2ms.tape.events import LEFT, Event
 from torch2ms.tape.hooks import late_hooks
 
 
@@ -54,6 +54,13 @@ class Finder:
 
         `active` names the varied statements where they are known otherwise.
         """
+        region = self.cut(event, owns, active)
+        if not region.problem and any(inner.off for stmt in region.all for inner in stmt.walk()):
+            region.problem = LEFT
+        return region
+
+    def cut(self, event: Event, owns: frozenset[str] | None, active: set[int] | None) -> Region:
+        """The statements that feed the event, whether or not they may become a function."""
         self.known = active
         start = event.stmt
         wanted: set[str] = set()
