@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import pytest
 
 from tests.fixture_cases import FIXTURES, all_cases, converted
-from torch2ms import Config, Tier, convert_source
+from torch2ms import Tier, convert_source
 from torch2ms.pipeline import convert_project
 
 Run = Callable[..., CompletedProcess[bytes]]
@@ -119,8 +120,9 @@ def test_an_ignored_code_is_still_translated() -> None:
 def test_two_steps_add_up() -> None:
     split = 0
     for case in all_cases()[::6]:
-        first = {path: r.text for path, r in convert_project(case.texts("original"), Config(stage="modules")).items()}
-        second = convert_project(first, Config(stage="autograd"))
+        config = replace(case.config, stage="modules")
+        first = {path: result.text for path, result in convert_project(case.texts("original"), config).items()}
+        second = convert_project(first, replace(config, stage="autograd"))
         whole = converted(case)
         assert {p: r.text for p, r in second.items()} == {p: r.text for p, r in whole.items()}, case.name
         split += sum(r.source != first[path] != r.text for path, r in whole.items())
