@@ -149,12 +149,15 @@ def _print_diffs(outcomes: Iterable[Outcome]) -> None:
 
 def diff_lines(outcome: Outcome) -> Iterable[str]:
     """The unified diff of one file."""
-    from torch2ms.interactive import split_lines
-
     name = outcome.item.shown.lstrip("/")
-    before, after = (split_lines(text) for text in (outcome.result.source, outcome.result.text))
+    before, after = (_split(text) for text in (outcome.result.source, outcome.result.text))
     for line in difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"):
         yield line if line.endswith("\n") else line + "\n\\ No newline at end of file\n"
+
+
+def _split(text: str) -> list[str]:
+    lines = text.split("\n")  # only "\n" ends a line for patch; a "\r" before it belongs to the line
+    return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
 
 
 def run_scan(paths: Sequence[str], config: Config, form: str, options: Mapping[str, Any]) -> int:

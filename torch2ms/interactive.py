@@ -7,17 +7,16 @@ A hunk that is declined is not cut out of the text. The statements it stands on 
 from __future__ import annotations
 
 import ast
-import difflib
 import sys
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import click
 
-from torch2ms.findings import Finding, Tier
+from torch2ms.findings import Tier
+from torch2ms.hunks import Hunk, applied, hunks, split_lines
 from torch2ms.run import Outcome
 
-CONTEXT = 3
 HELP = """y - take this hunk
 n - leave this code as it is
 a - take this hunk and all that follow in the file
@@ -26,96 +25,6 @@ s - split this hunk into smaller ones
 q - leave this hunk and all that follow
 ? - print this help"""
 COLOURS = {Tier.EXACT: "green", Tier.ASSUMED: "yellow", Tier.REFUSED: "red"}
-Opcode = tuple[str, int, int, int, int]
-
-
-@dataclass(frozen=True)
-class Hunk:
-    """Changes that are shown and decided together."""
-
-    opcodes: tuple[Opcode, ...]  # with the equal lines between them
-    findings: tuple[Finding, ...] = ()
-
-    @property
-    def changes(self) -> list[Opcode]:
-        return [opcode for opcode in self.opcodes if opcode[0] != "equal"]
-
-    def parts(self) -> list[Hunk]:
-        """The same changes one by one."""
-        return [Hunk((change,), tuple(f for f in self.findings if _covers(change, f.line))) for change in self.changes]
-
-
-def _covers(change: Opcode, line: int) -> bool:
-    _, start, stop, _, _ = change
-    return start < line <= stop or (start == stop and line in (start, start + 1))
-
-
-def split_lines(text: str) -> list[str]:
-    """Lines with their ends; only a line feed ends one, as for `patch`."""
-    lines = text.split("\n")
-    return [line + "\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
-
-
-def hunks(outcome: Outcome) -> list[Hunk]:
-    """The changes of one file: those that stand close together in the same function."""
-    before, after = split_lines(outcome.result.source), split_lines(outcome.result.text)
-    matcher = difflib.SequenceMatcher(None, before, after, autojunk=False)
-    changes = [opcode for opcode in matcher.get_opcodes() if opcode[0] != "equal"]
-    homes = [(0, 1, len(before) + 1), *_definitions(outcome)]
-    groups: list[list[Opcode]] = []
-    where = 0
-    for change in changes:
-        line = change[1] + 1
-        home = max((h for h in homes if h[1] <= line < h[2]), default=homes[0])[1]
-        if groups and home == where and change[1] - groups[-1][-1][2] <= 2 * CONTEXT:
-            groups[-1].append(change)
-        else:
-            groups.append([change])
-        where = home
-    return [Hunk(tuple(_around(group, len(before))), _told(outcome, group)) for group in groups]
-
-
-def _definitions(outcome: Outcome) -> list[tuple[int, int, int]]:
-    """Depth, first line and the line after the last of every function and class."""
-    if outcome.item.kind != "python":
-        return []
-    found = []
-    below: list[tuple[ast.AST, int]] = [(ast.parse(outcome.result.source), 0)]
-    while below:
-        node, depth = below.pop()
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            depth += 1
-            found.append((depth, node.lineno, (node.end_lineno or node.lineno) + 1))
-        below += [(child, depth) for child in ast.iter_child_nodes(node)]
-    return found
-
-
-def _around(changes: Sequence[Opcode], total: int) -> Iterator[Opcode]:
-    """The changes with the equal lines between and around them."""
-    _, start, _, other, _ = changes[0]
-    at, at_other = max(0, start - CONTEXT), other - start + max(0, start - CONTEXT)
-    for change in changes:
-        _, start, stop, other, other_stop = change
-        if at < start:
-            yield "equal", at, start, at_other, other
-        yield change
-        at, at_other = stop, other_stop
-    last = min(total, at + CONTEXT)
-    if at < last:
-        yield "equal", at, last, at_other, at_other + last - at
-
-
-def _told(outcome: Outcome, changes: Sequence[Opcode]) -> tuple[Finding, ...]:
-    told = (f for f in outcome.result.findings if any(_covers(change, f.line) for change in changes))
-    return tuple(dict.fromkeys(told))
-
-
-def applied(source: str, text: str, taken: Sequence[Hunk]) -> str:
-    """`source` with the hunks of `taken` as they stand in `text`."""
-    before, after = split_lines(source), split_lines(text)
-    for _, start, stop, other, other_stop in sorted((c for h in taken for c in h.changes), reverse=True):
-        before[start:stop] = after[other:other_stop]
-    return "".join(before)
 
 
 def lines_of(source: str, declined: Sequence[Hunk]) -> tuple[int, ...]:

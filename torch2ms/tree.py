@@ -82,7 +82,8 @@ def _targets(roots: list[Path], out: str | None) -> list[Path | None]:
         files = [path for path in absolute if path.is_file()]
         if len(files) == len(absolute) > 1:  # several modules of one program keep each other as neighbours
             common = Path(os.path.commonpath([path.parent for path in files]))
-            return [common.with_name(common.name + "_ms") / path.relative_to(common) for path in files]
+            if common.name:  # "/" has no folder beside it
+                return [common.with_name(common.name + "_ms") / path.relative_to(common) for path in files]
         return [
             path.with_name(f"{path.name}_ms" if path.is_dir() else f"{path.stem}_ms{path.suffix}") for path in absolute
         ]

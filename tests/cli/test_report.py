@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable
 from dataclasses import replace
 from html.parser import HTMLParser
+from itertools import accumulate
 from pathlib import Path
 from subprocess import CompletedProcess
 
 import jsonschema
 import pytest
 
+from tests.cli import browser
+from torch2ms import convert_source
 from torch2ms.findings import Finding, Result, Tier
 from torch2ms.report import FORMATS, html, markdown, render, sarif
 from torch2ms.report.scan import torch_names
@@ -70,6 +74,45 @@ def test_json_keeps_to_its_schema(outcomes: list[Outcome]) -> None:
         jsonschema.validate({**document, "format": 2}, schema)
 
 
+@pytest.fixture(scope="module")
+def sarif_schema() -> jsonschema.Draft4Validator:
+    text = (Path(__file__).parent / "schemas/sarif-2.1.0-rtm.5.json").read_text(encoding="utf-8")
+    return jsonschema.Draft4Validator(json.loads(text))
+
+
+def test_sarif_keeps_to_the_official_schema(outcomes: list[Outcome], sarif_schema: jsonschema.Draft4Validator) -> None:
+    document = json.loads(sarif.render(outcomes))
+    sarif_schema.validate(document)
+    document["runs"][0]["results"][0]["fixes"] = [{"description": {}}]
+    assert not sarif_schema.is_valid(document)
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\r\n"])
+def test_sarif_fixes_of_a_file_are_its_translation(sarif_schema: jsonschema.Draft4Validator, end: str) -> None:
+    source = "import torch\n# </script>&\nx = torch.relu(y)\n" + "z = 1\n" * 9 + "x = torch.tanh(x)"
+    source = source.replace("\n", end or "\n") + end
+    result = convert_source(source)
+    assert result.changed
+    document = json.loads(sarif.render([Outcome(Item(Path("a.py"), "a.py", "a.py"), result)]))
+    sarif_schema.validate(document)
+    replacements = [
+        replacement
+        for found in document["runs"][0]["results"]
+        for fix in found.get("fixes", ())
+        for change in fix["artifactChanges"]
+        for replacement in change["replacements"]
+    ]
+    lines = source.splitlines(keepends=True)
+    starts = [0, *accumulate(map(len, lines))]
+    text = source
+    places = ("startLine", "startColumn", "endLine", "endColumn")
+    for replacement in sorted(replacements, key=lambda r: [-r["deletedRegion"][place] for place in places]):
+        first, column, last, end_column = (replacement["deletedRegion"][place] for place in places)
+        start, stop = starts[first - 1] + column - 1, starts[last - 1] + end_column - 1
+        text = text[:start] + replacement["insertedContent"]["text"] + text[stop:]
+    assert text == result.text
+
+
 def test_sarif_has_what_services_read(outcomes: list[Outcome]) -> None:
     document = json.loads(sarif.render(outcomes))
     (run,) = document["runs"]
@@ -82,6 +125,9 @@ def test_sarif_has_what_services_read(outcomes: list[Outcome]) -> None:
         assert result["locations"][0]["physicalLocation"]["artifactLocation"]["uri"] == "src/a%20b.py"
         assert (result["kind"] == "pass") == (result["level"] == "none")
     regions = [result["locations"][0]["physicalLocation"].get("region") for result in run["results"]]
+    assert all(
+        "deletedRegion" in r for f in run["results"][1]["fixes"] for r in f["artifactChanges"][0]["replacements"]
+    )
     assert regions == [None, {"startLine": 2}, {"startLine": 33}]
     (invocation,) = run["invocations"]
     assert invocation["executionSuccessful"] is False
@@ -124,12 +170,57 @@ def test_html_is_whole_and_needs_nothing_else(outcomes: list[Outcome]) -> None:
     page = Page()
     page.feed(html.render(outcomes))
     assert page.open == []
-    assert "script" not in page.tags and "b" in page.tags
-    assert page.links == ["#f0", "#f1"]
+    assert page.links == ["#f0", "#f1", "#T2M604", "#T2M601", "#T2M600"]
     assert "x = ms.ops.relu(1)  # <b>|" in page.text
     assert "T2M600 refused t.foo(<x>|`y`): no rule. To do: write it by hand" in page.text
-    assert page.text.count("y = 1") == 2 * (4 + 2)  # lines near a change and near a finding, on both sides
-    assert page.text.count("⋯") == 1
+    assert page.text.count("y = 1") == 2 * (3 + 2)  # lines near a change and near a finding, on both sides
+
+
+HOSTILE = """import torch
+# </script><script>document.title = "taken"</script> <!-- <style> &amp; \u2028 ' "
+x = torch.relu("<img src=x onerror='document.title = 1'>")
+y = torch.no_such("</td></table>")
+"""
+
+
+@pytest.mark.skipif(browser.find() is None, reason="no Chromium on the path")
+def test_html_in_a_browser(outcomes: list[Outcome], tmp_path: Path) -> None:
+    hostile = Outcome(Item(Path("<i>.py"), "<i>.py", "i.py"), convert_source(HOSTILE))
+    program = str(browser.find())
+    page = tmp_path / "report.html"
+    page.write_text(html.render([*outcomes, hostile]), encoding="utf-8")
+    seen = browser.look(program, page, tmp_path / "profile")
+    assert seen.console == []
+    assert "<title>torch2ms report</title>" in seen.document and "4 of 4 hunks" in output(seen)
+    assert len(seen.picture) > 20_000 and seen.picture.startswith(b"\x89PNG")
+
+    page.write_text("<script>console.error('heard')</script><p onload>", encoding="utf-8")
+    assert "heard" in "".join(browser.look(program, page, tmp_path / "profile").console)
+
+    choose = """<script>
+    const form = document.getElementById("filter");
+    form.elements.{name}.value = "{value}";
+    form.dispatchEvent(new Event("change"));
+    document.body.innerHTML = [...document.querySelectorAll(".hunk, output")]
+        .filter(part => part.checkVisibility()).map(part => part.outerHTML).join("");
+    </script>"""
+    for name, value, count, shown, hidden in [
+        ("code", "T2M600", 2, "t.foo", "whole file"),
+        ("tier", "assumed", 1, "whole file", "t.foo"),
+        ("file", "f2", 1, "torch.no_such", "whole file"),
+    ]:
+        script = choose.format(name=name, value=value)
+        page.write_text(html.render([*outcomes, hostile]).replace("</body>", script + "</body>"), encoding="utf-8")
+        seen = browser.look(program, page, tmp_path / "profile")
+        body = seen.document[seen.document.index("<body") :]
+        assert seen.console == []
+        assert f"{count} of 4 hunks" in body and shown in body and hidden not in body, (name, value)
+
+
+def output(seen: browser.Look) -> str:
+    found = re.search(r"<output[^>]*>([^<]*)</output>", seen.document)
+    assert found is not None
+    return found[1]
 
 
 @pytest.mark.parametrize("form", FORMATS)
