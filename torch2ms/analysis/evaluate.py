@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torch2ms.analysis import guess, narrow, torchapi
+from torch2ms.analysis import guess, narrow, shapes, torchapi
 from torch2ms.analysis.names import dotted, is_foreign
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo
 from torch2ms.analysis.tree import children, constant
@@ -57,20 +57,21 @@ class Evaluator:
         if isinstance(node, cst.Call):
             return self.call(node)
         if isinstance(node, cst.BinaryOperation):
-            return self.binary(self.ev(node.left), self.ev(node.right))
+            return self.binary(self.ev(node.left), self.ev(node.right), node.operator)
         if isinstance(node, cst.UnaryOperation):
             value = self.ev(node.expression)
             if isinstance(node.operator, cst.Not):
                 return Value("bool")
-            return value if value.kind != "tensor" else Value("tensor", deps=value.deps, rank=value.rank)
+            if value.kind != "tensor":
+                return value
+            made = Value("tensor", deps=value.deps)
+            return made if value.likely else shapes.shaped(made, (value.dtype, value.rank))
         if isinstance(node, cst.Comparison):
             values = [self.ev(node.left), *(self.ev(c.comparator) for c in node.comparisons)]
             tests = all(isinstance(c.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)) for c in node.comparisons)
-            return (
-                Value("tensor", dtype="bool")
-                if not tests and any(v.kind == "tensor" for v in values)
-                else Value("bool")
-            )
+            if tests or not any(v.kind == "tensor" for v in values):
+                return Value("bool")
+            return Value("tensor", dtype="bool", rank=shapes.promoted(values[0], values[-1])[1])
         if isinstance(node, cst.BooleanOperation):
             return join(self.ev(node.left), self.ev(node.right))
         if isinstance(node, cst.IfExp):
@@ -148,8 +149,10 @@ class Evaluator:
             if attr == "grad":
                 return Value("tensor", name="grad")
             deps = NO_DEPS if attr == "data" else base.deps
-            if attr in ("T", "data", "mT", "H", "real", "imag"):
-                return Value("tensor", deps=deps, leaf=False, place=base.place if attr == "data" else "")
+            if attr in ("T", "data", "mT", "H", "mH", "real", "imag"):
+                dtype = base.dtype if attr not in ("real", "imag") or shapes.category(base.dtype) == "f" else ""
+                made = Value("tensor", deps=deps, place=base.place if attr == "data" else "")
+                return made if base.likely else shapes.shaped(made, (dtype, base.rank))
             guessed = guess.by_name(attr) if base.likely else UNKNOWN
             if guessed.kind in ("optimizer", "scheduler", "module"):  # no tensor has one: the guess was wrong
                 return replace(guessed, place=place or attr)
@@ -236,7 +239,8 @@ class Evaluator:
                 value = join(value, item)
             return value.with_deps(base.deps | value.deps)
         if base.kind == "tensor" or base.name == "of tensor" and isinstance(index, int):
-            return Value("tensor", deps=base.deps, likely=base.likely)
+            value = Value("tensor", deps=base.deps, likely=base.likely)
+            return shapes.shaped(value, shapes.element(base, node)) if base.kind == "tensor" else value
         if base.kind == "size":
             return Value("int" if isinstance(node.slice[0].slice, cst.Index) else "size")
         if base.kind == "module":
@@ -324,11 +328,12 @@ class Evaluator:
             return Value("numpy")
         return Value("unknown", deps=value.deps)
 
-    def binary(self, left: Value, right: Value) -> Value:
+    def binary(self, left: Value, right: Value, operator: cst.CSTNode | None = None) -> Value:
         deps = left.deps | right.deps
         kinds = {left.kind, right.kind}
         if "tensor" in kinds or "param" in kinds:
-            return Value("tensor", deps=deps, likely=left.likely or right.likely)
+            value = Value("tensor", deps=deps, likely=left.likely or right.likely)
+            return shapes.shaped(value, shapes.combined(operator, left, right))
         if "numpy" in kinds:
             return Value("numpy", deps=deps)
         if EITHER in (left.name, right.name) and kinds <= {"unknown", "int", "float", "bool"}:
@@ -449,7 +454,7 @@ class Evaluator:
         if not name.startswith("torch."):
             return Value("unknown", deps=deps)
         self.inference.likely_tensors(node, args, name, self)
-        value = torchapi.result(name, deps, len(node.args) - 1)
+        value = shapes.shaped(torchapi.result(name, deps, len(node.args) - 1), shapes.called(last, node, args))
         if value.kind == "tensor" and _true(node, "requires_grad"):
             return replace(value, leaf=True)
         return value

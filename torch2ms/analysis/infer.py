@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torch2ms.analysis import guess, torchapi
+from torch2ms.analysis import guess, shapes, torchapi
 from torch2ms.analysis.evaluate import PURE_BUILTINS, Evaluator
 from torch2ms.analysis.names import dotted, is_foreign
 from torch2ms.analysis.narrow import narrowed
@@ -81,7 +81,7 @@ class Inference:
                 self.definition(child, module, outer)
             return
         info = module.functions[id(scope)]
-        env = {k: v for k, v in outer.items() if k.partition(".")[0] not in scope.locals}
+        env = {k: shapes.forgotten(v) for k, v in outer.items() if k.partition(".")[0] not in scope.locals}
         env.update(self.parameters(info))
         evaluator = Evaluator(self, module, env, info, info.cls)
         evaluator.cut = any(is_no_grad(d.decorator, module) for d in _decorators(scope))
@@ -196,6 +196,7 @@ class Inference:
         elif isinstance(node, cst.AugAssign):
             value = ev.binary(ev.ev(node.target), ev.ev(node.value))
             old = ev.memo.get(id(node.target), UNKNOWN)
+            value = shapes.shaped(value, (old.dtype, old.rank) if old.kind == "tensor" else shapes.UNKNOWN_SHAPE)
             if dotted(node.target):
                 leaf = old.leaf or old.kind == "param"
                 self.bind(node.target, replace(old, deps=old.deps) if leaf else value, ev)
@@ -418,7 +419,7 @@ class Inference:
         if ev.cls is None or not place.startswith("self.") or place.count(".") != 1:
             return
         attr = place[5:]
-        value = replace(value, deps=frozenset(d for d in value.deps if not d.startswith("@")))
+        value = shapes.forgotten(replace(value, deps=frozenset(d for d in value.deps if not d.startswith("@"))))
         old = ev.cls.attrs.get(attr)
         ev.cls.attrs[attr] = value if old is None or old.kind == "unknown" and not old.deps else join(old, value)
 
@@ -427,7 +428,7 @@ class Inference:
     def lookup(self, name: str, ev: Evaluator) -> Value:
         module = ev.module
         if name in module.env:
-            return module.env[name]
+            return shapes.forgotten(module.env[name])
         full = module.imports.table.get(name, "")
         if full and is_foreign(full):
             return ev.api(full)
@@ -521,7 +522,8 @@ class Inference:
         if target.kind in ("class", "function"):
             return self.call_value(node, target, args, keywords, deps, ev)
         if receiver.kind in ("tensor", "param"):
-            return self.tensor_method(name, receiver, deps, args)
+            value = self.tensor_method(name, receiver, deps, args)
+            return shapes.shaped(value, shapes.called(name, node, args, receiver))
         if receiver.kind == "module":
             return self.module_method(name, receiver, args, deps)
         if receiver.kind == "optimizer":
@@ -767,7 +769,7 @@ def _into(value: Value, name: str, places: dict[str, str], same_self: bool) -> V
 
     owns = frozenset(move(o) for o in value.owns) if value.owns is not None else None
     deps = frozenset(move(d) for d in value.deps if not d.startswith("@"))
-    return replace(value, place=name, deps=deps, owns=owns, items=None)
+    return shapes.forgotten(replace(value, place=name, deps=deps, owns=owns, items=None))
 
 
 def _outward(value: Value, params: dict[str, frozenset[str]], receiver: str) -> Value:

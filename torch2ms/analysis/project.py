@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -22,6 +23,7 @@ BASES = {
     "torch.optim.Optimizer": "optimizer",
     "torch.optim.optimizer.Optimizer": "optimizer",
 }
+RESHAPING = re.compile(r"\b(?:(?:un)?squeeze_|resize_|resize_as_|set_|set_default_dtype)\(|\.data\s*=[^=]")
 
 
 @dataclass(eq=False)
@@ -102,6 +104,7 @@ class ModuleInfo:
     classes: dict[str, ClassInfo] = field(default_factory=dict)
     functions: dict[int, FunctionInfo] = field(default_factory=dict)  # by id of the scope
     directives: directives.Directives = directives.NONE
+    reshapes: bool = False  # somewhere a tensor gets another number of dimensions in place
     conditional: bool = False  # somewhere in the project a forward calls layers under a condition
 
     @property
@@ -139,6 +142,7 @@ class Project:
         asked = directives.read(source, off)
         scope = flow.build(tree, source, imports, asked.off)
         module = ModuleInfo(name, path, tree, imports, scope, source, directives=asked)
+        module.reshapes = RESHAPING.search(source) is not None
         for inner in scope.walk():
             self._register(module, inner)
         self.modules[name] = module

@@ -43,11 +43,14 @@ class ModuleFacts:
         return kind if kind not in ("api", "class", "object", "method", "autograd", "builtin", "params") else "unknown"
 
     def rank(self, node: cst.BaseExpression) -> int | None:
-        return self.module.value(node).rank
+        value = self.module.value(node)
+        return value.rank if not value.likely and not self.module.reshapes else None
 
     def dtype(self, node: cst.BaseExpression) -> str:
         value = self.module.value(node)
-        return value.name.rpartition(".")[2] if value.kind == "dtype" else value.dtype
+        if value.kind == "dtype":
+            return value.name.rpartition(".")[2]
+        return value.dtype if not value.likely and not self.module.reshapes else ""
 
     def cls(self, node: cst.BaseExpression) -> str:
         """The qualified class of a module, "" where it is not seen."""
