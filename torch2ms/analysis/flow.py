@@ -327,13 +327,17 @@ class _Uses:
             else:
                 self.add(func.value)
             name = func.attr.value
-            if name in MUTATORS or (name.endswith("_") and not name.endswith("__")):
-                if place := dotted(_base(func.value)):
+            in_place = name.endswith("_") and not name.endswith("__")
+            if in_place or (name in MUTATORS and receiver != "torch"):  # torch.add(x, y) adds to nothing
+                changed = node.args[0].value if receiver == "torch" and node.args else _base(func.value)
+                if place := dotted(changed):
                     self.stmt.muts.add(place.removesuffix(".data"))
         else:
             self.add(func)
         for arg in node.args:
             self.add(arg.value)
+            if arg.keyword is not None and arg.keyword.value == "out":
+                self.stmt.muts |= _targets(arg.value)
 
     def scoped(self, node: cst.CSTNode) -> None:
         """A lambda or comprehension: its own names are not uses of the scope."""

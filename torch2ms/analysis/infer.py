@@ -286,7 +286,7 @@ class Inference:
             if not isinstance(call.func, cst.Attribute):
                 continue
             place, method = dotted(call.func.value), call.func.attr.value
-            if not place:
+            if not place or ev.memo.get(id(call.func.value), UNKNOWN).kind == "api":
                 continue
             held = ev.env.get(place)
             if method == "requires_grad_" and held is not None and held.kind in ("tensor", "unknown"):

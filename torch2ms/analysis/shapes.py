@@ -136,8 +136,10 @@ def _called(name: str, node: cst.Call, values: Sequence[Value], given: Arguments
         return "float32", _sizes(node, values)
     if name in ("new_zeros", "new_ones", "new_empty"):
         return one[0], _sizes(node, values)
-    if name in ("view", "reshape", "expand", "broadcast_to", "permute", "repeat", "tile") and (method or len(values) > 1):
-        return one[0], _sizes(node, values, 0 if method else 1) if name not in ("repeat", "tile") else None
+    if name in ("repeat", "tile"):
+        return one[0], None
+    if name in ("view", "reshape", "expand", "broadcast_to", "permute") and (method or len(values) > 1):
+        return one[0], _sizes(node, values, 0 if method else 1)
     if name in ("arange", "range", "linspace", "logspace", "eye", "randperm", "full", "randint"):
         return _sequence(name, values, given)
     if method and name in ("to", "type", "type_as"):

@@ -471,15 +471,16 @@ class Expressions(Rewriter):
             self.tell("T2M303", f"Tensor.{name}", "gradient functions name what they differentiate: dropped")
             return updated.func.value
         rule = self.rules.find(f"torch.Tensor.{name}")
-        if rule is None and (drawn := draw(original, updated, self.module)):
+        if drawn := draw(original, updated, self.module):
             self.notes.needs.add("ops")
             self.tell("T2M611", f"Tensor.{name}", "a temporary filled in place: one draw of the same numbers")
             return cst.parse_expression(drawn.replace("ops.", f"{self.aliases.get('ops', 'ops')}.", 1))
-        if rule is None and name.endswith("_") and not name.endswith("__"):
-            plain = self.rules.find(f"torch.Tensor.{name[:-1]}")
+        if name.endswith("_") and not name.endswith("__"):
+            plain = rule or self.rules.find(f"torch.Tensor.{name[:-1]}")
             lone = id(original) in self.plan.temporaries or isinstance(base(original), cst.Call)
             if plain is not None and lone:  # a temporary: nobody else sees the change
-                renamed = updated.with_changes(func=updated.func.with_changes(attr=cst.Name(name[:-1])))
+                named = cst.Name(plain.name.rpartition(".")[2])
+                renamed = updated.with_changes(func=updated.func.with_changes(attr=named))
                 return self.take(apply_call(plain, original, renamed, self.facts), updated)
             self.refuse("T2M610", f"Tensor.{name}", "an in-place change inside an expression",
                         "write it as a statement of its own; "

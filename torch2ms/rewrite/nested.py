@@ -47,7 +47,8 @@ def raise_changes(statements: Statements, stmt: Stmt) -> list[cst.BaseStatement]
         uses = [n for n in descend(stmt.node) if isinstance(n, cst.Name) and code(n) == code(target)]
         fresh = statements.fresh(target)
         block = stmt.block
-        alone = len(uses) == 1 and statements.fresh(target, but=stmt)
+        local = statements.emitter.scope.is_function  # names of a module are read from outside
+        alone = local and len(uses) == 1 and statements.fresh(target, but=stmt)
         if alone and code(target) not in liveness.read_after(block, [stmt], block.stmts.index(stmt)):
             chain: cst.CSTNode = call
             while is_change(chain):

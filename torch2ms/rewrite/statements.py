@@ -13,9 +13,11 @@ from torch2ms.analysis.project import ClassInfo, FunctionInfo, qualified
 from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import apply_call
+from torch2ms.api.template import atomic
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import nested
 from torch2ms.rewrite.expressions import Expressions
+from torch2ms.rewrite.hoist import hoisted
 from torch2ms.rewrite.modes import mode_sensitive
 from torch2ms.tape.plan import Text
 
@@ -28,7 +30,13 @@ ASSIGNING = {cst.AddAssign: ("assign_add", "+"), cst.SubtractAssign: ("assign_su
 
 VIEWS = {"view", "reshape", "transpose", "t", "permute", "squeeze", "unsqueeze", "detach", "narrow", "select", "expand",
          "view_as", "flatten", "unbind", "chunk", "split", "contiguous", "to", "cuda", "cpu", "diagonal", "swapaxes",
-         "float", "get", "pop", "setdefault", "requires_grad_", "data", "numpy", "unfold"}  # fmt: skip
+         "float", "get", "pop", "setdefault", "requires_grad_", "data", "numpy", "unfold", "expand_as", "broadcast_to",
+         "movedim", "moveaxis", "swapdims", "unflatten", "ravel", "reshape_as", "as_strided", "hsplit", "vsplit",
+         "tensor_split", "as_tensor", "asarray", "from_numpy", "view_as_real", "view_as_complex", "T", "mT", "real",
+         "imag"}  # fmt: skip
+RESHAPING = {"unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_", "resize_", "resize_as_", "set_"}
+TYPED = {"eq_", "ne_", "gt_", "ge_", "lt_", "le_", "greater_", "less_", "not_equal_", "greater_equal_", "less_equal_",
+         "logical_not_", "logical_and_", "logical_or_", "logical_xor_"}  # fmt: skip
 
 
 class Statements:
@@ -46,10 +54,11 @@ class Statements:
         node = stmt.node
         special = None
         if isinstance(node, (cst.Assign, cst.Expr, cst.Return)) and not self.module.uses_mindspore:
-            if not (isinstance(node, cst.Expr) and nested.is_change(node.value)):
-                above = nested.raise_changes(self, stmt)
-                if above:
-                    return [*above, *self.small(stmt)]
+            alone = isinstance(node, cst.Expr) and nested.is_change(node.value)
+            above = [] if alone else nested.raise_changes(self, stmt)
+            above += hoisted(self, stmt)
+            if above:
+                return [*above, *self.small(stmt)]
         if self.module.uses_mindspore:
             pass
         elif isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
@@ -240,8 +249,16 @@ class Statements:
             if made is None:
                 return None
             result = made
+            if methods[chain.index(link)] in TYPED:
+                result = cst.parse_expression(f"{code(result)}.astype({place}.dtype)")
+        loop = any(owner.is_loop for owner in stmt.ancestors())
+        alone = self.fresh(target, but=None if loop else stmt)
+        if not alone and RESHAPING & set(methods):
+            self.refuse("T2M610", f"Tensor.{methods[0]}", "other names hold the tensor, and its shape changes",
+                        "assign the result to each of them")  # fmt: skip
+            return None
         self.tell("T2M611", "in-place tensor method", "the result is assigned: in-place methods do nothing on CPU")
-        return self.store(target, value, place, result)
+        return self.store(target, value, place, result, alone and methods[0] != "copy_")
 
     def initialised(self, call: cst.Call, target: cst.CSTNode) -> list[cst.BaseStatement] | None:
         """`w.data.uniform_(a, b)` is `init.uniform_(w, a, b)`."""
@@ -300,14 +317,14 @@ class Statements:
         return None
 
     def store(
-        self, target: cst.CSTNode, value: Value, place: str, result: cst.BaseExpression
+        self, target: cst.CSTNode, value: Value, place: str, result: cst.BaseExpression, alone: bool
     ) -> list[cst.BaseStatement]:
         """Write a new value where others may see it: parameters are assigned, local tensors are bound again."""
         text = code(result)
         if self.is_parameter(target, value):
             self.emitter.needs.add("ops")
             return self.text(f"ops.assign({place}, {text})")
-        if self.fresh(target):
+        if alone:
             return self.text(f"{place} = {text}")
         return self.text(f"{place}.copy_({text})")  # reaches every alias, and the caller
 
@@ -332,6 +349,8 @@ class Statements:
         if not isinstance(node, cst.Assign) or len(node.targets) != 1 or dotted(node.targets[0].target) != name:
             return False
         value = node.value
+        if isinstance(value, cst.Tuple):
+            return all(isinstance(e.value, cst.Call) for e in value.elements)
         if isinstance(value, cst.Call):
             shared = isinstance(value.func, cst.Attribute) and value.func.attr.value in VIEWS
             return not shared and (not nested.is_change(value) or isinstance(nested.base(value), cst.Call))
@@ -346,7 +365,7 @@ class Statements:
                 if isinstance(node.value, (cst.Tuple, cst.List))
                 else [node.value]
             )
-            if any(isinstance(v, cst.Name) and v.value == name for v in map(nested.base, values)):
+            if any(name in _sources(v) for v in values):
                 return True
         return any(
             isinstance(call.func, cst.Attribute) and call.func.attr.value in ("append", "extend", "insert", "put")
@@ -374,6 +393,8 @@ class Statements:
         while self.is_data(target):
             target = target.value  # type: ignore[attr-defined]
         value = self.module.value(target)
+        if (reached := self.through(stmt, node, value)) is not None:
+            return reached
         group = isinstance(target, cst.Subscript) and value.name == "param_group_item" and _key(target) == "lr"
         if not group and not self.is_parameter(target, value):
             return (
@@ -399,6 +420,27 @@ class Statements:
         )
         old = "{0}.item()" if group else "{0}"
         return self.text(f"ops.assign({{0}}, {old} {symbol} {right})", target, node.value)
+
+    def through(self, stmt: Stmt, node: cst.AugAssign, value: Value) -> list[cst.BaseStatement] | None:
+        """`y = x; y += 1`: the change reaches `x`, where something still reads it."""
+        if value.kind != "tensor" or value.likely or not isinstance(node.target, cst.Name) or value.leaf:
+            return None
+        name = node.target.value
+        others = set()
+        for other in self.emitter.scope.body.walk():
+            if isinstance(other.node, cst.Assign) and isinstance(other.node.value, cst.Name):
+                held = self.module.value(other.node.value)
+                pair = {other.node.value.value, *(dotted(t.target) for t in other.node.targets)}
+                if name in pair and other.number < stmt.number and held.kind == "tensor" and not held.likely:
+                    others |= pair - {name}
+        later = [s for s in self.emitter.scope.body.walk() if s.number > stmt.number]
+        loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
+        if not others & {use for s in (*later, *loops) for use in s.uses}:
+            return None
+        self.tell("T2M611", "in-place change", "written into the tensor, which another name holds too")
+        symbol = code(node.operator).strip().removesuffix("=")
+        value_text = "{0}" if atomic(node.value) else "({0})"
+        return self.text(f"{name}.copy_({name} {symbol} {value_text})", node.value)
 
     def assign(self, stmt: Stmt, node: cst.Assign) -> list[cst.BaseStatement] | None:
         if len(node.targets) != 1:
@@ -588,6 +630,32 @@ class Statements:
         if info.cls is not None and info.cls.kind == "module":
             return {"forward": "construct", "train": "set_train"}.get(info.name, info.name)
         return info.name
+
+
+def _sources(node: cst.BaseExpression) -> set[str]:
+    """The tensors whose memory an expression shows: also `c` for `torch.add(a, b, out=c)`."""
+    written = [a.value for a in node.args if a.keyword is not None and a.keyword.value == "out"] if isinstance(
+        node, cst.Call) else []  # fmt: skip
+    found = {_source(node)}
+    for target in written:
+        parts = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else [target]
+        found |= {_source(part) for part in parts}
+    return found
+
+
+def _source(node: cst.BaseExpression) -> str:
+    """The tensor whose memory an expression shows: `x`, `x.view(-1)`, `x[0]`, `x.add_(1)`, `torch.relu_(x)`."""
+    while True:
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            last = node.func.attr.value
+            if last not in VIEWS and not (last.endswith("_") and not last.endswith("__")):
+                return ""
+            function = isinstance(node.func.value, cst.Name) and node.func.value.value == "torch" and node.args
+            node = node.args[0].value if function else node.func.value
+        elif isinstance(node, cst.Attribute) and node.attr.value in VIEWS or isinstance(node, cst.Subscript):
+            node = node.value
+        else:
+            return node.value if isinstance(node, cst.Name) else ""
 
 
 def _idle(node: cst.Assign) -> bool:

@@ -1,0 +1,123 @@
+"""Functions that change their arguments: `torch.relu_(x)`, `torch.add(a, b, out=c)`.
+
+What an expression evaluates first may as well stand on a line of its own above it; anything else stays refused.
+Methods are in nested.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis.names import dotted, is_foreign
+from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.tree import code
+from torch2ms.api.template import atomic
+from torch2ms.findings import Tier
+
+if TYPE_CHECKING:
+    from torch2ms.rewrite.statements import Statements
+
+
+def hoisted(statements: Statements, stmt: Stmt) -> list[cst.BaseStatement]:
+    """The in-place change that a statement begins with, as statements above; what is left of it is planned."""
+    node = stmt.node
+    value = node.value if isinstance(node, (cst.Assign, cst.AnnAssign, cst.Return, cst.Expr)) else None
+    call = _first(statements, value) if value is not None else None
+    plan = statements.emitter.plan
+    if call is None or id(call) in plan.expressions or id(call) in plan.refused:
+        return []
+    if _out(call) is not None:
+        lines, place = _written(statements, stmt, call)
+    else:
+        method = _as_method(call)
+        lines = statements.in_place(stmt, method) or []
+        place = code(call.args[0].value) if lines else ""
+        if not lines:  # told by in_place
+            plan.refused.add(id(call))
+    if place:
+        plan.expressions[id(call)] = place
+    return lines
+
+
+def _first(statements: Statements, node: cst.BaseExpression | None) -> cst.Call | None:
+    """The call that changes a tensor and is evaluated before anything else of the expression."""
+    while node is not None:
+        if isinstance(node, cst.Call):
+            if _is_function(statements, node) or _writes(statements, node):
+                return node
+            func = node.func
+            if isinstance(func, cst.Attribute) and statements.module.value(func).kind != "api":
+                node = func.value
+            else:
+                node = node.args[0].value if node.args else None
+        elif isinstance(node, (cst.BinaryOperation, cst.Comparison, cst.BooleanOperation)):
+            node = node.left
+        elif isinstance(node, (cst.Attribute, cst.Subscript)):
+            node = node.value
+        elif isinstance(node, cst.UnaryOperation):
+            node = node.expression
+        elif isinstance(node, (cst.Tuple, cst.List)):
+            node = node.elements[0].value if node.elements else None
+        else:
+            return None
+    return None
+
+
+def _is_function(statements: Statements, call: cst.Call) -> bool:
+    """`torch.relu_(x)`."""
+    name = statements.module.value(call.func).name
+    changing = name.endswith("_") and not name.endswith("__")
+    plain = changing and name.startswith("torch.") and name.count(".") == 1 and is_foreign(name)
+    return plain and bool(call.args) and call.args[0].keyword is None and bool(dotted(call.args[0].value))
+
+
+def _writes(statements: Statements, call: cst.Call) -> bool:
+    target = statements.module.value(call.func)
+    return _out(call) is not None and target.kind == "api" and target.name.startswith("torch.")
+
+
+def _as_method(call: cst.Call) -> cst.Call:
+    """`torch.relu_(x)` as `x.relu_()`."""
+    first, *rest = call.args
+    name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+    assert isinstance(name, cst.Name)
+    return cst.Call(cst.Attribute(first.value, name), rest)
+
+
+def _out(call: cst.Call) -> cst.BaseExpression | None:
+    for arg in call.args:
+        if arg.keyword is not None and arg.keyword.value == "out" and dotted(arg.value) != "None":
+            return arg.value
+    return None
+
+
+def _written(statements: Statements, stmt: Stmt, call: cst.Call) -> tuple[list[cst.BaseStatement], str]:
+    """`out=c`: the result is assigned to `c`, in the element type of `c`."""
+    target = _out(call)
+    module, emitter = statements.module, statements.emitter
+    args = [arg for arg in call.args if arg.value is not target]
+    if args:
+        args[-1] = args[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    many = isinstance(target, cst.Tuple) and all(isinstance(e.value, cst.Name) for e in target.elements)
+    held = module.value(target) if target is not None else None
+    if target is None or held is None or not (many or isinstance(target, cst.Name)):
+        return [], ""
+    names = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else [target]
+    loop = any(owner.is_loop for owner in stmt.ancestors())
+    fresh = all(statements.fresh(name, but=None if loop else stmt) for name in names)
+    if not fresh and (many or held.kind != "tensor"):
+        return [], ""
+    made = emitter.expression(call.with_changes(args=args))
+    assert isinstance(made, cst.BaseExpression)
+    place = code(target)
+    if held.kind == "tensor" and (not held.dtype or module.value(call).dtype != held.dtype or held.likely):
+        text = code(made) if atomic(made) else f"({code(made)})"
+        made = cst.parse_expression(f"{text}.astype({place}.dtype)")
+    if fresh:
+        statements.tell("T2M611", "out=", "the result is assigned")
+        return statements.text(f"{place.strip('()')} = {code(made)}"), place
+    why = f"written into `{place}`, which has other names; assumed: it has the shape of the result"
+    statements.tell("T2M611", "out=", why, Tier.ASSUMED)
+    return statements.text(f"{place}.copy_({code(made)})"), place
