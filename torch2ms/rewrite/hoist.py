@@ -15,6 +15,7 @@ from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.tree import code
 from torch2ms.api.template import atomic
 from torch2ms.findings import Tier
+from torch2ms.rewrite.nested import evaluated_first
 
 if TYPE_CHECKING:
     from torch2ms.rewrite.statements import Statements
@@ -22,9 +23,7 @@ if TYPE_CHECKING:
 
 def hoisted(statements: Statements, stmt: Stmt) -> list[cst.BaseStatement]:
     """The in-place change that a statement begins with, as statements above; what is left of it is planned."""
-    node = stmt.node
-    value = node.value if isinstance(node, (cst.Assign, cst.AnnAssign, cst.Return, cst.Expr)) else None
-    call = _first(statements, value) if value is not None else None
+    call = _first(statements, stmt)
     plan = statements.emitter.plan
     if call is None or id(call) in plan.expressions or id(call) in plan.refused:
         return []
@@ -41,27 +40,11 @@ def hoisted(statements: Statements, stmt: Stmt) -> list[cst.BaseStatement]:
     return lines
 
 
-def _first(statements: Statements, node: cst.BaseExpression | None) -> cst.Call | None:
-    """The call that changes a tensor and is evaluated before anything else of the expression."""
-    while node is not None:
-        if isinstance(node, cst.Call):
-            if _is_function(statements, node) or _writes(statements, node):
-                return node
-            func = node.func
-            if isinstance(func, cst.Attribute) and statements.module.value(func).kind != "api":
-                node = func.value
-            else:
-                node = node.args[0].value if node.args else None
-        elif isinstance(node, (cst.BinaryOperation, cst.Comparison, cst.BooleanOperation)):
-            node = node.left
-        elif isinstance(node, (cst.Attribute, cst.Subscript)):
-            node = node.value
-        elif isinstance(node, cst.UnaryOperation):
-            node = node.expression
-        elif isinstance(node, (cst.Tuple, cst.List)):
-            node = node.elements[0].value if node.elements else None
-        else:
-            return None
+def _first(statements: Statements, stmt: Stmt) -> cst.Call | None:
+    """The call that changes a tensor and is evaluated before anything else of the statement."""
+    for node in evaluated_first(stmt, statements.module):
+        if isinstance(node, cst.Call) and (_is_function(statements, node) or _writes(statements, node)):
+            return node
     return None
 
 

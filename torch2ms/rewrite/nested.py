@@ -9,6 +9,7 @@ import libcst as cst
 
 from torch2ms.analysis import liveness
 from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.tree import children, code, descend
 
 if TYPE_CHECKING:
@@ -54,14 +55,37 @@ def raise_changes(statements: Statements, stmt: Stmt) -> list[cst.BaseStatement]
             while is_change(chain):
                 statements.emitter.plan.temporaries.add(id(chain))
                 chain = chain.func.value  # type: ignore[attr-defined]
-        elif first and (fresh and len(uses) == 1 or getattr(stmt.node, "value", None) is call):
+        elif first and (fresh and len(uses) == 1 or any(n is call for n in evaluated_first(stmt, statements.module))):
             made = statements.in_place(stmt, call)
             if made is None:
+                statements.emitter.plan.refused.add(id(call))
                 return above
             above += made
             statements.emitter.plan.expressions[id(call)] = code(target)
         first = False
     return above
+
+
+def evaluated_first(stmt: Stmt, module: ModuleInfo) -> Iterator[cst.CSTNode]:
+    """The expressions of a statement of which nothing else is evaluated before, from the whole to its first part."""
+    node: cst.CSTNode | None = getattr(stmt.node, "value", None)
+    while node is not None:
+        yield node
+        if isinstance(node, cst.Call):
+            if isinstance(node.func, cst.Attribute) and module.value(node.func).kind != "api":
+                node = node.func.value
+            else:
+                node = node.args[0].value if node.args else None
+        elif isinstance(node, (cst.BinaryOperation, cst.Comparison, cst.BooleanOperation)):
+            node = node.left
+        elif isinstance(node, (cst.Attribute, cst.Subscript)):
+            node = node.value
+        elif isinstance(node, cst.UnaryOperation):
+            node = node.expression
+        elif isinstance(node, (cst.Tuple, cst.List)):
+            node = node.elements[0].value if node.elements else None
+        else:
+            return
 
 
 def _changes(node: cst.CSTNode) -> Iterator[cst.Call]:
