@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from torch2ms.verify.report import Report
-from torch2ms.verify.runner import Case, verify_jobs
+from torch2ms.verify.runner import Case, verify_case
 from torch2ms.verify.warm import Pair, warm_pair
 
 PAIRS = Path(__file__).parent / "pairs"
@@ -48,6 +48,6 @@ def check(warm: Pair, tmp_path: Path) -> Check:
         cwd = tmp_path / "cwd"
         cwd.mkdir(exist_ok=True)
         case = Case(*paths, **{"timeout": 120.0, "cwd": cwd, **options})
-        return verify_jobs(*case.jobs(), warm.run)
+        return verify_case(case, warm.run)
 
     return run

@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from torch2ms.verify.session import Session, StopProgram, Unavailable
-from torch2ms.verify.trace import Trace, flatten_result
+from torch2ms.verify.trace import Trace
+from torch2ms.verify.variables import keep_variables
 
 
 def run_job(job: dict[str, Any]) -> int:
@@ -39,7 +40,7 @@ def run_job(job: dict[str, Any]) -> int:
         finish()
     except Exception:
         session.trace.meta.setdefault("notes", []).append("final state not read: " + traceback.format_exc(limit=1))
-    _keep_result(namespace, to_array, session.trace)
+    keep_variables(namespace, to_array, session.trace)
     session.trace.meta["steps"] = session.done
     session.trace.save(job["out"])
     return 0
@@ -73,18 +74,6 @@ def _explain(error: BaseException, path: str) -> str:
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
     shown = [f for f in frames if str(Path(path).parent) in f.filename] or frames[-3:]
     return headline + "\n" + "".join(traceback.format_list(shown[-6:])).rstrip()
-
-
-def _keep_result(namespace: dict[str, Any], to_array: Any, trace: Trace) -> None:
-    result = namespace.get("RESULT")
-    if not isinstance(result, dict):
-        return
-    try:
-        leaves = flatten_result(result, to_array)
-    except TypeError as error:
-        trace.meta.setdefault("notes", []).append(str(error))
-        return
-    trace.add("result", leaves=[[where, trace.keep(value)] for where, value in leaves])
 
 
 def main() -> None:

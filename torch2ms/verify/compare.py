@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from torch2ms.verify.held import compare_held
 from torch2ms.verify.layers import fit
 from torch2ms.verify.numbers import (
     FLOAT32,
@@ -17,9 +19,11 @@ from torch2ms.verify.numbers import (
     largest,
     printed_numbers,
 )
+from torch2ms.verify.reference import Reference, is_rounding
 from torch2ms.verify.report import Problem, Report, Step, Worst
 from torch2ms.verify.roots import compare_roots
-from torch2ms.verify.trace import Array, Trace, sampled
+from torch2ms.verify.trace import Array, Trace
+from torch2ms.verify.variables import compare_result, compare_variables
 
 Entry = dict[str, Any]
 
@@ -27,7 +31,8 @@ Entry = dict[str, Any]
 class Comparison:
     """Two traces and the report that grows out of them."""
 
-    def __init__(self, torch: Trace, mindspore: Trace, report: Report) -> None:
+    def __init__(self, torch: Trace, mindspore: Trace, report: Report, reference: Reference | None = None) -> None:
+        self.reference = reference or Reference(torch, None)
         self.torch, self.mindspore, self.report = torch, mindspore, report
         self.tolerance: Tolerance = HALF if torch.meta.get("half") else FLOAT32
         self.stopped = "stopped" in (torch.meta.get("status"), mindspore.meta.get("status"))
@@ -39,9 +44,10 @@ class Comparison:
         compare_roots(self, steps)
         for number, (left, right) in enumerate(steps, 1):
             self._step(number, left, right)
+        compare_held(self, steps)
         if not self.stopped:
-            self._final()
-            self._results()
+            compare_result(self)
+            compare_variables(self)
         self._printed()
         self._precision()
         self._verdict()
@@ -60,16 +66,26 @@ class Comparison:
         step: int = 0,
         scale: float = 1.0,
         moved: float = np.inf,
+        truth: Array | None = None,
     ) -> Judgement:
         """Judge a pair of tensors, count it, and record a problem if it differs."""
         result = judge(left, right, self.tolerance, scale, moved)
+        exact = ""
+        truth = self.reference.arrays.get(id(left)) if truth is None else truth
+        if truth is not None and truth.shape == right.shape:
+            torch, mindspore = self.reference.distances(truth, left, right)
+            self.report.measured(kind, torch, mindspore)
+            exact = f" (from float64: torch {torch:.1e}, mindspore {mindspore:.1e})"
+            if not result.equal and not result.why and is_rounding(torch, mindspore, truth):
+                why = f"max abs {result.max_abs:.3g} is accumulated rounding{exact}"
+                result = replace(result, equal=True, why=why)
         self.report.count(kind)
         self.report.saw(kind, Worst(name, result.max_abs, result.max_rel))
         if result.equal and result.why:
             self.report.notes.append(f"{kind} {name}{f' at step {step}' if step else ''}: {result.why}")
         if not result.equal:
             text = result.why or f"max abs {result.max_abs:.3g}, max rel {result.max_rel:.3g}"
-            self.problem(f"{kind} {name}".strip(), text, step)
+            self.problem(f"{kind} {name}".strip(), text + exact, step)
         return result
 
     # -- streams ----------------------------------------------------------------------------------------------------
@@ -133,74 +149,37 @@ class Comparison:
         given, owned = right.get("given"), len(right["parameters"])
         if given not in (None, owned):
             self.problem("gradients", f"mindspore's optimizer got {given} gradients for {owned} parameters", number)
-        pairs, lonely = pair_parameters(left["parameters"], right["parameters"], self.torch, self.mindspore)
+        pairs, lonely, extra = pair_parameters(left["parameters"], right["parameters"], self.torch, self.mindspore)
         gradients = [self.torch.arrays[a["gradient"]] for a, _ in pairs if a["gradient"]]
         scale = min(1.0, max((largest(g) for g in gradients), default=1.0))
         for a, b in pairs:
             name = a["name"] or b["name"] or a["uid"] or "?"
             self._gradient(row, name, a, b, number, scale)
-            after_a, after_b = self._arrays(a["after"], b["after"])
+            after_a, after_b = self.arrays(a["after"], b["after"])
             moved = largest(after_a - self.torch.arrays[a["start"]])
             result = self.check("weight", name, after_a, after_b, number, moved=moved)
             row.weight = row.weight.or_worse(Worst(name, result.max_abs, result.max_rel))
         for a in lonely:
             if a["gradient"] is not None and largest(self.torch.arrays[a["gradient"]]) > 0:
                 self.problem(f"weight {a['name'] or a['uid']}", "is updated by torch's optimizer only", number)
+        for b in extra:
+            if b["gradient"] is not None and largest(self.mindspore.arrays[b["gradient"]]) > 0:
+                self.problem(f"weight {b['name']}", "is updated by mindspore's optimizer only", number)
 
     def _gradient(self, row: Step, name: str, a: Entry, b: Entry, number: int, scale: float) -> None:
         if a["gradient"] is None or b["gradient"] is None:
             return  # torch skipped this parameter; its value after the step is compared all the same
-        left, right = self._arrays(a["gradient"], b["gradient"])
+        left, right = self.arrays(a["gradient"], b["gradient"])
         result = self.check("gradient", name, left, right, number, scale)
         row.gradient = row.gradient.or_worse(Worst(name, result.max_abs, result.max_rel))
 
-    def _arrays(self, left: str, right: str) -> tuple[Array, Array]:
+    def arrays(self, left: str, right: str) -> tuple[Array, Array]:
+        """Both sides' values, in torch's shape where only axes of length one differ."""
         a, b = self.torch.arrays[left], self.mindspore.arrays[right]
         fitted = fit(b, a.shape)
         return a, b if fitted is None else fitted
 
     # -- the end ----------------------------------------------------------------------------------------------------
-
-    def _final(self) -> None:
-        other = {event["id"]: event["parameters"] for event in self.mindspore.of("final")}
-        start = {
-            (event["id"], entry["name"]): self.torch.arrays[entry["value"]]
-            for event in self.torch.of("layer")
-            for entry in event["parameters"]
-        }
-        for event in self.torch.of("final"):
-            for name, left in event["parameters"].items():
-                right = other.get(event["id"], {}).get(name)
-                if right is None:
-                    continue
-                kind = "buffer" if name.rpartition(".")[2].startswith("running_") else "final weight"
-                values = self._arrays(left["value"], right["value"])
-                first = start.get((event["id"], name))
-                if first is not None and np.array_equal(sampled(first).ravel(), values[0].ravel()):
-                    self._untouched(kind, left["name"], *values)
-                else:
-                    self.check(kind, left["name"], *values)
-
-    def _untouched(self, kind: str, name: str, left: Array, right: Array) -> None:
-        """What torch left as it was made must be so here, too, but proves nothing: it is not counted."""
-        result = judge(left, right, self.tolerance, moved=0.0)
-        if not result.equal:
-            self.problem(f"{kind} {name}", f"torch does not change it; max abs {result.max_abs:.3g}")
-
-    def _results(self) -> None:
-        left, right = self.torch.of("result"), self.mindspore.of("result")
-        if bool(left) != bool(right):
-            self.report.notes.append(f"only the {'torch' if left else 'mindspore'} side has a RESULT")
-        if not left or not right:
-            return
-        a, b = (dict(event["leaves"]) for event in (left[0], right[0]))
-        for where in a:
-            if where not in b:
-                self.problem(f"RESULT{where}", "is missing on the mindspore side")
-            else:
-                self.check("result", f"RESULT{where}", self.torch.arrays[a[where]], self.mindspore.arrays[b[where]])
-        for where in b.keys() - a.keys():
-            self.problem(f"RESULT{where}", "is missing on the torch side")
 
     def _printed(self) -> None:
         left, right = (printed_numbers(self.report.stdout.get(side, "")) for side in ("torch", "mindspore"))
@@ -217,14 +196,18 @@ class Comparison:
     def _verdict(self) -> None:
         if not self.report.compared and not self.report.problems:
             self.problem("nothing to compare", "no losses, gradients, weights, RESULT or printed numbers were seen")
+        differentiated = sum(bool(event["gradients"]) for event in self.torch.of("backward", "grad"))
+        if differentiated and not self.report.compared.get("gradient") and not self.report.problems:
+            text = f"torch differentiated {differentiated} times, and no gradient could be compared"
+            self.problem("gradients", text)
         self.report.problems.sort(key=lambda p: p.step or (0 if p.what == "random draws" else 1 << 30))
         self.report.verdict = "differ" if self.report.problems else "agree"
 
 
 def pair_parameters(
     left: list[Entry], right: list[Entry], torch: Trace, mindspore: Trace
-) -> tuple[list[tuple[Entry, Entry]], list[Entry]]:
-    """Pair parameters by construction record, then by name, then by order among equal shapes; and torch's rest."""
+) -> tuple[list[tuple[Entry, Entry]], list[Entry], list[Entry]]:
+    """Pair parameters by construction record, owner, name, then by order among equal shapes; and what is left over."""
     pairs: list[tuple[Entry, Entry]] = []
     rest_left, rest_right = list(left), list(right)
 
@@ -240,10 +223,11 @@ def pair_parameters(
         return fit(mindspore.arrays[b["after"]], torch.arrays[a["after"]].shape) is not None
 
     pair(lambda a, b: a["uid"] and a["uid"] == b["uid"])
+    pair(lambda a, b: a["own"] and a["own"] == b["own"] and shape(a, b))
     pair(lambda a, b: not (a["uid"] and b["uid"]) and a["name"] and a["name"] == b["name"] and shape(a, b))
     pair(lambda a, b: not (a["uid"] and b["uid"]) and shape(a, b))
     position = {id(entry): i for i, entry in enumerate(left)}
-    return sorted(pairs, key=lambda p: position[id(p[0])]), rest_left
+    return sorted(pairs, key=lambda p: position[id(p[0])]), rest_left, rest_right
 
 
 def _order(steps: list[Entry]) -> list[int]:

@@ -22,9 +22,10 @@ from mindspore.ops.composite import base as composite
 from mindspore.ops.function.grad import grad_func
 
 from torch2ms.verify.layers import fit, layer_table
+from torch2ms.verify.owned import Owned, OwnParameters
 from torch2ms.verify.replay import RANDOM_INITIALIZERS, Stream
 from torch2ms.verify.session import Quiet, Session, Unavailable
-from torch2ms.verify.trace import Array
+from torch2ms.verify.trace import Array, key_of
 
 HALF = (ms.float16, ms.bfloat16)
 CONSTANTS = ("zeros", "zero", "ones", "one")
@@ -50,6 +51,10 @@ class MindSporeSide:
         self.records = session.replay.of("layer") if session.replay else []
         self.taken: set[str] = set()
         self.layers: list[tuple[dict[str, Any], Any]] = []
+        self.owned = Owned()
+        self.own = OwnParameters(self.owned, lambda cell: iter([*cell._params.items()]))
+        steps = session.replay.of("step") if session.replay else []
+        self.buffered = set().union(*(step["buffers"] for step in steps))
         self.uids: dict[int, tuple[Any, str]] = {}
         self.optimizers: dict[int, int] = {}
         self.forwards: list[tuple[Any, Any, int]] = []  # forwards that were run and not yet played back
@@ -57,6 +62,7 @@ class MindSporeSide:
 
     def install(self) -> None:
         """Put every observation point in place."""
+        self.owned.watch(nn.Cell)
         cells = {cell for layer in layer_table().values() for cell in layer.cells}
         for namespace in (nn, ms.mint.nn):
             for name in sorted(cells):
@@ -98,7 +104,7 @@ class MindSporeSide:
                 continue
             self.taken.add(record["id"])
             self._without_inner_dropout(record, cell)
-            self.layers.append((record, weakref.ref(cell)))
+            self.layers.append((record, cell))
             for torch_name, own_name, array in values:
                 parameter = own[own_name]
                 uid = f"{record['id']}.{torch_name}"
@@ -150,21 +156,30 @@ class MindSporeSide:
         return known[1] if known and known[0]() is parameter else ""
 
     def finish(self) -> None:
-        """Record what the cells that are still alive hold at the end, and which torch layers found no cell."""
-        for record, reference in self.layers:
-            cell = reference()
-            if cell is None:
-                continue
-            own = dict(cell.parameters_and_names())
-            kept = {}
-            for entry in record["parameters"]:
-                parameter = own.get(entry["other"], own.get(entry["name"]))
-                if parameter is not None:
-                    kept[entry["name"]] = {"value": self.trace.sample(to_array(parameter)), "name": parameter.name}
+        """Record what the cells hold at the end, and which torch layers found no cell."""
+        for record, cell in self.layers:
+            kept = {
+                name: {"value": self.trace.sample(to_array(parameter)), "name": parameter.name}
+                for name, parameter in _recorded(record, cell).items()
+            }
             self.trace.add("final", id=record["id"], parameters=kept)
+        for identity, cell in self.owned.modules:
+            kept = {n: {"value": self.trace.sample(to_array(v)), "name": n} for n, v in _members(cell).items()}
+            self.trace.add("owned", id=identity, parameters=kept)
         if "torch" in sys.modules:
             self.trace.meta.setdefault("notes", []).append("the translation still imports torch")
         self.trace.meta["without_cell"] = [r["id"] for r in self.records if r["id"] not in self.taken]
+
+    def buffers(self) -> dict[str, str]:
+        """What the torch side's buffers hold here now."""
+        held = {
+            f"{record['id']}.{name}": parameter
+            for record, cell in self.layers
+            for name, parameter in _recorded(record, cell).items()
+        }
+        for identity, cell in self.owned.modules:
+            held.update({f"{identity}.{name}": value for name, value in _members(cell).items()})
+        return {uid: self.trace.sample(to_array(held[uid])) for uid in sorted(self.buffered & held.keys())}
 
     # -- gradients --------------------------------------------------------------------------------------------------
 
@@ -252,8 +267,8 @@ class MindSporeSide:
         for i, gradient in enumerate(gradients):
             weight = listed[i - offset] if 0 <= i - offset < len(listed) else None
             name = weight.name if weight is not None else (names[i] if i < len(names) else "")
-            uid = self.uid_of(weight) if weight is not None else ""
-            entries.append({"uid": uid, "name": name, "value": self.trace.sample(to_array(gradient))})
+            called = self._called(weight) if weight is not None else {"uid": "", "own": ""}
+            entries.append({**called, "name": name, "value": self.trace.sample(to_array(gradient))})
         self.trace.add(
             "backward",
             value=float(sum(array.astype(np.float64).sum() for array in arrays)),
@@ -288,8 +303,9 @@ class MindSporeSide:
                 optimizer=self.optimizers.get(id(optimizer), -1),
                 type=type(optimizer).__name__,
                 given=len(before),
+                buffers=self.buffers(),
                 parameters=[
-                    {"uid": self.uid_of(p), "name": p.name, "gradient": g, "after": self.trace.sample(to_array(p))}
+                    {**self._called(p), "gradient": g, "after": self.trace.sample(to_array(p))}
                     for p, g in zip(parameters, before + missing, strict=False)
                 ],
             )
@@ -299,11 +315,15 @@ class MindSporeSide:
         cls.__init__ = __init__
         cls.__call__ = __call__
 
+    def _called(self, parameter: Any) -> dict[str, str]:
+        """What identifies a parameter on both sides, and what to call it."""
+        return {"uid": self.uid_of(parameter), "own": self.own.name(parameter), "name": parameter.name}
+
     def _zeroed(self, optimizer: Any, gradients: list[Any]) -> tuple[Any, ...]:
         """The gradients with those held at zero replaced."""
         zero = self.session.options["zero"]
         return tuple(
-            ms.ops.zeros_like(g) if (self.uid_of(p) or p.name) in zero else g
+            ms.ops.zeros_like(g) if key_of(self._called(p)) in zero else g
             for p, g in zip(optimizer.parameters, gradients, strict=False)
         )
 
@@ -322,6 +342,19 @@ class MindSporeSide:
         for name in ("auto_mixed_precision", "custom_mixed_precision", "build_train_network"):
             marks(ms.amp, name, lambda *a, **k: True)
         marks(nn.Cell, "to_float", lambda _, dtype: dtype in HALF)
+
+
+def _recorded(record: dict[str, Any], cell: Any) -> dict[str, Any]:
+    """The parameters of a cell by the names of the torch layer it stands for."""
+    own = dict(cell.parameters_and_names())
+    found = {entry["name"]: own.get(entry["other"], own.get(entry["name"])) for entry in record["parameters"]}
+    return {name: parameter for name, parameter in found.items() if parameter is not None}
+
+
+def _members(cell: Any) -> dict[str, Any]:
+    """The tensors a cell of the program holds itself, as parameters, buffers or plain attributes."""
+    members = {**cell.__dict__, **cell._buffers, **cell._params}
+    return {name: value for name, value in members.items() if isinstance(value, ms.Tensor)}
 
 
 def _explicit(arguments: dict[str, Any]) -> dict[str, str]:

@@ -17,7 +17,7 @@ import numpy as np
 
 from torch2ms.verify.compare import pair_parameters
 from torch2ms.verify.numbers import largest
-from torch2ms.verify.trace import Trace
+from torch2ms.verify.trace import Trace, key_of
 
 TINY = 1e-5  # of the largest gradient of the step
 ROUNDING = 1.2e-7  # one rounding error of single precision
@@ -32,7 +32,7 @@ def candidates(torch: Trace, mindspore: Trace) -> set[str]:
     small: dict[str, bool] = {}
     apart: set[str] = set()
     for left, right in zip(torch.of("step"), mindspore.of("step"), strict=False):
-        pairs, _ = pair_parameters(left["parameters"], right["parameters"], torch, mindspore)
+        pairs, _, _ = pair_parameters(left["parameters"], right["parameters"], torch, mindspore)
         sizes = [(_size(torch, a), _size(mindspore, b)) for a, b in pairs]
         biggest = max((max(size) for size in sizes), default=0.0)
         for (a, b), size in zip(pairs, sizes, strict=True):
@@ -75,11 +75,6 @@ def confirmed(torch: Trace, disturbed: Trace, wanted: set[str]) -> dict[str, str
                     "it held at zero on both sides"
                 )
     return found
-
-
-def key_of(entry: Entry) -> str:
-    """What identifies a parameter on both sides."""
-    return str(entry["uid"] or entry["name"])
 
 
 def _size(trace: Trace, entry: Entry) -> float:

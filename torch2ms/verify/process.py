@@ -37,6 +37,7 @@ class Job:
     replay: Path | None = None
     zero: Sequence[str] = ()  # parameters whose gradient is held at zero (see noise.py)
     perturb: float = 0.0  # torch only: the relative size of a disturbance of the weights (see noise.py)
+    double: bool = False  # torch only: compute in float64 (see double.py)
 
     def document(self, out: Path) -> dict[str, Any]:
         """The JSON the child reads."""
@@ -50,6 +51,7 @@ class Job:
             "replay": str(self.replay.resolve()) if self.replay else None,
             "zero": list(self.zero),
             "perturb": self.perturb,
+            "double": self.double,
             "out": str(out.resolve()),
         }
 

@@ -18,8 +18,9 @@ from torch2ms.verify.compare import Comparison
 from torch2ms.verify.noise import ROUNDING, confirmed, tiny
 from torch2ms.verify.process import Job, run
 from torch2ms.verify.report import Report
-from torch2ms.verify.runner import Case, ran
+from torch2ms.verify.runner import Case
 from torch2ms.verify.trace import Trace
+from torch2ms.verify.verification import ran
 
 
 def record(case: Case, target: Path) -> Report:
@@ -85,6 +86,8 @@ def replay(recording: Path, case: Case) -> Report:
         Comparison(trace, outcome.trace, report).run()
         for number in report.printed:  # torch is not here to tell whether it prints the same twice
             report.notes.append(f"printed line {number} differs")
+        for variable, text in report.suspected.items():
+            report.notes.append(f"variable {variable} differs: {text}")
         report.noise = list(trace.meta["noise"].values())
     report.seconds = time.monotonic() - started
     return report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 
@@ -56,21 +56,27 @@ class Report:
     notes: list[str] = field(default_factory=list)
     compared: dict[str, int] = field(default_factory=dict)
     printed: list[int] = field(default_factory=list)  # lines, 1-based among those with numbers, that differ
+    asked: list[str] = field(default_factory=list)  # variables the user named as results
+    suspected: dict[str, str] = field(default_factory=dict)  # variables that differ, until torch has run again
     worst: dict[str, Worst] = field(default_factory=dict)
+    exact: dict[str, tuple[float, float]] = field(default_factory=dict)  # largest distances from a float64 run
     stdout: dict[str, str] = field(default_factory=dict)
     stderr: dict[str, str] = field(default_factory=dict)
     sources: dict[str, str] = field(default_factory=dict)
     seconds: float = 0.0
+    mode: str = ""
+    also: list[Report] = field(default_factory=list)  # the same in MindSpore's other mode
 
     @property
     def agrees(self) -> bool:
         """Whether both sides ran and everything compared is equal."""
-        return self.verdict == "agree"
+        return self.exit_code == 0 and self.verdict == "agree"
 
     @property
     def exit_code(self) -> int:
-        """0 agree, 1 differ, 2 a side could not run."""
-        return {"agree": 0, "recorded": 0, "differ": 1}.get(self.verdict, 2)
+        """0 agree, 1 differ, 2 a side could not run; the worst of several modes."""
+        own = {"agree": 0, "recorded": 0, "differ": 1}.get(self.verdict, 2)
+        return max([own, *(report.exit_code for report in self.also)])
 
     def count(self, what: str, number: int = 1) -> None:
         """Count tensors that were compared."""
@@ -79,6 +85,11 @@ class Report:
     def saw(self, what: str, worst: Worst) -> None:
         """Keep the largest difference of a class of tensors."""
         self.worst[what] = self.worst.get(what, Worst()).or_worse(worst)
+
+    def measured(self, what: str, torch: float, mindspore: float) -> None:
+        """Keep how far a class of tensors is from the values of a float64 run."""
+        known = self.exact.get(what, (0.0, 0.0))
+        self.exact[what] = (max(known[0], torch), max(known[1], mindspore))
 
     def to_json(self) -> str:
         """Everything, as JSON (NaN and infinities as text)."""
@@ -95,6 +106,9 @@ def _plain(value: Any) -> Any:
 
 def cli_table(report: Report, limit: int = 40) -> str:
     """The report as text: a row per step, then what was compared, the verdict and the first divergence."""
+    if report.also:
+        parts = [replace(report, also=[]), *report.also]
+        return "\n\n".join(f"mode {part.mode}\n{cli_table(part, limit)}" for part in parts)
     lines = []
     if report.steps:
         lines.append(f"{'step':>5}  {'loss torch':>13}  {'loss mindspore':>14}  {'gradient':>9}  {'weight':>9}  worst")
@@ -111,6 +125,9 @@ def cli_table(report: Report, limit: int = 40) -> str:
         lines.append("compared: " + ", ".join(f"{n} {what}" for what, n in report.compared.items()))
         figures = [f"{what} {w.max_abs:.1e} ({w.name})" for what, w in report.worst.items() if w.name]
         lines.append("largest difference: " + "; ".join(figures))
+    if report.exact:
+        figures = [f"{what} torch {t:.1e}, mindspore {m:.1e}" for what, (t, m) in report.exact.items()]
+        lines.append("distance from float64: " + "; ".join(figures))
     lines += [f"noise: {text}" for text in report.noise]
     lines += [f"note: {text}" for text in report.notes]
     lines.append(verdict_line(report))

@@ -15,8 +15,9 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from torch2ms.verify.layers import layer_table, mindspore_name
+from torch2ms.verify.owned import Owned, OwnParameters
 from torch2ms.verify.session import Quiet, Session
-from torch2ms.verify.trace import Array
+from torch2ms.verify.trace import Array, key_of
 
 HALF = (torch.float16, torch.bfloat16)
 
@@ -40,7 +41,9 @@ class TorchSide:
         self.session = session
         self.trace = session.trace
         self.quiet = Quiet()
-        self.layers: list[tuple[str, Any]] = []  # (layer id, weak reference), in order of construction
+        self.layers: list[tuple[str, Any]] = []  # (layer id, module), in order of construction
+        self.owned = Owned()
+        self.own = OwnParameters(self.owned, lambda module: iter([*module._parameters.items()]))
         self.owners: dict[int, tuple[Any, str]] = {}  # id of a parameter or module -> (weak owner, attribute)
         self.uids: dict[int, tuple[Any, str]] = {}  # id of a parameter -> (weak parameter, "L3.weight")
         self.optimizers: dict[int, int] = {}
@@ -49,6 +52,7 @@ class TorchSide:
     def install(self) -> None:
         """Put every observation point in place."""
         self._watch_names()
+        self.owned.watch(torch.nn.Module)
         for name in layer_table():
             if hasattr(torch.nn, name):
                 self._watch_layer(getattr(torch.nn, name), name)
@@ -133,7 +137,7 @@ class TorchSide:
         if not entries:
             return
         identity = f"L{len(self.layers)}"
-        self.layers.append((identity, weakref.ref(module)))
+        self.layers.append((identity, module))
         for full, _, value in entries:
             self.uids[id(value)] = (weakref.ref(value), f"{identity}.{full}")
         self.trace.add(
@@ -157,11 +161,8 @@ class TorchSide:
         return p
 
     def finish(self) -> None:
-        """Record what the layers that are still alive hold at the end."""
-        for identity, reference in self.layers:
-            module = reference()
-            if module is None:
-                continue
+        """Record what the layers and the program's own modules hold at the end."""
+        for identity, module in self.layers:
             values = dict([*module.named_parameters(), *module.named_buffers()])
             kept = {
                 name: {"value": self.trace.sample(to_array(value)), "name": self._display(module, name)}
@@ -169,6 +170,29 @@ class TorchSide:
                 if not name.endswith("num_batches_tracked")
             }
             self.trace.add("final", id=identity, parameters=kept)
+        for identity, module in self.owned.modules:
+            parameters = {n: v for n, v in module._parameters.items() if v is not None}
+            self.trace.add(
+                "owned",
+                id=identity,
+                parameters={
+                    name: {"value": self.trace.sample(to_array(value)), "name": self._display(module, name)}
+                    for name, value in {**parameters, **_own_buffers(module)}.items()
+                },
+                buffers=list(_own_buffers(module)),
+            )
+
+    def buffers(self) -> dict[str, str]:
+        """What the buffers of layers and of the program's own modules hold now."""
+        held = {
+            f"{identity}.{name}": value
+            for identity, module in self.layers
+            for name, value in module.named_buffers()
+            if not name.endswith("num_batches_tracked")
+        }
+        for identity, module in self.owned.modules:
+            held.update({f"{identity}.{name}": value for name, value in _own_buffers(module).items()})
+        return {uid: self.trace.sample(to_array(value)) for uid, value in held.items()}
 
     def _display(self, module: Any, name: str) -> str:
         path = self.name_of(module)
@@ -218,8 +242,7 @@ class TorchSide:
             scalar=all(array.size == 1 for array in arrays),
             cotangent=cotangent is not None,
             gradients=[
-                {"uid": self.uid_of(leaf), "name": self.variable(leaf), "value": self.trace.sample(to_array(gradient))}
-                for leaf, gradient in pairs
+                {**self._called(leaf), "value": self.trace.sample(to_array(gradient))} for leaf, gradient in pairs
             ],
         )
 
@@ -252,6 +275,7 @@ class TorchSide:
                 "inner_step" if inner else "step",
                 optimizer=self.optimizers.get(id(optimizer), -1),
                 type=type(optimizer).__name__,
+                buffers=self.buffers(),
                 parameters=[self._stepped(p, g) for p, g in zip(parameters, gradients, strict=True)],
             )
             if self.session.done == 0:  # once more: a program may set its weights after making the optimizer
@@ -264,11 +288,18 @@ class TorchSide:
 
     def _stepped(self, parameter: Any, gradient: str | None) -> dict[str, Any]:
         return {
-            "uid": self.uid_of(parameter),
-            "name": self.variable(parameter),
+            **self._called(parameter),
             "gradient": gradient,
             "start": self.started[id(parameter)][1],
             "after": self.trace.sample(to_array(parameter)),
+        }
+
+    def _called(self, parameter: Any) -> dict[str, str]:
+        """What identifies a parameter on both sides, and what to call it."""
+        return {
+            "uid": self.uid_of(parameter),
+            "own": self.own.name(parameter),
+            "name": self.variable(parameter),
         }
 
     def _disturb(self, optimizer: Any) -> None:
@@ -284,7 +315,7 @@ class TorchSide:
 
     def _gradients(self, optimizer: Any) -> list[str | None]:
         for p in _parameters(optimizer):
-            if p.grad is not None and (self.uid_of(p) or self.variable(p)) in self.session.options.get("zero", ()):
+            if p.grad is not None and key_of(self._called(p)) in self.session.options.get("zero", ()):
                 p.grad.zero_()
         return [None if p.grad is None else self.trace.sample(to_array(p.grad)) for p in _parameters(optimizer)]
 
@@ -298,6 +329,10 @@ class TorchSide:
             return enter(context)
 
         torch.autocast.__enter__ = __enter__
+
+
+def _own_buffers(module: Any) -> dict[str, Any]:
+    return {name: value for name, value in module._buffers.items() if isinstance(value, torch.Tensor)}
 
 
 def _parameters(optimizer: Any) -> Iterator[Any]:
@@ -341,6 +376,10 @@ def install(session: Session) -> tuple[Callable[[Any], Array | None], Callable[[
     from torch2ms.verify.torch_draws import TorchDraws
 
     torch.manual_seed(0)
+    if session.options.get("double"):
+        from torch2ms.verify.double import install_double
+
+        install_double()
     side = TorchSide(session)
     side.install()
     TorchDraws(session, side).install()

@@ -94,6 +94,11 @@ class Trace:
         return cls(document["meta"], document["events"], arrays)
 
 
+def key_of(entry: dict[str, Any]) -> str:
+    """What identifies a parameter on both sides."""
+    return str(entry["uid"] or entry["own"] or entry["name"])
+
+
 def sampled(array: Array) -> Array:
     """A large array's evenly spaced values, any other as it is."""
     return array.ravel()[:: array.size // SAMPLE] if array.size > LARGE else array

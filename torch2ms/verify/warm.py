@@ -19,7 +19,7 @@ from typing import Any
 
 from torch2ms.verify.process import ROOT, Job, Outcome, environment, kill_group, outcome
 from torch2ms.verify.report import Report
-from torch2ms.verify.runner import Case, verify_jobs
+from torch2ms.verify.runner import Case, verify_case
 
 START = (
     "import sys; sys.path.insert(0, {root!r}); from torch2ms.verify import child, {side}; "
@@ -138,7 +138,7 @@ def verify_many(cases: Iterable[Case], workers: int = 1) -> list[Report]:
             pairs.append(local.pair)
         with tempfile.TemporaryDirectory(prefix="torch2ms-cwd-") as empty:
             case = replace(case, cwd=case.cwd or Path(empty))
-            return verify_jobs(*case.jobs(), local.pair.run)
+            return verify_case(case, local.pair.run)
 
     try:
         with ThreadPoolExecutor(workers) as executor:

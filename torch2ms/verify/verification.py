@@ -1,0 +1,192 @@
+"""One verification: both sides, the comparison, and the runs that tell what a difference means."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from torch2ms.verify.compare import Comparison
+from torch2ms.verify.noise import KERNELS, ROUNDING, candidates, confirmed
+from torch2ms.verify.numbers import different_lines, printed_numbers
+from torch2ms.verify.process import Job, Outcome
+from torch2ms.verify.reference import Reference
+from torch2ms.verify.report import Problem, Report
+from torch2ms.verify.trace import Trace
+
+PROOF = {"gradient", "weight", "result"}
+Run = Callable[[Job, Path], Outcome]
+Traces = tuple[Trace, Trace]
+
+
+class Verification:
+    """The jobs of both sides as they stand, the traces they gave, and the report so far."""
+
+    def __init__(self, left: Job, right: Job, run: Run, place: Path, results: Sequence[str] = ()) -> None:
+        self.left, self.right, self.run, self.place = left, right, run, place
+        self.folders = 0
+        self.traces: Traces | None = None
+        self.report = start_report(left, right)
+        self.report.asked = list(results)
+
+    def complete(self, float64: bool = False) -> Report:
+        """Everything, in the order in which one explanation of a difference excludes the next."""
+        if self.report.reason:
+            return self.report
+        self.traces = self._both(self.report, self.left, self.right)
+        if self.traces is None:
+            return self.report
+        Comparison(*self.traces, self.report).run()
+        if not self.report.agrees:
+            self._without_noise()
+            self._before_chaos()
+        self._judge_suspects()
+        if float64 or not self.report.agrees:
+            self._against_float64()
+        return self.report
+
+    def _folder(self) -> Path:
+        self.folders += 1
+        folder = self.place / f"run{self.folders}"
+        folder.mkdir()
+        return folder
+
+    def _both(self, report: Report, left: Job, right: Job) -> Traces | None:
+        folder = self._folder()
+        first = self.run(left, folder)
+        if not ran(report, "torch", first) or first.trace is None:
+            return None
+        second = self.run(replace(right, replay=folder / "torch.zip"), folder)
+        if not ran(report, "mindspore", second) or second.trace is None:
+            return None
+        return first.trace, second.trace
+
+    def _torch(self, **changes: float) -> Outcome:
+        """Torch's side once more, with something changed."""
+        return self.run(replace(self.left, **changes), self._folder())  # type: ignore[arg-type]
+
+    def _without_noise(self) -> None:
+        """Both sides again, with gradients that are proven to be rounding noise (noise.py) held at zero."""
+        assert self.traces is not None
+        suspects = candidates(*self.traces)
+        disturbed = self._torch(perturb=ROUNDING).trace if suspects else None
+        found = confirmed(self.traces[0], disturbed, suspects) if disturbed else {}
+        if not found:
+            return
+        self.left, self.right = replace(self.left, zero=tuple(found)), replace(self.right, zero=tuple(found))
+        self._again(self.left, self.right)
+        self.report.noise = list(found.values())
+
+    def _again(self, left: Job, right: Job) -> bool:
+        """Both sides once more; what was known stays if one of them does not run."""
+        fresh = start_report(left, right)
+        fresh.asked = self.report.asked
+        traces = self._both(fresh, left, right)
+        if traces is None:
+            return False
+        self.report, self.traces = Comparison(*traces, fresh).run(), traces
+        return True
+
+    def _before_chaos(self) -> None:
+        """Where torch itself loses its numbers to a rounding error, only the steps before can be compared.
+
+        Long or chaotic training ends there on any pair of machines; the difference then says nothing about the
+        translation.
+        """
+        first = self.report.problems[0].step if self.report.problems else 0
+        if first < 2 or self.traces is None:
+            return
+        disturbed = self._torch(perturb=KERNELS).trace
+        if disturbed is None:
+            return
+        scratch = Comparison(self.traces[0], disturbed, Report("torch", "torch")).run()
+        moved = [p for p in scratch.problems if p.step and p.what.startswith(("loss", "gradient"))]
+        lost = min((problem.step for problem in moved), default=first + 1)
+        if not 2 <= lost <= first:
+            return
+        before, traces, short = self.report, self.traces, lost - 1
+        if not self._again(replace(self.left, steps=short), replace(self.right, steps=short)) or self.report.problems:
+            self.report, self.traces = before, traces
+            return
+        self.left, self.right = replace(self.left, steps=short), replace(self.right, steps=short)
+        self.report.noise = before.noise
+        self.report.notes.append(
+            f"only the first {short} steps are compared: from step {lost} on a disturbance of {KERNELS:g} in the "
+            f"weights moves torch's own numbers beyond the tolerance ({moved[0].what})"
+        )
+
+    def _judge_suspects(self) -> None:
+        """What differs in print or in a variable counts if torch gives it again after a rounding error.
+
+        Times, dates and addresses do not.
+        """
+        report, traces = self.report, self.traces
+        if traces is None or not (report.printed or report.suspected):
+            return
+        again = self._torch(perturb=ROUNDING)
+        lines = [printed_numbers(report.stdout[side]) for side in ("torch", "mindspore")]
+        second = printed_numbers(again.stdout)
+        unstable = set(different_lines(lines[0], second)) if len(second) == len(lines[0]) else set(report.printed)
+        for number in report.printed:
+            torch, mindspore = (" ".join(numbers[number - 1]) for numbers in lines)
+            self._judge(f"printed line {number}", f"torch {torch}, mindspore {mindspore}", number in unstable)
+        scratch = Report("torch", "torch")
+        if again.trace is not None:
+            Comparison(traces[0], again.trace, scratch).run()
+        proven = bool(PROOF & report.compared.keys())
+        for name, text in report.suspected.items():
+            if again.trace is None or name in scratch.suspected:
+                self._judge(f"variable {name}", text, unstable=True)
+            elif proven and name not in report.asked:
+                report.notes.append(f"variable {name} differs at the end: {text} (--result {name} makes that count)")
+            else:
+                self._judge(f"variable {name}", text, unstable=False)
+
+    def _judge(self, what: str, text: str, unstable: bool) -> None:
+        if unstable:
+            self.report.notes.append(f"{what} varies by itself: {text}")
+        else:
+            self.report.problems.append(Problem(what, text))
+            self.report.verdict = "differ"
+
+    def _against_float64(self) -> None:
+        """Measure both sides against torch in double precision; rounding that torch itself has is no difference."""
+        if self.traces is None or self.traces[0].meta.get("half"):
+            return
+        double = self._torch(double=True)
+        reference = Reference(self.traces[0], double.trace)
+        if not reference.arrays:
+            self.report.notes.append("no float64 run to compare with: " + (double.problem or "it takes another course"))
+            return
+        fresh = Report(self.report.original, self.report.translated)
+        fresh.asked = self.report.asked
+        fresh.stdout, fresh.stderr, fresh.sources = self.report.stdout, self.report.stderr, self.report.sources
+        Comparison(*self.traces, fresh, reference).run()
+        known = {(p.what, p.step) for p in fresh.problems}
+        fresh.noise = self.report.noise
+        fresh.notes += [note for note in self.report.notes if note not in fresh.notes]
+        judged = [p for p in self.report.problems if p.what.startswith(("printed line", "variable"))]
+        fresh.problems += [p for p in judged if (p.what, p.step) not in known]
+        fresh.verdict = "differ" if fresh.problems else "agree"
+        self.report = fresh
+
+
+def start_report(left: Job, right: Job) -> Report:
+    """An empty report that names both programs; with a reason if one is not there."""
+    report = Report(str(left.program), str(right.program))
+    for job in (left, right):
+        if not job.program.is_file():
+            report.reason = f"{job.side} side: no such file {job.program}"
+            break
+        report.sources[job.side] = hashlib.sha256(job.program.read_bytes()).hexdigest()
+    return report
+
+
+def ran(report: Report, side: str, outcome: Outcome) -> bool:
+    """Take a side's output into the report; False, with the reason in it, if the side could not run."""
+    report.stdout[side], report.stderr[side] = outcome.stdout, outcome.stderr
+    if outcome.problem:
+        report.verdict, report.reason = "not run", f"{side} side: {outcome.problem}"
+        report.notes += [event["text"] for event in (outcome.trace.of("divergence") if outcome.trace else [])]
+    return not outcome.problem
