@@ -1,4 +1,4 @@
-"""What is observed without a change in the program: buffers, variables, several optimizers; and that nothing is no pass."""
+"""What is observed without a change in the program: buffers, variables, modules; and that nothing is no pass."""
 
 from __future__ import annotations
 
@@ -67,7 +67,6 @@ def test_modules_that_main_lets_go_of_are_compared(check):
     report = check(TORCH, MINDSPORE)
     assert report.agrees, cli_table(report)
     assert report.compared["buffer"] == 3 * (3 + 1) and report.compared["final weight"] == 4
-    assert [text.partition(":")[0] for text in report.noise] == ["0.bias"]
 
 
 @pytest.mark.parametrize(

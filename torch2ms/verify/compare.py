@@ -84,8 +84,8 @@ class Comparison:
         if result.equal and result.why:
             self.report.notes.append(f"{kind} {name}{f' at step {step}' if step else ''}: {result.why}")
         if not result.equal:
-            text = result.why or f"max abs {result.max_abs:.3g}, max rel {result.max_rel:.3g}"
-            self.problem(f"{kind} {name}".strip(), text + exact, step)
+            text = result.why or f"max abs {result.max_abs:.3g}, max rel {result.max_rel:.3g}{exact}"
+            self.problem(f"{kind} {name}".strip(), text, step)
         return result
 
     # -- streams ----------------------------------------------------------------------------------------------------

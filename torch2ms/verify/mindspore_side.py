@@ -25,6 +25,7 @@ from torch2ms.verify.layers import fit, layer_table
 from torch2ms.verify.owned import Owned, OwnParameters
 from torch2ms.verify.replay import RANDOM_INITIALIZERS, Stream
 from torch2ms.verify.session import Quiet, Session, Unavailable
+from torch2ms.verify.statements import Statements
 from torch2ms.verify.trace import Array, key_of
 
 HALF = (ms.float16, ms.bfloat16)
@@ -59,6 +60,7 @@ class MindSporeSide:
         self.optimizers: dict[int, int] = {}
         self.forwards: list[tuple[Any, Any, int]] = []  # forwards that were run and not yet played back
         self.depth = 0
+        self.watched: set[type] = set()
 
     def install(self) -> None:
         """Put every observation point in place."""
@@ -77,6 +79,7 @@ class MindSporeSide:
 
     def _watch_cell(self, cls: type, name: str) -> None:
         construct = cls.__init__  # type: ignore[misc]
+        self.watched.add(cls)
 
         @functools.wraps(construct)
         def __init__(cell: Any, *args: Any, **kwargs: Any) -> None:
@@ -423,9 +426,37 @@ def install(session: Session) -> tuple[Callable[[Any], Array | None], Callable[[
     if stream:
         MindSporeDraws(stream, side.quiet).install()
 
+    if options.get("locate") is not None:
+        _watch_statements(side, session)
+
     def finish() -> None:
         side.finish()
         if stream:
             stream.finish()
 
     return to_array, finish
+
+
+def _watch_statements(side: MindSporeSide, session: Session) -> None:
+    def hook(tensor: Any, seen: Callable[[Any], None]) -> None:
+        if not isinstance(tensor, ms.Parameter):
+            tensor.register_hook(seen)
+
+    statements = Statements(session, to_array, hook)
+
+    def watch(cls: Any) -> None:
+        construct = cls.construct
+
+        @functools.wraps(construct)
+        def observed(cell: Any, *args: Any, **kwargs: Any) -> Any:
+            output = construct(cell, *args, **kwargs)
+            found = next((record for record, layer in side.layers if layer is cell), None)
+            if found is not None and type(cell) is cls:
+                statements.layer(found["id"], f"nn.{cls.__name__}", output)
+            return output
+
+        cls.construct = observed
+
+    for cls in side.watched:
+        watch(cls)
+    statements.start()

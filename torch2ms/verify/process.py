@@ -37,6 +37,7 @@ class Job:
     replay: Path | None = None
     zero: Sequence[str] = ()  # parameters whose gradient is held at zero (see noise.py)
     perturb: float = 0.0  # torch only: the relative size of a disturbance of the weights (see noise.py)
+    locate: int | None = None  # the step whose statements are recorded, 0 for all (see statements.py)
     double: bool = False  # torch only: compute in float64 (see double.py)
 
     def document(self, out: Path) -> dict[str, Any]:
@@ -52,6 +53,7 @@ class Job:
             "zero": list(self.zero),
             "perturb": self.perturb,
             "double": self.double,
+            "locate": self.locate,
             "out": str(out.resolve()),
         }
 

@@ -52,6 +52,7 @@ class Report:
     reason: str = ""
     steps: list[Step] = field(default_factory=list)
     problems: list[Problem] = field(default_factory=list)
+    located: list[str] = field(default_factory=list)  # the first operation that differs
     noise: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     compared: dict[str, int] = field(default_factory=dict)
@@ -134,6 +135,7 @@ def cli_table(report: Report, limit: int = 40) -> str:
     lines += [f"  {_where(p)}{p.what}: {p.text}" for p in report.problems[:8]]
     if len(report.problems) > 8:
         lines.append(f"  ... and {len(report.problems) - 8} more")
+    lines += report.located
     return "\n".join(lines)
 
 

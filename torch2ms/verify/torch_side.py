@@ -17,6 +17,7 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 from torch2ms.verify.layers import layer_table, mindspore_name
 from torch2ms.verify.owned import Owned, OwnParameters
 from torch2ms.verify.session import Quiet, Session
+from torch2ms.verify.statements import Statements
 from torch2ms.verify.trace import Array, key_of
 
 HALF = (torch.float16, torch.bfloat16)
@@ -383,4 +384,22 @@ def install(session: Session) -> tuple[Callable[[Any], Array | None], Callable[[
     side = TorchSide(session)
     side.install()
     TorchDraws(session, side).install()
+    if session.options.get("locate") is not None:
+        _watch_statements(side, session)
     return to_array, side.finish
+
+
+def _watch_statements(side: TorchSide, session: Session) -> None:
+    def hook(tensor: Any, seen: Callable[[Any], None]) -> None:
+        if tensor.requires_grad and not isinstance(tensor, torch.nn.Parameter):
+            tensor.register_hook(seen)
+
+    statements = Statements(session, to_array, hook)
+
+    def forwarded(module: Any, inputs: Any, output: Any) -> None:
+        found = next((i for i, layer in side.layers if layer is module), None)
+        if found is not None:
+            statements.layer(found, f"nn.{type(module).__name__} {side.name_of(module)}".strip(), output)
+
+    torch.nn.modules.module.register_module_forward_hook(forwarded)
+    statements.start()

@@ -8,13 +8,15 @@ from dataclasses import replace
 from pathlib import Path
 
 from torch2ms.verify.compare import Comparison
+from torch2ms.verify.locate import locate
 from torch2ms.verify.noise import KERNELS, ROUNDING, candidates, confirmed
-from torch2ms.verify.numbers import different_lines, printed_numbers
+from torch2ms.verify.numbers import FLOAT32, different_lines, printed_numbers
 from torch2ms.verify.process import Job, Outcome
 from torch2ms.verify.reference import Reference
 from torch2ms.verify.report import Problem, Report
 from torch2ms.verify.trace import Trace
 
+ELSEWHERE = {"weights", "random draws", "nothing to compare", "gradients", "optimizer steps", "precision"}
 PROOF = {"gradient", "weight", "result"}
 Run = Callable[[Job, Path], Outcome]
 Traces = tuple[Trace, Trace]
@@ -44,6 +46,8 @@ class Verification:
         self._judge_suspects()
         if float64 or not self.report.agrees:
             self._against_float64()
+        if not self.report.agrees:
+            self._locate()
         return self.report
 
     def _folder(self) -> Path:
@@ -170,6 +174,24 @@ class Verification:
         fresh.problems += [p for p in judged if (p.what, p.step) not in known]
         fresh.verdict = "differ" if fresh.problems else "agree"
         self.report = fresh
+
+    def _locate(self) -> None:
+        """Name the first statement that differs, in a run that records them."""
+        first = self.report.problems[0]
+        if self.right.mode == "graph" or first.what in ELSEWHERE or first.text.startswith("is updated by"):
+            return
+        if first.what.startswith("weight "):
+            self.report.located = ["the gradients agree up to here: the update differs (the optimizer's arguments)"]
+            return
+        folder = self._folder()
+        steps = first.step or None
+        left = self.run(replace(self.left, locate=first.step, steps=steps), folder).trace
+        if left is None:
+            return
+        job = replace(self.right, locate=first.step, steps=steps, replay=folder / "torch.zip")
+        right = self.run(job, folder).trace
+        if right is not None:
+            self.report.located = locate(left, right, FLOAT32)
 
 
 def start_report(left: Job, right: Job) -> Report:
