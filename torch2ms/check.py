@@ -6,13 +6,24 @@ import ast
 import builtins
 import io
 import re
+import sys
 import tokenize
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from torch2ms.findings import Finding, Tier
+from torch2ms.source import parse_quietly
 
+LITERAL = re.compile(
+    r"""\#[^\r\n]*
+    |\"{3}[^"\\]*(?:(?:\\.|"(?!""))[^"\\]*)*\"{3}|'{3}[^'\\]*(?:(?:\\.|'(?!''))[^'\\]*)*'{3}
+    |"[^"\\\r\n]*(?:\\(?:\r\n|.)[^"\\\r\n]*)*"|'[^'\\\r\n]*(?:\\(?:\r\n|.)[^'\\\r\n]*)*'""",
+    re.VERBOSE | re.DOTALL,
+)
+NESTED_STRINGS = sys.version_info[:2] >= (3, 12)  # f-strings that no expression finds; the tokenizer is fast there
+NEWLINE = re.compile(r"\r\n|\r|\n")
+SILENT = frozenset({ast.Attribute, ast.Load, ast.Store, ast.Call, ast.Constant, ast.Expr, ast.Assign, ast.keyword})
 MARK = re.compile(r"#\s*torch2ms:\s*T2M\d{3}\b")
 DIRECTIVE = re.compile(r"#\s*torch2ms:\s*(?:ignore|off)\b")
 TORCH_PACKAGES = ("torch", "torchvision")
@@ -28,21 +39,25 @@ def check_output(
     """
     if text == source:
         return ""
-    before, after = _parse(source), _parse(text)
+    after = _compiled(text)
     if isinstance(after, str):
         return f"the translation is not valid Python: {after}"
-    if isinstance(before, str):
-        return f"the source is not valid Python: {before}"
+    try:
+        before = parse_quietly(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+        return f"the source is not valid Python: {error}"
     lost = lost_comments(source, text)
     if lost:
         return f"the translation would lose the comment {lost[0]!r}" + (f" and {len(lost) - 1} more" * (len(lost) > 1))
     if ast.get_docstring(before, clean=False) is not None and ast.get_docstring(after) is None:
         return "the translation would push the module docstring from its place"
-    undefined = sorted(undefined_names(after) - undefined_names(before))
+    names = Names(after)
+    undefined = sorted(names.undefined)
+    undefined = sorted(names.undefined - Names(before).undefined) if undefined else []
     if undefined:
         return f"the translation uses {', '.join(undefined[:3])}, which nothing defines"
     accounted = any(f.tier is Tier.REFUSED for f in findings) or MARK.search(text) or DIRECTIVE.search(text)
-    left = None if accounted else first_torch_name(after)
+    left = None if accounted else names.first_torch
     if left and reconvert is not None:
         return f"the translation still uses {left[1]} (its line {left[0]}) and no finding says so"
     if reconvert is None or "torch" not in text:  # nothing that runs over the file again looks into it
@@ -56,13 +71,13 @@ def check_output(
     return ""
 
 
-def _parse(text: str) -> ast.Module | str:
+def _compiled(text: str) -> ast.Module | str:
+    """The tree of a text that compiles, or the reason why it does not."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            tree = ast.parse(text)
             compile(text, "<translation>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)  # as notebooks do
-            return tree
+            return ast.parse(text)
     except SyntaxError as error:
         return f"line {error.lineno}: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
@@ -80,6 +95,13 @@ def comments(text: str) -> Iterator[tuple[int, str]]:
     """Line and text of every comment."""
     if "#" not in text:
         return
+    if not NESTED_STRINGS:
+        line, at = 1, 0
+        for found in LITERAL.finditer(text):
+            if found[0][0] == "#":
+                line, at = line + len(NEWLINE.findall(text, at, found.start())), found.start()
+                yield line, found[0].rstrip()
+        return
     for token in tokenize.generate_tokens(io.StringIO(text, newline=None).readline):
         if token.type == tokenize.COMMENT:
             yield token.start[0], token.string.rstrip()
@@ -96,47 +118,58 @@ def lost_comments(source: str, text: str) -> list[str]:
     return [comment for comment in missing.elements() if not any(comment.lstrip("# ") in other for other in extra)]
 
 
-def first_torch_name(tree: ast.Module) -> tuple[int, str] | None:
-    """Line and name of the first import of torch, or use of such a name, that the module still has."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            for alias in node.names:
-                if alias.name.split(".")[0] in TORCH_PACKAGES:
-                    return node.lineno, alias.name
-        elif isinstance(node, ast.ImportFrom) and not node.level:
-            if (node.module or "").split(".")[0] in TORCH_PACKAGES:
-                return node.lineno, str(node.module)
-        elif isinstance(node, ast.Name) and node.id in TORCH_PACKAGES:
-            if node.id not in bound_names(tree):
-                return node.lineno, node.id
-    return None
+class Names:
+    """The names of a module: read, bound by any of its scopes, and those of torch; collected in one walk."""
 
+    def __init__(self, tree: ast.Module) -> None:
+        self.used: dict[str, int] = {}
+        self.bound: set[str] = set()
+        self.star = False
+        self.foreign: list[tuple[int, str]] = []  # imports from torch
+        for node in ast.walk(tree):
+            kind = node.__class__
+            if kind is ast.Name:
+                if isinstance(node.ctx, ast.Store):  # type: ignore[attr-defined]
+                    self.bound.add(node.id)  # type: ignore[attr-defined]
+                else:
+                    self.used.setdefault(node.id, node.lineno)  # type: ignore[attr-defined]
+            elif kind not in SILENT:
+                self.other(node)
 
-def undefined_names(tree: ast.Module) -> set[str]:
-    """Names that are read somewhere and bound nowhere: what a forgotten or dropped import leaves behind."""
-    if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree)):
-        return set()
-    used = {n.id for n in ast.walk(tree) if isinstance(n, ast.Name) and not isinstance(n.ctx, ast.Store)}
-    return {name for name in used - bound_names(tree) - GIVEN if not re.fullmatch(r"__\w+__", name)}
-
-
-def bound_names(tree: ast.Module) -> set[str]:
-    """Every name that any scope of the module binds."""
-    bound: set[str] = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
-            bound.add(node.id)
+    def other(self, node: ast.AST) -> None:
+        """What a node that is no name binds."""
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            self.imported(node)
         elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            bound.add(node.name)
+            self.bound.add(node.name)
         elif isinstance(node, ast.arg):
-            bound.add(node.arg)
-        elif isinstance(node, ast.alias):
-            bound.add((node.asname or node.name).split(".")[0])
+            self.bound.add(node.arg)
         elif isinstance(node, (ast.Global, ast.Nonlocal)):
-            bound.update(node.names)
+            self.bound.update(node.names)
         else:
-            bound.update(_bound_by_statement(node))
-    return bound
+            self.bound.update(_bound_by_statement(node))
+
+    def imported(self, node: ast.Import | ast.ImportFrom) -> None:
+        """An import binds its names; one from torch is remembered."""
+        if isinstance(node, ast.ImportFrom):
+            self.star = self.star or node.names[0].name == "*"
+            sources = [] if node.level else [node.module or ""]
+        else:
+            sources = [alias.name for alias in node.names]
+        self.bound.update((alias.asname or alias.name).split(".")[0] for alias in node.names)
+        self.foreign += [(node.lineno, s) for s in sources if s.split(".")[0] in TORCH_PACKAGES]
+
+    @property
+    def undefined(self) -> set[str]:
+        """Names that are read somewhere and bound nowhere: what a forgotten or dropped import leaves behind."""
+        missing = self.used.keys() - self.bound - GIVEN
+        return set() if self.star else {name for name in missing if not re.fullmatch(r"__\w+__", name)}
+
+    @property
+    def first_torch(self) -> tuple[int, str] | None:
+        """Line and name of an import of torch, or of a use of such a name, that the module still has."""
+        uses = [(self.used[name], name) for name in TORCH_PACKAGES if name in self.used and name not in self.bound]
+        return min(self.foreign + uses, default=None)
 
 
 def _bound_by_statement(node: ast.AST) -> Iterator[str]:

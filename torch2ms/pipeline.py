@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import gc
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 
 import libcst as cst
 
 from torch2ms.analysis.infer import infer
 from torch2ms.analysis.project import ModuleInfo, Project
+from torch2ms.analysis.settled import settled
 from torch2ms.api import Rules
 from torch2ms.check import check_output
 from torch2ms.config import Config
@@ -29,11 +32,24 @@ def convert_module(source: str, config: Config, path: str) -> Result:
 
 def convert_project(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
     """Translate modules that belong together; keys are POSIX paths relative to the project's root."""
-    if config.stage == "modules":
-        from torch2ms.stages import first_step
+    with _without_collector():
+        if config.stage == "modules":
+            from torch2ms.stages import first_step
 
-        return first_step(sources, config)
-    return convert_together(sources, config)
+            return first_step(sources, config)
+        return convert_together(sources, config)
+
+
+@contextmanager
+def _without_collector() -> Iterator[None]:
+    """Trees are freed by their reference counts: the cyclic collector would only read them again and again."""
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if enabled:
+            gc.enable()
 
 
 def convert_together(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
@@ -106,6 +122,8 @@ def _parse_error(error: Exception) -> str:
 def _convert(
     project: Project, module: ModuleInfo, plan: Plan, rules: Rules, config: Config, source: str, path: str
 ) -> Result:
+    if settled(source):
+        return Result(path, source, source)
     text, findings = translate(project, module, plan, rules)
     if text != source:
         numbered = path in config.left_alone  # numbers of lines mean nothing in the translation
@@ -141,6 +159,8 @@ def leaves(module: ModuleInfo) -> dict[str, str]:
 
 def _again(text: str, config: Config, path: str) -> str:
     """A second conversion, without a third."""
+    if settled(text):
+        return text
     project = Project()
     module = project.add(path, cst.parse_module(text), text)
     infer(project)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from torch2ms.check import check_output, comments, lost_comments, marks, undefined_names
+from torch2ms.check import Names, check_output, comments, lost_comments, marks
 from torch2ms.findings import Finding, Tier
 
 SOURCE = '"""Doc."""\nimport torch  # engine\n\n# add\ny = torch.add(1, 2)  # sum\n'
@@ -105,4 +105,4 @@ def test_marks() -> None:
 def test_names_that_something_binds(text: str) -> None:
     import ast
 
-    assert undefined_names(ast.parse(text)) == set()
+    assert Names(ast.parse(text)).undefined == set()

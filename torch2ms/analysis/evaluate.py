@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
@@ -50,65 +51,55 @@ class Evaluator:
         return value
 
     def dispatch(self, node: cst.CSTNode) -> Value:
-        if isinstance(node, cst.Name):
-            return self.name(node)
-        if isinstance(node, cst.Attribute):
-            return self.attribute(node)
-        if isinstance(node, cst.Call):
-            return self.call(node)
-        if isinstance(node, cst.BinaryOperation):
-            return self.binary(self.ev(node.left), self.ev(node.right), node.operator)
-        if isinstance(node, cst.UnaryOperation):
-            value = self.ev(node.expression)
-            if isinstance(node.operator, cst.Not):
-                return Value("bool")
-            if value.kind != "tensor":
-                return value
-            made = Value("tensor", deps=value.deps)
-            return made if value.likely else shapes.shaped(made, (value.dtype, value.rank))
-        if isinstance(node, cst.Comparison):
-            values = [self.ev(node.left), *(self.ev(c.comparator) for c in node.comparisons)]
-            tests = all(isinstance(c.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)) for c in node.comparisons)
-            if tests or not any(v.kind == "tensor" for v in values):
-                return Value("bool")
-            return Value("tensor", dtype="bool", rank=shapes.promoted(values[0], values[-1])[1])
-        if isinstance(node, cst.BooleanOperation):
-            return join(self.ev(node.left), self.ev(node.right))
-        if isinstance(node, cst.IfExp):
-            self.ev(node.test)
-            return join(self.ev(node.body), self.ev(node.orelse))
-        if isinstance(node, cst.Subscript):
-            return self.subscript(node)
-        if isinstance(node, (cst.Tuple, cst.List, cst.Set)):
-            items = tuple(self.ev(e.value) for e in node.elements)
-            starred = any(isinstance(e, cst.StarredElement) for e in node.elements)
-            kind = "tuple" if isinstance(node, cst.Tuple) else "list"
-            return Value(kind, deps=_deps(items), items=None if starred else items)
-        if isinstance(node, cst.Dict):
-            parts = [self.ev(e.value) for e in node.elements]
-            for element in node.elements:
-                if isinstance(element, cst.DictElement):
-                    self.ev(element.key)
-            return Value("dict", deps=_deps(parts), keys=_keys(node))
-        if isinstance(node, (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)):
-            return self.comprehension(node)
-        if isinstance(node, cst.Lambda):
-            return self.lambda_(node)
-        if isinstance(node, cst.NamedExpr):
-            value = self.ev(node.value)
-            self.inference.bind(node.target, value, self)
+        how = _BY_TYPE.get(node.__class__)
+        return how(self, node) if how is not None else self.everything(node)
+
+    def unary(self, node: cst.UnaryOperation) -> Value:
+        value = self.ev(node.expression)
+        if isinstance(node.operator, cst.Not):
+            return Value("bool")
+        if value.kind != "tensor":
             return value
-        if isinstance(node, (cst.Integer, cst.Float, cst.SimpleString, cst.ConcatenatedString, cst.FormattedString)):
-            for part in getattr(node, "parts", ()):
-                if isinstance(part, cst.FormattedStringExpression):
-                    self.ev(part.expression)
-            if isinstance(node, cst.ConcatenatedString):
-                self.ev(node.left)
-                self.ev(node.right)
-            return Value("int" if isinstance(node, cst.Integer) else "float" if isinstance(node, cst.Float) else "str")
-        if isinstance(node, (cst.Await, cst.Yield)):
-            return join(self.everything(node), UNKNOWN)
-        return self.everything(node)
+        made = Value("tensor", deps=value.deps)
+        return made if value.likely else shapes.shaped(made, (value.dtype, value.rank))
+
+    def comparison(self, node: cst.Comparison) -> Value:
+        values = [self.ev(node.left), *(self.ev(c.comparator) for c in node.comparisons)]
+        tests = all(isinstance(c.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)) for c in node.comparisons)
+        if tests or not any(v.kind == "tensor" for v in values):
+            return Value("bool")
+        return Value("tensor", dtype="bool", rank=shapes.promoted(values[0], values[-1])[1])
+
+    def conditional(self, node: cst.IfExp) -> Value:
+        self.ev(node.test)
+        return join(self.ev(node.body), self.ev(node.orelse))
+
+    def sequence(self, node: cst.Tuple | cst.List | cst.Set) -> Value:
+        items = tuple(self.ev(e.value) for e in node.elements)
+        starred = any(isinstance(e, cst.StarredElement) for e in node.elements)
+        kind = "tuple" if isinstance(node, cst.Tuple) else "list"
+        return Value(kind, deps=_deps(items), items=None if starred else items)
+
+    def dictionary(self, node: cst.Dict) -> Value:
+        parts = [self.ev(e.value) for e in node.elements]
+        for element in node.elements:
+            if isinstance(element, cst.DictElement):
+                self.ev(element.key)
+        return Value("dict", deps=_deps(parts), keys=_keys(node))
+
+    def named(self, node: cst.NamedExpr) -> Value:
+        value = self.ev(node.value)
+        self.inference.bind(node.target, value, self)
+        return value
+
+    def string(self, node: cst.ConcatenatedString | cst.FormattedString) -> Value:
+        for part in getattr(node, "parts", ()):
+            if isinstance(part, cst.FormattedStringExpression):
+                self.ev(part.expression)
+        if isinstance(node, cst.ConcatenatedString):
+            self.ev(node.left)
+            self.ev(node.right)
+        return Value("str")
 
     def everything(self, node: cst.CSTNode) -> Value:
         deps = NO_DEPS
@@ -458,6 +449,36 @@ class Evaluator:
         if value.kind == "tensor" and _true(node, "requires_grad"):
             return replace(value, leaf=True)
         return value
+
+
+_BY_TYPE: dict[type, Callable[[Evaluator, Any], Value]] = {
+    cst.Name: Evaluator.name,
+    cst.Attribute: Evaluator.attribute,
+    cst.Call: Evaluator.call,
+    cst.BinaryOperation: lambda ev, node: ev.binary(ev.ev(node.left), ev.ev(node.right), node.operator),
+    cst.UnaryOperation: Evaluator.unary,
+    cst.Comparison: Evaluator.comparison,
+    cst.BooleanOperation: lambda ev, node: join(ev.ev(node.left), ev.ev(node.right)),
+    cst.IfExp: Evaluator.conditional,
+    cst.Subscript: Evaluator.subscript,
+    cst.Tuple: Evaluator.sequence,
+    cst.List: Evaluator.sequence,
+    cst.Set: Evaluator.sequence,
+    cst.Dict: Evaluator.dictionary,
+    cst.ListComp: Evaluator.comprehension,
+    cst.GeneratorExp: Evaluator.comprehension,
+    cst.SetComp: Evaluator.comprehension,
+    cst.DictComp: Evaluator.comprehension,
+    cst.Lambda: Evaluator.lambda_,
+    cst.NamedExpr: Evaluator.named,
+    cst.Integer: lambda ev, node: Value("int"),
+    cst.Float: lambda ev, node: Value("float"),
+    cst.SimpleString: lambda ev, node: Value("str"),
+    cst.ConcatenatedString: Evaluator.string,
+    cst.FormattedString: Evaluator.string,
+    cst.Await: lambda ev, node: join(ev.everything(node), UNKNOWN),
+    cst.Yield: lambda ev, node: join(ev.everything(node), UNKNOWN),
+}
 
 
 def _keys(node: cst.Dict) -> tuple[tuple[str, bool], ...] | None:

@@ -15,6 +15,7 @@ from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Proje
 from torch2ms.analysis.tree import constant
 from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, join, joined_keys
 
+DEEPEST = 4  # loops in loops that are gone through twice each: more would double the work again and again
 ROUNDS = 3  # kinds travel one call further each round; three reach through factory, trainer and step
 MODULE_METHODS_SELF = {
     "to",
@@ -203,7 +204,7 @@ class Inference:
         elif isinstance(node, cst.For):
             iterated = ev.ev(node.iter)
             before = dict(ev.env)
-            for _ in range(2):
+            for _ in range(self.turns(stmt)):
                 self.bind(node.target, self.iteration(node.iter, iterated, ev), ev)
                 self.block(stmt.blocks[0], ev)
                 _merge(ev.env, before)
@@ -211,7 +212,7 @@ class Inference:
                 self.block(extra, ev)
         elif isinstance(node, cst.While):
             before = dict(ev.env)
-            for _ in range(2):
+            for _ in range(self.turns(stmt)):
                 ev.ev(node.test)
                 self.block(stmt.blocks[0], ev)
                 _merge(ev.env, before)
@@ -257,6 +258,10 @@ class Inference:
             ev.everything(node)
         self.effects(stmt, ev)
         stmt.out = {d: ev.env.get(d, UNKNOWN) for d in stmt.defs | stmt.muts}
+
+    def turns(self, stmt: Stmt) -> int:
+        """How often the body of a loop is gone through: what one turn leaves reaches the next, except far inside."""
+        return 2 if sum(s.is_loop for s in stmt.ancestors()) < DEEPEST else 1
 
     def branches(
         self, blocks: list[Block], ev: Evaluator, complete: bool, known: dict[str, Value] | None = None

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass, field
+from functools import cached_property
 
 import libcst as cst
 
 from torch2ms.analysis import directives, flow
 from torch2ms.analysis.names import Imports, dotted
 from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.values import Value
+from torch2ms.analysis.values import UNKNOWN, Value
 
 BASES = {
     "torch.nn.Module": "module",
@@ -107,14 +109,21 @@ class ModuleInfo:
     reshapes: bool = False  # somewhere a tensor gets another number of dimensions in place
     conditional: bool = False  # somewhere in the project a forward calls layers under a condition
 
-    @property
+    @cached_property
     def uses_mindspore(self) -> bool:
         """An earlier conversion, or a person, wrote MindSpore code here already."""
         return any(name.partition(".")[0] == "mindspore" for name in self.imports.table.values())
 
-    def value(self, node: cst.CSTNode) -> Value:
-        from torch2ms.analysis.values import UNKNOWN
+    @cached_property
+    def named(self) -> dict[str, FunctionInfo]:
+        """The functions of the module by name; of several the first."""
+        found: dict[str, FunctionInfo] = {}
+        for child in self.scope.children:
+            if child.is_function:
+                found.setdefault(child.name, self.functions[id(child)])
+        return found
 
+    def value(self, node: cst.CSTNode) -> Value:
         return self.values.get(id(node), UNKNOWN)
 
     def top_level(self, stmt: Stmt) -> Stmt:
@@ -126,6 +135,9 @@ class ModuleInfo:
         return self.top_level(next(s for s in scope.parent.body.walk() if s.node is scope.node))
 
 
+Found = ClassInfo | FunctionInfo | ModuleInfo | None
+
+
 @dataclass(eq=False)
 class Project:
     """Modules by dotted name; names are resolved through re-exports."""
@@ -134,6 +146,8 @@ class Project:
     keeps_state: bool = True  # a module may hold statistics or buffers beside its parameters
     checkpoints: bool = False  # somewhere tensors are saved or loaded
     freezes: bool = False  # somewhere a parameter's requires_grad is written
+    found: dict[tuple[str, str], Found] = field(default_factory=dict)  # answers that `find` gave
+    suffixes: dict[str, dict[str, ModuleInfo]] = field(default_factory=lambda: defaultdict(dict))
 
     def add(self, path: str, tree: cst.Module, source: str, off: frozenset[int] = frozenset()) -> ModuleInfo:
         name = module_name(path)
@@ -146,6 +160,10 @@ class Project:
         for inner in scope.walk():
             self._register(module, inner)
         self.modules[name] = module
+        self.found.clear()
+        parts = name.split(".")
+        for start in range(1, len(parts)):
+            self.suffixes[".".join(parts[start:])][name] = module
         return module
 
     def _register(self, module: ModuleInfo, scope: Scope) -> None:
@@ -177,8 +195,14 @@ class Project:
                     if kind and cls.kind == "object":
                         cls.kind, cls.torch_base = kind, base
 
-    def find(self, name: str, module: ModuleInfo, depth: int = 0) -> ClassInfo | FunctionInfo | ModuleInfo | None:
+    def find(self, name: str, module: ModuleInfo) -> Found:
         """The project's definition behind a qualified name, or behind a bare name in a module."""
+        key = (name, module.name)
+        if key not in self.found:
+            self.found[key] = self._find(name, module, 0)
+        return self.found[key]
+
+    def _find(self, name: str, module: ModuleInfo, depth: int) -> Found:
         if depth > 8 or not name:
             return None
         if "." not in name:
@@ -192,18 +216,17 @@ class Project:
 
     def _by_suffix(self, name: str) -> ModuleInfo | None:
         """A module imported by a path relative to some folder of the converted set."""
-        hits = [m for key, m in self.modules.items() if key.endswith("." + name)]
-        return hits[0] if len(hits) == 1 else None
+        hits = self.suffixes.get(name, {})
+        return next(iter(hits.values())) if len(hits) == 1 else None
 
-    def _member(self, module: ModuleInfo, name: str, depth: int) -> ClassInfo | FunctionInfo | ModuleInfo | None:
+    def _member(self, module: ModuleInfo, name: str, depth: int) -> Found:
         if name in module.classes:
             return module.classes[name]
-        for child in module.scope.children:
-            if child.is_function and child.name == name:
-                return module.functions[id(child)]
+        if name in module.named:
+            return module.named[name]
         target = module.imports.table.get(name, "")
         if target and target != name:
-            return self.find(target, module, depth + 1)
+            return self._find(target, module, depth + 1)
         for star in module.imports.stars:
             home = self.modules.get(star) or self._by_suffix(star)
             if home is not None and home is not module and (found := self._member(home, name, depth + 1)):

@@ -660,7 +660,8 @@ def _source(node: cst.BaseExpression) -> str:
 
 def _idle(node: cst.Assign) -> bool:
     """`x = x`, `a, b = a, b`."""
-    return len(node.targets) == 1 and code(node.targets[0].target) == code(node.value)
+    target = node.targets[0].target
+    return len(node.targets) == 1 and target.__class__ is node.value.__class__ and code(target) == code(node.value)
 
 
 def _bare(original: cst.Assign, made: cst.Assign) -> cst.Assign:
