@@ -31,9 +31,10 @@ def folder() -> Path:
 def engine() -> str:
     """What this program is made of: an entry of another version, or of an edited checkout, is not found."""
     from torch2ms.data import rules_dir
+    from torch2ms.packs import packs
 
     parts = [__version__, sys.version]
-    for root in (Path(__file__).parent, rules_dir()):
+    for root in (Path(__file__).parent, rules_dir(), *(pack.folder for pack in packs())):
         for path in sorted([*root.rglob("*.py"), *root.rglob("*.toml")]):
             state = path.stat()
             parts.append(f"{path.relative_to(root)} {state.st_size} {state.st_mtime_ns}")

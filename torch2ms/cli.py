@@ -226,6 +226,11 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         _leave(FAILED)
     except Exception as error:
+        from torch2ms.packs import PackError
+
+        if isinstance(error, PackError):
+            click.echo(f"error: {error}", err=True)
+            _leave(FAILED)
         if os.environ.get("TORCH2MS_DEBUG"):
             raise
         click.echo(f"internal error: {type(error).__name__}: {error}; please report it", err=True)

@@ -6,9 +6,12 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from torch2ms.packs import packs
+
 # packages whose objects are torch's: what is imported from them is translated or marked
-FOREIGN = ("torch", "torchvision", "torchaudio", "apex", "functorch", "accelerate", "deepspeed", "lightning",
+_KNOWN = ("torch", "torchvision", "torchaudio", "apex", "functorch", "accelerate", "deepspeed", "lightning",
            "pytorch_lightning", "timm", "torchmetrics")  # fmt: skip
+FOREIGN = frozenset(_KNOWN).union(*(pack.roots for pack in packs()))
 
 
 def dotted(node: cst.CSTNode) -> str:

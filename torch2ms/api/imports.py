@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from torch2ms.packs import packs
+
 IMPORTS: dict[str, str] = {
     "ms": "import mindspore as ms",
     "np": "import numpy as np",
@@ -25,3 +27,5 @@ for _name in ("initializer", "Normal", "TruncatedNormal", "Uniform", "XavierUnif
     IMPORTS[_name] = f"from mindspore.common.initializer import {_name}"
 for _name in ("Categorical", "Bernoulli"):
     IMPORTS[_name] = f"from mindspore.nn.probability.distribution import {_name}"
+for _pack in packs():
+    IMPORTS.update(_pack.imports)

@@ -14,6 +14,7 @@ from typing import Any
 from torch2ms.api import signature, targets, template
 from torch2ms.data import rules_dir
 from torch2ms.findings import Tier
+from torch2ms.packs import Pack, packs
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -191,7 +192,23 @@ def _load(target: str, device: str) -> Rules:
                 if name in table:
                     raise RuleError(f"{path.name}: {name} is already in {table[name].source}")
                 table[name] = rule
-    return Rules(table, aliases)
+    theirs: dict[str, Rule] = {}
+    for pack in packs():
+        for rule in _of_pack(pack):
+            for name in (rule.name, *rule.aliases):
+                if name in theirs:
+                    raise RuleError(f"{rule.source}: {name} is already in {theirs[name].source}")
+                theirs[name] = rule
+    return Rules({**table, **theirs}, aliases)
+
+
+def _of_pack(pack: Pack) -> Iterator[Rule]:
+    """The rules of a pack. Nothing was measured here, so none of them is exact."""
+    assumed = f"it is a rule of the pack {pack.name}"
+    for file, entries in pack.tables.items():
+        for rule in _of_table(entries, f"{pack.name}/{file}"):
+            forms = (replace(form, evidence="none", assume=form.assume or assumed) for form in rule.forms)
+            yield replace(rule, forms=tuple(forms), value_assume=rule.value_assume or assumed)
 
 
 def _aliases(path: Path) -> dict[str, str]:
@@ -208,16 +225,21 @@ def _aliases(path: Path) -> dict[str, str]:
 def read_table(path: Path) -> Iterator[Rule]:
     """The rules of one file."""
     with path.open("rb") as stream:
-        entries = tomllib.load(stream)
+        yield from _of_table(tomllib.load(stream), path.name)
+
+
+def _of_table(entries: dict[str, Any], source: str) -> Iterator[Rule]:
     for key, entry in entries.items():
+        if not isinstance(entry, dict):
+            raise RuleError(f"{source}: {key} is not a table")
         unknown = set(entry) - _RULE_KEYS
         if unknown:
-            raise RuleError(f"{path.name}: {key}: unknown keys {sorted(unknown)}")
+            raise RuleError(f"{source}: {key}: unknown keys {sorted(unknown)}")
         for name in _expanded(key):
             try:
-                yield from _rules_of(name, entry, path.name)
+                yield from _rules_of(name, entry, source)
             except (SyntaxError, KeyError, TypeError, ValueError) as error:
-                raise RuleError(f"{path.name}: {name}: {error!r}") from error
+                raise RuleError(f"{source}: {name}: {error!r}") from error
 
 
 def _expanded(key: str) -> Iterator[str]:
