@@ -18,6 +18,7 @@ from torch2ms.api import Rules
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.expressions import Expressions, FullNames, Notes
+from torch2ms.rewrite.signatures import with_parameters
 from torch2ms.rewrite.statements import Statements
 from torch2ms.tape.plan import Branch, Class, Function, Item, Plan, Text
 
@@ -207,7 +208,8 @@ class Emitter:
             gap = (BLANK,) * (2 if top else 1)
             first = stmt.block.stmts[0] is stmt and not top and not out
             nodes[0] = _prepend(
-                nodes[0].with_changes(leading_lines=layout.strip_blank(tuple(nodes[0].leading_lines))), gap  # type: ignore[attr-defined]
+                nodes[0].with_changes(leading_lines=layout.strip_blank(tuple(nodes[0].leading_lines))),
+                gap,  # type: ignore[attr-defined]
             )
             defined = self.spaced(defined, top)
             if first:
@@ -495,6 +497,9 @@ class Emitter:
         self.scope = scope
         decorators, above = self.decorators(node, info)
         params = self.expression(head.params if head is not None else node.params)
+        if head is None:
+            assert isinstance(params, cst.Parameters)
+            params = with_parameters(node.params, params, self.plan.beside)
         typed = node.returns is not None and (head is None or head.returns)
         returns = self.expression(node.returns) if typed and node.returns is not None else None
         name = head.name if head is not None else self.statements.method_name(info)

@@ -19,6 +19,7 @@ from torch2ms.rewrite import transforms
 from torch2ms.rewrite.draws import draw
 from torch2ms.rewrite.nested import base
 from torch2ms.rewrite.rewriter import Rewriter
+from torch2ms.rewrite.signatures import with_arguments
 from torch2ms.rewrite.stars import written_out
 from torch2ms.tape.plan import Plan
 
@@ -209,6 +210,7 @@ class Expressions(Rewriter):
             return self.planned(original, updated)
         if id(original) in self.plan.refused:
             return updated
+        updated = with_arguments(original, updated, self.plan)
         target = self.module.value(original.func)
         if target.kind == "api" and self.spelled(original.func, target.name):
             return self.api_call(target.name, original, updated)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -12,6 +13,9 @@ from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
 
+if TYPE_CHECKING:
+    from torch2ms.tape.handing import Handing
+
 BACKWARDS = {"torch.autograd.backward"}
 WRAPPERS = {"accelerator", "fabric", "engine", "model_engine"}
 
@@ -20,8 +24,8 @@ WRAPPERS = {"accelerator", "fabric", "engine", "model_engine"}
 class Event:
     """Something a statement does to gradients.
 
-    `kind`: backward, gradcall, clear, step, clip_norm, clip_value, grad_loop, leaf_grad, scaler_step,
-    scaler_update, unscale.
+    `kind`: backward, handed (a call of a function that goes backward from its argument), gradcall, clear,
+    step, clip_norm, clip_value, grad_loop, leaf_grad, scaler_step, scaler_update, unscale.
     `place` is the optimizer, module or leaf it happens to; `roots` are the differentiated expressions.
     """
 
@@ -44,6 +48,7 @@ class Event:
     inverse: bool = False  # ... and the loss is scaled where it does not hold
     writes: bool = False
     lifted: bool = False  # it happens in a function that the statement calls
+    handing: Handing | None = None  # the call hands a loss on
     name: str = ""  # the name that takes the value of the root, where the root is a call
     problem: str = ""  # why the statement cannot be translated, whatever is around it
 

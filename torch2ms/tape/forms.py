@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
 
 import libcst as cst
 
@@ -12,10 +11,13 @@ from torch2ms.analysis.flow import expression_uses, root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.tree import descend
 from torch2ms.analysis.values import UNKNOWN, Value
+from torch2ms.tape.calls import Call, Outputs, all_ones
 from torch2ms.tape.events import Event
 from torch2ms.tape.ledger import Owner
 from torch2ms.tape.plan import Branch, Function, Item, Plan, Text
+from torch2ms.tape.playbacks import write_cut, write_handed, write_played, write_vjp
 from torch2ms.tape.regions import Region
 
 PLAIN = {"int", "float", "str", "bool", "none"}
@@ -31,44 +33,6 @@ NOT_RETURNED = {
     "scheduler",
     "method",
 }
-
-
-@dataclass(eq=False)
-class Call:
-    """One gradient call to write. `accumulate`: places of owners that add up, and whether something is surely there."""
-
-    event: Event
-    region: Region
-    owners: list[Owner]
-    accumulate: dict[str, bool] = field(default_factory=dict)
-    several: bool = False
-    form: str = ""
-    delayed: set[str] = field(default_factory=set)  # owners whose gradient is looked at before backward runs
-    keep: bool = False  # the statement of the event stays, behind the gradient call
-    weights: cst.BaseExpression | None = None  # an expression that lists the weights, of the source
-
-
-@dataclass
-class Outputs:
-    """What leaves the function: `root` (a name or ""), names through aux, and names written through the closure."""
-
-    root: str
-    aux: list[str]
-    shared: list[str]
-    wrapped: bool
-
-    @property
-    def returned(self) -> str:
-        if not self.aux:
-            return ""
-        inner = ", ".join(self.aux)
-        if self.wrapped:
-            return f", ({inner},)" if len(self.aux) == 1 else f", ({inner})"
-        return f", {inner}"
-
-    def target(self) -> str:
-        head = self.root or "_"
-        return f"({head}{self.returned})" if self.aux else head
 
 
 class Writer:
@@ -100,21 +64,25 @@ class Writer:
         """Plan the call; a reason if it has no form."""
         region, event = call.region, call.event
         self.plan.inside += [*region.all, event.stmt]
-        cotangent = any(c is not None and not all_ones(c) for c in event.cotangents)
-        if region.cut and not self.plan.records:
+        if call.played:
+            return write_played(self, call)
+        cotangent = any(c is not None and not all_ones(c) for c in event.cotangents) or event.kind == "handed"
+        if (region.cut or event.kind == "handed") and not self.plan.records:
             return "it needs ms.vjp, which runs the forward a second time before MindSpore 2.9"
         wrap = next((self.plan.halved[id(a)] for a in event.stmt.ancestors() if id(a) in self.plan.halved), None)
         if wrap is not None and (region.cut or event.cotangents != [None] * len(event.roots)):
             return "it stands inside an autocast block, and its forward is cut"
         if wrap is None:
             wrap = self.whole(call)
+        if event.kind == "handed":
+            return write_handed(self, call)
         if region.cut:
-            return self.write_cut(call)
+            return write_cut(self, call)
         if self.weighted(event):
             if self.late(call):
                 return "its cotangent is made from the output, and ms.vjp runs the forward again before MindSpore 2.9"
         elif cotangent:
-            return self.write_vjp(call)
+            return write_vjp(self, call)
         suffix = self.suffix(call)
         function = self.fresh(f"forward_{suffix}" if suffix else "forward_fn")
         loop = self.hoist(call)
@@ -211,61 +179,14 @@ class Writer:
     def weight_nodes(self, call: Call) -> list[cst.CSTNode]:
         return [call.weights] if call.weights is not None else []
 
-    def write_vjp(self, call: Call) -> str:
-        """A cotangent of the user's own: the forward now, its playback with the cotangent where backward stood."""
-        region, event = call.region, call.event
-        if region.guards or any(o.parameter for o in call.owners):
-            return "a backward call with its own cotangent under a condition"
-        suffix = self.suffix(call) or (dotted(event.roots[0]).rpartition(".")[2] or "output")
-        stmts = region.all
-        outputs = self.outputs(call, stmts)
-        leaves = [o for o in call.owners if o.kind == "leaf"]
-        others = [o for o in call.owners if o.kind != "leaf"]
-        rebound = [n for n in self.parameters(call, stmts, None, outputs) if n not in {o.place for o in leaves}]
-        if rebound:
-            return f"`{rebound[0]}` changes inside a forward that gets its own cotangent"
-        function = self.fresh(f"forward_{suffix}")
-        playback = self.fresh(f"{suffix}_vjp")
-        inputs = [o.place for o in leaves]
-        head = outputs.root or self.fresh(suffix)
-        weights = f", weights={' + '.join(self.weights(o) for o in others)}" if others else ""
-        aux = ", has_aux=True" if outputs.aux else ""
-        tail = f", {outputs.returned.removeprefix(', ')}" if outputs.aux else ""
-        if len(outputs.aux) > 1 and not outputs.wrapped:
-            tail = f", ({', '.join(outputs.aux)})"
-        definition: list[Item] = [*self.declare(outputs), Function(function, inputs, self.body(stmts, outputs, event))]
-        loop = self.hoist(call)
-        if loop is not None:
-            self.plan.before.setdefault(id(loop), []).extend(definition)
-            definition = []
-        arguments = "".join(f", {i}" for i in inputs)
-        line = Text(f"{head}, {playback}{tail} = ms.vjp({function}{arguments}{weights}{aux})", self.weight_nodes(call))
-        received, follow = self.receive(call)
-        if leaves and not others:
-            received = f"{received}," if len(leaves) == 1 else received.strip("()")
-        elif leaves and len(leaves) == 1:
-            left, _, right = received.strip("()").partition(", ")
-            received = f"({left},), {right}"
-        elif leaves:
-            received = received[1:-1]
-        else:
-            received = f"_, {received}"
-        cotangents = list(event.cotangents)
-        back = Text(f"{received} = {playback}({{0}})", [c for c in cotangents if c is not None])
-        for stmt in [*region.all, *region.after]:
-            self.plan.moved.add(id(stmt))
-        if region.stmts:
-            self.plan.replaced[id(region.stmts[-1])] = [*definition, line, *region.after]
-            start: list[Item] = []
-        else:
-            start = [*definition, line]
-        kept: list[Item] = []
-        if call.keep:
-            self.plan.moved.add(id(event.stmt))
-            kept = [event.stmt]
-        self.plan.replaced[id(event.stmt)] = [*start, back, *follow, *kept]
-        call.form = "ms.vjp: one forward, played back with the cotangent"
-        return ""
+    def is_tensor(self, name: str, stmts: list[Stmt]) -> bool:
+        """Every use of the name in the statements is a tensor."""
+        seen = [
+            self.module.value(n)
+            for s in stmts for n in descend(s.node)
+            if isinstance(n, cst.Name) and n.value == name
+        ]  # fmt: skip
+        return bool(seen) and all(v.kind == "tensor" for v in seen)
 
     def suffix(self, call: Call) -> str:
         if not call.several:
@@ -598,109 +519,6 @@ class Writer:
         writes |= {root(d) for s in between for d in s.all_defs | s.all_muts}
         return not reads & writes and not guard.calls
 
-    def write_cut(self, call: Call) -> str:
-        """Forward now, playback later: `ms.vjp` for the first part, a gradient call for the second."""
-        region, event = call.region, call.event
-        early, late = region.stmts[: region.cut], region.stmts[region.cut :]
-        used = set(liveness.exposed(late)) | {root(u) for e in event.roots for u in expression_uses(e, event.stmt)}
-        crossing = [n for n in self.definition_order(early) if n in used and self.varied(n, early)]
-        places = {u for s in late for u in s.all_uses} | (event.stmt.uses if event.lifted else set())
-        attributes = sorted(
-            {d for s in early for d in s.all_defs if "." in d and d in places and self.varied(d, early)}
-        )
-        suffix = self.suffix(call)
-        loop = self.hoist(call)
-        first = Region(event, region.block, early)
-        leaves = [o for o in call.owners if o.kind == "leaf" and not o.parameter]
-        others = [o for o in call.owners if o not in leaves]
-        if any(o.parameter for o in others) or any(self.touches(late, o) for o in leaves):
-            return "a leaf is used in both parts of a forward that is cut"
-        weights = f", weights={' + '.join(self.weights(o) for o in others)}" if others else ""
-        live = liveness.read_after(region.block, early, region.block.stmts.index(early[-1])) | used
-        aux = [n for n in self.definition_order(early) if n in live and n not in crossing]
-        held = {a: a.rpartition(".")[2] for a in attributes}  # attributes cross under their own short names
-        own_names = [*crossing, *held.values()]
-        if not own_names or len(set(own_names)) != len(own_names):
-            return "what its two parts share is not seen"
-        crossing = [*crossing, *attributes]
-        params = self.parameters(
-            Call(Event("backward", early[-1], early[-1].node), first, call.owners),
-            early,
-            loop,
-            Outputs("", [], [], False),
-        )
-        name = "_".join(own_names)
-        playback = self.fresh(f"{name}_vjp")
-        params += [o.place for o in leaves if o.place not in params]
-        simple = self.simple_call(early, crossing, aux)
-        if simple and not {o.place for o in leaves} <= set(simple[1]):
-            simple = None
-        out = ", ".join(crossing)
-        received = out if len(crossing) == 1 else f"({out})"
-        extra = ""
-        definition: list[Item] = []
-        if simple:
-            function, arguments = simple
-        else:
-            function = self.fresh(f"forward_{name}")
-            returned = out if len(crossing) == 1 and not aux else f"({out})" if aux and len(crossing) > 1 else out
-            if aux:
-                returned += ", " + ", ".join(aux)
-                extra = ", has_aux=True"
-            definition.append(Function(function, params, [*early, Text(f"return {returned}")]))
-            arguments = params
-        inputs = "".join(f", {a}" for a in arguments)
-        tail = ", " + (aux[0] if len(aux) == 1 else f"({', '.join(aux)})") if aux else ""
-        start = Text(f"{received}, {playback}{tail} = ms.vjp({function}{inputs}{weights}{extra})")
-        # second part
-        forward = self.fresh(f"forward_{suffix}" if suffix else "forward_fn")
-        second_call = Call(event, Region(event, region.block, late, after=region.after), call.owners)
-        outputs = self.outputs(second_call, late)
-        more = [p for p in self.parameters(second_call, late, loop, outputs) if p not in crossing]
-        restore: list[Item] = [Text(f"{a} = {short}") for a, short in held.items()]
-        again = any(o.owns is None or self.touches(late, o) for o in others)
-        positions = "0" if len(crossing) == 1 else f"({', '.join(str(i) for i in range(len(crossing)))})"
-        second_weights = f", {' + '.join(self.weights(o) for o in others)}" if again else ""
-        has_aux = ", has_aux=True" if outputs.aux else ""
-        definition.append(Function(forward, [*own_names, *more], [*restore, *self.body(late, outputs, event)]))
-        arguments2 = ", ".join([*crossing, *more])
-        made = f"ms.value_and_grad({forward}, {positions}{second_weights}{has_aux})"
-        if loop is not None:
-            grad = self.fresh(f"grad_{suffix}" if suffix else "grad_fn")
-            definition.append(Text(f"{grad} = {made}"))
-            made = grad
-            self.plan.before.setdefault(id(loop), []).extend(definition)
-            definition = []
-        cotangent = [self.fresh_once(f"{c}_grad") for c in own_names]
-        taken = cotangent[0] if len(cotangent) == 1 else f"({', '.join(cotangent)})"
-        if again:
-            direct = self.fresh_once(f"direct_{others[0].variable}")
-            line = Text(f"{outputs.target()}, ({taken}, {direct}) = {made}({arguments2})")
-        else:
-            line = Text(f"{outputs.target()}, {taken} = {made}({arguments2})")
-        received_grads, follow = self.receive(Call(event, region, others, call.accumulate, delayed=call.delayed))
-        of_leaves, more_follow = self.receive(Call(event, region, leaves, call.accumulate, delayed=call.delayed))
-        follow += more_follow
-        names = dict(zip([o.place for o in leaves], of_leaves.strip("()").split(", "), strict=True)) if leaves else {}
-        of_inputs = ", ".join(names.get(a, "_") for a in arguments) + ("," if len(arguments) == 1 else "")
-        left = of_inputs if names and not others else f"{f'({of_inputs})' if names else '_'}, {received_grads}"
-        back: list[Item] = [Text(f"{left} = {playback}({taken})")]
-        if again:
-            back.append(Text(f"{received_grads} = tuple(a + b for a, b in zip({received_grads}, {direct}))"))
-        for stmt in region.stmts:
-            self.plan.moved.add(id(stmt))
-        for stmt in region.after:
-            self.plan.moved.add(id(stmt))
-        self.plan.replaced[id(early[-1])] = [*definition[:1], start] if definition and not simple else [start]
-        second = [*definition[0 if simple else 1 :], line, *region.after]
-        if late:
-            self.plan.replaced[id(late[-1])] = list(second)
-            self.plan.replaced[id(event.stmt)] = [*back, *follow]
-        else:
-            self.plan.replaced[id(event.stmt)] = [*second, *back, *follow]
-        call.form = f"cut at `{name}`: ms.vjp runs the first part once and plays it back after what stands between"
-        return ""
-
     def varied(self, name: str, stmts: list[Stmt]) -> bool:
         return any(inner.out[name].deps for s in stmts for inner in s.walk() if name in inner.out)
 
@@ -709,27 +527,6 @@ class Writer:
 
         uses = {u for s in stmts for u in s.all_uses}
         return any(overlaps(u, o) for u in uses for o in owner.owns or ())
-
-    def simple_call(self, early: list[Stmt], crossing: list[str], aux: list[str]) -> tuple[str, list[str]] | None:
-        """`fake = netG(noise)`: the module itself is the function."""
-        if len(early) != 1 or aux or len(crossing) != 1:
-            return None
-        node = early[0].node
-        if not isinstance(node, cst.Assign) or len(node.targets) != 1 or not isinstance(node.value, cst.Call):
-            return None
-        call = node.value
-        if self.module.value(call.func).kind != "module" or not dotted(call.func):
-            return None
-        arguments = [dotted(a.value) for a in call.args if a.keyword is None and not a.star]
-        if len(arguments) != len(call.args) or not all(arguments) or dotted(node.targets[0].target) != crossing[0]:
-            return None
-        return dotted(call.func), arguments
-
-
-def all_ones(node: cst.BaseExpression) -> bool:
-    """The cotangent that MindSpore's gradient takes by itself."""
-    return isinstance(node, cst.Call) and dotted(node.func).rpartition(".")[2] in ("ones_like", "ones", "new_ones")
-
 
 def _target_order(stmt: Stmt) -> list[str]:
     node = stmt.node

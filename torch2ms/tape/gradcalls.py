@@ -13,8 +13,9 @@ from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ModuleInfo, qualified
 from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.calls import Call, all_ones
 from torch2ms.tape.events import Event
-from torch2ms.tape.forms import Call, Writer, all_ones
+from torch2ms.tape.forms import Writer
 from torch2ms.tape.ledger import Owner
 from torch2ms.tape.plan import Function, Item, Plan, Text
 from torch2ms.tape.regions import Finder
@@ -36,7 +37,7 @@ def plan_gradcall(event: Event, scope: Scope, module: ModuleInfo, plan: Plan, wr
     call = read(event, module)
     if isinstance(call, str):
         return call
-    tainted = dependents(call, scope, module)
+    tainted = dependents(call.inputs, event, scope, module)
     region = finder.find(event, None, active=tainted if call.weights is None else None)
     if region.problem:
         return region.problem
@@ -113,14 +114,13 @@ def silenced(stmt: Stmt, module: ModuleInfo) -> bool:
     return False
 
 
-def dependents(call: GradCall, scope: Scope, module: ModuleInfo) -> set[int]:
-    """The statements, up to the call, whose results depend on the inputs as they are last bound."""
-    event = call.event
+def dependents(inputs: list[str], event: Event, scope: Scope, module: ModuleInfo, entry: bool = False) -> set[int]:
+    """The statements, up to the call, whose results depend on the inputs as they are last bound, or at `entry`."""
     start = -1
-    for stmt in scope.body.walk():
-        if stmt.number < event.stmt.number and {d for d in stmt.defs} & set(call.inputs):
+    for stmt in () if entry else scope.body.walk():
+        if stmt.number < event.stmt.number and {d for d in stmt.defs} & set(inputs):
             start = stmt.number
-    tainted = set(call.inputs)
+    tainted = set(inputs)
     found: set[int] = set()
     for stmt in scope.body.walk():
         if (
@@ -129,7 +129,7 @@ def dependents(call: GradCall, scope: Scope, module: ModuleInfo) -> set[int]:
             and not silenced(stmt, module)
         ):
             written = {root(d) for d in stmt.defs | stmt.muts}
-            if written - set(call.inputs):
+            if entry or written - set(inputs):
                 tainted |= written
                 found.add(id(stmt))
     return found

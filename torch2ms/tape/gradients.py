@@ -172,6 +172,8 @@ def _relation(event: Event, owners: list[Owner]) -> str:
     """Whether what is clipped is what the owners hold: same, other, or not seen."""
     if event.value.kind == "optimizer" or event.value.name.startswith("param_group"):
         return "same"
+    if any(d.startswith("@") for d in event.value.deps):
+        return "unseen"  # a parameter: each caller has its own
     clipped = {d for d in event.value.deps or ({event.place} if event.place else ()) if not d.startswith("@")}
     if not clipped or any(o.owns is None for o in owners) or any(d.startswith("^") for d in clipped):
         return "unseen"

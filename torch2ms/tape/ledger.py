@@ -218,6 +218,12 @@ class _Run:
     def event(self, number: int, event: Event, state: State) -> State:
         seen = self.owner.before.get(number)
         self.owner.before[number] = state if seen is None else seen | state
+        if event.kind == "handed" and event.handing is not None:
+            handed = event.handing.handed
+            if self.owner.place in event.handing.places:
+                left = frozenset({(number, False)}) if handed.leaves else frozenset()
+                return State(left, not left)
+            return State(state.held | {(number, False)}, False) if self.owner.takes(_root_deps(event)) else state
         if event.kind == "backward" and self.owner.takes(_root_deps(event)):
             return State(state.held | {(number, False)}, False)
         if event.kind == "clear" and self.swept(event):

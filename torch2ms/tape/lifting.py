@@ -17,6 +17,8 @@ from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.values import Value
 from torch2ms.tape.events import Event, find
+from torch2ms.tape.handing import Handed, Handing, event_of, handed_of, handing_at
+from torch2ms.tape.records import Records
 
 
 @dataclass(eq=False)
@@ -47,11 +49,16 @@ class Lifting:
     sites: dict[int, list[Site]] = field(default_factory=dict)
     callee: dict[int, FunctionInfo] = field(default_factory=dict)  # id of a call -> the function it reaches
     functions: dict[int, FunctionInfo] = field(default_factory=dict)
+    handed: dict[int, Handed] = field(default_factory=dict)  # by id of the scope
+    handings: dict[int, Handing] = field(default_factory=dict)  # by id of the call
 
     def exporting(self) -> list[FunctionInfo]:
         """The functions that became functions of the loss."""
         return [self.functions[key] for key in self.exports]
 
+
+OBJECTS = ("unknown", "object", "module", "class", "builtin_super", "none")  # what may have methods of the project
+ROUNDS = 3  # a loss is handed on through as many functions
 
 LOADS = (
     "step",
@@ -76,11 +83,13 @@ def lift(project: Project) -> Lifting:
     for module in project.modules.values():
         for scope in module.scope.walk():
             events[id(scope)] = find(scope, module)
+            own = {id(e.node) for e in events[id(scope)]}
             for stmt in scope.body.walk():
                 for call in stmt.calls:
                     info = resolve(call, stmt, scope, module, project)
-                    if info is None and isinstance(call.func, cst.Attribute):
-                        unseen.add(call.func.attr.value)
+                    if info is None and isinstance(call.func, cst.Attribute) and id(call) not in own:
+                        if module.value(call.func.value).kind in OBJECTS:
+                            unseen.add(call.func.attr.value)
                     if info is not None:
                         lifting.callee[id(call)] = info
                         lifting.sites.setdefault(id(info.scope), []).append(Site(module, scope, stmt, call))
@@ -102,7 +111,62 @@ def lift(project: Project) -> Lifting:
             continue
         elif all(_usable(s, export, events[id(s.scope)]) for s in sites):
             lifting.exports[id(info.scope)] = export
+    hand_on(lifting, [i for _, i in functions if i.name not in unseen], events)
     return lifting
+
+
+def hand_on(lifting: Lifting, functions: list[FunctionInfo], events: dict[int, list[Event]]) -> None:
+    """Find the functions that go backward from what callers made; one such function may pass it on to another."""
+    refused: set[int] = set()
+    for turn in range(ROUNDS):
+        for info in functions:
+            key = id(info.scope)
+            if key in lifting.exports or key in lifting.handed or key in refused:
+                continue
+            own = [*events[key], *handed_events(info.scope, info.module, lifting)]
+            own.sort(key=lambda e: e.stmt.number)
+            handed = handed_of(info, own, set(info.scope.locals) | set(info.module.imports.table))
+            if handed is None:
+                continue
+            sites = lifting.sites.get(key, [])
+            handings = [handing_at(handed, s.call, s.module, s.scope) for s in sites]
+            if all(handings):
+                lifting.handed[key] = handed
+                lifting.handings |= {id(s.call): h for s, h in zip(sites, handings, strict=True) if h is not None}
+        late = {
+            key for key, handed in lifting.handed.items() if not handed.clears and not _cleared(key, lifting, events)
+        }
+        if not late and turn:
+            break
+        for key in late:
+            refused.add(key)
+            del lifting.handed[key]
+            for site in lifting.sites.get(key, []):
+                lifting.handings.pop(id(site.call), None)
+
+
+def _cleared(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bool:
+    """Every caller hands the loss on when the gradients of the optimizers are empty."""
+    for site in lifting.sites.get(key, []):
+        own = [*events[id(site.scope)], *handed_events(site.scope, site.module, lifting)]
+        own.sort(key=lambda e: e.stmt.number)
+        records = Records(site.scope, site.module, own)
+        for event in own:
+            if event.handing is None or event.node is not site.call:
+                continue
+            if any(records.held(event, o) for o in records.owners if o.place in event.handing.places):
+                return False
+    return True
+
+
+def handed_events(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
+    """The calls of a scope that hand a loss on."""
+    return [
+        event_of(lifting.handings[id(call)], stmt, module)
+        for stmt in scope.body.walk()
+        for call in stmt.calls
+        if id(call) in lifting.handings
+    ]
 
 
 def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, project: Project) -> FunctionInfo | None:

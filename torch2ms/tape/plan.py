@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields
+from typing import Any
 
 import libcst as cst
 
@@ -87,6 +88,8 @@ class Plan:
     expressions: dict[int, str] = field(default_factory=dict)  # id of an expression -> the code it becomes
     temporaries: set[int] = field(default_factory=set)  # in-place calls whose changed tensor nobody reads again
     picks: dict[int, str] = field(default_factory=dict)  # id of an expression -> the part of it that stays
+    arguments: dict[int, str] = field(default_factory=dict)  # id of an argument -> the code its value becomes
+    beside: dict[int, str] = field(default_factory=dict)  # id of an argument or parameter -> the one put behind it
     names: set[str] = field(default_factory=set)  # what new definitions must not be called, once one is needed
     heads: dict[int, Head] = field(default_factory=dict)  # id of a function definition -> its new first line
     contexts: dict[int, list[Item]] = field(default_factory=dict)  # what a `with` becomes wherever it is put
@@ -107,22 +110,22 @@ class Plan:
         """On the target, ms.vjp plays back what it recorded; older ones run the forward again."""
         return self.config.target not in RECOMPUTING
 
-    def saved(self) -> Plan:
+    def saved(self) -> dict[str, Any]:
         """The plan as it is now, to come back to."""
-        return replace(
-            self, replaced=dict(self.replaced), before={k: list(v) for k, v in self.before.items()},
-            behind={k: list(v) for k, v in self.behind.items()}, moved=set(self.moved),
-            expressions=dict(self.expressions), inside=list(self.inside),
-            findings=list(self.findings), needs=set(self.needs), leaves=dict(self.leaves), classes=set(self.classes),
-        )  # fmt: skip
+        return {f.name: _copied(getattr(self, f.name)) for f in fields(self)}
 
-    def restore(self, saved: Plan) -> None:
+    def restore(self, saved: dict[str, Any]) -> None:
         """Forget what was planned since."""
-        for name in (
-            "replaced", "before", "behind", "moved", "expressions", "inside", "findings", "needs", "leaves", "classes",
-        ):  # fmt: skip
-            setattr(self, name, getattr(saved, name))
+        for name, value in saved.items():
+            setattr(self, name, value)
 
     def refuse(self, stmt: Stmt, finding: Finding) -> None:
         self.findings.append(finding)
         self.marks.setdefault(id(stmt), []).append(finding)
+
+
+def _copied(value: Any) -> Any:
+    """A copy that later changes of the collection, or of the lists in it, do not reach."""
+    if isinstance(value, dict):
+        return {k: list(v) if isinstance(v, list) else v for k, v in value.items()}
+    return value.copy() if isinstance(value, (list, set)) else value

@@ -12,18 +12,22 @@ from torch2ms.analysis.tree import descend
 from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape import gradients, owners
+from torch2ms.tape.calls import Call
 from torch2ms.tape.cells import CellWriter
 from torch2ms.tape.events import Event, find
-from torch2ms.tape.forms import Call, Writer
-from torch2ms.tape.gradcalls import plan_gradcall
+from torch2ms.tape.forms import Writer
+from torch2ms.tape.gradcalls import dependents, plan_gradcall
+from torch2ms.tape.handing import Handed, more_than, own_value
 from torch2ms.tape.hooks import has_hooks, watched
 from torch2ms.tape.ledger import ENTRY, Owner
-from torch2ms.tape.lifting import Export, Lifting, closure_of, closure_ready, lifted
+from torch2ms.tape.lifting import Export, Lifting, closure_of, closure_ready, handed_events, lifted
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.project import freezes
-from torch2ms.tape.records import LOADS, Records
+from torch2ms.tape.records import LOADS, STEPS, Records
 from torch2ms.tape.regions import Finder, Region
 from torch2ms.tape.scaling import Scaling, holds_more, joined
+
+NO_GRADIENT = "no gradient of `{}` reaches this step: torch leaves it alone, MindSpore's optimizer would move it"
 
 
 def plan_scope(
@@ -39,10 +43,16 @@ def plan_scope(
         e for e in events if e.kind == "step_closure" and plan_closure(e, scope, module, plan, lifting, project)
     ]
     events = sorted(
-        [*(e for e in events if e not in closures), *lifted(scope, module, lifting)], key=lambda e: e.stmt.number
+        [
+            *(e for e in events if e not in closures),
+            *lifted(scope, module, lifting),
+            *handed_events(scope, module, lifting),
+        ],
+        key=lambda e: e.stmt.number,
     )
     if events:
-        _ScopePlanner(scope, module, plan, info, joined(events, scope, module), project).run()
+        handed = lifting.handed.get(id(scope))
+        _ScopePlanner(scope, module, plan, info, joined(events, scope, module), project, handed).run()
 
 
 def plan_export(export: Export, plan: Plan) -> None:
@@ -119,16 +129,68 @@ class _ScopePlanner:
         info: FunctionInfo | None,
         events: list[Event],
         project: Project,
+        handed: Handed | None = None,
     ) -> None:
         self.scope = scope
         self.module = module
         self.plan = plan
         self.info = info
-        self.records = Records(scope, module, events, plan.config.assume_cleared)
+        self.handed = handed
+        if handed is not None:
+            self.plan_parameter(handed)
+            for event in events:
+                if self.played(event):
+                    own_value(event, handed.root)
+        self.records = Records(scope, module, events, handed is None, plan.config.assume_cleared)
         self.writer = Writer(scope, module, plan)
         self.project = project
 
     # --- planning
+
+    def plan_parameter(self, handed: Handed) -> None:
+        """The playback becomes a parameter behind the loss."""
+        node = self.scope.node
+        assert isinstance(node, cst.FunctionDef)
+        for param in [*node.params.posonly_params, *node.params.params, *node.params.kwonly_params]:
+            if param.name.value == handed.root:
+                self.plan.beside[id(param)] = handed.playback
+
+    def played(self, event: Event) -> bool:
+        """What the event differentiates was made by callers, who hand over its playback."""
+        return self.handed is not None and event.node is self.handed.backward.node
+
+    def fed(self, event: Event) -> list[Owner]:
+        """The owners whose gradients come from the event."""
+        if event.handing is None:
+            return self.records.takers(event)
+        return [o for o in self.records.owners if o.place in event.handing.places]
+
+    def region(self, event: Event, wanted: list[Owner], finder: Finder) -> tuple[Region, str]:
+        """The forward of an event, and why it cannot be one, "" if it can."""
+        if self.played(event):
+            assert self.handed is not None
+            region = finder.find(
+                event, None, active=dependents([self.handed.root], event, self.scope, self.module, entry=True)
+            )
+            passed = event.handing is not None and (region.stmts or not isinstance(event.roots[0], cst.Name))
+            if other := more_than(self.handed.root, region, self.module):
+                return region, f"the loss depends on `{other}` beside what callers made"
+            return region, region.problem or ("the loss is changed before it is handed on" if passed else "")
+        owns: frozenset[str] | None = frozenset()
+        for owner in wanted:
+            owns = None if owner.owns is None or owns is None else owns | owner.owns
+        region = finder.find(event, owns if wanted else None)
+        if region.problem:
+            return region, region.problem
+        if (
+            wanted
+            and all(d.startswith("@") for d in self.records.root_deps(event))
+            and not any(o.kind == "leaf" for o in wanted)
+        ):
+            return region, "how the loss depends on the parameters is not seen"
+        if crossing := self.crossing(event, region, owns if wanted else None):
+            return region, f"`{crossing}` brings a graph along that is made elsewhere"
+        return region, ""
 
     def run(self) -> None:
         for event in self.records.events:
@@ -137,7 +199,7 @@ class _ScopePlanner:
         if any(e.problem for e in self.records.events):
             self.give_up("another gradient event of this scope is not translated")
             return
-        takers = {id(e): self.records.takers(e) for e in self.records.events if e.kind == "backward"}
+        takers = {id(e): self.fed(e) for e in self.records.events if e.kind in ("backward", "handed")}
         self.scaling = Scaling(self.records.events)
         if reason := self.hopeless(takers):
             self.give_up(reason)
@@ -151,25 +213,11 @@ class _ScopePlanner:
         )
         regions: list[tuple[Event, Region]] = []
         for event in self.records.events:
-            if event.kind != "backward":
+            if event.kind not in ("backward", "handed"):
                 continue
-            wanted = takers[id(event)]
-            owns: frozenset[str] | None = frozenset()
-            for owner in wanted:
-                owns = None if owner.owns is None or owns is None else owns | owner.owns
-            region = finder.find(event, owns if wanted else None)
-            if region.problem:
-                self.without(event, wanted, region.problem)
-                return
-            if (
-                wanted
-                and all(d.startswith("@") for d in self.records.root_deps(event))
-                and not any(o.kind == "leaf" for o in wanted)
-            ):
-                self.without(event, wanted, "how the loss depends on the parameters is not seen")
-                return
-            if crossing := self.crossing(event, region, owns if wanted else None):
-                self.without(event, wanted, f"`{crossing}` brings a graph along that is made elsewhere")
+            region, problem = self.region(event, takers[id(event)], finder)
+            if problem:
+                self.without(event, takers[id(event)], problem)
                 return
             for stmt in region.all:
                 finder.taken.setdefault(id(stmt), region)
@@ -198,6 +246,9 @@ class _ScopePlanner:
                 self.dead(event)
                 continue
             call = Call(event, region, takers[id(event)])
+            if self.played(event):
+                assert self.handed is not None
+                call.played, call.inputs = self.handed.playback, [self.handed.root]
             call.several = len(regions) > 1
             call.delayed = self.looked_at(event, region, takers[id(event)])
             call.keep = bool(event.branches) and holds_more(event)
@@ -209,7 +260,7 @@ class _ScopePlanner:
         before = self.plan.saved()
         cells = CellWriter(self.writer, self.records.events, self.records.owners, self.project)
         for call in calls:
-            for owner in call.owners:
+            for owner in call.owners if call.event.kind == "backward" else ():
                 if self.records.accumulates(call.event, owner):
                     call.accumulate[owner.place] = bool(
                         self.records.held(call.event, owner)
@@ -288,10 +339,16 @@ class _ScopePlanner:
         for event in self.records.events:
             if event.kind == "backward":
                 deps = self.records.root_deps(event)
-                if deps and all(d.startswith(("^", "@")) for d in deps):
+                if deps and all(d.startswith(("^", "@")) for d in deps) and not self.played(event):
                     return "the loss is made by the caller of this function"
                 if not takers[id(event)] and self.scope.is_function:
                     return "no step or read of the gradients stands in this function"
+            if event.handing is not None:
+                if self.records.takers(event):
+                    return "gradients that a called function fills are used here"
+                for owner in self.fed(event):
+                    if place := self.left_out(event, owner, self.records.root_deps(event)):
+                        return NO_GRADIENT.format(place)
             if event.kind == "step_closure":
                 return "step(closure) is not translated here"
         if self.scaling.problem:
@@ -301,11 +358,11 @@ class _ScopePlanner:
                 if event.kind not in LOADS or not owners.concerns(event, owner, self.records.owners):
                     continue
                 held = self.records.held(event, owner)
-                if place := self.left_out(event, owner):
-                    return (
-                        f"no gradient of `{place}` reaches this step: "
-                        "torch leaves it alone, MindSpore's optimizer would move it"
-                    )
+                reached = frozenset().union(
+                    *(self.records.root_deps(self.records.events[n]) for n, _ in held if n != ENTRY)
+                )
+                if place := self.left_out(event, owner, reached):
+                    return NO_GRADIENT.format(place)
                 if owner.kind == "optimizer" and not owner.plain and self.thawing():
                     return (
                         "parameters are frozen while training: "
@@ -324,14 +381,10 @@ class _ScopePlanner:
                     return f"gradients of `{owner.place}` are left over from one call of this function to the next"
         return ""
 
-    def left_out(self, event: Event, owner: Owner) -> str:
+    def left_out(self, event: Event, owner: Owner, reached: frozenset[str]) -> str:
         """A module whose parameters the optimizer would move although no backward call reaches them, "" if none."""
-        if owner.kind != "optimizer" or owner.plain or owner.owns is None or event.kind not in ("step", "scaler_step"):
+        if owner.kind != "optimizer" or owner.plain or owner.owns is None or event.kind not in STEPS:
             return ""
-        reached: frozenset[str] = frozenset()
-        for number, _ in self.records.held(event, owner):
-            if number != ENTRY:
-                reached |= self.records.root_deps(self.records.events[number])
         known = {
             v.place for v in self.module.values.values() if v.kind == "module" and v.name and v.place and not v.items
         }
@@ -458,6 +511,7 @@ class _ScopePlanner:
             )
             if (
                 not same
+                or "handed" in (first.kind, second.kind)
                 or first.stmt.block is not second.stmt.block
                 or takers[id(first)] != takers[id(second)]
                 or not plain
@@ -628,8 +682,9 @@ class _ScopePlanner:
             )
         if any(self.records.entry_seen(call.event, o) for o in call.owners):
             tier, why = Tier.ASSUMED, why + "; assumed: the gradients are empty when the function is called"
+        what = "backward call" if call.event.handing is None else "call that goes backward"
         for stmt in call.event.branches or [call.event.stmt]:
-            self.plan.findings.append(Finding("T2M101", tier, "backward call", why, line=stmt.lineno))
+            self.plan.findings.append(Finding("T2M101", tier, what, why, line=stmt.lineno))
         self.plan.needs.add("ms")
 
     def partly(self, event: Event, owner: Owner) -> bool:
@@ -647,7 +702,8 @@ class _ScopePlanner:
     # --- refusals
 
     def refuse(self, event: Event, why: str) -> None:
-        names = {"backward": ("T2M110", "backward call"), "gradcall": ("T2M210", "torch.autograd.grad"),
+        names = {"backward": ("T2M110", "backward call"), "handed": ("T2M110", "call that goes backward"),
+                 "gradcall": ("T2M210", "torch.autograd.grad"),
                  "clear": ("T2M112", "reset of gradients"), "step": ("T2M113", "optimizer step"),
                  "step_closure": ("T2M114", "step with a closure")}  # fmt: skip
         code, what = names.get(event.kind, ("T2M115", "use of gradients"))

@@ -9,19 +9,30 @@ from torch2ms.tape.events import Event
 from torch2ms.tape.ledger import ENTRY, Ledger, Owner
 
 LOADS = ("step", "scaler_step", "clip_norm", "clip_value", "grad_loop", "leaf_grad", "unscale")
+STEPS = ("step", "scaler_step", "handed")
 
 
 class Records:
-    """The events of a scope, the owners of gradients, and the ledger's answers about them."""
+    """The events of a scope, the owners of gradients, and the ledger's answers about them.
 
-    def __init__(self, scope: Scope, module: ModuleInfo, events: list[Event], assume_cleared: bool = False) -> None:
+    `entered`: callers may have left gradients behind; `assume_cleared`: the user says that they did not.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        module: ModuleInfo,
+        events: list[Event],
+        entered: bool = True,
+        assume_cleared: bool = False,
+    ) -> None:
         self.scope = scope
         self.module = module
         self.assume_cleared = assume_cleared
         outside = set(scope.params) | ({"self"} if scope.cls is not None else set())
         if scope.is_function:
             outside |= {e.place.partition(".")[0] for e in events if e.place.partition(".")[0] not in scope.locals}
-        self.outside = outside
+        self.outside = outside if entered else set()
         self.read(events)
 
     def read(self, events: list[Event]) -> None:

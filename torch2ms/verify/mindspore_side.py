@@ -206,7 +206,8 @@ class MindSporeSide:
         def observed_backward(fn: Any, operation: Any, weights: Any, position: Any, has_aux: Any, *args: Any) -> Any:
             result = backward(fn, operation, weights, position, has_aux, *args)
             outputs, depth = self._forward_of(fn)
-            self._gradient(fn, operation, weights, position, has_aux, outputs, depth, result)
+            part = bool(getattr(operation, "sens_param", False)) and not _ones(args[-1])
+            self._gradient(fn, operation, weights, position, has_aux, outputs, depth, result, part)
             return result
 
         for module in (composite, grad_func):
@@ -257,6 +258,7 @@ class MindSporeSide:
         outputs: Any,
         depth: int,
         result: Any,
+        part: bool = False,  # what follows the function was differentiated before: its output is not the loss
     ) -> None:
         roots = _tensors(outputs[0] if has_aux and isinstance(outputs, tuple) else outputs)
         if any(root.dtype in HALF for root in roots):
@@ -275,7 +277,7 @@ class MindSporeSide:
         self.trace.add(
             "backward",
             value=float(sum(array.astype(np.float64).sum() for array in arrays)),
-            scalar=bool(arrays) and all(array.size == 1 for array in arrays),
+            scalar=bool(arrays) and all(array.size == 1 for array in arrays) and not part,
             cotangent=bool(getattr(operation, "sens_param", False)),
             depth=depth,
             gradients=entries,
@@ -377,6 +379,12 @@ def _tensors(value: Any) -> list[Any]:
     if isinstance(value, (tuple, list)):
         return [tensor for item in value for tensor in _tensors(item)]
     return []
+
+
+def _ones(cotangent: Any) -> bool:
+    """The cotangent of a loss."""
+    arrays = [to_array(value) for value in _tensors(cotangent)]
+    return all(array is not None and bool((array == 1).all()) for array in arrays)
 
 
 def _argument_names(fn: Any, position: Any, operation: Any) -> list[str]:

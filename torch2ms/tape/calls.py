@@ -1,0 +1,57 @@
+"""One gradient call to write, and what leaves its function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis.names import dotted
+from torch2ms.tape.events import Event
+from torch2ms.tape.ledger import Owner
+from torch2ms.tape.regions import Region
+
+
+@dataclass(eq=False)
+class Call:
+    """One gradient call to write. `accumulate`: places of owners that add up, and whether something is surely there."""
+
+    event: Event
+    region: Region
+    owners: list[Owner]
+    accumulate: dict[str, bool] = field(default_factory=dict)
+    several: bool = False
+    form: str = ""
+    delayed: set[str] = field(default_factory=set)  # owners whose gradient is looked at before backward runs
+    inputs: list[str] = field(default_factory=list)  # the parameter whose graph is played back
+    keep: bool = False  # the statement of the event stays, behind the gradient call
+    played: str = ""  # the parameter that plays back what callers recorded
+    weights: cst.BaseExpression | None = None  # an expression that lists the weights, of the source
+
+
+@dataclass
+class Outputs:
+    """What leaves the function: `root` (a name or ""), names through aux, and names written through the closure."""
+
+    root: str
+    aux: list[str]
+    shared: list[str]
+    wrapped: bool
+
+    @property
+    def returned(self) -> str:
+        if not self.aux:
+            return ""
+        inner = ", ".join(self.aux)
+        if self.wrapped:
+            return f", ({inner},)" if len(self.aux) == 1 else f", ({inner})"
+        return f", {inner}"
+
+    def target(self) -> str:
+        head = self.root or "_"
+        return f"({head}{self.returned})" if self.aux else head
+
+
+def all_ones(node: cst.BaseExpression) -> bool:
+    """The cotangent that MindSpore's gradient takes by itself."""
+    return isinstance(node, cst.Call) and dotted(node.func).rpartition(".")[2] in ("ones_like", "ones", "new_ones")
