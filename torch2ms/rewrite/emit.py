@@ -499,7 +499,7 @@ class Emitter:
         params = self.expression(head.params if head is not None else node.params)
         if head is None:
             assert isinstance(params, cst.Parameters)
-            params = with_parameters(node.params, params, self.plan.beside)
+            params = with_parameters(node, params, self.plan)
         typed = node.returns is not None and (head is None or head.returns)
         returns = self.expression(node.returns) if typed and node.returns is not None else None
         name = head.name if head is not None else self.statements.method_name(info)

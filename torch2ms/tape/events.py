@@ -15,6 +15,7 @@ from torch2ms.analysis.values import UNKNOWN, Value
 
 if TYPE_CHECKING:
     from torch2ms.tape.handing import Handing
+    from torch2ms.tape.taking import Taking
 
 BACKWARDS = {"torch.autograd.backward"}
 WRAPPERS = {"accelerator", "fabric", "engine", "model_engine"}
@@ -24,8 +25,8 @@ WRAPPERS = {"accelerator", "fabric", "engine", "model_engine"}
 class Event:
     """Something a statement does to gradients.
 
-    `kind`: backward, handed (a call of a function that goes backward from its argument), gradcall, clear,
-    step, clip_norm, clip_value, grad_loop, leaf_grad, scaler_step, scaler_update, unscale.
+    `kind`: backward, gradcall, clear, step, clip_norm, clip_value, grad_loop, leaf_grad, scaler_step, scaler_update,
+    unscale; handed, a call of a function that goes backward from its argument; taken, one that uses gradients.
     `place` is the optimizer, module or leaf it happens to; `roots` are the differentiated expressions.
     """
 
@@ -48,6 +49,7 @@ class Event:
     inverse: bool = False  # ... and the loss is scaled where it does not hold
     writes: bool = False
     lifted: bool = False  # it happens in a function that the statement calls
+    taking: Taking | None = None  # the call uses gradients
     handing: Handing | None = None  # the call hands a loss on
     name: str = ""  # the name that takes the value of the root, where the root is a call
     problem: str = ""  # why the statement cannot be translated, whatever is around it

@@ -138,7 +138,7 @@ def handing_at(handed: Handed, call: cst.Call, caller: ModuleInfo, scope: Scope)
     """How one call hands the loss on; None where its arguments are not seen."""
     if any(a.star for a in call.args):
         return None
-    bound = _bound(handed.info, call)
+    bound = bound_arguments(handed.info, call)
     argument = bound.get(handed.root)
     if argument is None:
         return None
@@ -151,7 +151,7 @@ def handing_at(handed: Handed, call: cst.Call, caller: ModuleInfo, scope: Scope)
             if not base:
                 return None
             optimizers.append(f"{base}.{rest}")
-            owns[f"{base}.{rest}"] = _move(owner.owns, "self", base)
+            owns[f"{base}.{rest}"] = moved(owner.owns, "self", base)
         elif head in handed.info.scope.params:
             given = bound.get(head)
             if given is None or rest or not all(isinstance(n, PURE) for n in _inner(given.value)):
@@ -172,13 +172,13 @@ def _inner(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     return (n for n in descend(node) if isinstance(n, cst.BaseExpression))
 
 
-def _move(owns: frozenset[str] | None, old: str, new: str) -> frozenset[str] | None:
+def moved(owns: frozenset[str] | None, old: str, new: str) -> frozenset[str] | None:
     if owns is None:
         return None
     return frozenset(new + o[len(old) :] if o == old or o.startswith(old + ".") else o for o in owns)
 
 
-def _bound(info: FunctionInfo, call: cst.Call) -> dict[str, cst.Arg]:
+def bound_arguments(info: FunctionInfo, call: cst.Call) -> dict[str, cst.Arg]:
     """The argument of each parameter."""
     node = info.scope.node
     assert isinstance(node, cst.FunctionDef)

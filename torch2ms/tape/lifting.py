@@ -19,6 +19,7 @@ from torch2ms.analysis.values import Value
 from torch2ms.tape.events import Event, find
 from torch2ms.tape.handing import Handed, Handing, event_of, handed_of, handing_at
 from torch2ms.tape.records import Records
+from torch2ms.tape.taking import Taken, Taking, events_of, fed, taken_of, taking_at, usable
 
 
 @dataclass(eq=False)
@@ -49,6 +50,8 @@ class Lifting:
     sites: dict[int, list[Site]] = field(default_factory=dict)
     callee: dict[int, FunctionInfo] = field(default_factory=dict)  # id of a call -> the function it reaches
     functions: dict[int, FunctionInfo] = field(default_factory=dict)
+    taken: dict[int, Taken] = field(default_factory=dict)  # by id of the scope
+    takings: dict[int, Taking] = field(default_factory=dict)  # by id of the call
     handed: dict[int, Handed] = field(default_factory=dict)  # by id of the scope
     handings: dict[int, Handing] = field(default_factory=dict)  # by id of the call
 
@@ -116,40 +119,61 @@ def lift(project: Project) -> Lifting:
 
 
 def hand_on(lifting: Lifting, functions: list[FunctionInfo], events: dict[int, list[Event]]) -> None:
-    """Find the functions that go backward from what callers made; one such function may pass it on to another."""
-    refused: set[int] = set()
-    for turn in range(ROUNDS):
+    """Find the functions that use gradients of their callers, or go backward from what callers made.
+
+    One such function may call another: they are found in rounds, and given up where a call does not fit.
+    """
+    given_up: set[int] = set()
+    for turn in range(2 * ROUNDS):
         for info in functions:
             key = id(info.scope)
-            if key in lifting.exports or key in lifting.handed or key in refused:
-                continue
-            own = [*events[key], *handed_events(info.scope, info.module, lifting)]
-            own.sort(key=lambda e: e.stmt.number)
-            handed = handed_of(info, own, set(info.scope.locals) | set(info.module.imports.table))
-            if handed is None:
-                continue
-            sites = lifting.sites.get(key, [])
-            handings = [handing_at(handed, s.call, s.module, s.scope) for s in sites]
-            if all(handings):
-                lifting.handed[key] = handed
-                lifting.handings |= {id(s.call): h for s, h in zip(sites, handings, strict=True) if h is not None}
-        late = {
-            key for key, handed in lifting.handed.items() if not handed.clears and not _cleared(key, lifting, events)
-        }
-        if not late and turn:
+            if not {key} & (lifting.exports.keys() | lifting.handed.keys() | lifting.taken.keys() | given_up):
+                _offer(info, lifting, events)
+        late = {k for k in lifting.handed if not _all_empty(k, lifting, events)}
+        late |= {k for k in lifting.taken if not _all_fed(k, lifting, events)}
+        if not late and turn >= ROUNDS - 1:
             break
         for key in late:
-            refused.add(key)
-            del lifting.handed[key]
+            given_up.add(key)
+            lifting.handed.pop(key, None)
+            lifting.taken.pop(key, None)
             for site in lifting.sites.get(key, []):
                 lifting.handings.pop(id(site.call), None)
+                lifting.takings.pop(id(site.call), None)
 
 
-def _cleared(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bool:
-    """Every caller hands the loss on when the gradients of the optimizers are empty."""
+def _offer(info: FunctionInfo, lifting: Lifting, events: dict[int, list[Event]]) -> None:
+    """Enter the function if it and all its calls fit."""
+    key = id(info.scope)
+    sites = lifting.sites.get(key, [])
+    own = _all_events(info.scope, info.module, lifting, events)
+    names = set(info.scope.locals) | set(info.module.imports.table)
+    handed = handed_of(info, own, names)
+    if handed is not None:
+        handings = [handing_at(handed, s.call, s.module, s.scope) for s in sites]
+        if all(handings):
+            lifting.handed[key] = handed
+            lifting.handings |= {id(s.call): h for s, h in zip(sites, handings, strict=True) if h is not None}
+        return
+    taken = taken_of(info, own, names) if sites else None
+    if taken is not None:
+        takings = [taking_at(taken, s.call, s.module, s.scope) for s in sites]
+        if all(t is not None and usable(t, s.stmt) for t, s in zip(takings, sites, strict=True)):
+            lifting.taken[key] = taken
+            lifting.takings |= {id(s.call): t for s, t in zip(sites, takings, strict=True) if t is not None}
+
+
+def _all_events(scope: Scope, module: ModuleInfo, lifting: Lifting, events: dict[int, list[Event]]) -> list[Event]:
+    found = [*events[id(scope)], *lifted(scope, module, lifting), *called_events(scope, module, lifting)]
+    return sorted(found, key=lambda e: e.stmt.number)
+
+
+def _all_empty(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bool:
+    """The function clears gradients itself, or every caller hands its loss on when they are empty."""
+    if lifting.handed[key].clears:
+        return True
     for site in lifting.sites.get(key, []):
-        own = [*events[id(site.scope)], *handed_events(site.scope, site.module, lifting)]
-        own.sort(key=lambda e: e.stmt.number)
+        own = _all_events(site.scope, site.module, lifting, events)
         records = Records(site.scope, site.module, own)
         for event in own:
             if event.handing is None or event.node is not site.call:
@@ -159,14 +183,26 @@ def _cleared(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bool
     return True
 
 
-def handed_events(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
-    """The calls of a scope that hand a loss on."""
-    return [
-        event_of(lifting.handings[id(call)], stmt, module)
-        for stmt in scope.body.walk()
-        for call in stmt.calls
-        if id(call) in lifting.handings
-    ]
+def _all_fed(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bool:
+    """Every caller has the gradients that the function uses."""
+    for site in lifting.sites.get(key, []):
+        own = _all_events(site.scope, site.module, lifting, events)
+        records = Records(site.scope, site.module, own)
+        if not all(fed(e, records) for e in own if e.kind == "taken" and e.node is site.call):
+            return False
+    return True
+
+
+def called_events(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
+    """The calls of a scope that hand a loss or gradients on."""
+    found: list[Event] = []
+    for stmt in scope.body.walk():
+        for call in stmt.calls:
+            if (handing := lifting.handings.get(id(call))) is not None:
+                found.append(event_of(handing, stmt, module))
+            if (taking := lifting.takings.get(id(call))) is not None:
+                found += events_of(taking, stmt)
+    return found
 
 
 def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, project: Project) -> FunctionInfo | None:

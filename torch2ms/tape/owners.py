@@ -17,12 +17,14 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event]) -> list[Owner
         if event.kind in ("step", "scaler_step") and all(o.place != event.place for o in found):
             found.append(Owner("optimizer", event.place, event.value.owns, plain=event.value.dtype == "plain"))
     for event in events:
+        if event.kind == "taken" and event.value.kind == "optimizer" and all(o.place != event.place for o in found):
+            found.append(Owner("optimizer", event.place, event.value.owns))
         if event.handing is not None:
             for place, owns in event.handing.owns.items():
                 if all(o.place != place for o in found):
                     found.append(Owner("optimizer", place, owns))
     for event in events:
-        if event.kind in ("clip_norm", "clip_value", "grad_loop", "unscale") and not any(
+        if event.kind in ("clip_norm", "clip_value", "grad_loop", "unscale", "taken") and not any(
             concerns(event, o, found) for o in found
         ):
             deps = event.value.deps or (frozenset({event.place}) if event.place else frozenset())

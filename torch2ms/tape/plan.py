@@ -90,6 +90,8 @@ class Plan:
     picks: dict[int, str] = field(default_factory=dict)  # id of an expression -> the part of it that stays
     arguments: dict[int, str] = field(default_factory=dict)  # id of an argument -> the code its value becomes
     beside: dict[int, str] = field(default_factory=dict)  # id of an argument or parameter -> the one put behind it
+    added: dict[int, list[str]] = field(default_factory=dict)  # id of a call or definition -> what is put at its end
+    given: dict[int, list[str]] = field(default_factory=dict)  # id of a call -> the gradients it gives back
     names: set[str] = field(default_factory=set)  # what new definitions must not be called, once one is needed
     heads: dict[int, Head] = field(default_factory=dict)  # id of a function definition -> its new first line
     contexts: dict[int, list[Item]] = field(default_factory=dict)  # what a `with` becomes wherever it is put

@@ -20,12 +20,13 @@ from torch2ms.tape.gradcalls import dependents, plan_gradcall
 from torch2ms.tape.handing import Handed, more_than, own_value
 from torch2ms.tape.hooks import has_hooks, watched
 from torch2ms.tape.ledger import ENTRY, Owner
-from torch2ms.tape.lifting import Export, Lifting, closure_of, closure_ready, handed_events, lifted
+from torch2ms.tape.lifting import Export, Lifting, called_events, closure_of, closure_ready, lifted
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.project import freezes
 from torch2ms.tape.records import LOADS, STEPS, Records
 from torch2ms.tape.regions import Finder, Region
 from torch2ms.tape.scaling import Scaling, holds_more, joined
+from torch2ms.tape.taking import Taken, plan_call, plan_definition
 
 NO_GRADIENT = "no gradient of `{}` reaches this step: torch leaves it alone, MindSpore's optimizer would move it"
 
@@ -46,13 +47,13 @@ def plan_scope(
         [
             *(e for e in events if e not in closures),
             *lifted(scope, module, lifting),
-            *handed_events(scope, module, lifting),
+            *called_events(scope, module, lifting),
         ],
         key=lambda e: e.stmt.number,
     )
     if events:
-        handed = lifting.handed.get(id(scope))
-        _ScopePlanner(scope, module, plan, info, joined(events, scope, module), project, handed).run()
+        handed, taken = lifting.handed.get(id(scope)), lifting.taken.get(id(scope))
+        _ScopePlanner(scope, module, plan, info, joined(events, scope, module), project, handed, taken).run()
 
 
 def plan_export(export: Export, plan: Plan) -> None:
@@ -130,12 +131,14 @@ class _ScopePlanner:
         events: list[Event],
         project: Project,
         handed: Handed | None = None,
+        taken: Taken | None = None,
     ) -> None:
         self.scope = scope
         self.module = module
         self.plan = plan
         self.info = info
         self.handed = handed
+        self.taken = taken
         if handed is not None:
             self.plan_parameter(handed)
             for event in events:
@@ -158,6 +161,10 @@ class _ScopePlanner:
     def played(self, event: Event) -> bool:
         """What the event differentiates was made by callers, who hand over its playback."""
         return self.handed is not None and event.node is self.handed.backward.node
+
+    def brought(self, owner: Owner) -> bool:
+        """Callers bring the gradients of the owner."""
+        return self.taken is not None and owner.place in self.taken.variables
 
     def fed(self, event: Event) -> list[Owner]:
         """The owners whose gradients come from the event."""
@@ -255,6 +262,8 @@ class _ScopePlanner:
             calls.append(call)
         for owner in self.records.owners:
             self.name(owner)
+            if self.taken is not None and owner.place in self.taken.variables:
+                owner.variable = self.taken.variables[owner.place]
             if owner.parameter or owner.kind == "leaves":
                 self.plan.leaves |= {o: o.rpartition(".")[2] for o in owner.owns or ()}
         before = self.plan.saved()
@@ -282,6 +291,8 @@ class _ScopePlanner:
         self.loads([e for e in self.records.events if id(e) not in cells.done])
         self.clears(dropped)
         self.start()
+        if self.taken is not None:
+            plan_definition(self.taken, self.plan)
 
     def looked_at(self, event: Event, region: Region, takers: list[Owner]) -> set[str]:
         """Owners whose gradients are used between the forward and the backward call."""
@@ -375,7 +386,7 @@ class _ScopePlanner:
                 ):
                     owner.initial = True
                     continue
-                if not {n for n, _ in held} - {ENTRY}:
+                if not {n for n, _ in held} - {ENTRY} and not self.brought(owner):
                     return f"no backward call of this function fills the gradients of `{owner.place}`"
                 if self.records.entry_leaks(owner) and (ENTRY, True) in held:
                     return f"gradients of `{owner.place}` are left over from one call of this function to the next"
@@ -636,6 +647,8 @@ class _ScopePlanner:
             for owner in self.records.owners:
                 if event.kind == "step" and event.place == owner.place:
                     self.step(event, owner)
+                if event.kind == "taken" and owners.concerns(event, owner, self.records.owners):
+                    plan_call(event, self.records.owners, self.plan)
         gradients.plan(events, self.records.owners, self.module, self.plan, self.writer)
         self.scaling.write(self.records.owners, self.plan, self.writer)
 

@@ -8,7 +8,7 @@ from torch2ms.tape import owners
 from torch2ms.tape.events import Event
 from torch2ms.tape.ledger import ENTRY, Ledger, Owner
 
-LOADS = ("step", "scaler_step", "clip_norm", "clip_value", "grad_loop", "leaf_grad", "unscale")
+LOADS = ("step", "scaler_step", "clip_norm", "clip_value", "grad_loop", "leaf_grad", "unscale", "taken")
 STEPS = ("step", "scaler_step", "handed")
 
 
