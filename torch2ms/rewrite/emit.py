@@ -153,7 +153,8 @@ class Emitter:
             out += self.spaced(nodes, top)
             has_def = any(isinstance(i, (Function, Class)) for i in above)
             if top and has_def:
-                own = (BLANK, *layout.strip_blank(own)) if not _starts_blank(own) else own
+                gap = 2 if isinstance(above[-1], (Function, Class)) else 1
+                own = (BLANK,) * gap + layout.strip_blank(own) if gap == 2 or not _starts_blank(own) else own
             elif has_def:
                 own = layout.strip_blank(own)
         if not arrived and (key in self.plan.moved or key in self.plan.replaced):

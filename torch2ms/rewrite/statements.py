@@ -377,6 +377,8 @@ class Statements:
         """Whether the place holds a MindSpore Parameter in the output."""
         if value.kind == "param" or value.name in ("module_param", "parameter", "buffer"):
             return True
+        if id(target) in self.emitter.plan.weights:
+            return True
         if value.place and value.place in self.emitter.plan.leaves:
             return True
         place = dotted(target)

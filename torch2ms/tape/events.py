@@ -78,7 +78,6 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
     return events
 
 
-
 def marked(stmt: Stmt) -> bool:
     """An earlier conversion refused the statement."""
     return any(line.comment is not None and line.comment.value.startswith("# torch2ms: T2M") for line in stmt.leading)

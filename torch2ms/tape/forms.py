@@ -318,7 +318,7 @@ class Writer:
     def weights(self, owner: Owner) -> str:
         if owner.kind == "optimizer":
             return f"{owner.place}.parameters"
-        if owner.kind == "leaves":
+        if owner.kind in ("leaves", "params"):
             return owner.place
         if owner.kind == "list":
             return "{0}"
@@ -527,6 +527,7 @@ class Writer:
 
         uses = {u for s in stmts for u in s.all_uses}
         return any(overlaps(u, o) for u in uses for o in owner.owns or ())
+
 
 def _target_order(stmt: Stmt) -> list[str]:
     node = stmt.node

@@ -242,6 +242,7 @@ def _loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer: Wr
                     plan.expressions[id(found)] = replacement
                 elif name and isinstance(found, cst.Name) and found.value == name:
                     plan.expressions[id(found)] = f"{param}.name"
+            plan.weights |= {id(n) for n in descend(stmt.node) if isinstance(n, cst.Name) and n.value == param}
             if _clears_gradient(stmt, param):
                 plan.replaced[id(stmt)] = []
     why = "runs over the parameters of the optimizer and their gradients"

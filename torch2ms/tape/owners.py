@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import libcst as cst
+
 from torch2ms.analysis.flow import free_uses, root
+from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope
 from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.values import any_overlap, overlaps
@@ -28,13 +31,7 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event]) -> list[Owner
             concerns(event, o, found) for o in found
         ):
             deps = event.value.deps or (frozenset({event.place}) if event.place else frozenset())
-            kind = (
-                "leaves"
-                if event.value.kind in ("list", "tuple")
-                else "optimizer"
-                if event.kind == "unscale"
-                else "module"
-            )
+            kind = _kind(event)
             place = event.place or next(iter(sorted(deps)), "")
             if place:
                 found.append(Owner(kind, place, deps))
@@ -53,6 +50,16 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event]) -> list[Owner
         if owner.kind == "leaf":
             owner.parameter = seen_elsewhere(owner.place, scope)
     return found
+
+
+def _kind(event: Event) -> str:
+    if event.value.kind in ("list", "tuple"):
+        return "leaves"
+    if event.kind == "unscale":
+        return "optimizer"
+    node = event.node
+    given = node.iter if isinstance(node, cst.For) else node.args[0].value if isinstance(node, cst.Call) else node
+    return "params" if event.kind != "taken" and dotted(given) == event.place != "" else "module"
 
 
 def seen_elsewhere(place: str, scope: Scope) -> bool:

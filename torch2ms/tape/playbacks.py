@@ -175,9 +175,7 @@ def write_cut(writer: Writer, call: Call) -> str:
     used = set(liveness.exposed(late)) | {root(u) for e in event.roots for u in expression_uses(e, event.stmt)}
     crossing = [n for n in writer.definition_order(early) if n in used and writer.varied(n, early)]
     places = {u for s in late for u in s.all_uses} | (event.stmt.uses if event.lifted else set())
-    attributes = sorted(
-        {d for s in early for d in s.all_defs if "." in d and d in places and writer.varied(d, early)}
-    )
+    attributes = sorted({d for s in early for d in s.all_defs if "." in d and d in places and writer.varied(d, early)})
     suffix = writer.suffix(call)
     loop = writer.hoist(call)
     first = Region(event, region.block, early)

@@ -13,6 +13,7 @@ import libcst as cst
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo
+from torch2ms.analysis.tree import code
 from torch2ms.analysis.values import Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.events import Event
@@ -57,7 +58,7 @@ def taken_of(info: FunctionInfo, events: list[Event], names: set[str]) -> Taken 
     records = Records(info.scope, info.module, events)
     loads = [e for e in events if e.kind in LOADS]
     used = [o for o in records.owners if any(concerns(e, o, records.owners) for e in loads)]
-    if not used or any(o.kind not in ("optimizer", "module", "leaves") for o in used):
+    if not used or any(o.kind not in ("optimizer", "module", "leaves", "params") for o in used):
         return None
     for load in loads:
         owners = [o for o in used if concerns(load, o, records.owners)]
@@ -104,6 +105,8 @@ def taking_at(taken: Taken, call: cst.Call, caller: ModuleInfo, scope: Scope) ->
                 return None
             value = caller.value(given.value)
             place = value.place or dotted(given.value)
+            if isinstance(given.value, cst.List) and all(dotted(e.value) for e in given.value.elements):
+                place = code(given.value)
             if value.kind == "module":
                 value = Value("params", deps=frozenset({place}), place=place)
             found.places.append((place, value))
