@@ -52,12 +52,30 @@ class Commands(click.Group):
         return super().resolve_command(ctx, args)
 
 
+def show_version(ctx: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    """The versions, from the metadata of what is installed: nothing is imported."""
+    if not wanted or ctx.resilient_parsing:
+        return
+    from importlib.metadata import PackageNotFoundError, version
+
+    click.echo(f"torch2ms {__version__}")
+    for name, package in (("PyTorch", "torch"), ("MindSpore", "mindspore"), ("LibCST", "libcst")):
+        try:
+            click.echo(f"{name} {version(package)}")
+        except PackageNotFoundError:
+            click.echo(f"{name} is not installed")
+    ctx.exit()
+
+
 @click.group(
     cls=Commands,
     context_settings={"help_option_names": ["-h", "--help"], "ignore_unknown_options": True},
     epilog="Exit status: 0 done, 1 --check or --strict found something, 2 a file failed, or wrong usage.",
 )
-@click.version_option(__version__, "-V", "--version", message="torch2ms %(version)s")
+@click.option(
+    "-V", "--version", is_flag=True, is_eager=True, expose_value=False, callback=show_version,
+    help="Show the versions of torch2ms and of what it finds installed.",
+)  # fmt: skip
 def torch2ms() -> None:
     """Translate PyTorch source code to MindSpore, gradients included."""
 
@@ -84,6 +102,10 @@ def engine_options(function: Function) -> Function:
             help="Report only these codes (T2M1 is all of 1xx); modules and autograd are two steps of a conversion.",
         ),
         click.option("--ignore", multiple=True, metavar="CODE", help="Do not report these codes."),
+        click.option(
+            "--project-root", type=click.Path(exists=True, file_okay=False), metavar="DIR",
+            help="Read the other files of this folder along: what the given ones import, and who calls them.",
+        ),
         click.option("-j", "--jobs", type=click.IntRange(0), default=0, help="Worker processes; 0 chooses."),
         click.option("--no-cache", is_flag=True, help="Convert everything anew and keep nothing for the next run."),
         click.option(
@@ -117,6 +139,9 @@ def load_config(ctx: click.Context, parameter: click.Parameter, value: str | Non
         table = read_pyproject(path)
     except ConfigError as error:
         raise click.UsageError(str(error), ctx) from None
+    if "project-root" in table:  # relative to the file that says so
+        table["project-root"] = str(path.resolve().parent / table["project-root"])
+    ctx.obj = {**table, "pyproject": path}
     ctx.default_map = {key.replace("-", "_"): entry for key, entry in table.items()}
 
 
@@ -129,6 +154,8 @@ def engine_config(options: dict[str, Any]) -> Config:
         raise click.UsageError("--select modules and --select autograd are two steps; run one after the other")
     options["select"] = tuple(check_code(word) for word in options["select"] if word not in STAGES)
     options["ignore"] = tuple(check_code(word) for word in options["ignore"])
+    table = (click.get_current_context().obj or {}).get("per-file-ignores", {})
+    options["per_file_ignores"] = {p: tuple(check_code(word) for word in words) for p, words in table.items()}
     return Config(
         stage="".join(stages),
         target=options["target"],
@@ -196,18 +223,29 @@ def explain(code: str | None) -> NoReturn:
 @click.pass_context
 def config(ctx: click.Context, /, **options: Any) -> NoReturn:
     """Show the options in force here, and where each comes from."""
-    from pathlib import Path
-
-    from torch2ms.config import find_pyproject
-
-    path = find_pyproject(Path.cwd())
+    table = ctx.obj or {}
+    path = table.pop("pyproject", None)
     click.echo(f"# {path or 'no pyproject.toml with [tool.torch2ms] at or above this folder'}")
     origins = {"COMMANDLINE": "command line", "DEFAULT_MAP": "pyproject.toml"}
-    for name, value in sorted(options.items()):
+    shown = {name: (value, "pyproject.toml") for name, value in table.items()}  # of other commands too
+    for name, value in options.items():
         source = ctx.get_parameter_source(name)
-        origin = origins.get(source.name if source else "", "default")
         value = list(value) if isinstance(value, tuple) else value
-        click.echo(f"{name.replace('_', '-')} = {value!r}  # {origin}")
+        shown[name.replace("_", "-")] = (value, origins.get(source.name if source else "", "default"))
+    for name, (value, origin) in sorted(shown.items()):
+        click.echo(f"{name} = {value!r}  # {origin}")
+    sys.exit(DONE)
+
+
+@torch2ms.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> NoReturn:
+    """Print the completion script of a shell; `eval "$(torch2ms completion bash)"` turns it on."""
+    from click.shell_completion import get_completion_class
+
+    found = get_completion_class(shell)
+    assert found is not None
+    click.echo(found(torch2ms, {}, "torch2ms", "_TORCH2MS_COMPLETE").source())
     sys.exit(DONE)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import fnmatch
 import os
 import sys
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,6 +15,7 @@ import click
 
 from torch2ms.config import Config
 from torch2ms.findings import Finding, Result, Tier
+from torch2ms.progress import on_terminal
 from torch2ms.run import Outcome, Work, convert_data, convert_plan, write_in_place, write_target
 from torch2ms.tree import Item, Plan, make_plan
 
@@ -29,7 +31,13 @@ def run_convert(paths: Sequence[str], config: Config, options: Mapping[str, Any]
         plan = Plan([Item(Path("<stdin>"), "<stdin>", "stdin.py")])
         outcomes = convert_data(plan, {"stdin.py": data}, config, _work(options))
     else:
-        plan = make_plan(paths, options["out"], in_place=options["in_place"], exclude=options["exclude"])
+        plan = make_plan(
+            paths,
+            options["out"],
+            in_place=options["in_place"],
+            exclude=options["exclude"],
+            root=options["project_root"],
+        )
         outcomes = convert_plan(plan, config, _work(options))
     if options["interactive"]:
         from torch2ms.interactive import review
@@ -43,13 +51,14 @@ def run_convert(paths: Sequence[str], config: Config, options: Mapping[str, Any]
         outcomes = [write_target(outcome, plan.out, force=options["force"]) for outcome in outcomes]
     if options["diff"]:
         _print_diffs(outcomes)
-    outcomes = [*select(outcomes, options["select"], options["ignore"]), *_not_found(plan)]
+    outcomes = [*chosen(outcomes, options), *_not_found(plan)]
     _report(outcomes, plan, options, writes)
     return status(outcomes, check=options["check"], strict=options["strict"])
 
 
 def _work(options: Mapping[str, Any]) -> Work:
-    return Work(jobs=options["jobs"], cached=not options["no_cache"])
+    shown = on_terminal(quiet=options.get("quiet", False))
+    return Work(jobs=options["jobs"], cached=not options["no_cache"], progress=shown)
 
 
 def _check_modes(paths: Sequence[str], options: Mapping[str, Any]) -> None:
@@ -80,6 +89,20 @@ def _write_stdout(outcome: Outcome, data: bytes) -> None:
         file = outcome.file
         sys.stdout.buffer.write(file.encode(outcome.result.text) if file and outcome.changed else data)
         sys.stdout.buffer.flush()
+
+
+def chosen(outcomes: Iterable[Outcome], options: Mapping[str, Any]) -> list[Outcome]:
+    """The outcomes with the findings that the options, and the table of files in the configuration, ask for."""
+    found = select(outcomes, options["select"], options["ignore"])
+    for pattern, codes in options["per_file_ignores"].items():
+        found = [select([o], (), codes)[0] if matches(o.item, pattern) else o for o in found]
+    return found
+
+
+def matches(item: Item, pattern: str) -> bool:
+    """A glob of a path as the user writes it, of a path in the project, or of a name."""
+    shown = item.shown.replace(os.sep, "/")
+    return any(fnmatch.fnmatch(name, pattern) for name in (shown, item.key, item.path.name))
 
 
 def select(outcomes: Iterable[Outcome], wanted: Sequence[str], ignored: Sequence[str]) -> list[Outcome]:
@@ -164,8 +187,8 @@ def run_scan(paths: Sequence[str], config: Config, form: str, options: Mapping[s
     """`torch2ms scan`: the findings counted; nothing is written."""
     from torch2ms.report import scan
 
-    plan = make_plan(paths, in_place=True, exclude=options["exclude"])
-    outcomes = select(convert_plan(plan, config, _work(options)), options["select"], options["ignore"])
+    plan = make_plan(paths, in_place=True, exclude=options["exclude"], root=options["project_root"])
+    outcomes = chosen(convert_plan(plan, config, _work(options)), options)
     outcomes = [*outcomes, *_not_found(plan)]
     click.echo(scan.render(outcomes, form), nl=False)
     return FAILED if any(outcome.error for outcome in outcomes) else DONE

@@ -47,6 +47,8 @@ KEYS: dict[str, tuple[type, tuple[str, ...]]] = {
     "select": (list, ()),
     "ignore": (list, ()),
     "strict": (bool, ()),
+    "per-file-ignores": (dict, ()),
+    "project-root": (str, ()),
     "jobs": (int, ()),
     "report": (str, ("text", "json", "sarif", "markdown", "html")),
     "report-file": (str, ()),
@@ -79,6 +81,10 @@ def read_pyproject(path: Path) -> dict[str, Any]:
     return dict(table)
 
 
+def _strings(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(entry, str) for entry in value)
+
+
 def _check(path: Path, key: str, value: Any) -> None:
     if key not in KEYS:
         near = difflib.get_close_matches(key.replace("_", "-"), KEYS, n=1)
@@ -87,7 +93,9 @@ def _check(path: Path, key: str, value: Any) -> None:
     kind, allowed = KEYS[key]
     if type(value) is not kind:
         raise ConfigError(f"{path}: [tool.torch2ms] {key} must be a {kind.__name__}, not {value!r}")
-    if isinstance(value, list) and not all(isinstance(entry, str) for entry in value):
+    if isinstance(value, list) and not _strings(value):
         raise ConfigError(f"{path}: [tool.torch2ms] {key} must be a list of strings")
+    if isinstance(value, dict) and not all(_strings(entry) for entry in value.values()):
+        raise ConfigError(f"{path}: [tool.torch2ms.{key}] must give a list of codes for each file pattern")
     if allowed and value not in allowed:
         raise ConfigError(f"{path}: [tool.torch2ms] {key} is {value!r}; choose from {', '.join(allowed)}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ast
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from concurrent.futures import Executor, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import PurePosixPath
@@ -32,26 +32,35 @@ def convert_parts(
     jobs: int = 1,
     cached: bool = False,
     executor: Executor | None = None,
+    wanted: Collection[str] | None = None,
+    done: Callable[[int], None] = lambda files: None,
 ) -> dict[str, Result]:
-    """`convert` on every part of the project; the same results, whatever the number of workers."""
+    """`convert` on every part of the project; the same results, whatever the number of workers.
+
+    Parts without a file of `wanted` are left out. `done` hears how many files were finished.
+    """
     if not sources:
         return {}
     results: dict[str, Result] = {}
     missing: list[tuple[str, Sources]] = []
     for part in parts(sources):
+        if wanted is not None and part.keys().isdisjoint(wanted):
+            continue
         name = cache.name_of(part, config) if cached else ""
         stored = cache.find(name, part) if cached else None
         if stored is None:
             missing.append((name, part))
         else:
             results.update(stored)
-    for (name, _), done in zip(
+            done(len(stored))
+    for (name, _), fresh in zip(
         missing, _convert_all(convert, [p for _, p in missing], config, jobs, executor), strict=True
     ):
         if cached:
-            cache.keep(name, done)
-        results.update(done)
-    return {key: results[key] for key in sources}
+            cache.keep(name, fresh)
+        results.update(fresh)
+        done(len(fresh))
+    return {key: results[key] for key in sources if key in results}
 
 
 def _convert_all(

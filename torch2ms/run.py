@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,6 +16,7 @@ from torch2ms.dependencies import Wish, edit, still_imported
 from torch2ms.findings import Result
 from torch2ms.notebook import Notebook, load, place, rebuild
 from torch2ms.parallel import convert_parts
+from torch2ms.progress import Progress
 from torch2ms.source import (
     SourceError,
     SourceFile,
@@ -26,7 +27,7 @@ from torch2ms.source import (
     read_bytes,
     write_atomic,
 )
-from torch2ms.tree import Item, Plan, ensure_inside
+from torch2ms.tree import Item, Plan, ensure_inside, neighbours
 
 TAPE_WORDS = (b".backward(", b".zero_grad(", b".step(", b".grad")
 
@@ -68,30 +69,44 @@ class Work:
     jobs: int = 1  # processes; 0 chooses
     cached: bool = False
     executor: Executor | None = None  # in place of the local processes
+    progress: bool = False  # tell on standard error how far it is
 
 
 def convert_plan(plan: Plan, config: Config, work: Work = Work()) -> list[Outcome]:
     """Convert every Python file and notebook of `plan`; nothing is written. Never raises for the files of a user."""
     failed: dict[str, str] = {}
     data = _read([item for item in plan.items if item.kind in ("python", "notebook")], failed)
-    return convert_data(plan, data, config, work, failed)
+    around = neighbours(plan) if plan.root is not None and any(map(mentions_torch, data.values())) else []
+    return convert_data(plan, {**_read(around, {}), **data}, config, work, failed, around)
 
 
 def convert_data(
-    plan: Plan, data: Mapping[str, bytes], config: Config, work: Work, failed: dict[str, str] | None = None
+    plan: Plan,
+    data: Mapping[str, bytes],
+    config: Config,
+    work: Work,
+    failed: dict[str, str] | None = None,
+    around: Sequence[Item] = (),
 ) -> list[Outcome]:
-    """The same for bytes that are read already, by the keys of their items."""
+    """The same for bytes that are read already, by the keys of their items; those `around` are read along only."""
     failed = {} if failed is None else failed
     wanted = set(_wanted(data, late=config.stage == "autograd"))
     opened: dict[str, Opened] = {}
-    for item in plan.items:
+    beside: dict[str, Opened] = {}
+    for item, found, told in [*((i, opened, failed) for i in plan.items), *((i, beside, {}) for i in around)]:
         if item.key in wanted:
             try:
-                opened[item.key] = _open(item, data[item.key])
+                found[item.key] = _open(item, data[item.key])
             except SourceError as error:
-                failed[item.key] = str(error)
-    code = {key: one.code for key, one in opened.items()}
-    results = convert_parts(convert_guarded, code, config, jobs=work.jobs, cached=work.cached, executor=work.executor)
+                told[item.key] = str(error)
+    code = {key: one.code for key, one in (beside | opened).items()}
+    progress = Progress(len(opened)) if work.progress else None
+    results = convert_parts(
+        convert_guarded, code, config, jobs=work.jobs, cached=work.cached, executor=work.executor,
+        wanted=opened.keys(), done=progress or (lambda files: None),
+    )  # fmt: skip
+    if progress is not None:
+        progress.close()
     outcomes = []
     for item in plan.items:
         if item.key in opened:

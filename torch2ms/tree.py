@@ -37,13 +37,23 @@ class Plan:
     errors: list[tuple[str, str]] = field(default_factory=list)  # (shown, sentence)
     notes: list[str] = field(default_factory=list)
     out: Path | None = None  # the folder that no output may leave
+    root: Path | None = None  # the project whose other files are read along
+    exclude: tuple[str, ...] = ()
 
 
 def make_plan(
-    paths: Sequence[str], out: str | None = None, *, in_place: bool = False, exclude: Sequence[str] = ()
+    paths: Sequence[str],
+    out: str | None = None,
+    *,
+    in_place: bool = False,
+    exclude: Sequence[str] = (),
+    root: str | None = None,
 ) -> Plan:
-    """Find the files below `paths`. `out` is where translations go; by default beside the input, with "_ms" added."""
-    plan = Plan()
+    """Find the files below `paths`. `out` is where translations go; by default beside the input, with "_ms" added.
+
+    `root` is the folder of the project: what imports start from, and where files lie that explain the given ones.
+    """
+    plan = Plan(root=Path(root).resolve() if root else None, exclude=tuple(exclude))
     roots: list[tuple[str, Path]] = []
     for shown in dict.fromkeys(paths):
         try:
@@ -54,7 +64,7 @@ def make_plan(
     if not roots:
         return plan
     targets = [None] * len(roots) if in_place else _targets([path for _, path in roots], out)
-    base = _project_root([path for _, path in roots])
+    base = plan.root or _project_root([path for _, path in roots])
     plan.out = Path(out).absolute() if out and not in_place else None
     seen: set[Path] = set()
     for (shown, path), target in zip(roots, targets, strict=True):
@@ -68,6 +78,14 @@ def make_plan(
                 seen.add(real)
                 plan.items.append(item)
     return plan
+
+
+def neighbours(plan: Plan) -> list[Item]:
+    """The Python files of the project that are not among the given ones."""
+    assert plan.root is not None
+    given = {item.key for item in plan.items}
+    found = _items(str(plan.root), plan.root, None, plan.root, set(), plan.exclude, Plan())
+    return [item for item in found if item.kind == "python" and item.key not in given]
 
 
 def _explain(error: Exception) -> str:
