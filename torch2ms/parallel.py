@@ -10,13 +10,15 @@ import ast
 import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
-from concurrent.futures import Executor, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
 from pathlib import PurePosixPath
+from typing import TYPE_CHECKING
 
 from torch2ms import cache
 from torch2ms.config import Config
 from torch2ms.findings import Result
+
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
 
 Sources = dict[str, str]
 Convert = Callable[[Mapping[str, str], Config], dict[str, Result]]
@@ -70,6 +72,9 @@ def _convert_all(
     jobs = min(len(work), jobs or min(os.cpu_count() or 1, 1 + size // WORTH_A_PROCESS))
     done = 0
     if executor is not None or jobs > 1:
+        from concurrent.futures import ProcessPoolExecutor
+        from concurrent.futures.process import BrokenProcessPool
+
         pool = executor or ProcessPoolExecutor(jobs)
         try:
             for result in pool.map(convert, work, [config] * len(work)):

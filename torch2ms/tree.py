@@ -66,12 +66,12 @@ def make_plan(
     targets = [None] * len(roots) if in_place else _targets([path for _, path in roots], out)
     base = plan.root or _project_root([path for _, path in roots])
     plan.out = Path(out).absolute() if out and not in_place else None
+    barred = {t.resolve() for t in (*targets, plan.out) if t is not None}
     seen: set[Path] = set()
     for (shown, path), target in zip(roots, targets, strict=True):
         if target is not None and target.resolve() == path.resolve():
             plan.errors.append((shown, "the output would replace the input; use --in-place for that"))
             continue
-        barred = {t.resolve() for t in (*targets, plan.out) if t is not None}
         for item in _items(shown, path, target, base, barred, exclude, plan):
             real = item.path if item.kind == "link" else item.path.resolve()
             if real not in seen:
