@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torch2ms.analysis import guess, narrow, shapes, torchapi
+from torch2ms.analysis.env import Env
 from torch2ms.analysis.names import dotted, is_foreign
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo
 from torch2ms.analysis.tree import children, constant
@@ -28,7 +29,7 @@ HOST_LIBRARIES = {"numpy", "math", "random", "os", "time", "json", "logging", "a
 class Evaluator:
     """Evaluates the expressions of one scope; remembers the value of each node in `module.values`."""
 
-    def __init__(self, inference: Inference, module: ModuleInfo, env: dict[str, Value], function: FunctionInfo | None,
+    def __init__(self, inference: Inference, module: ModuleInfo, env: Env, function: FunctionInfo | None,
                  cls: ClassInfo | None) -> None:  # fmt: skip
         self.inference = inference
         self.module = module
@@ -126,8 +127,8 @@ class Evaluator:
         attr = node.attr.value
         if (asked := narrow.class_of(node)) is not None:
             return Value("str", name=narrow.CLASS_NAME, place=asked)
-        if place and place in self.env:
-            return self.env[place]
+        if place and (held := self.env.get(place)) is not None:
+            return held
         if base.kind == "api":
             return self.api(f"{base.name}.{attr}")
         if base.kind == "modulefile":
@@ -256,7 +257,7 @@ class Evaluator:
                     self.ev(piece)
 
     def comprehension(self, node: cst.CSTNode) -> Value:
-        saved = dict(self.env)
+        self.env.push()
         clause = node.for_in  # type: ignore[attr-defined]
         while clause is not None:
             element = self.element(self.ev(clause.iter))
@@ -271,19 +272,17 @@ class Evaluator:
         else:
             value = self.ev(node.elt)  # type: ignore[attr-defined]
             kind = "list"
-        self.env.clear()
-        self.env.update(saved)
+        self.env.pop()
         return Value(
             kind, deps=value.deps, name=f"of {value.kind}", items=(value,) if kind == "list" and False else None
         )
 
     def lambda_(self, node: cst.Lambda) -> Value:
-        saved = dict(self.env)
+        self.env.push()
         for param in node.params.params:
             self.env[param.name.value] = UNKNOWN
         body = self.ev(node.body)
-        self.env.clear()
-        self.env.update(saved)
+        self.env.pop()
         return Value("function", deps=body.deps)
 
     def element(self, value: Value) -> Value:

@@ -7,6 +7,7 @@ from dataclasses import replace
 import libcst as cst
 
 from torch2ms.analysis import guess, shapes, torchapi
+from torch2ms.analysis.env import Changes, Env
 from torch2ms.analysis.evaluate import PURE_BUILTINS, Evaluator
 from torch2ms.analysis.names import dotted, is_foreign
 from torch2ms.analysis.narrow import narrowed
@@ -49,7 +50,7 @@ def _known(project: Project) -> list[object]:
     """What a round learned for the next: what functions are passed and return, what attributes and modules hold."""
     learned: list[object] = []
     for module in project.modules.values():
-        learned.append(dict(module.env))
+        learned.append(dict(module.env.layers[0]))
         learned += [(dict(info.args), info.returns) for info in module.functions.values()]
         learned += [dict(cls.attrs) for cls in module.classes.values()]
     return learned
@@ -62,16 +63,16 @@ class Inference:
     # --- scopes
 
     def run(self, module: ModuleInfo) -> None:
-        module.env = {}
+        module.env = Env()
         evaluator = Evaluator(self, module, module.env, None, None)
         self.block(module.scope.body, evaluator)
         for child in module.scope.children:
             self.definition(child, module, module.env)
 
-    def definition(self, scope: Scope, module: ModuleInfo, outer: dict[str, Value]) -> None:
+    def definition(self, scope: Scope, module: ModuleInfo, outer: Env) -> None:
         if isinstance(scope.node, cst.ClassDef):
             cls = module.classes[scope.name]
-            env = dict(outer)
+            env = Env(outer)
             self.block(scope.body, Evaluator(self, module, env, None, cls))
             for stmt in scope.body.stmts:
                 for name in stmt.defs:
@@ -82,7 +83,7 @@ class Inference:
                 self.definition(child, module, outer)
             return
         info = module.functions[id(scope)]
-        env = {k: shapes.forgotten(v) for k, v in outer.items() if k.partition(".")[0] not in scope.locals}
+        env = Env(outer, scope.locals, later=True)
         env.update(self.parameters(info))
         evaluator = Evaluator(self, module, env, info, info.cls)
         evaluator.cut = any(is_no_grad(d.decorator, module) for d in _decorators(scope))
@@ -203,19 +204,21 @@ class Inference:
                 self.bind(node.target, replace(old, deps=old.deps) if leaf else value, ev)
         elif isinstance(node, cst.For):
             iterated = ev.ev(node.iter)
-            before = dict(ev.env)
+            ev.env.push()
             for _ in range(self.turns(stmt)):
                 self.bind(node.target, self.iteration(node.iter, iterated, ev), ev)
                 self.block(stmt.blocks[0], ev)
-                _merge(ev.env, before)
+                ev.env.join_back()
+            ev.env.keep()
             for extra in stmt.blocks[1:]:
                 self.block(extra, ev)
         elif isinstance(node, cst.While):
-            before = dict(ev.env)
+            ev.env.push()
             for _ in range(self.turns(stmt)):
                 ev.ev(node.test)
                 self.block(stmt.blocks[0], ev)
-                _merge(ev.env, before)
+                ev.env.join_back()
+            ev.env.keep()
             for extra in stmt.blocks[1:]:
                 self.block(extra, ev)
         elif isinstance(node, cst.If):
@@ -266,24 +269,19 @@ class Inference:
     def branches(
         self, blocks: list[Block], ev: Evaluator, complete: bool, known: dict[str, Value] | None = None
     ) -> None:
-        start = dict(ev.env)
-        results: list[dict[str, Value]] = [] if complete else [start]
+        results: list[Changes] = [] if complete else [{}]
         for block in blocks:
-            ev.env.clear()
-            ev.env.update(start)
+            ev.env.push()
             inside = known or {}
             known = None  # it holds in the first block alone
             ev.env.update(inside)
             self.block(block, ev)
+            changes = ev.env.pop()
             for place, value in inside.items():
-                if ev.env.get(place) is value:
-                    ev.env.pop(place)
-                    ev.env.update({place: start[place]} if place in start else {})
-            results.append(dict(ev.env))
-        ev.env.clear()
-        ev.env.update(results[0])
-        for other in results[1:]:
-            _merge(ev.env, other)
+                if changes.get(place) is value:
+                    del changes[place]
+            results.append(changes)
+        ev.env.merge(results)
 
     def effects(self, stmt: Stmt, ev: Evaluator) -> None:
         """What calls do to the places they are made on: leaves, lists that take varied values."""
@@ -385,8 +383,7 @@ class Inference:
         if not place:
             ev.ev(target)
             return
-        for stale in [k for k in ev.env if k.startswith(place + ".")]:
-            del ev.env[stale]
+        ev.env.forget_below(place)
         if place.endswith(".grad"):
             assert isinstance(target, cst.Attribute)
             ev.memo[id(target)] = Value("tensor", name="grad")
@@ -745,11 +742,6 @@ class Inference:
         return replace(
             value, place=move(value.place), deps=frozenset(move(d) for d in value.deps), owns=owns, items=items
         )
-
-
-def _merge(env: dict[str, Value], other: dict[str, Value]) -> None:
-    for key, value in other.items():
-        env[key] = join(env[key], value) if key in env else value
 
 
 def _spread(value: Value, deps: frozenset[str]) -> Value:

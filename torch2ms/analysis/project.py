@@ -10,6 +10,7 @@ from functools import cached_property
 import libcst as cst
 
 from torch2ms.analysis import directives, flow
+from torch2ms.analysis.env import Env
 from torch2ms.analysis.names import Imports, dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.values import UNKNOWN, Value
@@ -102,7 +103,7 @@ class ModuleInfo:
     scope: Scope
     source: str
     values: dict[int, Value] = field(default_factory=dict)
-    env: dict[str, Value] = field(default_factory=dict)
+    env: Env = field(default_factory=Env)
     classes: dict[str, ClassInfo] = field(default_factory=dict)
     functions: dict[int, FunctionInfo] = field(default_factory=dict)  # by id of the scope
     directives: directives.Directives = directives.NONE
