@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from torch2ms.api import legacy, signature, targets, template
+from torch2ms.api import definitions, reductions, signature, targets, template
 from torch2ms.api.facts import Facts, Use
 from torch2ms.api.imports import IMPORTS
 from torch2ms.api.rules import DROPPED, UNKEPT, Form, Rule
@@ -65,12 +65,11 @@ def apply_call(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) 
     """Translate one call whose arguments are translated already."""
     if rule.hopeless:
         return _refused(rule, _NONE, rule.main.refuse, rule.main.todo)
-    original, updated = legacy.modern(original, updated)
     receivers = _receivers(rule, original, updated)
     problem: BindError | None = None
     for form in rule.forms:
         try:
-            binding = signature.bind(form.signature, original, updated)
+            binding = reductions.modern(signature.bind(form.signature, original, updated))
         except StarError as error:
             if rule.star:
                 return _starred(rule, error, updated)
@@ -186,12 +185,12 @@ def _star_renamed(rule: Rule, form: Form, original: cst.Call, updated: cst.Call)
 
 
 def needs(parsed: template.Template) -> frozenset[str]:
-    """The names a target uses that an import must provide."""
+    """The names a target uses that an import or a definition must provide."""
     names: set[str] = set()
     stack: list[cst.CSTNode] = [parsed.root]
     while stack:
         node = stack.pop()
-        if isinstance(node, cst.Name) and node.value in IMPORTS:
+        if isinstance(node, cst.Name) and (node.value in IMPORTS or node.value in definitions.table()):
             names.add(node.value)
         if isinstance(node, cst.Attribute):
             stack.append(node.value)

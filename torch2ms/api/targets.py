@@ -9,6 +9,7 @@ from functools import lru_cache
 
 import libcst as cst
 
+from torch2ms.api import definitions
 from torch2ms.api.imports import IMPORTS
 from torch2ms.api.template import Template
 from torch2ms.config import TARGETS
@@ -79,6 +80,10 @@ def _asked(node: cst.CSTNode, parsed: Template) -> Iterator[str]:
     if path:
         yield path
         return
+    if isinstance(node, cst.Name) and node.value in definitions.table():
+        for definition in definitions.closure([node.value]):
+            yield from (_full(asked) for asked in definition.asks)
+        return
     if isinstance(node, cst.Call) and (path := _path(node.func)):
         for arg in node.args:
             mark = parsed.placeholders.get(getattr(arg.value, "value", ""))
@@ -90,6 +95,12 @@ def _asked(node: cst.CSTNode, parsed: Template) -> Iterator[str]:
     else:
         for child in node.children:
             yield from _asked(child, parsed)
+
+
+def _full(text: str) -> str:
+    """`mindspore.ops.norm(ord=)` for `ops.norm(ord=)`."""
+    head, dot, rest = text.partition(".")
+    return f"{_roots().get(head, head)}{dot}{rest}"
 
 
 def _path(node: cst.CSTNode) -> str:

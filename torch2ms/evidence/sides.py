@@ -161,11 +161,14 @@ def run_mindspore(jobs: list[dict[str, Any]], device: str) -> Iterator[dict[str,
     function MindSpore is not reliable any more, the caller starts another process behind it."""
     import mindspore as ms
 
+    from torch2ms.api import definitions
     from torch2ms.api.imports import IMPORTS
 
     imported: dict[str, Any] = {}
     for statement in set(IMPORTS.values()):
         exec(statement, imported)
+    for definition in definitions.table().values():
+        exec(definition.text, imported)
 
     def filled(net: Any) -> Any:
         for name, parameter in net.parameters_and_names():

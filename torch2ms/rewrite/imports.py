@@ -7,6 +7,7 @@ import libcst as cst
 from torch2ms.analysis.names import Imports, dotted, is_foreign
 from torch2ms.analysis.program import Scope
 from torch2ms.analysis.tree import children, source_order
+from torch2ms.api import definitions
 from torch2ms.api.imports import IMPORTS
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.rewriter import Rewriter
@@ -36,6 +37,9 @@ def conflicts(scope: Scope, imports: Imports) -> dict[str, str]:
         if bound_by_import and (is_foreign(target) or _same(target, name, statement)):
             continue
         found[name] = f"ms_{name}" if name != "ms" else "mindspore"
+    for name in definitions.table().keys() & taken:
+        if not is_foreign(imports.table.get(name, "")) or _rebound(scope, name):
+            found[name] = f"ms_{name}"
     return found
 
 
@@ -67,8 +71,12 @@ def _rebound(scope: Scope, name: str) -> bool:
 def rewrite(
     tree: cst.Module, imports: Imports, needs: set[str], aliases: dict[str, str], keeps: set[str]
 ) -> cst.Module:
-    """Drop what is imported from torch and no longer used; put the new imports where the first of it stood."""
-    used = keeps | _used_names(tree) - {n for n in needs if n in IMPORTS and n not in aliases}
+    """Drop what is imported from torch and no longer used; put the new imports where the first of it stood, and the
+    definitions that rules brought behind them."""
+    wanted = definitions.closure(needs & definitions.table().keys())
+    needs = (needs - definitions.table().keys()).union(*(d.imports for d in wanted))
+    brought = {n for n in needs if n in IMPORTS} | {d.name for d in wanted}
+    used = keeps | _used_names(tree) - (brought - aliases.keys())
     transformer = _Imports(used, imports)
     tree = transformer.rewrite(tree)  # type: ignore[assignment]
     have = {
@@ -80,7 +88,7 @@ def rewrite(
     needs = {n for n in needs if n not in STAYS or n in used}
     have |= {n for n in stays if imports.table.get(n) == n}
     lines = statements(needs - have, aliases)
-    if not lines and not transformer.comments and transformer.position(list(tree.body)) is None:
+    if not (lines or wanted or transformer.comments) and transformer.position(list(tree.body)) is None:
         return tree
     body: list[cst.BaseStatement] = list(tree.body)
     config = tree.config_for_parsing
@@ -91,6 +99,7 @@ def rewrite(
     anchors = [i for i, s in enumerate(body) if _is_anchor(s)]
     if anchors:
         first = anchors[0]
+        position = first
         leading = list(body[first].leading_lines)  # type: ignore[attr-defined]
         carried = [line for i in anchors[1:] for line in body[i].leading_lines if line.comment is not None]  # type: ignore[attr-defined]
         kept = [s for i, s in enumerate(body) if i not in anchors]
@@ -104,10 +113,31 @@ def rewrite(
                 body[first] = body[first].with_changes(leading_lines=[*comments, *body[first].leading_lines])  # type: ignore[attr-defined]
             elif comments:
                 tree = tree.with_changes(footer=[*comments, *tree.footer])
-        return tree.with_changes(body=body)
-    if new and position is not None:
+    elif new and position is not None:
         body[position:position] = new
+    if wanted:
+        _define(body, (position or 0) + len(new), [definitions.text_of(d, aliases) for d in wanted], config)
     return tree.with_changes(body=body)
+
+
+def _define(body: list[cst.BaseStatement], position: int, texts: list[str], config: cst.PartialParserConfig) -> None:
+    """Put definitions behind the imports around `position`, two lines apart from what stands there."""
+    while position < len(body) and _is_import(body[position]):
+        position += 1
+    blank = cst.EmptyLine(indent=False)
+    new = [layout.parse(text, config)[0].with_changes(leading_lines=[blank, blank]) for text in texts]  # type: ignore[call-arg]
+    if position < len(body):
+        lines = list(body[position].leading_lines)  # type: ignore[attr-defined]
+        while lines and lines[0].comment is None:
+            lines.pop(0)
+        body[position] = body[position].with_changes(leading_lines=[blank, blank, *lines])
+    body[position:position] = new
+
+
+def _is_import(stmt: cst.CSTNode) -> bool:
+    if not isinstance(stmt, cst.SimpleStatementLine):
+        return False
+    return all(isinstance(small, (cst.Import, cst.ImportFrom)) for small in stmt.body)
 
 
 def statements(needs: set[str], aliases: dict[str, str]) -> list[str]:

@@ -11,6 +11,8 @@ from torch2ms.analysis.values import Value
 SENSITIVE = (
     "BatchNorm",
     "Dropout",
+    "AlphaDropout",
+    "FeatureAlphaDropout",
     "InstanceNorm",
     "RReLU",
     "Transformer",

@@ -130,6 +130,8 @@ class Statements:
             return []
         if target.kind == "api" and is_foreign(target.name) and self.steers(target.name):
             return []
+        if target.kind == "api" and target.name.startswith("torch.nn.functional.") and _changes(target.name, call):
+            return self.changed(call)
         if not isinstance(func, cst.Attribute):
             return None
         receiver = self.module.value(func.value)
@@ -259,6 +261,18 @@ class Statements:
             return None
         self.tell("T2M611", "in-place tensor method", "the result is assigned: in-place methods do nothing on CPU")
         return self.store(target, value, place, result, alone and methods[0] != "copy_")
+
+    def changed(self, call: cst.Call) -> list[cst.BaseStatement] | None:
+        """`F.relu(x, inplace=True)` as a statement: the tensor gets the result."""
+        given = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "input"]
+        target = given[0] if given else None
+        if not isinstance(target, (cst.Name, cst.Attribute)):
+            return None
+        made = self.emitter.expression(call)
+        if code(made) == code(call):  # refused
+            return None
+        self.tell("T2M611", "in-place function", "the result is assigned: MindSpore's functions change nothing")
+        return self.store(target, self.module.value(target), code(self.emitter.expression(target)), made)  # type: ignore[arg-type]
 
     def initialised(self, call: cst.Call, target: cst.CSTNode) -> list[cst.BaseStatement] | None:
         """`w.data.uniform_(a, b)` is `init.uniform_(w, a, b)`."""
@@ -658,6 +672,14 @@ def _source(node: cst.BaseExpression) -> str:
             node = node.value
         else:
             return node.value if isinstance(node, cst.Name) else ""
+
+
+def _changes(name: str, call: cst.Call) -> bool:
+    """Whether a call of torch.nn.functional changes its input."""
+    if name.endswith("_"):
+        return True
+    return any(arg.keyword is not None and arg.keyword.value == "inplace" and constant(arg.value) is True
+               for arg in call.args)  # fmt: skip
 
 
 def _idle(node: cst.Assign) -> bool:

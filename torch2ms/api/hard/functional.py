@@ -6,42 +6,29 @@ import libcst as cst
 
 from torch2ms.api.apply import Choice
 from torch2ms.api.facts import Use
+from torch2ms.api.signature import code
 
 
 def layer_norm(use: Use) -> Choice:
-    """The normalised dimensions are counted from the end; missing weights are ones and zeros."""
+    """MindSpore counts the normalised dimensions from the front unless it is the last; missing weights are written."""
     shape = use.node("normalized_shape")
-    count, assume = 1, "normalized_shape names the last dimension alone"
-    if isinstance(shape, (cst.Tuple, cst.List)):
-        if any(isinstance(element, cst.StarredElement) for element in shape.elements):
-            return Choice(refuse="the number of normalised dimensions is not written", todo="write the shape out")
-        count, assume = len(shape.elements), ""
-    elif use.text("normalized_shape").endswith(("shape[-1:]", "size()[-1:]")):
-        assume = ""
-    elif use.text("normalized_shape").endswith(("shape[1:]", "size()[1:]")):
-        rank = use.rank("input")
-        if rank is None:
-            return Choice(refuse="the number of normalised dimensions is not known", todo="write the shape out")
-        count, assume = rank - 1, ""
+    text = use.text("normalized_shape")
+    last = isinstance(shape, (cst.Tuple, cst.List)) and len(shape.elements) == 1 and "*" not in text
+    if not last and not text.endswith(("shape[-1:]", "size()[-1:]")):
+        return Choice("layer_norm({input}, {normalized_shape}, {weight:weight}, {bias:bias}, {eps:eps})")
     weight = "{weight}" if use.given("weight") else "ops.ones({normalized_shape})"
     bias = "{bias}" if use.given("bias") else "ops.zeros({normalized_shape})"
-    axis = -1
-    if count > 1:  # MindSpore counts these axes from the front
-        rank = use.rank("input")
-        if rank is None:
-            return Choice(refuse="the number of dimensions of the input is not known", todo="use nn.LayerNorm")
-        axis = rank - count
-    layer = f"ops.LayerNorm({axis}, {axis}, {{eps!}})"
-    uses = ("normalized_shape",)
-    return Choice(f"{layer}({{input}}, {weight}, {bias})[0]", assume=assume, uses=uses)
+    layer = "ops.LayerNorm(-1, -1, {eps!})"
+    return Choice(f"{layer}({{input}}, {weight}, {bias})[0]", uses=("normalized_shape",))
 
 
 def attention(use: Use) -> Choice:
     """softmax(q k^T / sqrt(d) + mask) v, written out."""
     scale = "{scale}" if use.given("scale") else "{query}.shape[-1] ** -0.5"
     scores = f"ops.matmul({{query}}, {{key}}.swapaxes(-1, -2)) * {scale}"
-    if use.value("is_causal") is not False:
-        return Choice(refuse="a causal mask depends on the lengths", todo="build the mask with ops.triu and add it")
+    if use.value("is_causal") is not False or use.given("attn_mask") and not use.dtype("attn_mask"):
+        return Choice("scaled_dot_product_attention({query}, {key}, {value}, {attn_mask:attn_mask}, "
+                      "{dropout_p:dropout_p}, {is_causal:is_causal}, {scale:scale})")
     if use.given("attn_mask"):
         kind = use.dtype("attn_mask")
         if kind == "bool":
@@ -49,9 +36,41 @@ def attention(use: Use) -> Choice:
         elif kind.startswith("float"):
             scores = f"{scores} + {{attn_mask}}"
         else:
-            return Choice(refuse="cannot tell a boolean mask from one that is added",
-                          todo="write softmax(q @ k.T * scale + mask) @ v")
+            return Choice(refuse="a mask of whole numbers is added", todo="write softmax(q @ k.T * scale + mask) @ v")
     weights = f"ops.softmax({scores}, axis=-1)"
     if use.given("dropout_p"):
         weights = f"ops.dropout({weights}, p={{dropout_p}})"
     return Choice(f"ops.matmul({weights}, {{value}})", uses=("is_causal",))
+
+
+def avg_pool(use: Use) -> Choice:
+    """`avg_pool2d`, `avg_pool3d`: the stride is written, and padding has two numbers for each dimension."""
+    dims = int(use.short[-2])
+    node, padding = use.node("padding"), "{padding:padding}"
+    if isinstance(node, (cst.Tuple, cst.List)):
+        parts = [code(element.value) for element in node.elements]
+        if any(isinstance(element, cst.StarredElement) for element in node.elements) or len(parts) not in (1, dims):
+            return Choice(refuse="cannot tell what the padding is", todo="write one number for each dimension")
+        parts = parts * dims if len(parts) == 1 else parts
+        padding = f"({', '.join(part for part in parts for _ in range(2))})"
+    elif node is not None and use.kind("padding") != "int":
+        padding = "padding=tuple(p for p in {padding} for _ in range(2))" if use.kind("padding") == "tuple" else padding
+    stride = "{stride}" if use.given("stride") else "{kernel_size}"
+    rest = "ceil_mode={ceil_mode}, count_include_pad={count_include_pad}, divisor_override={divisor_override}"
+    return Choice(f"ops.{use.short}({{input}}, {{kernel_size}}, {stride}, {padding}, {rest})", uses=("stride", "padding"))
+
+
+def lp_pool(use: Use) -> Choice:
+    """`lp_poolNd`: one definition for all dimensions."""
+    dims = use.short[-2]
+    last = "" if dims == "2" else f", dims={dims}"
+    return Choice("lp_pool({input}, {norm_type:norm_type}, {kernel_size:kernel_size}, {stride:stride}, "
+                  f"{{ceil_mode:ceil_mode}}{last})")
+
+
+def max_unpool(use: Use) -> Choice:
+    """`max_unpoolNd`: one definition for all dimensions."""
+    dims = use.short[-2]
+    last = "" if dims == "2" else f", dims={dims}"
+    return Choice("max_unpool({input}, {indices:indices}, {kernel_size:kernel_size}, {stride:stride}, "
+                  f"{{padding:padding}}, {{output_size:output_size}}{last})")

@@ -55,13 +55,25 @@ def conv(use: Use) -> Choice:
     """`nn.ConvNd`: the padding is explicit, the bias is asked for."""
     cell = use.short
     if use.given("padding_mode"):
-        return Choice(refuse=f"MindSpore's {cell} pads with zeros only",
-                      todo="put nn.ReflectionPad2d or ops.pad before it and leave padding out")
+        return _conv_padded(use)
     pad, assume, uses = _conv_padding(use)
     if pad is None:
         return Choice(refuse="cannot tell what the padding is", todo="write the padding as a number or a tuple")
     k = "|only" if cell == "Conv1d" else ""
     return Choice(_CONV.format(cell=cell, pad=pad, k=k), assume=assume, uses=uses)
+
+
+def _conv_padded(use: Use) -> Choice:
+    """A convolution whose borders are not zeros: the input is padded by `ops.pad` first."""
+    dims = int(use.short[-2])
+    mode, sizes = use.value("padding_mode"), _numbers(use.value("padding"), dims)
+    if sizes is None or mode not in ("circular", "reflect", "replicate") or dims == 3 and mode == "reflect":
+        return Choice(refuse=f"MindSpore's {use.short} pads with zeros only",
+                      todo="put nn.ReflectionPad2d or ops.pad before it and leave padding out")
+    sides = "(" + ", ".join(f"{n}, {n}" for n in reversed(sizes)) + ")"
+    rest = "stride={stride}, dilation={dilation}, group={groups}, has_bias={bias!}"
+    to = f"Padded{use.short}({{in_channels}}, {{out_channels}}, {{kernel_size}}, {sides}, '{mode}', {rest})"
+    return Choice(to, uses=("padding", "padding_mode"))
 
 
 def _conv_padding(use: Use) -> tuple[str | None, str, tuple[str, ...]]:
@@ -81,6 +93,11 @@ def _conv_padding(use: Use) -> tuple[str | None, str, tuple[str, ...]]:
     return "pad_mode='pad', padding={padding}", assume, ()
 
 
+_TRANSPOSED = ("{name}({{in_channels:in_channels}}, {{out_channels:out_channels}}, {{kernel_size:kernel_size}}, "
+               "{{stride:stride}}, {{padding:padding}}, {{output_padding:output_padding}}, {{groups:groups}}, "
+               "{{bias:bias}}, {{dilation:dilation}})")
+
+
 def conv_transpose(use: Use) -> Choice:
     """`nn.ConvTransposeNd`: extra rows asked for by output_padding are padding left out at the end."""
     name = use.short
@@ -89,21 +106,16 @@ def conv_transpose(use: Use) -> Choice:
     k = "|only" if dims == "1" else ""
     if use.given("padding_mode"):
         return Choice(refuse="only zeros are padded", todo="leave padding_mode out")
+    if dims == "3" and use.given("dilation"):
+        return Choice(_TRANSPOSED.format(name=name))
     if not use.given("output_padding"):
         pad, assume, uses = _conv_padding(use)
         if pad is None or use.kind("padding") == "str":
             return Choice(refuse="cannot tell what the padding is", todo="write the padding as a number or a tuple")
         return Choice(_CONV.format(cell=cell, pad=pad, k=k), assume=assume, uses=(*uses, "output_padding"))
     pads, extra = (_numbers(use.value(part), int(dims)) for part in ("padding", "output_padding"))
-    if dims != "2":
-        return Choice(refuse=f"{cell} of MindSpore cannot pad its ends differently, which output_padding comes down to",
-                      todo="use ConvTranspose2d on a tensor with one more dimension")
-    if pads is None or extra is None:
-        return Choice(refuse="output_padding leaves rows uncomputed in MindSpore; padding less at the end gives them",
-                      todo="write padding and output_padding as numbers")
-    if any(e > p for e, p in zip(extra, pads, strict=True)):
-        return Choice(refuse="output_padding is larger than the padding it could be taken from",
-                      todo="pad the output by hand with the bias")
+    if dims != "2" or pads is None or extra is None or any(e > p for e, p in zip(extra, pads, strict=True)):
+        return Choice(_TRANSPOSED.format(name=name))  # MindSpore's own leaves the rows of output_padding uncomputed
     sides = ", ".join(f"{p}, {p - e}" for p, e in zip(pads, extra, strict=True))
     pad = f"pad_mode='pad', padding=({sides})"
     return Choice(_CONV.format(cell=cell, pad=pad, k=k), uses=("padding", "output_padding"))
@@ -145,25 +157,21 @@ def _pool(use: Use, extra: str) -> Choice:
     return Choice(f"nn.{use.short}({{kernel_size{only}}}, {{kernel_size{only}}}{extra})", uses=("stride",))
 
 
+_OWN_NORM = ("LayerNorm({normalized_shape:normalized_shape}, {eps:eps}, {elementwise_affine:elementwise_affine}, "
+             "{bias:bias})")
 _NORM = "nn.LayerNorm({shape}, epsilon={{eps!}}, dtype={{dtype}})"
 
 
 def layer_norm(use: Use) -> Choice:
     """`nn.LayerNorm`: the shape is a tuple, and the axes it covers are counted from the first of them."""
-    if use.given("elementwise_affine"):
-        return Choice(refuse="MindSpore's LayerNorm always has weights",
-                      todo="write a cell with ops.LayerNorm(-1, -1, 1e-5)(x, ops.ones(n), ops.zeros(n))[0]")
-    if use.given("bias"):
-        return Choice(refuse="MindSpore's LayerNorm always has a bias",
-                      todo="freeze its beta: norm.beta.requires_grad = False")
+    if use.given("elementwise_affine") or use.given("bias"):  # MindSpore's always has both
+        return Choice(_OWN_NORM)
     parts = _elements(use.node("normalized_shape"))
     if parts is not None and len(parts) == 1:
         return Choice(_NORM.format(shape="{normalized_shape}"))
     single = _is_number(use, "normalized_shape")
     if parts is not None or single is False:
-        return Choice(refuse="MindSpore's LayerNorm counts the axes it covers from the first axis of its input",
-                      todo="nn.LayerNorm(shape, begin_norm_axis=1, begin_params_axis=1, epsilon=1e-05): 1 is the first "
-                           "normalised axis")
+        return Choice(_OWN_NORM)  # MindSpore's counts the axes it covers from the first axis of its input
     node = use.node("normalized_shape")
     assume = "" if single or node is None else f"{code(node)} is one number"
     return Choice(_NORM.format(shape="({normalized_shape},)"), assume=assume)
@@ -171,15 +179,22 @@ def layer_norm(use: Use) -> Choice:
 
 def upsample(use: Use) -> Choice:
     """`nn.Upsample`: a factor is a float, and the size it gives is what counts."""
-    if use.value("mode") == "bicubic" and not use.value("align_corners"):
-        return Choice(refuse="bicubic interpolation without align_corners differs",
-                      todo="use align_corners=True or mode='bilinear'")
+    if use.value("mode") in ("bicubic", "nearest-exact", "area") or _fractional(use.value("scale_factor")):
+        return Choice("Upsample({size:size}, {scale_factor:scale_factor}, {mode:mode}, {align_corners:align_corners})",
+                      uses=("recompute_scale_factor",))
     return _resized(use, "mode={mode}, align_corners={align_corners}", "recompute_scale_factor")
+
+
+def _fractional(value: object) -> bool:
+    numbers = value if isinstance(value, tuple) else (value,)
+    return any(isinstance(number, float) and number != int(number) for number in numbers)
 
 
 def upsampling(use: Use) -> Choice:
     """`nn.UpsamplingNearest2d`, `nn.UpsamplingBilinear2d`: Upsample with the mode in its name."""
     bilinear = "mode='bilinear', align_corners=True" if "Bilinear" in use.short else ""
+    if _fractional(use.value("scale_factor")):
+        return Choice("Upsample({size:size}, {scale_factor:scale_factor}" + f", {bilinear}" * bool(bilinear) + ")")
     return _resized(use, bilinear, "")
 
 
@@ -193,9 +208,6 @@ def _resized(use: Use, rest: str, recompute: str) -> Choice:
     if value is UNKNOWN:
         assume = "the scale factor is a whole number"
     else:
-        numbers = value if isinstance(value, tuple) else (value,)
-        if any(float(number) != int(number) for number in numbers):
-            assume = "the factor is the quotient of the sizes (MindSpore recomputes it)"
         if isinstance(value, tuple):
             factor, uses = str(tuple(float(number) for number in value)), (*uses, "scale_factor")
     return Choice(f"nn.Upsample(scale_factor={factor}{tail}, recompute_scale_factor=True)", assume=assume, uses=uses)

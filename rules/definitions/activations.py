@@ -1,0 +1,107 @@
+"""Activations that MindSpore has as functions only, or not at all."""
+
+from mindspore import nn, ops
+
+
+class SELU(nn.Cell):
+    def construct(self, x):
+        return 1.0507009873554805 * (ops.relu(x) - 1.6732632423543772 * ops.relu(1 - ops.exp(ops.minimum(x, 0.0))))
+
+
+class ELU(nn.Cell):
+    def __init__(self, alpha=1.0):
+        super().__init__()
+        self.alpha = alpha
+
+    def construct(self, x):
+        return ops.relu(x) - self.alpha * ops.relu(1 - ops.exp(ops.minimum(x, 0.0)))
+
+
+class Softplus(nn.Cell):
+    def __init__(self, beta=1, threshold=20):
+        super().__init__()
+        self.beta = beta
+        self.threshold = threshold
+
+    def construct(self, x):
+        return ops.softplus(x, self.beta, self.threshold)
+
+
+class RReLU(nn.Cell):
+    def __init__(self, lower=1 / 8, upper=1 / 3):
+        super().__init__()
+        self.lower = lower
+        self.upper = upper
+
+    def construct(self, x):
+        return rrelu(x, self.lower, self.upper, self.training)
+
+
+def rrelu(x, lower=1 / 8, upper=1 / 3, training=False):
+    slope = ops.rand_like(x) * (upper - lower) + lower if training else (lower + upper) / 2
+    return ops.maximum(x, 0.0) + slope * ops.minimum(x, 0.0)
+
+
+class AlphaDropout(nn.Cell):
+    def __init__(self, p=0.5):
+        super().__init__()
+        self.p = p
+
+    def construct(self, x):
+        return alpha_dropout(x, self.p, self.training)
+
+
+class FeatureAlphaDropout(nn.Cell):
+    def __init__(self, p=0.5):
+        super().__init__()
+        self.p = p
+
+    def construct(self, x):
+        return alpha_dropout(x, self.p, self.training, x.shape[:2] + (1,) * (x.ndim - 2))
+
+
+def alpha_dropout(x, p=0.5, training=False, shape=None):
+    if not training or p == 0:
+        return x
+    if p == 1:
+        return x * 0
+    alpha = 1.7580993408473766
+    scale = ((alpha**2 * p + 1) * (1 - p)) ** -0.5
+    keep = (ops.rand(shape or x.shape) >= p).astype(x.dtype)
+    return (x * keep - alpha * (1 - keep)) * scale + scale * alpha * p
+
+
+class PairwiseDistance(nn.Cell):
+    def __init__(self, p=2.0, eps=1e-6, keepdim=False):
+        super().__init__()
+        self.p = p
+        self.eps = eps
+        self.keepdim = keepdim
+
+    def construct(self, x, y):
+        return ops.norm(x - y + self.eps, ord=self.p, dim=-1, keepdim=self.keepdim)
+
+
+class CosineSimilarity(nn.Cell):
+    def __init__(self, dim=1, eps=1e-8):
+        super().__init__()
+        self.dim = dim
+        self.eps = eps
+
+    def construct(self, x, y):
+        return ops.cosine_similarity(x, y, self.dim, self.eps)
+
+
+class SoftmaxByRank(nn.Cell):
+    def construct(self, x):
+        return ops.softmax(x, 0 if x.ndim in (0, 1, 3) else 1)
+
+
+class LogSoftmaxByRank(nn.Cell):
+    def construct(self, x):
+        return ops.log_softmax(x, 0 if x.ndim in (0, 1, 3) else 1)
+
+
+class SoftminByRank(nn.Cell):
+    def construct(self, x):
+        return ops.softmax(-x, 0 if x.ndim in (0, 1, 3) else 1)

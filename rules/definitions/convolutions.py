@@ -1,0 +1,135 @@
+"""Transposed convolutions whose output shape follows from their arguments, pooling, folding."""
+
+import mindspore as ms
+import numpy as np
+from mindspore import nn, ops
+from mindspore.common.initializer import Uniform, initializer
+
+
+def conv_transpose1d(x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    stride, padding, output_padding, dilation = (
+        (1, v if isinstance(v, int) else v[0]) for v in (stride, padding, output_padding, dilation)
+    )
+    padding, output_padding = (0, padding[1]), (0, output_padding[1])
+    x, weight = x.expand_dims(-2), weight.expand_dims(-2)
+    return conv_transpose2d(x, weight, bias, stride, padding, output_padding, groups, dilation).squeeze(-2)
+
+
+def conv_transpose2d(x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    stride, padding, output_padding, dilation = (
+        (v, v) if isinstance(v, int) else v for v in (stride, padding, output_padding, dilation)
+    )
+    kernel = weight.shape[-2:]
+    full = [(n - 1) * s + d * (k - 1) + 1 for n, s, d, k in zip(x.shape[-2:], stride, dilation, kernel)]
+    cells = ops.Conv2DTranspose(
+        x.shape[1], kernel, pad_mode="pad", pad=0, stride=stride, dilation=dilation, group=groups
+    )
+    out = cells(x, weight, (x.shape[0], weight.shape[1] * groups, *full))
+    extra = [max(e - p, 0) for p, e in zip(padding, output_padding)]
+    if any(extra):
+        out = ops.pad(out, (0, extra[1], 0, extra[0]))
+    top, left = padding
+    bottom, right = (p - e + m for p, e, m in zip(padding, output_padding, extra))
+    out = out[:, :, top : out.shape[2] - bottom, left : out.shape[3] - right]
+    return out if bias is None else out + bias.reshape((1, -1, 1, 1))
+
+
+def conv_transpose3d(x, weight, bias=None, stride=1, padding=0, output_padding=0, groups=1, dilation=1):
+    stride, padding, output_padding, dilation = (
+        (v, v, v) if isinstance(v, int) else v for v in (stride, padding, output_padding, dilation)
+    )
+    kernel = weight.shape[-3:]
+    spread = ops.zeros((*x.shape[:2], *((n - 1) * s + 1 for n, s in zip(x.shape[-3:], stride))), dtype=x.dtype)
+    spread[:, :, :: stride[0], :: stride[1], :: stride[2]] = x
+    sides = [(d * (k - 1) - p, d * (k - 1) - p + e) for d, k, p, e in zip(dilation, kernel, padding, output_padding)]
+    spread = ops.pad(spread, [n for side in reversed(sides) for n in side])
+    weight = ops.flip(weight, (-3, -2, -1)).reshape((groups, -1, *weight.shape[1:])).swapaxes(1, 2)
+    weight = weight.reshape((-1, *weight.shape[2:]))
+    out = ops.conv3d(spread, weight, dilation=dilation, groups=groups)
+    return out if bias is None else out + bias.reshape((1, -1, 1, 1, 1))
+
+
+
+
+class ConvTranspose1d(nn.Cell):
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1,
+                 bias=True, dilation=1):
+        super().__init__()
+        kernel = (kernel_size,) * 1 if isinstance(kernel_size, int) else tuple(kernel_size)
+        shape = (in_channels, out_channels // groups, *kernel)
+        self.settings = {"stride": stride, "padding": padding, "groups": groups, "dilation": dilation}
+        self.output_padding = output_padding
+        bound = (out_channels // groups * int(np.prod(kernel))) ** -0.5
+        self.weight = ms.Parameter(initializer(Uniform(bound), shape))
+        self.bias = ms.Parameter(initializer(Uniform(bound), (out_channels,))) if bias else None
+
+    def construct(self, x):
+        return conv_transpose1d(x, self.weight, self.bias, output_padding=self.output_padding, **self.settings)
+
+
+class ConvTranspose2d(nn.Cell):
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1,
+                 bias=True, dilation=1):
+        super().__init__()
+        kernel = (kernel_size,) * 2 if isinstance(kernel_size, int) else tuple(kernel_size)
+        shape = (in_channels, out_channels // groups, *kernel)
+        self.settings = {"stride": stride, "padding": padding, "groups": groups, "dilation": dilation}
+        self.output_padding = output_padding
+        bound = (out_channels // groups * int(np.prod(kernel))) ** -0.5
+        self.weight = ms.Parameter(initializer(Uniform(bound), shape))
+        self.bias = ms.Parameter(initializer(Uniform(bound), (out_channels,))) if bias else None
+
+    def construct(self, x):
+        return conv_transpose2d(x, self.weight, self.bias, output_padding=self.output_padding, **self.settings)
+
+
+class ConvTranspose3d(nn.Cell):
+    def __init__(self, in_channels, out_channels, kernel_size, stride=1, padding=0, output_padding=0, groups=1,
+                 bias=True, dilation=1):
+        super().__init__()
+        kernel = (kernel_size,) * 3 if isinstance(kernel_size, int) else tuple(kernel_size)
+        shape = (in_channels, out_channels // groups, *kernel)
+        self.settings = {"stride": stride, "padding": padding, "groups": groups, "dilation": dilation}
+        self.output_padding = output_padding
+        bound = (out_channels // groups * int(np.prod(kernel))) ** -0.5
+        self.weight = ms.Parameter(initializer(Uniform(bound), shape))
+        self.bias = ms.Parameter(initializer(Uniform(bound), (out_channels,))) if bias else None
+
+    def construct(self, x):
+        return conv_transpose3d(x, self.weight, self.bias, output_padding=self.output_padding, **self.settings)
+
+
+class PaddedConv1d(nn.Conv1d):
+    def __init__(self, in_channels, out_channels, kernel_size, padding, mode, **options):
+        super().__init__(in_channels, out_channels, kernel_size, pad_mode="valid", **options)
+        self.sides = padding
+        self.border = mode
+
+    def construct(self, x):
+        return super().construct(padded(x, self.sides, self.border))
+
+
+class PaddedConv2d(nn.Conv2d):
+    def __init__(self, in_channels, out_channels, kernel_size, padding, mode, **options):
+        super().__init__(in_channels, out_channels, kernel_size, pad_mode="valid", **options)
+        self.sides = padding
+        self.border = mode
+
+    def construct(self, x):
+        return super().construct(padded(x, self.sides, self.border))
+
+
+class PaddedConv3d(nn.Conv3d):
+    def __init__(self, in_channels, out_channels, kernel_size, padding, mode, **options):
+        super().__init__(in_channels, out_channels, kernel_size, pad_mode="valid", **options)
+        self.sides = padding
+        self.border = mode
+
+    def construct(self, x):
+        return super().construct(padded(x, self.sides, self.border))
+
+
+def padded(x, sides, mode):
+    if mode == "circular":
+        return circular_pad(x, sides)
+    return ops.pad(x, sides, mode)

@@ -1,0 +1,30 @@
+"""Losses with the settings that MindSpore's lack."""
+
+from mindspore import ops
+
+
+def triplet_margin_loss(
+    anchor, positive, negative, margin=1.0, p=2, eps=1e-06, swap=False, reduction="mean", distance=None
+):
+    if distance is None:
+        def distance(x, y):
+            return ops.norm(x - y + eps, ord=p, dim=-1)
+    far = distance(anchor, negative)
+    if swap:
+        far = ops.minimum(far, distance(positive, negative))
+    return reduced(ops.relu(distance(anchor, positive) - far + margin), reduction)
+
+
+def multilabel_margin_loss(x, target, reduction="mean"):
+    x, target = (x.expand_dims(0), target.expand_dims(0)) if x.ndim == 1 else (x, target)
+    listed = ops.cumsum((target < 0).astype(x.dtype), 1) == 0
+    index = ops.where(listed, target, ops.zeros_like(target))
+    is_target = (ops.one_hot(index, x.shape[1]) * listed.expand_dims(2).astype(x.dtype)).sum(1) > 0
+    own = ops.gather_elements(x, 1, index)
+    gaps = ops.relu(1 - own.expand_dims(2) + x.expand_dims(1))
+    counted = ops.logical_and(listed.expand_dims(2), ops.logical_not(is_target).expand_dims(1))
+    return reduced((gaps * counted.astype(x.dtype)).sum((1, 2)) / x.shape[1], reduction)
+
+
+def reduced(loss, reduction):
+    return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss

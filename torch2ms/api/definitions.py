@@ -1,0 +1,81 @@
+"""Classes and functions that MindSpore lacks and a person would write into the file: `rules/definitions/*.py`.
+
+A rule names one in its target (`to = "RMSNorm({normalized_shape})"`), and the translation gets its text behind the
+imports. They are ordinary Python of MindSpore's public names, and may use each other.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
+from dataclasses import dataclass
+from functools import lru_cache
+
+from torch2ms.api.imports import IMPORTS
+from torch2ms.data import rules_dir
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One class or function: its text, the imports and the other definitions it needs."""
+
+    name: str
+    text: str
+    imports: frozenset[str]
+    uses: frozenset[str]
+    asks: frozenset[str]  # `ops.norm`, `ops.norm(ord=)`: what MindSpore must have
+
+
+@lru_cache(maxsize=1)
+def table() -> dict[str, Definition]:
+    """All definitions by name."""
+    found: dict[str, tuple[str, ast.AST]] = {}
+    for path in sorted((rules_dir() / "definitions").glob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        lines = source.splitlines()
+        for node in ast.parse(source).body:
+            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                start = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+                text = "\n".join(lines[start - 1 : node.end_lineno])
+                found[node.name] = text, node
+    return {name: _definition(name, text, node, found.keys() - {name}) for name, (text, node) in found.items()}
+
+
+def _definition(name: str, text: str, node: ast.AST, others: AbstractSet[str]) -> Definition:
+    used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    asks = {ast.unparse(n) for n in ast.walk(node) if isinstance(n, ast.Attribute) and _root(n) in IMPORTS}
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call) and _root(call.func) in IMPORTS:
+            asks |= {f"{ast.unparse(call.func)}({k.arg}=)" for k in call.keywords if k.arg is not None}
+    return Definition(name, text, frozenset(used & IMPORTS.keys()), frozenset(used & others), frozenset(asks))
+
+
+def _root(node: ast.AST) -> str:
+    while isinstance(node, ast.Attribute):
+        node = node.value
+    return node.id if isinstance(node, ast.Name) else ""
+
+
+def closure(names: Iterable[str]) -> list[Definition]:
+    """The definitions of these names with all they use, each behind what it needs."""
+    ordered: dict[str, Definition] = {}
+
+    def add(name: str) -> None:
+        definition = table()[name]
+        for used in sorted(definition.uses - ordered.keys()):
+            add(used)
+        ordered.setdefault(name, definition)
+
+    for name in sorted(names):
+        add(name)
+    return list(ordered.values())
+
+
+def text_of(definition: Definition, aliases: Mapping[str, str]) -> str:
+    """The text under the names that the module has for what it uses, and for itself."""
+    text = definition.text
+    for name in {definition.name, *definition.imports, *definition.uses} & aliases.keys():
+        text = re.sub(rf"(?<![\w.'\"]){name}\b(?!\s*=[^=])", aliases[name], text)
+    return text
