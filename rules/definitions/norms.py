@@ -153,4 +153,6 @@ class CrossMapLRN2d(nn.Cell):
         edge = ops.zeros((x.shape[0], side, *x.shape[2:]), dtype=x.dtype)
         padded = ops.cat((edge, x * x, edge), axis=1)
         total = sum(padded[:, i : i + x.shape[1]] for i in range(2 * side + 1))
+        if x.shape[1] > side + 1:  # the first channel never leaves the window of the original
+            total = ops.cat((total[:, : side + 1], total[:, side + 1 :] + x[:, :1] * x[:, :1]), axis=1)
         return x * ops.pow(self.k + self.alpha * total / self.size, -self.beta)

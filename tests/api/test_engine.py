@@ -159,7 +159,7 @@ def test_partial(name: str, arguments: str, expected: str | None) -> None:
     ("torch.nn.Dropout", "nn.Dropout"),
     ("torch.nn.Module", "nn.Cell"),
     ("torch.utils.data.DataLoader", "ds.Dataset"),
-    ("torch.nn.Softplus", None),
+    ("torch.nn.Softplus", "Softplus"),
     ("torch.nn.CrossEntropyLoss", None),
 ])
 def test_class_that_is_only_named(name: str, expected: str | None) -> None:

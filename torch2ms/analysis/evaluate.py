@@ -414,6 +414,8 @@ class Evaluator:
                 return Value("module", name=name, items=items)
             if owner.startswith("torchvision.models"):
                 return Value("module", name=name)
+        if name == "torch.nn.Embedding.from_pretrained":
+            return Value("module", name="torch.nn.Embedding")
         if name in ("torch.autograd.grad",):
             inputs = keywords.get("inputs") or (args[1] if len(args) > 1 else UNKNOWN)
             keep = _true(node, "create_graph")

@@ -125,7 +125,7 @@ def _define(body: list[cst.BaseStatement], position: int, texts: list[str], conf
     while position < len(body) and _is_import(body[position]):
         position += 1
     blank = cst.EmptyLine(indent=False)
-    new = [layout.parse(text, config)[0].with_changes(leading_lines=[blank, blank]) for text in texts]  # type: ignore[call-arg]
+    new = [layout.parse(text, config)[0].with_changes(leading_lines=[blank, blank]) for text in texts]
     if position < len(body):
         lines = list(body[position].leading_lines)  # type: ignore[attr-defined]
         while lines and lines[0].comment is None:

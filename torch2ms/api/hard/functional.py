@@ -57,7 +57,8 @@ def avg_pool(use: Use) -> Choice:
         padding = "padding=tuple(p for p in {padding} for _ in range(2))" if use.kind("padding") == "tuple" else padding
     stride = "{stride}" if use.given("stride") else "{kernel_size}"
     rest = "ceil_mode={ceil_mode}, count_include_pad={count_include_pad}, divisor_override={divisor_override}"
-    return Choice(f"ops.{use.short}({{input}}, {{kernel_size}}, {stride}, {padding}, {rest})", uses=("stride", "padding"))
+    to = f"ops.{use.short}({{input}}, {{kernel_size}}, {stride}, {padding}, {rest})"
+    return Choice(to, uses=("stride", "padding"))
 
 
 def lp_pool(use: Use) -> Choice:
