@@ -131,7 +131,7 @@ class Statements:
         if target.kind == "api" and is_foreign(target.name) and self.steers(target.name):
             return []
         if target.kind == "api" and target.name.startswith("torch.nn.functional.") and _changes(target.name, call):
-            return self.changed(call)
+            return self.changed(stmt, call)
         if not isinstance(func, cst.Attribute):
             return None
         receiver = self.module.value(func.value)
@@ -262,17 +262,20 @@ class Statements:
         self.tell("T2M611", "in-place tensor method", "the result is assigned: in-place methods do nothing on CPU")
         return self.store(target, value, place, result, alone and methods[0] != "copy_")
 
-    def changed(self, call: cst.Call) -> list[cst.BaseStatement] | None:
+    def changed(self, stmt: Stmt, call: cst.Call) -> list[cst.BaseStatement] | None:
         """`F.relu(x, inplace=True)` as a statement: the tensor gets the result."""
         given = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "input"]
         target = given[0] if given else None
         if not isinstance(target, (cst.Name, cst.Attribute)):
             return None
-        made = self.emitter.expression(call)
+        made, place = self.emitter.expression(call), code(self.emitter.expression(target))
         if code(made) == code(call):  # refused
             return None
+        assert isinstance(made, cst.BaseExpression)
+        loop = any(owner.is_loop for owner in stmt.ancestors())
+        alone = self.fresh(target, but=None if loop else stmt)
         self.tell("T2M611", "in-place function", "the result is assigned: MindSpore's functions change nothing")
-        return self.store(target, self.module.value(target), code(self.emitter.expression(target)), made)  # type: ignore[arg-type]
+        return self.store(target, self.module.value(target), place, made, alone)
 
     def initialised(self, call: cst.Call, target: cst.CSTNode) -> list[cst.BaseStatement] | None:
         """`w.data.uniform_(a, b)` is `init.uniform_(w, a, b)`."""
