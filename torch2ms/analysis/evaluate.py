@@ -13,6 +13,7 @@ from torch2ms.analysis.env import Env
 from torch2ms.analysis.names import dotted, is_foreign
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo
 from torch2ms.analysis.tree import children, constant
+from torch2ms.analysis.usage import used
 from torch2ms.analysis.values import EITHER, NO_DEPS, UNKNOWN, Value, join
 
 if TYPE_CHECKING:
@@ -37,6 +38,7 @@ class Evaluator:
         self.function = function
         self.cls = cls
         self.cut = False  # inside no_grad
+        self.modules: frozenset[str] = frozenset()  # places that are used as modules
         self.memo = module.values
 
     def ev(self, node: cst.CSTNode) -> Value:
@@ -117,12 +119,15 @@ class Evaluator:
         if name == "None":
             return Value("none")
         found = self.env.get(name)
-        if found is not None:
-            return found
-        return self.inference.lookup(name, self)
+        if found is None:
+            found = self.inference.lookup(name, self)
+        return used(found, name, self.modules)
 
     def attribute(self, node: cst.Attribute) -> Value:
         place = dotted(node)
+        return used(self.member_of(node, place), place, self.modules)
+
+    def member_of(self, node: cst.Attribute, place: str) -> Value:
         base = self.ev(node.value)
         attr = node.attr.value
         if (asked := narrow.class_of(node)) is not None:

@@ -14,9 +14,11 @@ from torch2ms.analysis.narrow import narrowed
 from torch2ms.analysis.program import Block, Scope, Stmt
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project, qualified
 from torch2ms.analysis.tree import constant
+from torch2ms.analysis.usage import modules_by_use, used
 from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, join, joined_keys
 
 DEEPEST = 4  # loops in loops that are gone through twice each: more would double the work again and again
+NOTHING: frozenset[str] = frozenset()
 ROUNDS = 3  # kinds travel one call further each round; three reach through factory, trainer and step
 MODULE_METHODS_SELF = {
     "to",
@@ -36,6 +38,8 @@ MODULE_METHODS_SELF = {
 def infer(project: Project) -> None:
     """Fill `values` of each module of the project, and what is known of its classes and functions."""
     project.link()
+    for module in project.modules.values():
+        module.used = modules_by_use(module.scope)
     inference = Inference(project)
     known: list[object] = []
     for _ in range(ROUNDS):
@@ -65,6 +69,7 @@ class Inference:
     def run(self, module: ModuleInfo) -> None:
         module.env = Env()
         evaluator = Evaluator(self, module, module.env, None, None)
+        evaluator.modules = module.used.get(id(module.scope), NOTHING)
         self.block(module.scope.body, evaluator)
         for child in module.scope.children:
             self.definition(child, module, module.env)
@@ -86,6 +91,7 @@ class Inference:
         env = Env(outer, scope.locals, later=True)
         env.update(self.parameters(info))
         evaluator = Evaluator(self, module, env, info, info.cls)
+        evaluator.modules = module.used.get(id(scope), NOTHING)
         evaluator.cut = any(is_no_grad(d.decorator, module) for d in _decorators(scope))
         self.block(scope.body, evaluator)
         for child in scope.children:
@@ -136,6 +142,8 @@ class Inference:
                     "module" if found.kind == "module" else "object", name=found.qualified, place=name, deps=own
                 )
         guessed = guess.by_name(name)
+        if guessed.kind == "unknown":
+            guessed = used(guessed, name, info.module.used.get(id(info.scope), NOTHING))
         if guessed.kind != "unknown":
             return replace(guessed, deps=own, likely=True)
         default = param.default
@@ -394,7 +402,7 @@ class Inference:
             if target.attr.value == "data" and owner.kind not in ("object", "module", "class", "modulefile"):
                 ev.memo[id(target)] = Value("tensor")
                 return
-        value = self.place_at(value, place)
+        value = used(self.place_at(value, place), place, ev.modules)
         if value.kind == "unknown":
             guessed = guess.by_name(place.rpartition(".")[2])
             owns = frozenset(d for d in value.deps if not d.startswith("@"))

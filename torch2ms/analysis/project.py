@@ -108,6 +108,7 @@ class ModuleInfo:
     functions: dict[int, FunctionInfo] = field(default_factory=dict)  # by id of the scope
     directives: directives.Directives = directives.NONE
     reshapes: bool = False  # somewhere a tensor gets another number of dimensions in place
+    used: dict[int, frozenset[str]] = field(default_factory=dict)  # by id of a scope: places used as modules
     conditional: bool = False  # somewhere in the project a forward calls layers under a condition
 
     @cached_property
