@@ -146,9 +146,7 @@ def load_config(ctx: click.Context, parameter: click.Parameter, value: str | Non
 
 
 def engine_config(options: dict[str, Any]) -> Config:
-    """The engine's options; those that are planned and not built are refused rather than ignored."""
-    if options["jit"]:
-        raise click.UsageError("--jit is not built yet: training steps are written without @ms.jit")
+    """The options of the engine among those of a command."""
     stages = [word for word in options["select"] if word in STAGES]
     if len(stages) > 1:
         raise click.UsageError("--select modules and --select autograd are two steps; run one after the other")

@@ -308,14 +308,18 @@ class Emitter:
         return self.sequence([item], placed=True)[0]
 
     def text(self, item: Text) -> list[cst.BaseStatement]:
-        template = item.template
-        for name, alias in self.aliases.items():
-            template = re.sub(rf"\b{name}\.", f"{alias}.", template)
+        template = self.aliased(item.template)
         parts = []
         for node in item.nodes:
             parts.append(code(self.expression(node)))
         text = re.sub(r"\{(\d+)\}", lambda m: parts[int(m.group(1))], template) if parts else template
         return [*self.defined(), *layout.parse(text, self.config)]
+
+    def aliased(self, text: str) -> str:
+        """New code under the names that MindSpore's packages have in this module."""
+        for name, alias in self.aliases.items():
+            text = re.sub(rf"\b{name}\.", f"{alias}.", text)
+        return text
 
     def function(self, item: Function) -> cst.FunctionDef:
         outer, self.differentiated = self.differentiated, self.differentiated or item.differentiated
@@ -325,13 +329,13 @@ class Emitter:
             body[0] = body[0].with_changes(
                 leading_lines=[*item.comments, *layout.strip_blank(tuple(body[0].leading_lines))]  # type: ignore[attr-defined]
             )
-        decorator = item.decorator + "\n" if item.decorator else ""
+        decorator = self.aliased(item.decorator) + "\n" if item.decorator else ""
         head = layout.parse(f"{decorator}def {item.name}({', '.join(item.params)}):\n    pass", self.config)[0]
         assert isinstance(head, cst.FunctionDef)
         return head.with_changes(body=cst.IndentedBlock(body, footer=pending))
 
     def new_class(self, item: Class) -> cst.ClassDef:
-        (made,) = layout.parse(item.text, self.config)
+        (made,) = layout.parse(self.aliased(item.text), self.config)
         assert isinstance(made, cst.ClassDef)
         body = [*made.body.body, _prepend(self.function(item.method), (BLANK,))]
         return made.with_changes(body=made.body.with_changes(body=body))

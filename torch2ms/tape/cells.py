@@ -81,11 +81,12 @@ class CellWriter:
             raise NoFit(f"`{(outputs.shared or outputs.aux)[0]}` leaves the forward, and is no tensor")
         params = self.writer.parameters(call, stmts, loop, outputs)
         limits = [self.clip(clip, owner, loop) for clip in clips]
-        canonical = self.canonical(call, outputs)
+        decorator = self.writer.compiled(call, params, outputs, loop, wrapped=False)
+        canonical = self.canonical(call, outputs) if not decorator else None
         if canonical is not None:
             network, arguments = canonical
         else:
-            network, arguments = self.own(call, outputs, params, loop), Text(", ".join(params))
+            network, arguments = self.own(call, outputs, params, loop, decorator), Text(", ".join(params))
         self.place(call, outputs, (network, arguments, params), limits, owner, loop)
         self.done |= {id(e) for e in (step, *clips)}
         for event in (step, *clips):
@@ -179,7 +180,7 @@ class CellWriter:
         made = Text("nn.WithLossCell({0}, {1})", [prediction.func, last.func])
         return Network(made), Text("{0}, {1}", [data.value, label])
 
-    def own(self, call: Call, outputs: Outputs, params: list[str], loop: Stmt) -> Network:
+    def own(self, call: Call, outputs: Outputs, params: list[str], loop: Stmt, decorator: str) -> Network:
         """A cell with the forward region as its `construct`; what it uses becomes arguments of the constructor."""
         stmts, event = call.region.all, call.event
         nodes = [n for source in [*(s.node for s in stmts), *event.roots] for n in descend(source)]
@@ -197,7 +198,7 @@ class CellWriter:
             if held.get(node.value) == node.value:
                 self.plan.expressions[id(node)] = f"self.{node.value}"
         name = self.class_name("ForwardCell")
-        construct = Function("construct", ["self", *params], self.writer.body(stmts, outputs, event))
+        construct = Function("construct", ["self", *params], self.writer.body(stmts, outputs, event), decorator)
         text = f"class {name}(nn.Cell):\n    def __init__({', '.join(['self', *held])}):\n"
         text += "        super().__init__(auto_prefix=False)\n"
         text += "".join(f"        self.{short} = {short}\n" for short in held)
@@ -316,7 +317,7 @@ class CellWriter:
             self.plan.moved.discard(id(stmt))
             self.plan.replaced.setdefault(id(stmt), [])
         over = "nn.WithLossCell" if not network.items else "a cell of the forward"
-        call.form = f"{'a subclass of ' if limits or outputs.aux else ''}nn.TrainOneStepCell over {over}"
+        call.form = f"{'a subclass of ' if limits or outputs.aux else ''}nn.TrainOneStepCell over {over}{call.compiled}"
         self.plan.needs |= {"nn"} | ({"ops"} if limits else set())
 
     def subclass(

@@ -10,11 +10,12 @@ from torch2ms.analysis import liveness
 from torch2ms.analysis.flow import expression_uses, root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.project import ModuleInfo, Project
 from torch2ms.analysis.tree import descend
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.tape.calls import Call, Outputs, all_ones
 from torch2ms.tape.events import Event
+from torch2ms.tape.graphmode import unfit
 from torch2ms.tape.ledger import Owner
 from torch2ms.tape.plan import Branch, Function, Item, Plan, Text
 from torch2ms.tape.playbacks import write_cut, write_handed, write_played, write_vjp
@@ -38,10 +39,11 @@ NOT_RETURNED = {
 class Writer:
     """Writes the calls of one scope into the plan."""
 
-    def __init__(self, scope: Scope, module: ModuleInfo, plan: Plan) -> None:
+    def __init__(self, scope: Scope, module: ModuleInfo, plan: Plan, project: Project | None = None) -> None:
         self.scope = scope
         self.module = module
         self.plan = plan
+        self.project = project
         self.gone: set[int] = set()  # statements that are dropped
         self.names = {n for s in module.scope.walk() for n in s.locals} | set(module.imports.table)
 
@@ -94,7 +96,8 @@ class Writer:
         target = ", ".join(params)
         differentiated = self.differentiated(call, params)
         aux = ", has_aux=True" if outputs.aux else ""
-        definition: list[Item] = [*self.declare(outputs), Function(function, params, body)]
+        decorator = self.compiled(call, params, outputs, loop, wrapped=wrap is not None)
+        definition: list[Item] = [*self.declare(outputs), Function(function, params, body, decorator)]
         if direct := self.direct(call, stmts, params):
             definition = []
             function, target = direct
@@ -122,8 +125,18 @@ class Writer:
             bound = bound.removeprefix("(").removesuffix(")")
         plain = Text(f"{bound} = {function}({target})")
         self.place(call, [*definition, line], plain, follow)
-        call.form = call.form or f"ms.value_and_grad of {len(stmts)} statement{'s' if len(stmts) != 1 else ''}"
+        form = call.form or f"ms.value_and_grad of {len(stmts)} statement{'s' if len(stmts) != 1 else ''}"
+        call.form = form + call.compiled
         return ""
+
+    def compiled(self, call: Call, params: list[str], outputs: Outputs, loop: Stmt | None, wrapped: bool) -> str:
+        """The decorator of the forward function: `@ms.jit` where that is asked for and found to be right."""
+        if not self.plan.config.jit or self.project is None:
+            return ""
+        reason = "it runs in mixed precision" if wrapped else ""
+        reason = reason or unfit(call, params, outputs, loop, (self.module, self.project))
+        call.compiled = f"; not compiled: {reason}" if reason else "; compiled"
+        return "" if reason else "@ms.jit"
 
     def whole(self, call: Call) -> Callable[[str], Text] | None:
         """Where the forward is one block of mixed precision there is no second function around it."""

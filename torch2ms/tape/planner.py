@@ -145,7 +145,7 @@ class _ScopePlanner:
                 if self.played(event):
                     own_value(event, handed.root)
         self.records = Records(scope, module, events, handed is None, plan.config.assume_cleared)
-        self.writer = Writer(scope, module, plan)
+        self.writer = Writer(scope, module, plan, project)
         self.project = project
 
     # --- planning

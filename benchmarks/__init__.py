@@ -1,0 +1,1 @@
+"""Measurements of torch2ms and of what it writes: `python -m benchmarks NAME`."""

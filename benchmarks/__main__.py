@@ -1,0 +1,13 @@
+"""`python -m benchmarks steps`, `python -m benchmarks speed`."""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+NAMES = ("speed", "steps")
+
+if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
+    sys.exit(f"usage: python -m benchmarks {{{','.join(NAMES)}}} ...")
+name = sys.argv.pop(1)
+import_module(f"benchmarks.{name}").main()
