@@ -23,6 +23,7 @@ class Call:
     several: bool = False
     form: str = ""
     compiled: str = ""  # what --jit made of it
+    assumed: set[str] = field(default_factory=set)
     delayed: set[str] = field(default_factory=set)  # owners whose gradient is looked at before backward runs
     inputs: list[str] = field(default_factory=list)  # the parameter whose graph is played back
     keep: bool = False  # the statement of the event stays, behind the gradient call

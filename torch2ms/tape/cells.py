@@ -20,7 +20,8 @@ from torch2ms.analysis.tree import constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.events import Event
-from torch2ms.tape.forms import Call, Outputs, Writer
+from torch2ms.tape.calls import Call, Outputs
+from torch2ms.tape.forms import Writer
 from torch2ms.tape.gradients import clipping, told
 from torch2ms.tape.ledger import Owner
 from torch2ms.tape.owners import concerns
@@ -102,7 +103,7 @@ class CellWriter:
         event, region = call.event, call.region
         if event.scaler:
             raise NoFit("the loss is scaled, and nn.TrainOneStepWithLossScaleCell has no CPU kernel")
-        if event.lifted or event.branches or call.keep or call.delayed:
+        if event.lifted or event.branches or call.keep or call.delayed or call.inputs or call.played:
             raise NoFit("the backward call stands in another function")
         if any(c is not None for c in event.cotangents) or region.cut or region.guards or event.create_graph:
             raise NoFit("the backward call is not that of a plain step")

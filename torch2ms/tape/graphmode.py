@@ -28,7 +28,7 @@ else:
     import tomli as tomllib
 
 if TYPE_CHECKING:
-    from torch2ms.tape.forms import Call, Outputs
+    from torch2ms.tape.calls import Call, Outputs
 
 PLAIN = ("int", "float", "bool", "str", "none")
 EXPRESSIONS = (
@@ -53,7 +53,7 @@ def measured(key: str = "holds") -> frozenset[str]:
 
 
 def unfit(call: Call, params: list[str], outputs: Outputs, loop: Stmt | None, at: tuple[ModuleInfo, Project]) -> str:
-    """Why the forward function of a call is not compiled; "" where it is."""
+    """Why the forward function of a call is not compiled; "" where it is, and then the call knows what is assumed."""
     module, project = at
     try:
         if loop is None:
@@ -63,6 +63,7 @@ def unfit(call: Call, params: list[str], outputs: Outputs, loop: Stmt | None, at
         check = _Check(project)
         check.forward(call, params, outputs, module)
         _lifetime(call, loop, check, module, project)
+        call.assumed |= {f"`{name}` is a tensor" for name in check.unseen}
     except Unfit as reason:
         return str(reason)
     return ""
@@ -77,6 +78,7 @@ class _Check:
         self.attributes: set[str] = set()  # attributes that compiled code reads
         self.captured: set[str] = set()  # names of the region's surroundings
         self.networks: set[str] = set()  # places of networks that the region uses
+        self.unseen: set[str] = set()  # arguments whose kind is not known
         self.home: FunctionInfo | None = None  # the function that is looked at
 
     # --- what is compiled
@@ -108,6 +110,7 @@ class _Check:
     def parameter(self, name: str, value: Value) -> None:
         if value.kind not in ("tensor", "unknown"):
             raise Unfit(f"its argument `{name}` is no tensor")
+        self.unseen |= {name} if value.kind == "unknown" else set()
 
     def capture(self, name: str, value: Value) -> None:
         if name in ("True", "False", "None", "self") or value.kind in ("api", "builtin", "class", "function", "dtype"):

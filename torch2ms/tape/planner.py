@@ -683,7 +683,7 @@ class _ScopePlanner:
 
     def explain(self, call: Call) -> None:
         tier, why = Tier.EXACT, call.form
-        notes = sorted({n for o in call.owners for n in o.assumed})
+        notes = sorted({n for o in call.owners for n in o.assumed} | call.assumed)
         if notes:
             tier, why = Tier.ASSUMED, why + "; assumed: " + ", ".join(notes)
         if any(self.partly(call.event, o) for o in call.owners):
