@@ -19,8 +19,8 @@ from torch2ms.analysis.reach import reached
 from torch2ms.analysis.tree import constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.events import Event
 from torch2ms.tape.calls import Call, Outputs
+from torch2ms.tape.events import Event
 from torch2ms.tape.forms import Writer
 from torch2ms.tape.gradients import clipping, told
 from torch2ms.tape.ledger import Owner
