@@ -45,11 +45,11 @@ class Evaluator:
         value = self.dispatch(node)
         if (
             self.cut
-            and value.deps
+            and (value.deps or value.items)
             and not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript))
             and value.kind not in ("module", "optimizer", "params", "named_params", "object", "param")
         ):
-            value = value.with_deps(NO_DEPS)
+            value = value.cut()
         self.memo[id(node)] = value
         return value
 

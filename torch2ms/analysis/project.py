@@ -147,6 +147,7 @@ class Project:
     modules: dict[str, ModuleInfo] = field(default_factory=dict)
     keeps_state: bool = True  # a module may hold statistics or buffers beside its parameters
     checkpoints: bool = False  # somewhere tensors are saved or loaded
+    reads_gradients: bool = True  # somewhere gradients are read, clipped or applied
     freezes: bool = False  # somewhere a parameter's requires_grad is written
     found: dict[tuple[str, str], Found] = field(default_factory=dict)  # answers that `find` gave
     suffixes: dict[str, dict[str, ModuleInfo]] = field(default_factory=lambda: defaultdict(dict))

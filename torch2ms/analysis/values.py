@@ -34,6 +34,11 @@ class Value:
     def with_deps(self, deps: frozenset[str]) -> Value:
         return self if deps == self.deps else replace(self, deps=deps)
 
+    def cut(self) -> Value:
+        """The value without its graph, and what is in it likewise."""
+        items = tuple(i.cut() for i in self.items) if self.items is not None else None
+        return replace(self, deps=NO_DEPS, items=items) if self.deps or items != self.items else self
+
     @property
     def differentiable(self) -> bool:
         return bool(self.deps)

@@ -114,6 +114,7 @@ def lift(project: Project) -> Lifting:
             continue
         elif all(_usable(s, export, events[id(s.scope)]) for s in sites):
             lifting.exports[id(info.scope)] = export
+    project.reads_gradients = any(e.kind in LOADS for found in events.values() for e in found)
     hand_on(lifting, [i for _, i in functions if i.name not in unseen], events)
     return lifting
 

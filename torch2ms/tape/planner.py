@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.flow import root
+from torch2ms.analysis.flow import free_uses, root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import descend
 from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.findings import Finding, Tier
@@ -199,6 +199,18 @@ class _ScopePlanner:
             return region, f"`{crossing}` brings a graph along that is made elsewhere"
         return region, ""
 
+    def foreign(self) -> frozenset[str]:
+        """Leaves made in this function, where its optimizers were made by callers."""
+        steps = [e for e in self.records.events if e.kind in STEPS]
+        if not self.scope.is_function or any(e.place.partition(".")[0] in self.local_names() for e in steps):
+            return frozenset()
+        return frozenset(
+            p for s in self.scope.body.walk() for p, v in s.out.items() if v.leaf and p in self.scope.locals
+        )
+
+    def local_names(self) -> set[str]:
+        return self.scope.locals - set(self.scope.params)
+
     def run(self) -> None:
         for event in self.records.events:
             if event.problem:
@@ -218,6 +230,9 @@ class _ScopePlanner:
             {id(e.stmt) for e in self.records.events if e.kind == "clear" and not e.lifted},
             self.records.events,
         )
+        finder.mixed = self.plan.contexts.keys() | self.plan.halved.keys()
+        finder.foreign = self.foreign()
+        finder.holders = {n for s in self.scope.body.walk() for c in s.calls if (n := dotted(c.func))}
         regions: list[tuple[Event, Region]] = []
         for event in self.records.events:
             if event.kind not in ("backward", "handed"):
@@ -240,6 +255,9 @@ class _ScopePlanner:
         calls = []
         for event, region in regions:
             if not takers[id(event)]:
+                if method := self.own_optimizer():
+                    self.refuse(event, f"`{method}` may use the gradients it stores")
+                    continue
                 if any(e.kind in LOADS for e in self.records.events) and not self.placed(event):
                     self.refuse(event, "whose gradients it fills is not seen")
                     continue
@@ -352,7 +370,7 @@ class _ScopePlanner:
                 deps = self.records.root_deps(event)
                 if deps and all(d.startswith(("^", "@")) for d in deps) and not self.played(event):
                     return "the loss is made by the caller of this function"
-                if not takers[id(event)] and self.scope.is_function:
+                if not takers[id(event)] and self.scope.is_function and not self.unread(event):
                     return "no step or read of the gradients stands in this function"
             if event.handing is not None:
                 if self.records.takers(event):
@@ -419,7 +437,7 @@ class _ScopePlanner:
     def crossing(self, event: Event, region: Region, owns: frozenset[str] | None) -> str:
         """A value the region takes from outside that is varied with what it differentiates, "" if there is none."""
         made = {d for s in region.all for d in s.all_defs}
-        called = {dotted(c.func) for s in region.all for i in s.walk() for c in i.calls}
+        called = {dotted(c.func) for s in [*region.all, event.stmt] for i in s.walk() for c in i.calls}
         sources = [(s.node, s) for s in region.all] + [(r, event.stmt) for r in event.roots]
         for source, stmt in sources:
             read = {root(u) for i in stmt.walk() for u in i.uses}
@@ -429,6 +447,8 @@ class _ScopePlanner:
                 place = dotted(node)
                 value = self.module.value(node)
                 if root(place) not in read or any(place.startswith(c + ".") for c in called if c):
+                    continue
+                if place in called and value.kind == "unknown":
                     continue
                 if (
                     not place
@@ -665,6 +685,36 @@ class _ScopePlanner:
             Finding("T2M103", Tier.EXACT, "optimizer step", "takes the gradients as argument", line=event.stmt.lineno)
         )
 
+    def own_optimizer(self) -> str:
+        """A method of an optimizer of the project's own that may use gradients, "" if none is called."""
+        for stmt in self.scope.body.walk():
+            for call in stmt.calls:
+                if isinstance(call.func, cst.Attribute) and call.func.attr.value not in ("zero_grad", "state_dict"):
+                    value = self.module.value(call.func.value)
+                    found = self.project.find(value.name, self.module)
+                    if isinstance(found, ClassInfo) and found.kind == "optimizer":
+                        return dotted(call.func)
+        return ""
+
+    def unread(self, event: Event) -> bool:
+        """Nobody can read what the event stores: nothing here does, and its parameters do not leave the function."""
+        if any(e.kind in LOADS or e.kind == "handed" for e in self.records.events):
+            return False
+        if not self.project.reads_gradients:
+            return True
+        roots = {root(d) for d in event.value.deps if not d.startswith("@")}
+        if not roots or not roots <= self.local_names():
+            return False
+        for stmt in self.scope.body.walk():
+            if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)) or stmt.number <= event.stmt.number:
+                continue
+            passed = [a.value for c in stmt.calls for a in c.args]
+            if isinstance(stmt.node, (cst.Return, cst.Assign)) and stmt.node.value is not None:
+                passed.append(stmt.node.value)
+            if any(isinstance(v, cst.Name) and v.value in roots for v in passed):
+                return False
+        return not any(root(u) in roots for child in self.scope.children for u in free_uses(child))
+
     def placed(self, event: Event) -> bool:
         """Every module behind the root is one whose construction is seen."""
         real = {d for d in event.value.deps if not d.startswith("@")}
@@ -672,11 +722,14 @@ class _ScopePlanner:
         return all(any(overlaps(d, k) for k in known) for d in real)
 
     def dead(self, event: Event) -> None:
-        self.plan.replaced[id(event.stmt)] = []
+        forward = [r for r in event.roots if not dotted(r) and not event.lifted and not event.branches]
+        self.plan.replaced[id(event.stmt)] = [Text("{0}", [r]) for r in forward]
         why = "nobody reads the gradients it stores: the forward stays, the backward goes"
         tier = Tier.EXACT
         if any(e.kind in LOADS for e in self.records.events):
             tier, why = Tier.ASSUMED, why + "; assumed: no optimizer holds the parameters behind it"
+        elif self.scope.is_function and not self.project.reads_gradients:
+            tier, why = Tier.ASSUMED, why + "; assumed: nothing outside the converted files reads them"
         self.plan.findings.append(
             Finding("T2M104", tier, "backward call without a reader", why, line=event.stmt.lineno)
         )

@@ -47,7 +47,10 @@ class Finder:
         self.dropped = dropped
         self.event_stmts = {id(e.stmt) for e in events} - dropped
         self.taken: dict[int, Region] = {}
+        self.foreign: frozenset[str] = frozenset()  # leaves that no optimizer of the callers can own
+        self.holders: set[str] = set()  # names that are called: what they hold is no tensor
         self.known: set[int] | None = None
+        self.mixed: set[int] = set()  # `with` blocks of mixed precision
 
     def find(self, event: Event, owns: frozenset[str] | None, active: set[int] | None = None) -> Region:
         """The region of an event whose gradients go to the owners of `owns` (None: to anyone).
@@ -97,6 +100,15 @@ class Finder:
             self.fill(region, levels[0][0], levels[0][1], levels[0][2], start)
             return region
         between = chain[:found_at]
+        if between and all(isinstance(s.node, cst.With) and id(s) not in self.mixed for s in between):
+            if any(active for _, active, _ in levels[:found_at]):
+                region.problem = "its forward is spread over several blocks"
+                return region
+            block, active, feeding = levels[found_at]
+            self.fill(region, block, active, feeding, between[-1])
+            if region.cut and not region.problem:
+                region.problem = "something between its statements has to happen in between"
+            return region
         if any(not isinstance(s.node, cst.If) for s in between):
             kinds = {type(s.node).__name__.lower() for s in between if not isinstance(s.node, cst.If)}
             region.problem = (
@@ -126,6 +138,10 @@ class Finder:
         for inner in stmt.walk():
             for place, value in inner.out.items():
                 real = frozenset(d for d in value.deps if not d.startswith("@"))
+                if owns is None:
+                    real -= self.foreign
+                if place in self.holders and value.kind == "unknown":
+                    continue
                 if real and (owns is None or any_overlap(real, owns)):
                     if (
                         value.kind
