@@ -8,7 +8,9 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Any
 
+from torch2ms.codes import all_codes
 from torch2ms.findings import Tier
+from torch2ms.report.markdown import code, escape
 from torch2ms.run import Outcome
 
 PACKAGES = ("torch", "torchvision", "torchaudio")
@@ -41,7 +43,9 @@ def scan(outcomes: Sequence[Outcome]) -> dict[str, Any]:
             **{tier.value: sum(entry[tier.value] for entry in files) for tier in Tier},
             "effort": {effort: sum(entry["effort"] == effort for entry in files) for effort in EFFORTS},
         },
-        "codes": [{"code": code, "tier": tier, "count": n} for (code, tier), n in sorted(codes.items())],
+        "codes": [
+            {"code": code, "name": name_of(code), "tier": tier, "count": n} for (code, tier), n in sorted(codes.items())
+        ],
         "refused": [
             {"path": outcome.item.shown, "line": f.line, "code": f.code, "what": f.what, "todo": f.todo or f.why}
             for outcome in looked
@@ -87,6 +91,12 @@ def torch_names(source: str) -> Counter[str]:
     return names
 
 
+def name_of(code: str) -> str:
+    """The name of a code, without its dashes."""
+    entry = all_codes().get(code)
+    return entry.name.replace("-", " ") if entry else ""
+
+
 def _rows(facts: dict[str, Any]) -> list[list[str]]:
     rows = [[e["path"], *(str(e[t.value]) for t in Tier), e["effort"]] for e in facts["files"] if e["effort"] != "none"]
     total = facts["total"]
@@ -104,7 +114,8 @@ def _table(facts: dict[str, Any]) -> str:
     if errors:
         lines += ["", "errors:", *(f"  {entry['path']}: {entry['error']}" for entry in errors)]
     if facts["codes"]:
-        lines += ["", "codes:", *(f"  {c['count']:5d}  {c['code']} {c['tier']}" for c in facts["codes"])]
+        told = [f"  {c['count']:5d}  {c['code']} {c['tier']:8}{c['name']}" for c in facts["codes"]]
+        lines += ["", "constructs:", *told]
     if facts["names"]:
         lines += ["", "names:", *(f"  {entry['count']:5d}  {entry['name']}" for entry in facts["names"])]
     return "\n".join(line.rstrip() for line in lines) + "\n"
@@ -115,10 +126,16 @@ def _markdown(facts: dict[str, Any]) -> str:
     lines += ["| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |" for row in _rows(facts)]
     if facts["refused"]:
         lines += ["", "## By hand", ""]
-        lines += [f"- `{r['path']}:{r['line']}` {r['code']} {r['what']}: {r['todo']}" for r in facts["refused"]]
+        lines += [
+            f"- {code(r['path'] + ':' + str(r['line']))} {r['code']} {escape(r['what'])}: {escape(r['todo'])}"
+            for r in facts["refused"]
+        ]
     errors = [entry for entry in facts["files"] if entry["error"]]
     if errors:
-        lines += ["", "## Errors", "", *(f"- `{entry['path']}`: {entry['error']}" for entry in errors)]
+        lines += ["", "## Errors", "", *(f"- {code(entry['path'])}: {escape(entry['error'])}" for entry in errors)]
+    if facts["codes"]:
+        lines += ["", "## Constructs", "", "| code | | tier | uses |", "|---|---|---|---:|"]
+        lines += [f"| {c['code']} | {c['name']} | {c['tier']} | {c['count']} |" for c in facts["codes"]]
     if facts["names"]:
         lines += ["", "## Names", "", "| name | uses |", "|---|---:|"]
         lines += [f"| `{entry['name']}` | {entry['count']} |" for entry in facts["names"]]
