@@ -92,7 +92,7 @@ def engine_options(function: Function) -> Function:
             help="Device the output must run on; portable is all of them.",
         ),
         click.option("--style", type=click.Choice(STYLES), default=STYLES[0], show_default=True, help="Form of steps."),
-        click.option("--jit/--no-jit", default=False, help="Decorate training steps with @ms.jit."),
+        click.option("--jit/--no-jit", default=False, help="Compile the forward functions that pass a check."),
         click.option(
             "--assume-cleared", is_flag=True, help="Where the analysis cannot see it, gradients count as cleared."
         ),

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 import tomllib
 
+from torch2ms import convert_source
 from torch2ms.cli import torch2ms
 from torch2ms.codes import all_codes
 from torch2ms.config import KEYS, read_pyproject
@@ -32,6 +33,13 @@ def test_codes_and_options_in_prose_exist() -> None:
         text = path.read_text(encoding="utf-8")
         assert set(re.findall(r"\bT2M\d{3}\b", text)) <= set(all_codes()), path.name
         assert set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", text)) - foreign <= options, path.name
+
+
+def test_marks_in_prose_are_what_a_conversion_writes() -> None:
+    marks = [m for path in PROSE for m in re.findall(r"^(# torch2ms: T2M\d.*)\n(.*)$", path.read_text(), re.MULTILINE)]
+    assert marks
+    for mark, line in marks:
+        assert mark in convert_source(f"import torch.nn as nn\n{line}\n").text
 
 
 def test_links_between_pages() -> None:
