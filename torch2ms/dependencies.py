@@ -6,6 +6,7 @@ pytorch-lightning are other packages.
 
 from __future__ import annotations
 
+import ast
 import re
 import sys
 from collections import defaultdict
@@ -50,7 +51,7 @@ def is_dependency_file(name: str) -> bool:
         return bool(re.match(r"(.*[-_.])?(requirements|constraints|deps)([-_.].*)?$", path.stem)) or (
             path.parent.name == "requirements"
         )
-    return path.name in ("pyproject.toml", "setup.cfg") or bool(
+    return path.name in ("pyproject.toml", "setup.cfg", "setup.py") or bool(
         re.fullmatch(r"(conda|env|environment)([-_.].*)?\.ya?ml", path.name)
     )
 
@@ -62,6 +63,8 @@ def edit(name: str, text: str, wish: Wish) -> Result:
         return Result(name, text, text)
     if path.name == "pyproject.toml":
         return _pyproject(name, text, wish)
+    if path.name == "setup.py":
+        return _setup_py(name, text, wish)
     if path.name == "setup.cfg":
         return _lines(name, text, wish, _setup_cfg_place)
     if path.suffix in (".yml", ".yaml"):
@@ -198,16 +201,118 @@ def _pyproject(name: str, text: str, wish: Wish) -> Result:
                 findings.append(Finding(CHANGED, Tier.EXACT, old, _what(entries), line=_line(text, place.start())))
         for place, entries in reversed(edits):
             new = _edit_element(new, place, entries)
-    for table in ("dependencies", "dev-dependencies"):
-        if any(
-            key.lower() in ("torch", "torchvision") for key in data.get("tool", {}).get("poetry", {}).get(table, {})
-        ):
-            findings.append(_by_hand(f"tool.poetry.{table}", 0))
+    new, told = _poetry(new, wish)
+    findings += told
     try:
         sound = new == text or _without(tomllib.loads(new)) == _without(data)
     except tomllib.TOMLDecodeError:
         sound = False
     return Result(name, text, new, tuple(findings)) if sound else Result(name, text, text, (_by_hand("torch", 0),))
+
+
+POETRY = re.compile(r"tool\.poetry\.(?:dev-dependencies|(?:group\.[\w.-]+\.)?dependencies)")
+POETRY_LINE = re.compile(
+    r"""(?P<name>torch|torchvision)(?P<equals>\s*=\s*)(?:
+    (?P<plain>"[^"]*"|'[^']*')
+    |\{(?P<before>[^{}]*?\bversion\s*=\s*)(?P<version>"[^"]*"|'[^']*')(?P<after>[^{}]*)\}
+    )(?P<tail>\s*(?:\#.*)?)$""",
+    re.VERBOSE | re.IGNORECASE,
+)
+
+
+def _poetry(text: str, wish: Wish) -> tuple[str, list[Finding]]:
+    """The tables of Poetry: a package and its version per line, or a table in one line with a version and markers."""
+    out: list[str] = []
+    findings: list[Finding] = []
+    table = ""
+    for number, line in enumerate(text.splitlines(keepends=True), 1):
+        body = line.rstrip("\r\n")
+        section = SECTION.match(body)
+        table = re.sub(r"[\s\"']", "", section[1]) if section else table
+        named = POETRY.fullmatch(table) and re.match(r"""["']?(torch|torchvision)["']?\s*=""", body, re.IGNORECASE)
+        if not named:
+            apart = re.fullmatch(r"tool\.poetry\..*dependencies\.(torch|torchvision)", table) if section else None
+            findings += [_by_hand(table, number)] if apart else []
+            out.append(line)
+            continue
+        found = POETRY_LINE.match(body)
+        if found is None or re.search(r"\b(?:extras|git|url|path|source)\s*=", body):
+            findings.append(_by_hand(body.strip(), number))
+            out.append(line)
+            continue
+        name = found["name"].lower()
+        floor = f">={wish.target}"
+        new = [] if name in wish.remove else [body]
+        if name == "torch":
+            value = f'"{floor}"' if found["plain"] else f'{{{found["before"]}"{floor}"{found["after"]}}}'
+            new.append(f"mindspore{found['equals']}{value}{found['tail']}")
+        elif not new and "#" in found["tail"]:
+            new.append(found["tail"].strip())
+        findings.append(
+            Finding(CHANGED, Tier.EXACT, body.strip(), _what([entry for entry in new if entry]), line=number)
+        )
+        end = line[len(body) :] or "\n"
+        out.append("".join(entry + end for entry in new) if line != body else end.join(new))
+    return "".join(out), findings
+
+
+def _setup_py(name: str, text: str, wish: Wish) -> Result:
+    """Requirement strings in the keywords of the call of setup(); code is not touched."""
+    if still_imported(text):
+        todo = "replace torch where its build needs it no more"
+        return Result(name, text, text, (Finding(BY_HAND, Tier.REFUSED, "setup.py", "it imports torch itself", todo),))
+    try:
+        tree = ast.parse(text)
+    except (SyntaxError, ValueError, RecursionError) as error:
+        return Result(name, text, text, error=f"cannot parse: {error}")
+    lines = text.splitlines(keepends=True)
+    findings: list[Finding] = []
+    for node in reversed(list(_requirement_lists(tree))):
+        entered: set[str] = set()
+        edits = []
+        for element in node.elts:
+            match = REQUIREMENT.match(element.value) if isinstance(element.value, str) else None  # type: ignore[attr-defined]
+            new = _replacement(match, wish, entered) if match else []
+            if match and new != [match[0].rstrip()]:
+                edits.append((element, new))
+        for element, new in reversed(edits):
+            if element.lineno != element.end_lineno or not (new or len(node.elts) == 1 or _alone(lines, element)):
+                findings.append(_by_hand(ast.unparse(element), element.lineno))
+                continue
+            what = _what(new)
+            findings.append(Finding(CHANGED, Tier.EXACT, ast.unparse(element), what, line=element.lineno))
+            _write(lines, element, new)
+    new_text = "".join(lines)
+    return Result(name, text, new_text, tuple(sorted(findings, key=lambda finding: finding.line)))
+
+
+def _requirement_lists(tree: ast.Module) -> Iterator[ast.List | ast.Tuple]:
+    """Lists of plain strings that setup() is given as requirements, in the order of the file."""
+    found = []
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and getattr(node.func, "id", getattr(node.func, "attr", "")) == "setup":
+            for keyword in node.keywords:
+                if keyword.arg in ("install_requires", "extras_require", "tests_require", "setup_requires"):
+                    found += [n for n in ast.walk(keyword.value) if isinstance(n, (ast.List, ast.Tuple))]
+    plain = (n for n in found if all(isinstance(e, ast.Constant) for e in n.elts))
+    yield from sorted(plain, key=lambda n: (n.lineno, n.col_offset))
+
+
+def _alone(lines: list[str], element: ast.expr) -> bool:
+    """Nothing but the string and its comma stands on the line."""
+    return bool(re.fullmatch(r"""\s*(?P<q>["'])[^"']*(?P=q),?\s*""", lines[element.lineno - 1]))
+
+
+def _write(lines: list[str], element: ast.expr, new: list[str]) -> None:
+    line = lines[element.lineno - 1].encode()  # columns are counted in bytes
+    before, old, after = (
+        line[: element.col_offset].decode(),
+        line[element.col_offset : element.end_col_offset].decode(),
+        line[element.end_col_offset :].decode(),
+    )
+    words = [f"{old[0]}{entry}{old[0]}" if old[0] in "\"'" else repr(entry) for entry in new]
+    kept = bool(words) or not _alone(lines, element)
+    lines[element.lineno - 1] = f"{before}{', '.join(words)}{after}" if kept else ""
 
 
 REQUIREMENT_KEYS = re.compile(
@@ -272,5 +377,8 @@ def _edit_element(text: str, place: re.Match[str], entries: list[str]) -> str:
 
 def _without(data: dict[str, Any]) -> dict[str, Any]:
     """The document less its requirements: what an edit must not have touched."""
+    poetry = data.get("tool", {}).get("poetry", {})
+    left = {k: v for k, v in poetry.items() if k not in ("dependencies", "dev-dependencies", "group")}
+    data = {**data, "tool": {**data.get("tool", {}), "poetry": left}}
     project = {k: v for k, v in data.get("project", {}).items() if k not in ("dependencies", "optional-dependencies")}
     return {**{key: value for key, value in data.items() if key != "dependency-groups"}, "project": project}

@@ -125,6 +125,8 @@ def _with_dependencies(outcomes: list[Outcome], config: Config) -> list[Outcome]
     for outcome in outcomes:
         unknown = outcome.error and outcome.file is None  # could not be read: it may import anything
         used |= {"torch", "torchvision"} if unknown else still_imported(_final(outcome))
+        if outcome.item.path.name == "setup.py":
+            used |= still_imported(outcome.item.path.read_text(encoding="utf-8", errors="replace"))
     wish = Wish(frozenset({"torch", "torchvision"} - used), config.target)
     edited = {outcome.item.key: _edit_dependencies(outcome.item, wish) for outcome in listed}
     return [edited.get(outcome.item.key, outcome) for outcome in outcomes]

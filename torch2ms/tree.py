@@ -183,6 +183,8 @@ def _key(path: Path, base: Path) -> str:
 
 
 def _kind(path: Path) -> str:
+    if path.name == "setup.py":  # a list of requirements with a program around it
+        return "dependencies"
     if path.suffix in PYTHON_SUFFIXES:
         return "python"
     if path.suffix == ".ipynb":

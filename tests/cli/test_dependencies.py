@@ -103,11 +103,84 @@ def test_pyproject_tables_and_nothing_else() -> None:
     assert {finding.code for finding in result.findings} == {"T2M950"}
 
 
-def test_pyproject_of_poetry_is_for_a_person() -> None:
-    text = '[tool.poetry.dependencies]\ntorch = "^2.0"\n'
-    result = edit("pyproject.toml", text, GONE)
-    assert result.text == text and [finding.code for finding in result.findings] == ["T2M951"]
+def poetry(body: str, table: str = "tool.poetry.dependencies") -> str:
+    return f'[tool.poetry]\nname = "x"\n\n[{table}]\npython = "^3.10"\n{body}\n\n[tool.other]\ntorch = "1"\n'
+
+
+@pytest.mark.parametrize("table", ["dependencies", "dev-dependencies", "group.train.dependencies"])
+@pytest.mark.parametrize(
+    ("line", "gone", "kept"),
+    [
+        ('torch = "^2.0"', 'mindspore = ">=2.10"', 'torch = "^2.0"\nmindspore = ">=2.10"'),
+        ("torch='*'  # engine", 'mindspore=">=2.10"  # engine', "torch='*'  # engine\nmindspore=\">=2.10\"  # engine"),
+        (
+            """torch = { version = "^2", optional = true, markers = "sys_platform == 'linux'" }""",
+            """mindspore = { version = ">=2.10", optional = true, markers = "sys_platform == 'linux'" }""",
+            """torch = { version = "^2", optional = true, markers = "sys_platform == 'linux'" }
+mindspore = { version = ">=2.10", optional = true, markers = "sys_platform == 'linux'" }""",
+        ),
+        ('torchvision = "*"\nnumpy = "*"', 'numpy = "*"', 'torchvision = "*"\nnumpy = "*"'),
+        ('torchmetrics = "1"', 'torchmetrics = "1"', 'torchmetrics = "1"'),
+    ],
+)
+def test_poetry(table: str, line: str, gone: str, kept: str) -> None:
+    for wish, expected in ((GONE, gone), (KEPT, kept)):
+        result = edit("pyproject.toml", poetry(line, f"tool.poetry.{table}"), wish)
+        assert result.text == poetry(expected, f"tool.poetry.{table}") and not result.error
+        tomllib.loads(result.text)
+
+
+@pytest.mark.parametrize(
+    "line",
+    ['torch = {git = "https://x", version = "1"}', 'torch = {url = "x"}', 'torch = ["1"]', 'torch.version = "1"'],
+)
+def test_what_of_poetry_is_for_a_person(line: str) -> None:
+    result = edit("pyproject.toml", poetry(line), GONE)
+    assert result.text == poetry(line)
+    assert [finding.code for finding in result.findings] == (["T2M951"] if "torch =" in line else [])
+
+
+def test_broken_toml_is_an_error() -> None:
     assert "not valid TOML" in edit("pyproject.toml", "torch = [", GONE).error
+
+
+SETUP = """# -*- torch -*-
+from setuptools import setup
+
+TORCH = "torch is not a requirement here"
+setup(
+    name="torch",
+    install_requires=[
+        "numpy",
+        'torch>=1.8; python_version > "3.8"',  # engine
+        "torchvision",
+    ],
+    extras_require={"é": ["torch", "torchmetrics"], "none": ["torchvision"]},
+)
+"""
+
+
+def test_setup_py() -> None:
+    result = edit("setup.py", SETUP, GONE)
+    expected = SETUP.replace("'torch>=1.8; python", "'mindspore>=2.10; python").replace('        "torchvision",\n', "")
+    expected = expected.replace('["torch", "torchm', '["mindspore>=2.10", "torchm').replace('["torchvision"]', "[]")
+    assert result.text == expected
+    assert [finding.code for finding in result.findings] == ["T2M950"] * 4
+    both = edit("setup.py", SETUP, KEPT).text
+    assert '"torch", "mindspore>=2.10", "torchmetrics"' in both and '        "torchvision",\n' in both
+    assert edit("setup.py", expected, GONE).text == expected
+
+
+def test_setup_py_that_builds_with_torch_is_for_a_person(run: Run, tmp_path: Path) -> None:
+    text = "from torch.utils import cpp_extension\n" + SETUP
+    assert edit("setup.py", text, GONE).text == text
+    (tmp_path / "src").mkdir()
+    (tmp_path / "src/setup.py").write_text(text)
+    (tmp_path / "src/requirements.txt").write_text("torch\n")
+    (tmp_path / "src/a.py").write_text("import torch as t\nx = t.relu(1)\n")
+    done = run("convert", "--in-place", "src")
+    assert (tmp_path / "src/setup.py").read_text() == text and b"T2M951" in done.stderr
+    assert (tmp_path / "src/requirements.txt").read_text() == "torch\nmindspore>=2.10\n"
 
 
 def test_setup_cfg() -> None:
@@ -160,7 +233,7 @@ def test_names_of_dependency_files() -> None:
         "setup.cfg",
     ):
         assert is_dependency_file(name), name
-    for name in ("notes.txt", "torch.txt", "setup.py", "config.yaml", "package.json"):
+    for name in ("notes.txt", "torch.txt", "config.yaml", "package.json"):
         assert not is_dependency_file(name), name
 
 
