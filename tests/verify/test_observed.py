@@ -134,3 +134,11 @@ def test_both_modes(check):
     report = check(TORCH, MINDSPORE, mode="both")
     assert [part.mode for part in (report, *report.also)] == ["pynative", "graph"]
     assert report.verdict == "agree" and "mode graph" in cli_table(report)
+
+
+def test_numpy_streams_are_watched_and_generators_without_a_seed_are_alike(check):
+    head = "import numpy as np\nnp.random.rand()\nrng = np.random.default_rng()\nRESULT = {'x': rng.random(3)}\n"
+    report = check(head + TORCH, head + MINDSPORE)
+    assert report.agrees and report.compared["result"] == 1 and not any("NumPy" in note for note in report.notes)
+    report = check(head + TORCH, head + "np.random.rand()\n" + MINDSPORE)
+    assert any("NumPy: the sides have not drawn equally often from step 1 on" in note for note in report.notes)

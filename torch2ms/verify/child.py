@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import random
@@ -14,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from torch2ms.verify.process import MARK
+from torch2ms.verify.samples import seed_generators
 from torch2ms.verify.session import Session, StopProgram, Unavailable
 from torch2ms.verify.trace import Trace
 from torch2ms.verify.variables import keep_variables
@@ -26,7 +29,8 @@ def run_job(job: dict[str, Any]) -> int:
     else:
         from torch2ms.verify.mindspore_side import install
     replay = Trace.load(job["replay"]) if job.get("replay") else None
-    session = Session(Trace({"side": job["side"]}), job.get("steps"), replay, job)
+    meta = {"side": job["side"], "torch_device": job.get("torch_device", "cpu")}
+    session = Session(Trace(meta), job.get("steps"), replay, job)
     try:
         to_array, finish = install(session)
     except Unavailable as error:
@@ -35,6 +39,7 @@ def run_job(job: dict[str, Any]) -> int:
         return 0
     np.random.seed(0)  # after the imports: some of them draw
     random.seed(0)
+    seed_generators(str(Path(job["program"]).parent))
     namespace = _execute(job, session.trace)
     try:
         finish()
@@ -42,6 +47,7 @@ def run_job(job: dict[str, Any]) -> int:
         session.trace.meta.setdefault("notes", []).append("final state not read: " + traceback.format_exc(limit=1))
     keep_variables(namespace, to_array, session.trace)
     session.trace.meta["steps"] = session.done
+    session.trace.meta["sources"] = _sources(Path(job["program"]).parent)
     session.trace.save(job["out"])
     return 0
 
@@ -76,6 +82,14 @@ def _explain(error: BaseException, path: str) -> str:
     return headline + "\n" + "".join(traceback.format_list(shown[-6:])).rstrip()
 
 
+def _sources(root: Path) -> dict[str, str]:
+    """The hashes of the program's files that were imported."""
+    files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
+    paths = sorted(Path(f) for f in files if f and f.endswith(".py") and Path(f).is_relative_to(root))
+    own = [path for path in paths if "site-packages" not in path.parts and path.is_file()]
+    return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in own}
+
+
 def main() -> None:
     """Entry of the process: the job is the JSON file named on the command line."""
     _run_and_exit(sys.argv[1])
@@ -91,6 +105,7 @@ def serve(preload: Callable[[], None]) -> None:
         if child == 0:
             os.setsid()
             answers.close()
+            os.environ[MARK] = order["mark"]
             _redirect(order["streams"])
             os.chdir(order["cwd"])
             _run_and_exit(order["document"])

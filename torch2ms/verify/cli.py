@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import importlib.util
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +17,8 @@ from torch2ms.config import STYLES, TARGETS, Config
 
 if TYPE_CHECKING:
     from torch2ms.verify.report import Report
+    from torch2ms.verify.runner import Case
+    from torch2ms.verify.verification import Run
 
 DEVICES = ("CPU", "GPU", "Ascend")
 SKIPPED = {".git", "__pycache__", ".venv", "venv", "node_modules", "build", "dist"}
@@ -30,6 +33,9 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--json", "json_path", type=click.Path(path_type=Path), help="Write the report as JSON (- for stdout).")
 @click.option("--html", "html_path", type=FILE, help="Write the report as one HTML file.")
 @click.option("--device", type=click.Choice(DEVICES), default="CPU", help="Where the MindSpore side runs.")
+@click.option("--torch-device", type=click.Choice(["cpu", "cuda", "npu"]), default="cpu", help="What torch may use.")
+@click.option("--result", "results", multiple=True, metavar="NAME", help="A top-level variable that must be equal.")
+@click.option("--float64", is_flag=True, help="Measure both sides against torch in double precision in any case.")
 @click.option(
     "--mode",
     type=click.Choice(["pynative", "graph", "both"]),
@@ -50,6 +56,9 @@ def verify(
     json_path: Path | None,
     html_path: Path | None,
     device: str,
+    torch_device: str,
+    results: tuple[str, ...],
+    float64: bool,
     mode: str | None,
     timeout: float,
     record: Path | None,
@@ -59,8 +68,7 @@ def verify(
     """Run PROGRAM and its translation and compare losses, gradients, weights and buffers.
 
     Without TRANSLATED the program's folder is converted into a temporary one first. Arguments for the program follow
-    `--`. Exit code 0: agree, 1: differ, 2: a side could not run. Of two modes the worse one counts, and the HTML page
-    of graph mode stands beside the other.
+    `--`. Exit code 0: agree, 1: differ, 2: a side could not run. Of two modes the worse one counts.
     """
     if importlib.util.find_spec("numpy") is None:
         click.echo("not run: verify needs numpy, torch and mindspore: pip install 'torch2ms[verify]'")
@@ -75,41 +83,51 @@ def verify(
         arguments, translated = (str(translated), *arguments), None
     click.echo(f"verify executes {program}{'' if record or replay else ' and its translation'} here.", err=True)
     mode = mode or ("both" if conversion["jit"] and translated is None else "pynative")
-    modes = ("pynative", "graph") if mode == "both" else (mode,)
-    cases = [Case(program, translated or program, arguments, steps, device, each, timeout) for each in modes]
-    if record:
-        reports = [record_side(cases[0], record)]
-    elif replay:
-        reports = [replay_side(replay, case) for case in cases]
-    else:
-        with _translation(program, translated, Config(**conversion)) as other:
-            reports = [verify_case(dataclasses.replace(case, translated=other)) for case in cases]
-    _show(dict(zip(modes, reports, strict=False)), json_path, html_path)
-    raise SystemExit(max(report.exit_code for report in reports))
-
-
-def _show(reports: dict[str, Report], json_path: Path | None, html_path: Path | None) -> None:
-    from torch2ms.verify.page import html
-    from torch2ms.verify.report import cli_table
-
-    for number, (mode, report) in enumerate(reports.items()):
-        if html_path is not None:
-            path = html_path if not number else html_path.with_name(f"{html_path.stem}-{mode}{html_path.suffix}")
-            path.write_text(html(report), encoding="utf-8")
-    several = len(reports) > 1
-    document = ",\n".join(f'"{mode}": {report.to_json()}' for mode, report in reports.items())
-    text = f"{{{document}}}" if several else next(iter(reports.values())).to_json()
-    if json_path is not None and str(json_path) == "-":
-        click.echo(text)
-        return
-    if json_path is not None:
-        json_path.write_text(text + "\n", encoding="utf-8")
-    for mode, report in reports.items():
-        click.echo((f"--- {mode}\n" if several else "") + cli_table(report))
+    case = Case(program, translated or program, arguments, steps, device, mode, timeout)
+    case = dataclasses.replace(case, results=results, float64=float64, torch_device=torch_device)
+    with _processes(case, alone=bool(record or replay)) as run:
+        if record:
+            report = record_side(case, record, run)
+        elif replay:
+            report = replay_side(replay, case, run)
+        else:
+            with translation(program, translated, Config(**conversion)) as other:
+                report = verify_case(dataclasses.replace(case, translated=other), run)
+    _show(report, json_path, html_path)
+    raise SystemExit(report.exit_code)
 
 
 @contextlib.contextmanager
-def _translation(program: Path, translated: Path | None, config: Config) -> Iterator[Path]:
+def _processes(case: Case, alone: bool) -> Iterator[Run]:
+    """What runs a job: forks of processes that have the frameworks imported, where nothing but the CPU is used."""
+    from torch2ms.verify.process import run
+    from torch2ms.verify.progress import Progress
+    from torch2ms.verify.warm import warm_pair
+
+    if alone or case.device != "CPU" or case.torch_device != "cpu" or not hasattr(os, "fork"):
+        yield Progress(run).run
+        return
+    with warm_pair() as pair:
+        pair.start()
+        yield Progress(pair.run).run
+
+
+def _show(report: Report, json_path: Path | None, html_path: Path | None) -> None:
+    from torch2ms.verify.page import html
+    from torch2ms.verify.report import cli_table
+
+    if html_path is not None:
+        html_path.write_text(html(report), encoding="utf-8")
+    if json_path is not None and str(json_path) == "-":
+        click.echo(report.to_json())
+        return
+    if json_path is not None:
+        json_path.write_text(report.to_json() + "\n", encoding="utf-8")
+    click.echo(cli_table(report))
+
+
+@contextlib.contextmanager
+def translation(program: Path, translated: Path | None, config: Config | None = None) -> Iterator[Path]:
     """The translated program: the file given, or the converted copy of the program's folder."""
     if translated is not None:
         yield translated

@@ -121,6 +121,9 @@ class Comparison:
             self.report.notes.append(
                 "of tensors with more than 262,144 values about 65,536 evenly spaced ones are compared"
             )
+        asked = self.torch.meta.get("torch_device", "cpu")
+        if asked not in ("cpu", self.torch.meta.get("device", "cpu")):
+            self.report.notes.append(f"torch: {asked} was asked for, the program trained on the CPU")
         for trace in (self.torch, self.mindspore):
             self.report.notes += [f"{trace.meta['side']}: {note}" for note in trace.meta.get("notes", [])]
 
@@ -141,6 +144,11 @@ class Comparison:
             self.report.notes.append("the optimizers are stepped in another order")
             left, right = _by_optimizer(left), _by_optimizer(right)
         pairs = list(zip(left, right, strict=False))
+        for which, library in enumerate(("NumPy", "Python's random")):
+            parted = (i for i, (a, b) in enumerate(pairs, 1) if a["streams"][which] != b["streams"][which])
+            if step := next(parted, 0):
+                text = f"{library}: the sides have not drawn equally often from step {step} on"
+                self.report.notes.append(text)
         self.report.steps = [Step(i + 1, a["type"]) for i, (a, _) in enumerate(pairs)]
         return pairs
 
@@ -171,6 +179,8 @@ class Comparison:
             return  # torch skipped this parameter; its value after the step is compared all the same
         left, right = self.arrays(a["gradient"], b["gradient"])
         result = self.check("gradient", name, left, right, number, scale)
+        worst = Worst(name, result.max_abs, result.max_rel)
+        self.report.parameters[name] = self.report.parameters.get(name, Worst()).or_worse(worst)
         row.gradient = row.gradient.or_worse(Worst(name, result.max_abs, result.max_rel))
 
     def arrays(self, left: str, right: str) -> tuple[Array, Array]:

@@ -19,6 +19,7 @@ from mindspore.common import initializer
 from mindspore.ops import operations as P
 
 from torch2ms.verify.replay import RANDOM_INITIALIZERS, Stream
+from torch2ms.verify.samples import own_streams
 from torch2ms.verify.session import Quiet
 from torch2ms.verify.trace import Array
 
@@ -29,6 +30,7 @@ class MindSporeDraws:
     def __init__(self, stream: Stream, quiet: Quiet) -> None:
         self.stream = stream
         self.quiet = quiet
+        self.loaders = 0
 
     def install(self) -> None:
         """Patch primitives, initializers, dataset shuffling and the global seed."""
@@ -152,11 +154,15 @@ class MindSporeDraws:
 
     def _watch_shuffles(self) -> None:
         construct = dataset.GeneratorDataset.__init__
+        passes = self.stream.passes()
 
         @functools.wraps(construct)
         def __init__(data: Any, source: Any, *args: Any, **kwargs: Any) -> None:
             sampler, shuffle = kwargs.get("sampler"), kwargs.get("shuffle")
             indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__")
+            if indexed and self.loaders in passes:
+                source = Samples(source, self.stream, self.loaders, passes[self.loaders])
+            self.loaders += 1
             shuffles = shuffle is True or (shuffle is None and sampler is None)
             if indexed and not args[5:] and (shuffles or isinstance(sampler, dataset.RandomSampler)):
                 kwargs.update(sampler=RecordedOrder(self.stream, len(source)), shuffle=None)
@@ -171,8 +177,8 @@ class MindSporeDraws:
 
         @functools.wraps(create)
         def started(data: Any, *args: Any, **kwargs: Any) -> Any:
-            for order in _orders(data):
-                order.begin()
+            for part in _replayed(data):
+                part.begin()
             return create(data, *args, **kwargs)
 
         setattr(dataset.Dataset, name, started)
@@ -212,6 +218,43 @@ class RecordedOrder(dataset.Sampler):  # type: ignore[misc]
         yield from order if order is not None else range(self.length)
 
 
-def _orders(data: Any) -> list[RecordedOrder]:
-    own = [data.sampler] if isinstance(getattr(data, "sampler", None), RecordedOrder) else []
-    return own + [order for child in getattr(data, "children", []) for order in _orders(child)]
+class Samples:
+    """The samples of a dataset that draws random numbers, made in the program's own thread when a pass begins."""
+
+    def __init__(self, source: Any, stream: Stream, number: int, passes: list[list[int]]) -> None:
+        self.source, self.stream, self.number, self.passes = source, stream, number, passes
+        self.begun = 0
+        self.made: dict[int, Any] = {}
+
+    def __deepcopy__(self, memo: Any) -> Samples:
+        return self  # like the order of a pass
+
+    def begin(self) -> None:
+        """Make what torch fetched in this pass."""
+        indices = self.passes[self.begun] if self.begun < len(self.passes) else []
+        self.made = {}
+        for index in indices:
+            self.stream.sample = [self.number, self.begun, index]
+            try:
+                with own_streams(self.stream.sample):
+                    self.made[index] = self.source[index]
+            finally:
+                self.stream.sample = None
+        self.begun += 1
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getitem__(self, index: int) -> Any:
+        """A sample torch did not fetch is fetched ahead and thrown away: any does."""
+        index = int(index)
+        if index in self.made or not self.made:
+            return self.made[index] if self.made else self.source[index]
+        return next(iter(self.made.values()))
+
+
+def _replayed(data: Any) -> list[RecordedOrder | Samples]:
+    """The orders and samples in a pipeline that follow the recording."""
+    held = (getattr(data, "sampler", None), getattr(data, "source", None))
+    own = [part for part in held if isinstance(part, (RecordedOrder, Samples))]
+    return own + [part for child in getattr(data, "children", []) for part in _replayed(child)]

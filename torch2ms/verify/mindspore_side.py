@@ -24,6 +24,7 @@ from mindspore.ops.function.grad import grad_func
 from torch2ms.verify.layers import fit, layer_table
 from torch2ms.verify.owned import Owned, OwnParameters
 from torch2ms.verify.replay import RANDOM_INITIALIZERS, Stream
+from torch2ms.verify.samples import marks
 from torch2ms.verify.session import Quiet, Session, Unavailable
 from torch2ms.verify.statements import Statements
 from torch2ms.verify.trace import Array, key_of
@@ -309,6 +310,7 @@ class MindSporeSide:
                 type=type(optimizer).__name__,
                 given=len(before),
                 buffers=self.buffers(),
+                streams=marks(),
                 parameters=[
                     {**self._called(p), "gradient": g, "after": self.trace.sample(to_array(p))}
                     for p, g in zip(parameters, before + missing, strict=False)

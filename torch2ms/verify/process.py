@@ -8,13 +8,18 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+import time
+import uuid
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from torch2ms.verify.trace import Trace
 
+MARK = "TORCH2MS_VERIFY"
+HIDDEN = {"CUDA_VISIBLE_DEVICES": "", "ASCEND_RT_VISIBLE_DEVICES": ""}
+TEXT_LIMIT = 1 << 24  # bytes of what a program prints
 ROOT = Path(__file__).resolve().parent.parent.parent
 BOOT = (
     "import sys; sys.path.insert(0, {root!r}); from torch2ms.verify import child, {side}; "
@@ -38,6 +43,7 @@ class Job:
     zero: Sequence[str] = ()  # parameters whose gradient is held at zero (see noise.py)
     perturb: float = 0.0  # torch only: the relative size of a disturbance of the weights (see noise.py)
     locate: int | None = None  # the step whose statements are recorded, 0 for all (see statements.py)
+    torch_device: str = "cpu"  # torch only: what the program may find
     double: bool = False  # torch only: compute in float64 (see double.py)
 
     def document(self, out: Path) -> dict[str, Any]:
@@ -54,6 +60,7 @@ class Job:
             "perturb": self.perturb,
             "double": self.double,
             "locate": self.locate,
+            "torch_device": self.torch_device,
             "out": str(out.resolve()),
         }
 
@@ -68,14 +75,18 @@ class Outcome:
     problem: str = ""
 
 
-def environment() -> dict[str, str]:
+Watch = Callable[[Job, int], None]
+
+
+def environment(job: Job | None = None) -> dict[str, str]:
     """The parent's environment, with what makes two runs comparable unless the user set it."""
-    return {"GLOG_v": "3", "PYTHONHASHSEED": "0", **os.environ}
+    hidden = HIDDEN if job and job.side == "torch" and job.torch_device == "cpu" else {}
+    return {"GLOG_v": "3", "PYTHONHASHSEED": "0", **os.environ, **hidden}
 
 
-def run(job: Job, folder: Path) -> Outcome:
-    """Run a job; `folder` takes the trace and the captured output."""
-    document, out = folder / f"{job.side}.json", folder / f"{job.side}.zip"
+def run(job: Job, folder: Path, watch: Watch | None = None) -> Outcome:
+    """Run a job; `folder` takes the trace and the captured output, `watch` hears how many steps are done."""
+    document, out, mark = folder / f"{job.side}.json", folder / f"{job.side}.zip", uuid.uuid4().hex
     document.write_text(json.dumps(job.document(out)))
     boot = BOOT.format(root=str(ROOT), side="torch_side" if job.side == "torch" else "mindspore_side")
     with tempfile.TemporaryFile() as stdout, tempfile.TemporaryFile() as stderr:
@@ -85,22 +96,43 @@ def run(job: Job, folder: Path) -> Outcome:
             stdout=stdout,
             stderr=stderr,
             cwd=job.cwd,
-            env=environment(),
+            env={**environment(job), MARK: mark},
             start_new_session=True,
         )
         problem = ""
         try:
-            process.wait(job.timeout)
-        except subprocess.TimeoutExpired:
-            problem = f"did not finish within {job.timeout:g} s"
+            problem = _wait(process, job, out, watch)
         finally:
             kill_group(process.pid)
             process.wait()
+            kill_marked(mark)
         texts = []
         for stream in (stdout, stderr):
             stream.seek(0)
-            texts.append(stream.read().decode("utf-8", "replace"))
+            texts.append(stream.read(TEXT_LIMIT).decode("utf-8", "replace"))
     return outcome(out, process.returncode, problem, *texts)
+
+
+def _wait(process: subprocess.Popen[bytes], job: Job, out: Path, watch: Watch | None) -> str:
+    """Wait for the end and return "", or the reason why it was not waited for."""
+    end = time.monotonic() + job.timeout
+    while True:
+        try:
+            process.wait(max(0.0, min(0.2 if watch else job.timeout, end - time.monotonic())))
+            return ""
+        except subprocess.TimeoutExpired:
+            if time.monotonic() >= end:
+                return f"did not finish within {job.timeout:g} s"
+            if watch:
+                watch(job, steps_done(out))
+
+
+def steps_done(out: Path) -> int:
+    """How many optimizer steps the child that writes `out` has said it did."""
+    try:
+        return int(out.with_suffix(".steps").read_text() or 0)
+    except (OSError, ValueError):
+        return 0
 
 
 def outcome(out: Path, code: int, problem: str, stdout: str, stderr: str) -> Outcome:
@@ -115,7 +147,8 @@ def outcome(out: Path, code: int, problem: str, stdout: str, stderr: str) -> Out
 
 def _ended(code: int, stderr: str) -> str:
     if code < 0:
-        return f"was killed by signal {signal.Signals(-code).name}"
+        cause = " (what the system does when memory runs out)" if code == -signal.SIGKILL else ""
+        return f"was killed by signal {signal.Signals(-code).name}{cause}"
     last = next((line for line in reversed(stderr.splitlines()) if line.strip()), "")
     return f"ended early with exit code {code}" + (f": {last}" if last else "")
 
@@ -126,3 +159,14 @@ def kill_group(group: int) -> None:
         os.killpg(group, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         pass
+
+
+def kill_marked(mark: str) -> None:
+    """End what left the process group, too: everything started with this mark in its environment (Linux only)."""
+    wanted = f"{MARK}={mark}".encode()
+    for place in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if wanted in place.read_bytes().split(b"\0"):
+                os.kill(int(place.parent.name), signal.SIGKILL)
+        except (OSError, ValueError):
+            continue

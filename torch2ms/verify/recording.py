@@ -17,13 +17,13 @@ from pathlib import Path
 from torch2ms.verify.compare import Comparison
 from torch2ms.verify.noise import ROUNDING, confirmed, tiny
 from torch2ms.verify.process import Job, run
-from torch2ms.verify.report import Report
+from torch2ms.verify.report import Problem, Report
 from torch2ms.verify.runner import Case
-from torch2ms.verify.trace import Trace
-from torch2ms.verify.verification import ran
+from torch2ms.verify.trace import FILE_LIMIT, Trace
+from torch2ms.verify.verification import Run, ran
 
 
-def record(case: Case, target: Path) -> Report:
+def record(case: Case, target: Path, run: Run = run) -> Report:
     """Run the torch side alone and write its recording; the report says whether it ran."""
     report = Report(str(case.original), str(target))
     job, _ = case.jobs()
@@ -31,9 +31,9 @@ def record(case: Case, target: Path) -> Report:
         first = run(job, _folder(name, "first"))
         if not ran(report, "torch", first) or first.trace is None:
             return report
-        trace, noise = _quiet(job, first.trace, Path(name))
+        trace, noise = _quiet(job, first.trace, Path(name), run)
         trace.meta.update(
-            program=str(case.original),
+            program=case.original.name,
             sha256=hashlib.sha256(case.original.read_bytes()).hexdigest(),
             argv=list(case.argv),
             limit=case.steps,
@@ -41,12 +41,15 @@ def record(case: Case, target: Path) -> Report:
             noise=noise,
         )
         trace.save(Path(name) / "recording.zip")
+        if (size := (Path(name) / "recording.zip").stat().st_size) > FILE_LIMIT:
+            report.reason = f"the recording would have {size >> 20} MiB, more than {FILE_LIMIT >> 20}: use --steps"
+            return report
         shutil.copyfile(Path(name) / "recording.zip", target)
     report.verdict, report.reason = "recorded", ""
     return report
 
 
-def _quiet(job: Job, trace: Trace, place: Path) -> tuple[Trace, dict[str, str]]:
+def _quiet(job: Job, trace: Trace, place: Path, run: Run) -> tuple[Trace, dict[str, str]]:
     """The trace with rounding noise held at zero, and what was held."""
     suspects = tiny(trace)
     if not suspects:
@@ -57,25 +60,28 @@ def _quiet(job: Job, trace: Trace, place: Path) -> tuple[Trace, dict[str, str]]:
     return (again, found) if again else (trace, {})
 
 
-def replay(recording: Path, case: Case) -> Report:
+def replay(recording: Path, case: Case, run: Run = run) -> Report:
     """Run the translated program against a recording; torch is not needed. `case.original` is not used."""
+    if case.mode == "both":
+        report = replay(recording, replace(case, mode="pynative"), run)
+        report.also = [replay(recording, replace(case, mode="graph"), run)]
+        return report
     started = time.monotonic()
     report = Report(str(recording), str(case.translated))
     try:
         trace = Trace.load(recording)
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
+        report.original, report.sources["torch"] = trace.meta["program"], trace.meta["sha256"]
+        report.stdout["torch"], report.asked = trace.meta["stdout"], list(case.results)
+        job = replace(
+            case.jobs()[1],
+            argv=case.argv or trace.meta["argv"],
+            steps=case.steps or trace.meta["limit"],
+            replay=recording,
+            zero=tuple(trace.meta["noise"]),
+        )
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         report.reason = f"{recording} is not a recording: {error}"
         return report
-    report.original = trace.meta["program"]
-    report.sources["torch"] = trace.meta["sha256"]
-    report.stdout["torch"] = trace.meta["stdout"]
-    job = replace(
-        case.jobs()[1],
-        argv=case.argv or trace.meta["argv"],
-        steps=case.steps or trace.meta["limit"],
-        replay=recording,
-        zero=tuple(trace.meta["noise"]),
-    )
     if not case.translated.is_file():
         report.reason = f"mindspore side: no such file {case.translated}"
         return report
@@ -87,9 +93,13 @@ def replay(recording: Path, case: Case) -> Report:
         for number in report.printed:  # torch is not here to tell whether it prints the same twice
             report.notes.append(f"printed line {number} differs")
         for variable, text in report.suspected.items():
-            report.notes.append(f"variable {variable} differs: {text}")
+            if variable in report.asked:
+                report.problems.append(Problem(f"variable {variable}", text))
+                report.verdict = "differ"
+            else:
+                report.notes.append(f"variable {variable} differs: {text}")
         report.noise = list(trace.meta["noise"].values())
-    report.seconds = time.monotonic() - started
+    report.seconds, report.mode = time.monotonic() - started, case.mode
     return report
 
 

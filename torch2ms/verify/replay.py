@@ -38,6 +38,7 @@ class Stream:
         self.count = 0
         self.shuffled = 0
         self.reordered = 0
+        self.sample: list[int] | None = None  # the sample a dataset is making: it has draws of its own
 
     def take(self, kinds: tuple[str, ...], shape: Shape, request: str, **parameters: Any) -> dict[str, Any] | None:
         """The next unused draw of these kinds and this shape; None (and a reported divergence) if there is none.
@@ -46,9 +47,10 @@ class Stream:
         counted and reported. Parameters given must be the recorded ones.
         """
         self.count += 1
-        head = next((i for i, e in enumerate(self.draws) if i not in self.used and not e["initial"]), None)
-        for i, event in enumerate(self.draws):
-            if i in self.used or event["draw"] not in kinds or not _same_shape(event, shape):
+        mine = [(i, e) for i, e in enumerate(self.draws) if i not in self.used and e["sample"] == self.sample]
+        head = next((i for i, e in mine if not e["initial"]), None)
+        for i, event in mine:
+            if event["draw"] not in kinds or not _same_shape(event, shape):
                 continue
             if not all(self._same(event.get(name), value) for name, value in parameters.items() if value is not None):
                 continue
@@ -93,6 +95,12 @@ class Stream:
             self.observed.add("divergence", text=text)
             return None
         return order
+
+    def passes(self) -> dict[int, list[list[int]]]:
+        """The indices fetched in every pass of the loaders whose samples draw random numbers, by loader."""
+        events = self.recorded.of("fetch")
+        drawing = {event["place"][0] for event in events if event["draws"]}
+        return {n: [e["indices"] for e in events if e["place"][0] == n] for n in drawing}
 
     def value(self, event: dict[str, Any]) -> Array:
         """The recorded numbers."""

@@ -60,6 +60,7 @@ class Report:
     asked: list[str] = field(default_factory=list)  # variables the user named as results
     suspected: dict[str, str] = field(default_factory=dict)  # variables that differ, until torch has run again
     worst: dict[str, Worst] = field(default_factory=dict)
+    parameters: dict[str, Worst] = field(default_factory=dict)  # the largest difference of each one's gradients
     exact: dict[str, tuple[float, float]] = field(default_factory=dict)  # largest distances from a float64 run
     stdout: dict[str, str] = field(default_factory=dict)
     stderr: dict[str, str] = field(default_factory=dict)

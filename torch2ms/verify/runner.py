@@ -14,6 +14,7 @@ from torch2ms.verify.report import Report, cli_table
 from torch2ms.verify.verification import Run, Verification
 
 DEVICES = ("CPU", "GPU", "Ascend")
+TORCH_DEVICES = ("cpu", "cuda", "npu")
 MODES = ("pynative", "graph", "both")
 
 
@@ -29,6 +30,7 @@ def verify(
     cwd: str | Path | None = None,
     float64: bool = False,
     results: Sequence[str] = (),
+    torch_device: str = "cpu",
 ) -> Report:
     """Run the torch program and its translation and compare them, step by step.
 
@@ -38,9 +40,8 @@ def verify(
     Never raises for what the programs do.
     """
     folder = None if cwd is None else Path(cwd)
-    return verify_case(
-        Case(Path(original), Path(translated), argv, steps, device, mode, timeout, folder, float64, results)
-    )
+    paths = Path(original), Path(translated)
+    return verify_case(Case(*paths, argv, steps, device, mode, timeout, folder, float64, results, torch_device))
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ class Case:
     cwd: Path | None = None
     float64: bool = False
     results: Sequence[str] = ()
+    torch_device: str = "cpu"
+    explain: bool = True  # name the first operation that differs
 
     def jobs(self) -> tuple[Job, Job]:
         """What to run on either side."""
@@ -64,7 +67,10 @@ class Case:
             raise ValueError(f"device must be one of {', '.join(DEVICES)}, not {self.device!r}")
         if self.mode not in MODES:
             raise ValueError(f"mode must be one of {', '.join(MODES)}, not {self.mode!r}")
+        if self.torch_device not in TORCH_DEVICES:
+            raise ValueError(f"torch's device must be one of {', '.join(TORCH_DEVICES)}, not {self.torch_device!r}")
         left = Job("torch", self.original, self.argv, self.steps, timeout=self.timeout, cwd=self.cwd)
+        left = replace(left, torch_device=self.torch_device)
         return left, replace(left, side="mindspore", program=self.translated, device=self.device, mode=self.mode)
 
 
@@ -77,7 +83,7 @@ def verify_case(case: Case, run: Run = run) -> Report:
         return report
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="torch2ms-verify-") as name:
-        report = Verification(*case.jobs(), run, Path(name), case.results).complete(case.float64)
+        report = Verification(*case.jobs(), run, Path(name), case.results).complete(case.float64, case.explain)
     report.mode = case.mode
     report.seconds = time.monotonic() - started
     return report

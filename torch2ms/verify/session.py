@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from torch2ms.verify.trace import Trace
@@ -43,11 +45,16 @@ class Session:
     replay: Trace | None = None
     options: dict[str, Any] = field(default_factory=dict)
     done: int = 0
+    sample: list[int] | None = None  # the sample a dataset is making (samples.py)
+    told: float = 0.0  # when the parent was last told how far the run is
 
     def stepped(self, inner: bool = False) -> None:
         """Count one optimizer update; ends the program at the limit."""
         if inner:
             return
         self.done += 1
+        if self.options.get("out") and time.monotonic() > self.told + 0.2:
+            self.told = time.monotonic()
+            Path(self.options["out"]).with_suffix(".steps").write_text(str(self.done))
         if self.steps is not None and self.done >= self.steps:
             raise StopProgram

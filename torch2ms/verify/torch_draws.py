@@ -10,8 +10,10 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
-from torch.utils.data import DataLoader, dataset, sampler
+from torch.utils.data import DataLoader, dataloader, dataset, sampler
+from torch.utils.data._utils import fetch as fetching
 
+from torch2ms.verify.samples import own_streams
 from torch2ms.verify.session import Session
 from torch2ms.verify.torch_side import TorchSide, to_array
 
@@ -48,8 +50,9 @@ class TorchDraws:
     """Wraps torch's sources of randomness; a draw made inside a recorded one is part of it."""
 
     def __init__(self, session: Session, side: TorchSide) -> None:
-        self.trace = session.trace
+        self.session, self.trace = session, session.trace
         self.side = side
+        self.loaders = 0
         self.quiet = side.quiet
 
     def install(self) -> None:
@@ -69,6 +72,7 @@ class TorchDraws:
         self._wrap_attention()
         dataset.randperm = torch.randperm  # random_split imported it by name
         self._load_in_process()
+        self._watch_samples()
         for cls in (sampler.RandomSampler, sampler.SubsetRandomSampler, sampler.WeightedRandomSampler):
             self._wrap_sampler(cls)
 
@@ -94,6 +98,7 @@ class TorchDraws:
             "draw",
             draw=kind,
             source=label,
+            sample=self.session.sample,
             initial=kind in ("init", "constant") or bool(into),
             into=into,
             shape=list(array.shape),
@@ -154,12 +159,14 @@ class TorchDraws:
                 "draw",
                 draw="dropout",
                 source=name,
+                sample=self.session.sample,
                 initial=False,
                 shape=list(input.shape),
                 dtype="bool",
                 value=self.trace.keep(mask.expand(input.shape).numpy()),
                 p=float(p),
             )
+            mask = mask.to(input.device)
             if "alpha" in name:
                 return _alpha(input, mask, p)
             scaled = mask.to(input.dtype) / (1.0 - p) if p < 1.0 else mask.to(input.dtype)
@@ -186,7 +193,7 @@ class TorchDraws:
                 return fused(query, key, value, attn_mask, dropout_p, is_causal, scale=scale, enable_gqa=enable_gqa)
             scores = query @ key.transpose(-2, -1) * (query.shape[-1] ** -0.5 if scale is None else scale)
             if is_causal:
-                attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
+                attn_mask = torch.ones(scores.shape[-2:], dtype=torch.bool, device=scores.device).tril()
             if attn_mask is not None and attn_mask.dtype == torch.bool:
                 scores = scores.masked_fill(~attn_mask, float("-inf"))
             elif attn_mask is not None:
@@ -213,8 +220,43 @@ class TorchDraws:
             for name in ("persistent_workers", "prefetch_factor", "multiprocessing_context", "timeout"):
                 bound.arguments.pop(name, None)
             construct(*bound.args, **bound.kwargs)
+            loader.__dict__.update(torch2ms_number=self.loaders, torch2ms_passes=0)
+            self.loaders += 1
 
         DataLoader.__init__ = __init__
+
+    def _watch_samples(self) -> None:
+        """Let every sample draw from streams of its own, and note which loaders' samples draw."""
+        begin, fetch = dataloader._SingleProcessDataLoaderIter.__init__, fetching._MapDatasetFetcher.fetch
+
+        @functools.wraps(begin)
+        def __init__(iterator: Any, loader: Any) -> None:
+            begin(iterator, loader)
+            place = [loader.torch2ms_number, loader.torch2ms_passes]
+            loader.__dict__["torch2ms_passes"] += 1
+            iterator._dataset_fetcher.torch2ms = place, self.trace.add("fetch", place=place, draws=False, indices=[])
+
+        @functools.wraps(fetch)
+        def fetched(fetcher: Any, index: Any) -> Any:
+            if not fetcher.auto_collation:
+                return fetch(fetcher, index)
+            return fetcher.collate_fn([self._sample(fetcher, int(i)) for i in index])
+
+        dataloader._SingleProcessDataLoaderIter.__init__ = __init__
+        fetching._MapDatasetFetcher.fetch = fetched
+
+    def _sample(self, fetcher: Any, index: int) -> Any:
+        place, event = fetcher.torch2ms
+        before = len(self.trace.events)
+        self.session.sample = [*place, index]
+        try:
+            with own_streams(self.session.sample) as drew:
+                sample = fetcher.dataset[index]
+        finally:
+            self.session.sample = None
+        event["draws"] = event["draws"] or drew[0] or len(self.trace.events) > before
+        event["indices"].append(index)
+        return sample
 
     def _wrap_sampler(self, cls: Any) -> None:
         iterate = cls.__iter__

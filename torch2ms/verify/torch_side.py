@@ -16,7 +16,8 @@ from torch.optim.optimizer import register_optimizer_step_post_hook, register_op
 
 from torch2ms.verify.layers import layer_table, mindspore_name
 from torch2ms.verify.owned import Owned, OwnParameters
-from torch2ms.verify.session import Quiet, Session
+from torch2ms.verify.samples import marks
+from torch2ms.verify.session import Quiet, Session, Unavailable
 from torch2ms.verify.statements import Statements
 from torch2ms.verify.trace import Array, key_of
 
@@ -277,10 +278,13 @@ class TorchSide:
                 optimizer=self.optimizers.get(id(optimizer), -1),
                 type=type(optimizer).__name__,
                 buffers=self.buffers(),
+                streams=marks(),
                 parameters=[self._stepped(p, g) for p, g in zip(parameters, gradients, strict=True)],
             )
             if self.session.done == 0:  # once more: a program may set its weights after making the optimizer
                 self._disturb(optimizer)
+            if any(p.device.type != "cpu" for p in parameters):
+                self.trace.meta["device"] = parameters[0].device.type
             self.session.stepped(inner)
 
         torch.optim.Optimizer.__init__ = __init__
@@ -312,7 +316,7 @@ class TorchSide:
         for p in _parameters(optimizer):
             if p.is_floating_point():
                 sign = rounding.choice((-1.0, 1.0), size=tuple(p.shape))
-                p.data.mul_(torch.from_numpy(np.asarray(1.0 + size * sign)).to(p.dtype))
+                p.data.mul_(torch.from_numpy(np.asarray(1.0 + size * sign)).to(p.device, p.dtype))
 
     def _gradients(self, optimizer: Any) -> list[str | None]:
         for p in _parameters(optimizer):
@@ -376,6 +380,7 @@ def install(session: Session) -> tuple[Callable[[Any], Array | None], Callable[[
     """Instrument torch; returns the tensor reader and what to call when the program has ended."""
     from torch2ms.verify.torch_draws import TorchDraws
 
+    _require(session.options.get("torch_device", "cpu"))
     torch.manual_seed(0)
     if session.options.get("double"):
         from torch2ms.verify.double import install_double
@@ -387,6 +392,17 @@ def install(session: Session) -> tuple[Callable[[Any], Array | None], Callable[[
     if session.options.get("locate") is not None:
         _watch_statements(side, session)
     return to_array, side.finish
+
+
+def _require(device: str) -> None:
+    """The program chooses its device as ever; that the one asked for is there is all that can be seen to."""
+    if device == "npu":
+        try:
+            importlib.import_module("torch_npu")
+        except Exception as error:
+            raise Unavailable(f"device npu is not available: {error}") from error
+    if device != "cpu" and not getattr(torch, device).is_available():
+        raise Unavailable(f"device {device} is not available")
 
 
 def _watch_statements(side: TorchSide, session: Session) -> None:

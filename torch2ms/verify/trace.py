@@ -13,7 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-VERSION = 1
+VERSION = 2
+FILE_LIMIT = 4 << 30  # bytes of a trace, packed or not
 LARGE = 1 << 18  # values of one tensor
 SAMPLE = 1 << 16
 Array: TypeAlias = npt.NDArray[Any]
@@ -80,6 +81,8 @@ class Trace:
     def load(cls, path: Path | str) -> Trace:
         """Read what `save` wrote; refuses other versions."""
         with zipfile.ZipFile(path) as archive:
+            if (size := sum(entry.file_size for entry in archive.infolist())) > FILE_LIMIT:
+                raise ValueError(f"{path}: {size} bytes, more than a trace may have")
             document = json.loads(archive.read("trace.json"))
             if document.get("version") != VERSION:
                 raise ValueError(f"{path}: trace version {document.get('version')}, expected {VERSION}")

@@ -32,7 +32,7 @@ class Verification:
         self.report = start_report(left, right)
         self.report.asked = list(results)
 
-    def complete(self, float64: bool = False) -> Report:
+    def complete(self, float64: bool = False, explain: bool = True) -> Report:
         """Everything, in the order in which one explanation of a difference excludes the next."""
         if self.report.reason:
             return self.report
@@ -43,10 +43,11 @@ class Verification:
         if not self.report.agrees:
             self._without_noise()
             self._before_chaos()
-        self._judge_suspects()
         if float64 or not self.report.agrees:
             self._against_float64()
-        if not self.report.agrees:
+        if self.report.agrees:
+            self._judge_suspects()
+        if explain and not self.report.agrees:
             self._locate()
         return self.report
 
@@ -167,12 +168,8 @@ class Verification:
         fresh.asked = self.report.asked
         fresh.stdout, fresh.stderr, fresh.sources = self.report.stdout, self.report.stderr, self.report.sources
         Comparison(*self.traces, fresh, reference).run()
-        known = {(p.what, p.step) for p in fresh.problems}
         fresh.noise = self.report.noise
         fresh.notes += [note for note in self.report.notes if note not in fresh.notes]
-        judged = [p for p in self.report.problems if p.what.startswith(("printed line", "variable"))]
-        fresh.problems += [p for p in judged if (p.what, p.step) not in known]
-        fresh.verdict = "differ" if fresh.problems else "agree"
         self.report = fresh
 
     def _locate(self) -> None:

@@ -11,13 +11,26 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Iterable, Iterator
+import uuid
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from torch2ms.verify.process import ROOT, Job, Outcome, environment, kill_group, outcome
+from torch2ms.verify.process import (
+    HIDDEN,
+    ROOT,
+    TEXT_LIMIT,
+    Job,
+    Outcome,
+    Watch,
+    environment,
+    kill_group,
+    kill_marked,
+    outcome,
+    steps_done,
+)
 from torch2ms.verify.report import Report
 from torch2ms.verify.runner import Case, verify_case
 
@@ -43,16 +56,22 @@ class Warm:
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            env=environment(),
+            env={**environment(), **HIDDEN},  # what has opened a device cannot be forked
             start_new_session=True,
         )
         self.pending = b""
 
-    def run(self, job: Job, folder: Path) -> Outcome:
+    def run(self, job: Job, folder: Path, watch: Watch | None = None) -> Outcome:
         """Run one job in a fork; same contract as `process.run`."""
         document, out = folder / f"{job.side}.json", folder / f"{job.side}.zip"
         streams = [folder / f"{job.side}.{name}" for name in ("stdout", "stderr")]
-        order = {"document": str(document), "streams": [str(s) for s in streams], "cwd": str(job.cwd or Path.cwd())}
+        mark = uuid.uuid4().hex
+        order = {
+            "mark": mark,
+            "document": str(document),
+            "streams": [str(s) for s in streams],
+            "cwd": str(job.cwd or Path.cwd()),
+        }
         document.write_text(json.dumps(job.document(out)))
         assert self.process.stdin is not None
         self.process.stdin.write(json.dumps(order).encode() + b"\n")
@@ -60,13 +79,14 @@ class Warm:
         started = self._answer(STARTUP)
         if started is None:
             raise RuntimeError(f"the warm {job.side} process does not answer")
-        ended = self._answer(job.timeout)
+        ended = self._answer(job.timeout, (lambda: watch(job, steps_done(out))) if watch else None)
         kill_group(started["pid"])
+        kill_marked(mark)
         problem = ""
         if ended is None:
             problem = f"did not finish within {job.timeout:g} s"
             ended = self._answer(STARTUP) or {"code": -9}
-        texts = [stream.read_text(encoding="utf-8", errors="replace") for stream in streams]
+        texts = [stream.read_bytes()[:TEXT_LIMIT].decode("utf-8", "replace") for stream in streams]
         return outcome(out, ended["code"], problem, *texts)
 
     def close(self) -> None:
@@ -74,14 +94,18 @@ class Warm:
         kill_group(self.process.pid)
         self.process.wait()
 
-    def _answer(self, seconds: float) -> dict[str, Any] | None:
-        """The next line from the process, None if it does not come in time."""
+    def _answer(self, seconds: float, tick: Callable[[], None] | None = None) -> dict[str, Any] | None:
+        """The next line from the process, None if it does not come in time; `tick` is called while waiting."""
         assert self.process.stdout is not None
         end = time.monotonic() + seconds
         while b"\n" not in self.pending:
             left = end - time.monotonic()
-            if left <= 0 or not select.select([self.process.stdout], [], [], left)[0]:
+            if left <= 0:
                 return None
+            if not select.select([self.process.stdout], [], [], min(left, 0.2) if tick else left)[0]:
+                if tick:
+                    tick()
+                continue
             data = os.read(self.process.stdout.fileno(), 65536)
             if not data:
                 raise RuntimeError("the warm process has ended")
@@ -97,16 +121,21 @@ class Pair:
     def __init__(self) -> None:
         self.sides: dict[str, Warm] = {}
 
-    def run(self, job: Job, folder: Path) -> Outcome:
+    def run(self, job: Job, folder: Path, watch: Watch | None = None) -> Outcome:
         """Run a job on its side; a side that broke is started anew for the next job."""
         side = self.sides.get(job.side)
         if side is None:
             side = self.sides[job.side] = Warm(job.side)
         try:
-            return side.run(job, folder)
+            return side.run(job, folder, watch)
         except (RuntimeError, OSError) as error:
             self.sides.pop(job.side).close()
             return Outcome(None, "", "", str(error))
+
+    def start(self) -> None:
+        """Import both frameworks at the same time, before the first job."""
+        for side in ("torch", "mindspore"):
+            self.sides[side] = Warm(side)
 
     def close(self) -> None:
         """End both processes."""

@@ -1,0 +1,191 @@
+"""Mistakes of translations, planted in verified ones (fixtures/ and pairs/): kinds, places, and the rate found.
+
+python -m tests.verify.mutations [--places N]     plants every kind in N places and prints what was found
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import tempfile
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.fixture_cases import all_cases
+from torch2ms.verify import Case, Report, verify_many
+
+PAIRS = Path(__file__).parent / "pairs"
+Change = str | Callable[[re.Match[str]], str]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """A kind of mistake: what is looked for in a translation, and what a mistaken one has instead."""
+
+    name: str
+    pattern: str
+    change: Change
+    unlike: str = "(?!)"  # translations with this in them would mean the same with the mistake
+
+    def plant(self, text: str) -> str | None:
+        """The text with the first such place spoilt, None if it has none."""
+        if re.search(self.unlike, text):
+            return None
+        spoilt, count = re.subn(self.pattern, self.change, text, count=1, flags=re.MULTILINE)
+        return spoilt if count and spoilt != text else None
+
+
+def times(factor: float) -> Callable[[re.Match[str]], str]:
+    """Multiply the number in the second group."""
+    return lambda match: f"{match[1]}{float(match[2]) * factor:g}"
+
+
+CALL = r"^([ \t]+)(optim\w*|opt\w*|self\.opt\w*)\((grads?\w*)\)$"
+KEPT = (
+    r"\1kept = tuple(a + b for a, b in zip(globals().get('kept_grads', [0.0] * len(\3)), \3))"
+    r"\n\1globals()['kept_grads'] = kept\n\1\2(kept)"
+)
+KINDS = (
+    Kind("learning rate", r"(\blr=)(\d[\d.e-]*)", times(1.1)),
+    Kind("momentum of the optimizer", r"(optim\.SGD\(.*momentum=)(0\.\d+)", times(0.9)),
+    Kind("momentum forgotten", r"(optim\.SGD\(.*), momentum=0\.\d+", r"\1"),
+    Kind("weight decay forgotten", r", weight_decay=(?!0\.0\))[\d.e-]+", ""),
+    Kind("Adam of another formula", r"optim\.AdamW\(", "optim.Adam("),
+    Kind("epsilon of the optimizer", r"(optim\.AdamW\(.*)weight_decay=", r"\1eps=1e-4, weight_decay="),
+    Kind("betas", r"betas=\(0\.\d+,", "betas=(0.7,"),
+    Kind("zero_grad dropped: gradients pile up", CALL, KEPT),
+    Kind("gradient scaled", CALL, r"\1\2(tuple(g * 0.5 for g in \3))"),
+    Kind("gradients handed over in another order", CALL, r"\1\2(tuple(\3)[::-1])"),
+    Kind("update forgotten", CALL, r"\1pass"),
+    Kind("update done twice", CALL, r"\1\2(\3)\n\1\2(\3)"),
+    Kind("wrong cotangent", r"^(\s*.*= \w*vjp\w*)\((\w+)\)$", r"\1(2 * \2)"),
+    Kind("cotangent of the wrong sign", r"^(\s*.*= \w*vjp\w*)\((\w+)\)$", r"\1(-\2)"),
+    Kind("stop_gradient missing", r"ops\.stop_gradient\(", "("),
+    Kind("stop_gradient too much", r"^(\s+)(output|logits|pred|out) = (\w+\(.*\))$", r"\1\2 = ops.stop_gradient(\3)"),
+    Kind("differentiates the sum of all outputs", r", has_aux=True", ""),
+    Kind("weights of the other optimizer", r"\b(optimizerG|opt_g|optimizer_g)\.parameters", "optimizerD.parameters"),
+    Kind("off by one in accumulation", r"\((\w+) \+ 1\) % ", r"\1 % "),
+    Kind("accumulated loss not scaled", r"loss / \w*(?:accum|steps)\w*", "loss"),
+    Kind("clipping dropped", r"^(\s+)(grads\w*) = ops\.clip_by\w+\(.*\)$", r"\1pass"),
+    Kind("clipping at another value", r"(ops\.clip_by\w+\(\w+, (?:max_norm=)?)(\d[\d.e-]*)", times(0.5)),
+    Kind("scheduler not stepped", r"^(\s+)\w*sched\w*\.step\(\)$", r"\1pass"),
+    Kind("gamma of the scheduler", r"(gamma=)(\d[\d.e-]*)", times(0.9)),
+    Kind("other default epsilon of a normalisation", r"(nn\.LayerNorm\([^)]*\)?), epsilon=1e-0?5", r"\1, epsilon=1e-2"),
+    Kind("momentum of batch normalisation", r"nn\.BatchNorm(\d)d\((\w+)\)", r"nn.BatchNorm\1d(\2, momentum=0.1)"),
+    Kind("set_train missing", r"^(\s*)[\w.]+\.set_train\(\)$", r"\1pass", unlike=r"^(?![\s\S]*(Dropout|BatchNorm))"),
+    Kind("evaluation in training mode", r"^(\s+)[\w.]+\.set_train\(False\)$", r"\1pass"),
+    Kind("dropout keeps instead of drops", r"(Dropout\(p=)0\.(?!5\b)\d+", r"\g<1>0.7"),
+    Kind("reduction", r"nn\.(MSELoss|CrossEntropyLoss|BCELoss|L1Loss)\(\)", r"nn.\1(reduction='sum')"),
+    Kind("reduction forgotten", r", reduction=['\"]sum['\"]", ""),
+    Kind(
+        "padding of a convolution", r"(nn\.Conv2d\(.*stride=2.*)pad_mode=['\"]pad['\"], padding=1", r"\1pad_mode='same'"
+    ),
+    Kind("other pooling", r"ops\.max_pool2d\(([^,]+), 2\)", r"ops.avg_pool2d(\1, 2, 2)"),
+    Kind("slope of LeakyReLU", r"(nn\.LeakyReLU\(|leaky_relu\(\w+, )0?\.\d+", r"\g<1>0.15"),
+    Kind("other activation", r"ops\.relu\(", "ops.gelu("),
+    Kind("axis", r"(log_softmax|softmax)\((.*), axis=-?1\)", r"\1(\2, axis=0)"),
+    Kind("initial value", r"ops\.zeros\((\w+)\), name=", r"ops.ones(\1), name="),
+    Kind("swapped operands", r"\((\w+) - (\w+)\)(?! \*\* 2|\.pow|\.square|\.abs)", r"(\2 - \1)"),
+    Kind("in-place change lost", r"^(\s+)(\w+) = ops\.(?:relu|add|mul|clamp)\(\2[,)].*$", r"\1pass"),
+    Kind("copy into a tensor lost", r"^(\s+)[\w.\[\]]+\.copy_\(.*\)$", r"\1pass"),
+    Kind("assignment lost", r"^(\s+)ops\.assign\(.*\)$", r"\1pass"),
+    Kind("a parameter left out of the optimizer", r"(optim\.\w+\([\w.]+\.trainable_params\(\))", r"\1[1:]"),
+    Kind("shuffle forgotten", r"shuffle=True", "shuffle=False"),
+    Kind("seed drawn once more", r"^(\s*)(\w+) = ops\.randn\((\d+)", r"\1ops.randn(7)\n\1\2 = ops.randn(\3"),
+    Kind(
+        "transposed weight",
+        r"\bself\.(fc\d?|linear|hidden)\((\w+)\)",
+        r"(\2 @ self.\1.weight.T * 0.999 + self.\1.bias)",
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Planted:
+    """One mistake in one translation."""
+
+    kind: Kind
+    place: str
+    original: Path
+    text: str
+
+    @property
+    def name(self) -> str:
+        """For reports: kind and place."""
+        return f"{self.kind.name} in {self.place}"
+
+
+@cache
+def translations() -> tuple[tuple[str, Path, str], ...]:
+    """Verified translations of one file: name, original, text."""
+    cases = [case for case in all_cases() if case.single and not case.refused]
+    found = [(case.name, case.main, case.folder / "expected.py") for case in cases]
+    found += [(f"pairs/{pair.name}", pair / "original.py", pair / "translated.py") for pair in sorted(PAIRS.iterdir())]
+    return tuple((name, original, path.read_text(encoding="utf-8")) for name, original, path in found)
+
+
+def planted(kind: Kind, places: int) -> list[Planted]:
+    """The mistake in the first translations that have a place for it."""
+    found = []
+    for name, original, text in translations():
+        spoilt = None if name in EQUAL.get(kind.name, {}) or len(found) == places else kind.plant(text)
+        if spoilt is not None:
+            found.append(Planted(kind, name, original, spoilt))
+    return found
+
+
+# Places where the mistake changes nothing that any observer could see, and why.
+EQUAL: dict[str, dict[str, str]] = {
+    "weight decay forgotten": {"examples/train_zero_after_step": "0.01 is AdamW's own default"},
+    "Adam of another formula": {"examples/optimise_image": "every gradient is far above epsilon"},
+    "stop_gradient missing": {
+        "adversarial/pgd_training": "nothing is differentiated there",
+        "autograd_grad/intermediate_input": "nothing is differentiated there",
+        "detach/byol": "the target network's weights are not among those the gradient is taken for",
+        "detach/ema_target_network": "argmax has no derivative",
+    },
+    "clipping dropped": {"cell/where_it_does_not_fit": "no norm reaches the limit"},
+    "differentiates the sum of all outputs": {"autograd_grad/intermediate_input": "the other output is an integer"},
+    "set_train missing": {"cell/with_loss_cell": "it is called again in every epoch"},
+    "evaluation in training mode": dict.fromkeys(
+        ("backward/criterion_call", "control_flow/early_stopping"), "no layer has two modes"
+    ),
+}
+
+
+def run(mistakes: list[Planted], workers: int = 2) -> list[Report]:
+    """Verify every original against its spoilt translation."""
+    with tempfile.TemporaryDirectory(prefix="torch2ms-mutations-") as name:
+        cases = []
+        for number, mistake in enumerate(mistakes):
+            path = Path(name) / f"{number}.py"
+            path.write_text(mistake.text, encoding="utf-8")
+            cases.append(Case(mistake.original, path, explain=False))
+        return verify_many(cases, workers=workers)
+
+
+def main() -> int:
+    """Print a table and how many were found; 1 if any was not."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--places", type=int, default=2, help="fixtures per kind")
+    parser.add_argument("--kind", default="", help="only kinds with this in their name")
+    options = parser.parse_args()
+    mistakes = [m for kind in KINDS if options.kind in kind.name for m in planted(kind, options.places)]
+    reports = run(mistakes)
+    missed = 0
+    for mistake, report in zip(mistakes, reports, strict=True):
+        missed += report.verdict == "agree"
+        first = report.reason.partition("\n")[0] or (report.problems[0].what if report.problems else "")
+        print(f"{'MISSED' if report.verdict == 'agree' else report.verdict:8} {mistake.name}: {first[:90]}")
+    kinds = len({mistake.kind.name for mistake in mistakes})
+    print(f"{len(mistakes) - missed} of {len(mistakes)} mistakes of {kinds} kinds found")
+    for kind in KINDS:
+        if options.kind in kind.name and not planted(kind, 1):
+            print(f"no place for: {kind.name}")
+    return bool(missed)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -1,0 +1,134 @@
+"""Programs as people have them, verified without an edit: several files, arguments, augmentation."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from click.testing import CliRunner
+
+from torch2ms.verify.cli import verify
+
+AUGMENTED = """\
+import argparse
+import random
+
+import numpy as np
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+from torch.utils.data import DataLoader, Dataset
+
+
+class Noisy(Dataset):
+    def __init__(self, n):
+        rng = np.random.default_rng(0)
+        self.x = rng.normal(size=(n, 4)).astype(np.float32)
+        self.y = (self.x.sum(1) > 0).astype(np.int64)
+
+    def __len__(self):
+        return len(self.x)
+
+    def __getitem__(self, i):
+        x = self.x[i] + np.random.normal(0, 0.1, size=4).astype(np.float32)
+        if random.random() < 0.5:
+            x = -x
+        return torch.from_numpy(x), int(self.y[i])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--epochs", type=int, default=100)
+    args = parser.parse_args()
+    loader = DataLoader(Noisy(30), batch_size=8, shuffle=True, drop_last=True, num_workers=2)
+    model = nn.Sequential(nn.Linear(4, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 2))
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-2)
+    for epoch in range(args.epochs):
+        for x, y in loader:
+            weight = np.random.beta(2.0, 2.0)
+            optimizer.zero_grad()
+            loss = weight * F.cross_entropy(model(x), y)
+            loss.backward()
+            optimizer.step()
+
+
+if __name__ == "__main__":
+    main()
+"""
+TRAINER = """\
+import torch
+
+
+class Trainer:
+    def __init__(self, model):
+        self.model = model
+        self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+
+    def fit(self, batches):
+        for x, y in batches:
+            self.optimizer.zero_grad()
+            loss = torch.nn.functional.mse_loss(self.model(x), y)
+            loss.backward()
+            self.optimizer.step()
+"""
+NET = """\
+import torch.nn as nn
+
+
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.encoder = nn.Linear(width, 6)
+        self.decoder = nn.Linear(6, width)
+
+    def forward(self, x):
+        return self.decoder(self.encoder(x).tanh())
+"""
+MAIN = """\
+import json
+import os
+
+import torch
+
+from models.net import Net
+from trainer import Trainer
+
+with open("settings.json") as file:
+    settings = json.load(file)
+assert os.path.exists(os.path.join(os.path.dirname(os.path.abspath(__file__)), "models"))
+
+if __name__ == "__main__":
+    trainer = Trainer(Net(settings["width"]))
+    data = [(torch.randn(5, 3), torch.randn(5, 3)) for _ in range(10)]
+    while True:
+        trainer.fit(data)
+"""
+
+
+def report_of(tmp_path: Path, program: Path, *arguments: str) -> dict:
+    """The JSON of a verification on the command line."""
+    target = tmp_path / "report.json"
+    done = CliRunner().invoke(verify, [str(program), "--json", str(target), *arguments])
+    assert target.exists(), done.output
+    report = json.loads(target.read_text())
+    assert done.exit_code == report["exit_code"]
+    return report
+
+
+def test_augmentation_shuffling_dropout_and_arguments(tmp_path):
+    (tmp_path / "train.py").write_text(AUGMENTED)
+    report = report_of(tmp_path, tmp_path / "train.py", "--", "--epochs", "2")
+    assert report["verdict"] == "agree", report["problems"][:3]
+    assert len(report["steps"]) == 6 and report["compared"]["buffer"] > 0
+    assert "6 random draws replayed" in report["notes"]
+
+
+def test_steps_stop_an_endless_program_of_several_files(tmp_path, monkeypatch):
+    (tmp_path / "models").mkdir()
+    for name, text in (("train.py", MAIN), ("trainer.py", TRAINER), ("models/net.py", NET), ("models/__init__.py", "")):
+        (tmp_path / name).write_text(text)
+    (tmp_path / "settings.json").write_text('{"width": 3}')
+    monkeypatch.chdir(tmp_path)
+    report = report_of(tmp_path, tmp_path / "train.py", "--steps", "12")
+    assert report["verdict"] == "agree", report["problems"][:3]
+    assert len(report["steps"]) == 12 and report["compared"]["gradient"] == 48
