@@ -71,7 +71,7 @@ def test_a_recording_is_replayed_without_torch(tmp_path):
     done = call(pair / "translated.py", "--replay", recording, "--html", tmp_path / "report.html")
     assert done.exit_code == 0 and "noise: conv.bias" in done.output, done.output
     page = (tmp_path / "report.html").read_text()
-    assert page.count("<polyline") == 2 and "conv.bias" in page and "http" not in page
+    assert page.count("<polyline") == 4 and "<rect" in page and "conv.bias" in page and "http" not in page
     wrong = tmp_path / "wrong.py"
     wrong.write_text((pair / "translated.py").read_text().replace("lr=1e-2", "lr=2e-2"))
     assert call(wrong, "--replay", recording).exit_code == 1
