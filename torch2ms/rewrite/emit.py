@@ -198,6 +198,8 @@ class Emitter:
         if not nodes:
             return out, pending + layout.comments_only(own) + layout.trailing_comment(stmt.trailing) + lost + extra
         own += lost
+        if isinstance(stmt.node, cst.BaseSmallStatement) and isinstance(nodes[-1], cst.BaseCompoundStatement):
+            own += layout.trailing_comment(stmt.trailing)
         lead = pending + own
         lead = layout.strip_blank(lead) if fresh and not out else lead
         if key in self.plan.contexts:
@@ -298,7 +300,7 @@ class Emitter:
 
     def item(self, item: Item) -> list[cst.BaseStatement]:
         if isinstance(item, Text):
-            return self.text(item)
+            return self.marked_text(item)
         if isinstance(item, Function):
             return [self.function(item)]
         if isinstance(item, Class):
@@ -314,6 +316,16 @@ class Emitter:
             parts.append(code(self.expression(node)))
         text = re.sub(r"\{(\d+)\}", lambda m: parts[int(m.group(1))], template) if parts else template
         return [*self.defined(), *layout.parse(text, self.config)]
+
+    def marked_text(self, item: Text) -> list[cst.BaseStatement]:
+        """New statements, with what was refused in them marked above."""
+        waiting, self.marked = self.marked, []
+        nodes = self.text(item)
+        marks = dict.fromkeys(m.mark.replace("\n", " ") for m in self.marked if self.counts(m))
+        if marks:
+            nodes[0] = _prepend(nodes[0], tuple(layout.comment_line(m) for m in marks))
+        self.marked = waiting
+        return nodes
 
     def aliased(self, text: str) -> str:
         """New code under the names that MindSpore's packages have in this module."""

@@ -358,7 +358,8 @@ class Expressions(Rewriter):
             return self.attributes_formatted(original, updated)
         receiver = self.module.value(func.value)
         name = func.attr.value
-        assert isinstance(updated.func, cst.Attribute)
+        if not isinstance(updated.func, cst.Attribute):
+            return updated
         if receiver.kind == "builtin_super":
             return self.renamed(updated, OWN_METHODS.get(name, name)) if name == "forward" else updated
         if receiver.kind in ("tensor", "param"):
@@ -672,7 +673,8 @@ class Expressions(Rewriter):
             return None
         self.notes.needs.add("nn")
         self.tell("T2M506", "parameters of several modules", "a CellList gives them different names")
-        return cst.parse_expression(f"nn.CellList([{', '.join(code(m) for m in modules)}]).trainable_params()")
+        nn = self.aliases.get("nn", "nn")
+        return cst.parse_expression(f"{nn}.CellList([{', '.join(code(m) for m in modules)}]).trainable_params()")
 
     def in_module(self) -> bool:
         return False

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import libcst as cst
 
-from torch2ms.analysis.tree import is_node, source_order
+from torch2ms.analysis.tree import code, is_node, source_order
 
 Steps = tuple[Callable[..., Any] | None, Callable[..., Any] | None, tuple[str, ...]]
 
@@ -51,4 +51,16 @@ class Rewriter:
                         changes[name] = new
             if changes:
                 updated = node.with_changes(**changes)
-        return leave(self, node, updated) if leave is not None else updated
+        if leave is None:
+            return updated
+        result = leave(self, node, updated)
+        if result is not updated and getattr(node, "lpar", None) and not getattr(result, "lpar", True):
+            return _enclosed(node, result)
+        return result
+
+
+def _enclosed(node: cst.CSTNode, result: cst.CSTNode) -> cst.CSTNode:
+    """What took the place of an expression in parentheses, in them where it needs more than one line."""
+    if "\n" not in code(result):
+        return result
+    return result.with_changes(lpar=node.lpar, rpar=node.rpar)  # type: ignore[attr-defined]
