@@ -206,6 +206,8 @@ class Evaluator:
         return replace(guessed, place=place) if guessed.kind != "unknown" else Value("unknown", place=place)
 
     def api(self, name: str) -> Value:
+        if name.startswith("torch.cuda.") and name.endswith("Tensor"):  # the same type, elsewhere
+            name = f"torch.{name.rpartition('.')[2]}"
         last = name.rpartition(".")[2]
         if last in ("float32", "float16", "float64", "int64", "int32", "bool", "float", "long", "half", "double", "int",
                     "uint8", "int8", "int16", "bfloat16", "short") and name.count(".") == 1:  # fmt: skip

@@ -30,6 +30,7 @@ class Value:
     dtype: str = ""
     rank: int | None = None
     keys: tuple[tuple[str, bool], ...] | None = None  # of a dict, and whether each is certainly there
+    starts: frozenset[str] = NO_DEPS  # of a module: what it does to its argument in place (see activations)
 
     def with_deps(self, deps: frozenset[str]) -> Value:
         return self if deps == self.deps else replace(self, deps=deps)

@@ -112,6 +112,14 @@ def listed(value: Value) -> cst.BaseExpression:
     return node
 
 
+def sequence(value: Value) -> cst.BaseExpression:
+    """A `range` as a list: MindSpore makes no tensor of a range."""
+    node = _single(value)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == "range":
+        return cst.Call(cst.Name("list"), [cst.Arg(node)])
+    return node
+
+
 class _Suffix(cst.CSTTransformer):
     """Gives file names the ending that load_checkpoint asks for."""
 
@@ -144,6 +152,7 @@ def only(value: Value) -> cst.BaseExpression:
 
 TRANSFORMS: dict[str, Callable[[Value], cst.BaseExpression]] = {
     "listed": listed,
+    "sequence": sequence,
     "ckpt": ckpt,
     "only": only,
     "tuple": tuple_of,

@@ -23,6 +23,7 @@ from torch2ms.rewrite.signatures import with_arguments
 from torch2ms.rewrite.stars import written_out
 from torch2ms.tape.plan import Plan
 
+TYPE = re.compile(r"torch\.(\w+Tensor)")  # the name of a type, which programs give a name of their own
 OWN_METHODS = {"forward": "construct", "train": "set_train"}
 CLASSES = {"Linear": "Dense", "ConvTranspose": "Transpose", "Sequential": "SequentialCell", "ModuleList": "CellList",
            "ModuleDict": "CellDict", "Module": "Cell"} | {
@@ -40,6 +41,8 @@ class ModuleFacts:
 
     def kind(self, node: cst.BaseExpression) -> str:
         value = self.module.value(node)
+        if value.kind == "api" and TYPE.fullmatch(value.name):
+            return "dtype"
         kind = {"param": "tensor", "lossfn": "module"}.get(value.kind, value.kind)
         return kind if kind not in ("api", "class", "object", "method", "autograd", "builtin", "params") else "unknown"
 
@@ -212,7 +215,7 @@ class Expressions(Rewriter):
             return updated
         updated = with_arguments(original, updated, self.plan)
         target = self.module.value(original.func)
-        if target.kind == "api" and self.spelled(original.func, target.name):
+        if target.kind == "api" and (self.spelled(original.func, target.name) or TYPE.fullmatch(target.name)):
             return self.api_call(target.name, original, updated)
         if self.swapped(original):
             return cst.parse_expression(f"{code(updated)}[::-1]", self.module.tree.config_for_parsing)
@@ -481,6 +484,14 @@ class Expressions(Rewriter):
         if name.endswith("_") and not name.endswith("__"):
             plain = rule or self.rules.find(f"torch.Tensor.{name[:-1]}")
             lone = id(original) in self.plan.temporaries or isinstance(base(original), cst.Call)
+            if lone and name in ("fill_", "zero_") and len(updated.args) == (name == "fill_"):
+                like = "zeros_like" if name == "zero_" else "full_like"
+                made = cst.parse_expression(f"{self.aliases.get('ops', 'ops')}.{like}()")
+                assert isinstance(made, cst.Call)
+                given = [updated.func.value, *(a.value for a in updated.args)]
+                self.notes.needs.add("ops")
+                self.tell("T2M611", f"Tensor.{name}", "a temporary filled in place: a new tensor of its shape")
+                return made.with_changes(args=[cst.Arg(value) for value in given])
             if plain is not None and lone:  # a temporary: nobody else sees the change
                 named = cst.Name(plain.name.rpartition(".")[2])
                 renamed = updated.with_changes(func=updated.func.with_changes(attr=named))
@@ -643,6 +654,8 @@ class Expressions(Rewriter):
         return updated
 
     def leave_IfExp(self, original: cst.IfExp, updated: cst.IfExp) -> cst.BaseExpression:
+        if isinstance(updated.test, cst.Name) and updated is not original and updated.body.deep_equals(updated.orelse):
+            return updated.body  # `torch.cuda.FloatTensor if cuda else torch.FloatTensor`
         return self.picked(original, updated)
 
     def leave_BooleanOperation(

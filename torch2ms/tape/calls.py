@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope
+from torch2ms.analysis.tree import constant
 from torch2ms.tape.events import Event
 from torch2ms.tape.ledger import Owner
 from torch2ms.tape.regions import Region
@@ -54,6 +56,19 @@ class Outputs:
         return f"({head}{self.returned})" if self.aux else head
 
 
-def all_ones(node: cst.BaseExpression) -> bool:
-    """The cotangent that MindSpore's gradient takes by itself."""
-    return isinstance(node, cst.Call) and dotted(node.func).rpartition(".")[2] in ("ones_like", "ones", "new_ones")
+def all_ones(node: cst.BaseExpression, scope: Scope | None = None) -> bool:
+    """The cotangent that MindSpore's gradient takes by itself; with a scope, also under its only name there."""
+    if isinstance(node, cst.Name) and scope is not None and node.value not in scope.params:
+        made = [s for s in scope.body.walk() if node.value in s.defs | s.muts]
+        only = made[0].node if len(made) == 1 else None
+        return isinstance(only, cst.Assign) and dotted(only.targets[0].target) == node.value and all_ones(only.value)
+    if not isinstance(node, cst.Call):
+        return False
+    name = node.func.attr.value if isinstance(node.func, cst.Attribute) else dotted(node.func)
+    if name in ("Variable", "to", "cuda", "type", "type_as", "requires_grad_", "detach", "float", "double"):
+        inner = node.args[0].value if name == "Variable" and node.args else getattr(node.func, "value", None)
+        return inner is not None and all_ones(inner)
+    if name in ("fill_", "full_like", "full", "new_full"):
+        position = 0 if name == "fill_" else 1
+        return len(node.args) > position and constant(node.args[position].value) == 1
+    return name in ("ones_like", "ones", "new_ones")

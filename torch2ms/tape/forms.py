@@ -68,7 +68,7 @@ class Writer:
         self.plan.inside += [*region.all, event.stmt]
         if call.played:
             return write_played(self, call)
-        cotangent = any(c is not None and not all_ones(c) for c in event.cotangents) or event.kind == "handed"
+        cotangent = any(c is not None and not all_ones(c, self.scope) for c in event.cotangents) or event.kind == "handed"
         if (region.cut or event.kind == "handed") and not self.plan.records:
             return "it needs ms.vjp, which runs the forward a second time before MindSpore 2.9"
         wrap = next((self.plan.halved[id(a)] for a in event.stmt.ancestors() if id(a) in self.plan.halved), None)
@@ -373,7 +373,7 @@ class Writer:
         nodes: list[cst.CSTNode] = list(event.roots)
         parts = [f"{{{i}}}" for i, _ in enumerate(event.roots)]
         for i, cotangent in enumerate(event.cotangents if self.weighted(event) else ()):
-            if cotangent is not None and all_ones(cotangent):
+            if cotangent is not None and all_ones(cotangent, self.scope):
                 parts[i] = f"{{{i}}}.sum()" if dotted(event.roots[i]) else f"({{{i}}}).sum()"
             elif cotangent is not None:
                 varied = bool(self.module.value(cotangent).deps)
@@ -393,7 +393,7 @@ class Writer:
 
     def weighted(self, event: Event) -> bool:
         """Cotangents of the user's own where ms.vjp does not serve: the function returns the sum weighted with them."""
-        own = any(c is not None and not all_ones(c) for c in event.cotangents)
+        own = any(c is not None and not all_ones(c, self.scope) for c in event.cotangents)
         return own and (len(event.roots) > 1 or not self.plan.records)
 
     def late(self, call: Call) -> bool:

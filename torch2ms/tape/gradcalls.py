@@ -195,7 +195,7 @@ def second_order(
     event = call.event
     if call.weights is not None or not call.inputs:
         return "the gradient of a gradient with respect to weights has no compiled form here"
-    if any(c is not None and not all_ones(c) for c in event.cotangents) or len(event.roots) != 1:
+    if any(c is not None and not all_ones(c, scope) for c in event.cotangents) or len(event.roots) != 1:
         return "a gradient of a gradient with an own cotangent or several outputs"
     if any(s.blocks for s in stmts):
         return "its forward has control flow that compiled code would freeze"

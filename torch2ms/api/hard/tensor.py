@@ -51,6 +51,8 @@ def type_(use: Use) -> Choice:
     text = use.text("dtype").strip("'\"")
     if text.endswith("Tensor"):  # the old names of types: torch.LongTensor, 'torch.cuda.FloatTensor'
         element = _OLD_TYPES.get(text.rpartition(".")[2])
+        if element is None and use.kind("dtype") == "dtype":  # a name for one of these: it stands for the element type
+            return Choice("{self}.astype({dtype})")
         if element is None:
             return Choice(refuse=f"{text} names no element type of MindSpore", todo="write .to(dtype)")
         return Choice(f"{{self}}.astype(ms.{element})", uses=("dtype",))
