@@ -1,4 +1,4 @@
-"""Activations that change their argument in place: which layers do, and what a call of a module does to its argument."""
+"""Activations that change their argument in place: which layers do, and what a call of a module does to it."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.analysis.values import Value
 
 # class -> the function that does the same, and how many arguments come before `inplace`
-LAYERS = {"ReLU": ("relu", 0), "ReLU6": ("relu6", 0), "LeakyReLU": ("leaky_relu", 1), "ELU": ("elu", 1), "CELU": ("celu", 1),
-          "SELU": ("selu", 0), "SiLU": ("silu", 0), "Mish": ("mish", 0), "Hardswish": ("hardswish", 0),
-          "Hardtanh": ("hardtanh", 2), "Dropout": ("", 1), "Dropout2d": ("", 1)}  # fmt: skip
+LAYERS = {"ReLU": ("relu", 0), "ReLU6": ("relu6", 0), "LeakyReLU": ("leaky_relu", 1), "ELU": ("elu", 1),
+          "CELU": ("celu", 1), "SELU": ("selu", 0), "SiLU": ("silu", 0), "Mish": ("mish", 0),
+          "Hardswish": ("hardswish", 0), "Hardtanh": ("hardtanh", 2), "Dropout": ("", 1), "Dropout2d": ("", 1)}  # fmt: skip
 FUNCTIONS = {f"torch.nn.functional.{name}": (name, count + 1) for name, count in LAYERS.values() if name}
 UNSURE = ""  # among the activations: there may be none
 
 
 def layer(name: str, node: cst.Call) -> frozenset[str]:
-    """What a layer of torch does to its argument: the function as `leaky_relu(, 0.2)`, nothing where it does nothing."""
+    """What a layer of torch does to its argument: as `leaky_relu(, 0.2)`, nothing where it does nothing."""
     known = LAYERS.get(name.rpartition(".")[2])
     return frozenset({_text(known[0], node, known[1], 0)}) if known is not None and _on(node, known[1]) else frozenset()
 

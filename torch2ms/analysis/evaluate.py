@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import libcst as cst
 
-from torch2ms.analysis import guess, narrow, shapes, torchapi
+from torch2ms.analysis import activations, guess, narrow, shapes, torchapi
 from torch2ms.analysis.env import Env
-from torch2ms.analysis.names import dotted, is_foreign
+from torch2ms.analysis.names import canonical, dotted, is_foreign
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo
 from torch2ms.analysis.tree import children, constant
 from torch2ms.analysis.usage import used
@@ -81,7 +81,8 @@ class Evaluator:
         items = tuple(self.ev(e.value) for e in node.elements)
         starred = any(isinstance(e, cst.StarredElement) for e in node.elements)
         kind = "tuple" if isinstance(node, cst.Tuple) else "list"
-        return Value(kind, deps=_deps(items), items=None if starred else items)
+        begins = items[0].starts if items else NO_DEPS
+        return Value(kind, deps=_deps(items), items=None if starred else items, starts=begins)
 
     def dictionary(self, node: cst.Dict) -> Value:
         parts = [self.ev(e.value) for e in node.elements]
@@ -206,8 +207,7 @@ class Evaluator:
         return replace(guessed, place=place) if guessed.kind != "unknown" else Value("unknown", place=place)
 
     def api(self, name: str) -> Value:
-        if name.startswith("torch.cuda.") and name.endswith("Tensor"):  # the same type, elsewhere
-            name = f"torch.{name.rpartition('.')[2]}"
+        name = canonical(name)
         last = name.rpartition(".")[2]
         if last in ("float32", "float16", "float64", "int64", "int32", "bool", "float", "long", "half", "double", "int",
                     "uint8", "int8", "int16", "bfloat16", "short") and name.count(".") == 1:  # fmt: skip
@@ -345,7 +345,9 @@ class Evaluator:
             return Value("str")
         if left.kind == right.kind and left.kind in ("list", "tuple", "params"):
             items = left.items + right.items if left.items is not None and right.items is not None else None
-            return Value(left.kind, deps=deps, items=items, name=left.name if left.name == right.name else "")
+            begins = right.starts if left.items == () else left.starts
+            name = left.name if left.name == right.name else ""
+            return Value(left.kind, deps=deps, items=items, name=name, starts=begins)
         if "list" in kinds and "int" in kinds:
             listed = left if left.kind == "list" else right
             return replace(listed, items=None)
@@ -413,12 +415,13 @@ class Evaluator:
             or owner.startswith("torchvision.models")
         ):
             if last[:1].isupper() and last not in torchapi.NOT_LEARNED:
+                begins = args[0].starts if last == "Sequential" and args else activations.layer(name, node)
                 items = tuple(args) if last == "Sequential" else first.items if last == "ModuleList" else None
                 if items is not None and any(
                     a.star or i.kind != "module" for a, i in zip(node.args, items, strict=False)
                 ):
                     items = None
-                return Value("module", name=name, items=items)
+                return Value("module", name=name, items=items, starts=begins)
             if owner.startswith("torchvision.models"):
                 return Value("module", name=name)
         if name == "torch.nn.Embedding.from_pretrained":

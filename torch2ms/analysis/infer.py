@@ -310,8 +310,9 @@ class Inference:
                 base = held or Value("list")
                 known = value.kind in ("tensor", "int", "float", "param", "module", "numpy") and method == "append"
                 ev.env[place] = replace(
-                    base, deps=base.deps | value.deps, items=None, name=f"of {value.kind}" if known else base.name
-                )
+                    base, deps=base.deps | value.deps, items=None, name=f"of {value.kind}" if known else base.name,
+                    starts=value.starts if base.items == () else base.starts,
+                )  # fmt: skip
                 if base.kind == "dict":
                     both = base.keys is not None and value.keys is not None and method == "update"
                     keys = joined_keys(base.keys or (), value.keys or ()) if both else None

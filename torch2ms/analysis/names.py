@@ -70,3 +70,10 @@ class Imports:
         parts = self.package.split(".") if self.package else []
         parts = parts[: len(parts) - (level - 1)] if level > 1 else parts
         return ".".join([*parts, module]) if module else ".".join(parts)
+
+
+def canonical(name: str) -> str:
+    """One name for the types of tensors on every device: torch.cuda.FloatTensor is torch.FloatTensor."""
+    if name.startswith("torch.cuda.") and name.endswith("Tensor"):
+        return f"torch.{name.rpartition('.')[2]}"
+    return name

@@ -146,6 +146,7 @@ class Project:
 
     modules: dict[str, ModuleInfo] = field(default_factory=dict)
     keeps_state: bool = True  # a module may hold statistics or buffers beside its parameters
+    stepping: frozenset[str] = frozenset()  # names of the functions that may let an optimizer step, and of its method
     checkpoints: bool = False  # somewhere tensors are saved or loaded
     reads_gradients: bool = True  # somewhere gradients are read, clipped or applied
     freezes: bool = False  # somewhere a parameter's requires_grad is written

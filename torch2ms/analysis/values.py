@@ -85,7 +85,13 @@ def join(a: Value, b: Value) -> Value:
         a.dtype if a.dtype == b.dtype else "",
         a.rank if a.rank == b.rank else None,
         joined_keys(a.keys, b.keys, either=True) if a.keys is not None and b.keys is not None else None,
+        either_start(a.starts, b.starts),
     )
+
+
+def either_start(a: frozenset[str], b: frozenset[str]) -> frozenset[str]:
+    """What one of two modules does to its argument; the empty text stands for: perhaps nothing."""
+    return a | b | ({""} if bool(a) != bool(b) else NO_DEPS)
 
 
 def joined_keys(

@@ -27,6 +27,7 @@ class Outcome:
     findings: tuple[Finding, ...]
     needs: frozenset[str] = frozenset()
     returns: str = "unknown"
+    twice: str = ""  # the argument that would be evaluated twice, where that is why it was refused
     form: Form | None = None  # the form of the rule that was taken, where one was
 
 
@@ -134,9 +135,11 @@ def _fill_call(
             return _refused(rule, _ARGUMENT, why, form.todo, argument)
     try:
         node = template.fill(form.template, use.binding, receiver, updated)
+    except template.TwiceError as error:
+        return replace(_refused(rule, _TWICE, str(error), "assign the expression to a name first"), twice=error.param)
     except template.TemplateError as error:
         return _refused(rule, _TWICE, str(error), "assign the expression to a name first")
-    return Outcome(node, (_told(rule, form, node), *dropped), needs(form.template), form.returns, form)
+    return Outcome(node, (_told(rule, form, node), *dropped), needs(form.template), form.returns, form=form)
 
 
 def _told(rule: Rule, form: Form, node: cst.BaseExpression) -> Finding:
@@ -221,7 +224,7 @@ def apply_attribute(rule: Rule, original: cst.Attribute, updated: cst.Attribute,
             return _refused(rule, _TWICE, str(error), "assign the expression to a name first")
         if isinstance(node, cst.Attribute) and node.value.deep_equals(updated.value):
             node = updated.with_changes(attr=node.attr)  # the user's own line breaks before the dot stay
-        return Outcome(node, (_told(rule, form, node),), needs(form.template), form.returns, form)
+        return Outcome(node, (_told(rule, form, node),), needs(form.template), form.returns, form=form)
     return _refused(rule, _NONE, "there is no counterpart in MindSpore")
 
 
@@ -238,7 +241,8 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
         return _refused(rule, _NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
     if rule.value is not None:
         parsed = template.parse(rule.value)
-        tier = Tier.ASSUMED if rule.value_assume else form.tier
+        measured = form.evidence == "pass" if form.to is None else form.tier is Tier.EXACT  # None: a function chooses
+        tier = Tier.EXACT if measured and not rule.value_assume else Tier.ASSUMED
         why = f"{rule.value}: {rule.value_assume}" if rule.value_assume else rule.value
         found = Finding(_RENAMED if tier is Tier.EXACT else _ASSUMED, tier, rule.name, why)
         return Outcome(template.parenthesised(parsed.root.deep_clone()), (found,), needs(parsed), "function")

@@ -31,6 +31,14 @@ class TemplateError(Exception):
     """A template cannot be filled from these arguments; the message is for the finding."""
 
 
+class TwiceError(TemplateError):
+    """An argument that is more than a name stands in the template several times."""
+
+    def __init__(self, param: str, count: int) -> None:
+        super().__init__(f"{param} would be evaluated {count} times: give it a name first")
+        self.param = param
+
+
 @dataclass(frozen=True)
 class Placeholder:
     """One {placeholder} of a template."""
@@ -144,7 +152,7 @@ class Filler(cst.CSTTransformer):
                 continue
             nodes = [self.receiver] if name == "self" else [b.updated.value for b in self._bounds(name)]
             if any(node is not None and not simple(node) for node in nodes):
-                raise TemplateError(f"{name} would be evaluated {count} times: give it a name first")
+                raise TwiceError(name, count)
 
     def _bounds(self, name: str) -> tuple[Bound, ...]:
         if name in self.binding.single:

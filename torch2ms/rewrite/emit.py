@@ -55,6 +55,8 @@ class Emitter:
         self.by_node = {id(s.node): s for s in module.scope.walk()}
         self.marked: list[Finding] = []
         self.above: list[str] = []
+        self.first: list[str] = []  # assignments that go right above the simple statement being emitted
+        self.stmt: Stmt | None = None  # ... which is this one
 
     def emit(self) -> cst.Module:
         body, footer = self.block(self.module.scope.body)
@@ -382,7 +384,10 @@ class Emitter:
     def plain(self, stmt: Stmt) -> tuple[list[cst.BaseStatement], layout.Lines]:
         node = stmt.node
         if isinstance(node, cst.BaseSmallStatement):
-            return self.statements.small(stmt), ()
+            self.stmt = stmt
+            lines = self.statements.small(stmt)
+            first, self.first, self.stmt = self.first, [], None
+            return [*(node for text in first for node in layout.parse(text, self.config)), *lines], ()
         if id(stmt) in self.plan.contexts:
             return self.context(stmt, self.plan.contexts[id(stmt)])
         compound, extra = self.compound(stmt)
@@ -401,6 +406,7 @@ class Emitter:
     def expression(self, node: cst.CSTNode) -> cst.CSTNode:
         """Translate one expression; what it brings up belongs to the statement being emitted."""
         visitor = Expressions(self.project, self.module, self.rules, self.plan, self.differentiated, self.aliases)
+        visitor.stmt = self.stmt
         result = visitor.rewrite(node)
         self.absorb(visitor.notes)
         return result
@@ -414,6 +420,7 @@ class Emitter:
                 self.marked.append(placed)
         self.needs |= notes.needs
         self.above += notes.above
+        self.first += notes.first
 
     line = 0
 

@@ -7,8 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted, is_foreign
+from torch2ms.analysis.names import canonical, dotted, is_foreign
 from torch2ms.analysis.narrow import CLASS_NAME
+from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project, qualified
 from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.analysis.values import EITHER, UNKNOWN, Value
@@ -17,6 +18,7 @@ from torch2ms.api.imports import IMPORTS
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import transforms
 from torch2ms.rewrite.draws import draw
+from torch2ms.rewrite.naming import named
 from torch2ms.rewrite.nested import base
 from torch2ms.rewrite.rewriter import Rewriter
 from torch2ms.rewrite.signatures import with_arguments
@@ -85,6 +87,7 @@ class Notes:
 
     findings: list[Finding] = field(default_factory=list)
     needs: set[str] = field(default_factory=set)
+    first: list[str] = field(default_factory=list)  # assignments that go right above it
     above: list[str] = field(default_factory=list)  # definitions that go above the statement
 
     @property
@@ -122,6 +125,7 @@ class Expressions(Rewriter):
         self.facts = ModuleFacts(project, module)
         self.mixed = module.uses_mindspore  # translated before: what is left of torch are names, not methods
         self.notes = Notes()
+        self.stmt: Stmt | None = None  # the simple statement that the expression belongs to
         self.callees: set[int] = set()
         self.called: set[int] = (
             set()
@@ -233,7 +237,7 @@ class Expressions(Rewriter):
 
     def spelled(self, node: cst.BaseExpression, name: str) -> bool:
         """The expression is the imported name itself, not a variable that holds it."""
-        if qualified(node, self.module.imports) == name:
+        if canonical(qualified(node, self.module.imports)) == name:
             return True
         return bool(self.module.imports.stars) and isinstance(node, cst.Name) and name.endswith(f".{node.value}")
 
@@ -255,11 +259,25 @@ class Expressions(Rewriter):
             return self.unknown(name, left)
         if kind := transforms.transform(name):
             return self.transform(kind, rule, original, updated, left)
-        outcome = apply_call(rule, original, updated, self.facts)
+        outcome = self.apply(rule, original, updated)
         if outcome.node is None and any(a.star == "**" for a in original.args):
             if (calls := written_out(original, updated, rule, self.module)) is not None:
                 outcome = apply_call(rule, *calls, self.facts)
         return self.take(outcome, left)
+
+    def apply(self, rule: Rule, original: cst.Call, updated: cst.Call) -> Outcome:
+        """What the rule makes of a call; what it needs twice gets a name above the statement."""
+        outcome = apply_call(rule, original, updated, self.facts)
+        while outcome.twice and self.stmt is not None and not self.mixed:
+            if not self.plan.names:
+                self.plan.names |= transforms.names_of(self.module)
+            made = named(outcome.twice, rule, original, updated, self.stmt, self.plan.names)
+            if made is None:
+                return outcome
+            updated, line = made
+            self.notes.first.append(line)
+            outcome = apply_call(rule, original, updated, self.facts)
+        return outcome
 
     def transform(
         self, kind: str, rule: Rule, original: cst.Call, updated: cst.Call, left: cst.BaseExpression
@@ -502,7 +520,7 @@ class Expressions(Rewriter):
             return updated
         if rule is None:
             return updated if receiver.likely else self.unknown(f"torch.Tensor.{name}", updated)
-        outcome = apply_call(rule, original, updated, self.facts)
+        outcome = self.apply(rule, original, updated)
         if receiver.likely and outcome.node is not None:
             why = "the receiver is taken for a tensor by its use"
             outcome = replace(outcome, findings=tuple(_assumed(f, why) for f in outcome.findings))

@@ -11,14 +11,16 @@ from torch2ms.analysis.names import dotted, is_foreign
 from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, qualified
 from torch2ms.analysis.tree import code, constant, descend
-from torch2ms.analysis.values import UNKNOWN, Value
+from torch2ms.analysis.values import Value
 from torch2ms.api import apply_call
 from torch2ms.api.template import atomic
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import nested
+from torch2ms.rewrite.activated import activated
 from torch2ms.rewrite.expressions import Expressions
 from torch2ms.rewrite.hoist import hoisted
 from torch2ms.rewrite.modes import mode_sensitive
+from torch2ms.rewrite.states import loaded
 from torch2ms.tape.plan import Text
 
 if TYPE_CHECKING:
@@ -46,6 +48,7 @@ class Statements:
         self.emitter = emitter
         self.module = emitter.module
         self.rules = emitter.rules
+        self.looked_at: set[int] = set()  # statements whose in-place activations are dealt with
         self.stopped: set[int] = set()  # returned tensors of functions that ran without gradient
 
     def small(self, stmt: Stmt) -> list[cst.BaseStatement]:
@@ -59,6 +62,8 @@ class Statements:
             above += hoisted(self, stmt)
             if above:
                 return [*above, *self.small(stmt)]
+        if stmt.calls and not self.module.uses_mindspore and (below := activated(self, stmt)):
+            return [*self.small(stmt), *below]
         if self.module.uses_mindspore:
             pass
         elif isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
@@ -89,6 +94,8 @@ class Statements:
             last = special[-1]
             if isinstance(last, cst.SimpleStatementLine) and stmt.trailing.comment is not None:
                 special[-1] = last.with_changes(trailing_whitespace=stmt.trailing)
+            elif isinstance(last, (cst.For, cst.If)) and isinstance(last.body, cst.IndentedBlock):
+                special[-1] = last.with_changes(body=last.body.with_changes(header=stmt.trailing))
         return special
 
     def cut_return(self, node: cst.Return) -> list[cst.BaseStatement] | None:
@@ -145,25 +152,8 @@ class Statements:
             return []
         if receiver.kind == "module" and name == "register_buffer" and len(call.args) >= 2:
             return self.buffer(call, func)
-        if receiver.kind == "module" and name == "load_state_dict" and (source := self.copied(call)) is not None:
-            self.emitter.needs.add("ops")
-            self.tell(
-                "T2M507",
-                "load_state_dict",
-                "values are assigned: load_param_into_net would share them between both modules",
-            )
-            pairs = "zip({0}.get_parameters(), {1}.get_parameters())"
-            return self.text(
-                f"for target_param, source_param in {pairs}:\n    ops.assign(target_param, source_param)",
-                func.value,
-                source,
-            )
-        restores = receiver.kind == "module" and name == "load_state_dict"
-        if restores and (values := self.values_of(stmt, call)) is not None:
-            self.emitter.needs.add("ms")
-            self.tell("T2M507", "load_state_dict", "new Parameters with these values: they would be shared otherwise")
-            made = "{name: ms.Parameter(value, name=name) for name, value in {1}.items()}"
-            return self.text("ms.load_param_into_net({0}, " + made + ")", func.value, values)
+        if receiver.kind == "module" and name == "load_state_dict":
+            return loaded(self, stmt, call, func)
         if name in ("retain_grad", "requires_grad_") and receiver.kind in ("tensor", "unknown") and dotted(func.value):
             self.tell("T2M303", f"Tensor.{name}", "gradient functions name what they differentiate: dropped")
             return []
@@ -176,31 +166,6 @@ class Statements:
         if name.endswith("_") and not name.endswith("__") and receiver.kind in ("tensor", "param"):
             return self.in_place(stmt, call)
         return None
-
-    def copied(self, call: cst.Call) -> cst.BaseExpression | None:
-        """The module whose own state dict a module loads."""
-        given = call.args[0].value if len(call.args) == 1 else None
-        if not isinstance(given, cst.Call) or given.args or not isinstance(given.func, cst.Attribute):
-            return None
-        if given.func.attr.value != "state_dict" or self.module.value(given.func.value).kind != "module":
-            return None
-        return given.func.value
-
-    def values_of(self, stmt: Stmt, call: cst.Call) -> cst.BaseExpression | None:
-        """A dictionary of values that are no Parameters, or that somebody may use again when the module has them."""
-        given = call.args[0].value if call.args else None
-        value = self.module.value(given) if given is not None else UNKNOWN
-        if isinstance(given, cst.DictComp):
-            return given
-        if given is None or value.kind != "dict" or not value.name or not dotted(given):
-            return None
-        place = dotted(given)
-        names = [s for s in self.emitter.scope.body.walk() if place in s.defs]
-        stored = any(place in s.muts for s in self.emitter.scope.body.walk() if not s.blocks and s is not stmt)
-        loops = any(isinstance(a.node, (cst.For, cst.While)) for a in stmt.ancestors())
-        after = any(place in s.uses and s.number > stmt.number for s in self.emitter.scope.body.walk())
-        once = names or self.emitter.scope.is_module
-        return None if value.name == "state_dict" and once and not (stored or loops or after) else given
 
     def steers(self, name: str) -> bool:
         """The statement sets PyTorch itself up, and may go."""

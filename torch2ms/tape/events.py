@@ -289,7 +289,7 @@ def _parameter_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
     own = [(s, g) for s, g in grads if dotted(g.value) in names and not _own_leaf(module.value(g.value))]
     if not own:
         return None
-    place = iterated.place or (dotted(node.iter) if iterated.kind in ("list", "tuple") else "")
+    place = iterated.place or (dotted(node.iter) if iterated.kind in ("list", "tuple", "params") else "")
     event = Event("grad_loop", stmt, node, place, iterated)
     event.writes = any(_writes(s, g) for s, g in own)
     if len(own) == len(grads) and _only_clears(stmt, own):

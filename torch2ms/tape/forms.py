@@ -286,6 +286,7 @@ class Writer:
         if loop is not None:
             changing |= {d for d in loop.all_defs if "." not in d}
             changing |= {d for d in self.loop_locals(loop)}
+        changing -= {n for n in self.unbound(stmts, used) if loop is None or not carried(n, stmts)}
         declared = self.declared()
         grown = {root(m) for s in stmts for m in s.all_muts} - own  # filled in place: reached through the closure
         changing -= grown
@@ -297,6 +298,12 @@ class Writer:
 
     def loop_locals(self, loop: Stmt) -> set[str]:
         return set()
+
+    def unbound(self, stmts: list[Stmt], names: list[str]) -> set[str]:
+        """Names without a value before the statements: a loop binds them that, for all we know, takes no turn."""
+        inside = {id(i) for s in stmts for i in s.walk()}
+        bound = {d for s in self.scope.body.walk() if id(s) not in inside for d in s.defs} | set(self.scope.params)
+        return {n for n in names if n not in bound}
 
     def declared(self) -> set[str]:
         """Names the scope declares global or nonlocal."""
@@ -540,6 +547,16 @@ class Writer:
 
         uses = {u for s in stmts for u in s.all_uses}
         return any(overlaps(u, o) for u in uses for o in owner.owns or ())
+
+
+def carried(name: str, stmts: list[Stmt]) -> bool:
+    """The statements read what the name was bound to in an earlier turn of the loop around them."""
+    for stmt in (inner for s in stmts for inner in s.walk()):
+        if any(root(u) == name for u in stmt.uses):
+            return True
+        if name in stmt.defs:
+            return False
+    return False
 
 
 def _target_order(stmt: Stmt) -> list[str]:

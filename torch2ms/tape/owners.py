@@ -32,7 +32,7 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event]) -> list[Owner
         ):
             deps = event.value.deps or (frozenset({event.place}) if event.place else frozenset())
             kind = _kind(event)
-            place = event.place or next(iter(sorted(deps)), "")
+            place = event.place or (next(iter(deps)) if len(deps) == 1 else "")
             if place:
                 found.append(Owner(kind, place, deps))
         elif (

@@ -383,6 +383,8 @@ class _ScopePlanner:
         if self.scaling.problem:
             return self.scaling.problem
         for owner in self.records.owners:
+            if place := self.kept(owner):
+                return f"the gradients of `{place}` are not cleared with the others of `{owner.place}`"
             for event in self.records.events:
                 if event.kind not in LOADS or not owners.concerns(event, owner, self.records.owners):
                     continue
@@ -409,6 +411,16 @@ class _ScopePlanner:
                 if self.records.entry_leaks(owner) and (ENTRY, True) in held:
                     return f"gradients of `{owner.place}` are left over from one call of this function to the next"
         return ""
+
+    def kept(self, owner: Owner) -> str:
+        """A part of an owner that no clear reaches where others of its parts are cleared one by one, "" if none."""
+        clears = [e for e in self.records.events if e.kind == "clear" and owner.cleared_by(e, False)]
+        owns = {o for o in owner.owns or () if not o.startswith(("^", "@"))}
+        if len(owns) < 2 or not clears or any(e.place == owner.place or e.value.kind != "module" for e in clears):
+            return ""
+        cleared = frozenset(e.place for e in clears)
+        missing = sorted(o for o in owns if not any(overlaps(o, c) for c in cleared))
+        return missing[0] if missing else ""
 
     def left_out(self, event: Event, owner: Owner, reached: frozenset[str]) -> str:
         """A module whose parameters the optimizer would move although no backward call reaches them, "" if none."""

@@ -23,6 +23,7 @@ def prepare(project: Project) -> None:
         freezes(stmt) for m in project.modules.values() for s in m.scope.walk() for stmt in s.body.walk()
     )
     project.keeps_state = any(STATE.search(m.source) for m in project.modules.values())
+    project.stepping = stepping(project)
     project.checkpoints = any(
         v.kind == "api" and v.name in ("torch.save", "torch.load")
         for m in project.modules.values() for v in m.values.values()
@@ -39,6 +40,29 @@ def prepare(project: Project) -> None:
                     if name in cls.methods:
                         work.append(cls.methods[name])
     differentiate(work, project)
+
+
+def stepping(project: Project) -> frozenset[str]:
+    """Names under which an optimizer may be let step: `step`, and the functions that call one of the names."""
+    names: set[str] = set()
+    called: list[tuple[str, set[str]]] = []
+    for module in project.modules.values():
+        for info in module.functions.values():
+            calls = [c for s in info.scope.body.walk() for c in s.calls]
+            called.append((info.name, {_called(c) for c in calls}))
+        for scope in module.scope.walk():
+            for func in (c.func for s in scope.body.walk() for c in s.calls if _called(c) == "step"):
+                if isinstance(func, cst.Attribute) and module.value(func.value).kind in ("optimizer", "scaler"):
+                    names.add("step")
+    before = -1
+    while len(names) != before:
+        before = len(names)
+        names |= {name for name, calls in called if calls & names and name}
+    return frozenset(names)
+
+
+def _called(call: cst.Call) -> str:
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
 
 
 def differentiate(work: list[FunctionInfo], project: Project) -> None:

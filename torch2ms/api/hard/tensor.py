@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 from torch2ms.api.apply import Choice
 from torch2ms.api.facts import Use
 from torch2ms.api.signature import code
@@ -11,6 +13,9 @@ _OLD_TYPES = {
     "LongTensor": "int64", "IntTensor": "int32", "ShortTensor": "int16", "CharTensor": "int8", "ByteTensor": "uint8",
     "BoolTensor": "bool_",
 }
+_SIZE = re.compile(
+    r"features|channels|size|dim|num_|_num|units|width|heads|d_model|^n$|^n_|^n(feat|hid|class|in|out|z|c|f)\w*$"
+)
 _DEVICE_WORDS = ("dev", "cuda", "cpu", "gpu", "rank")
 
 
@@ -35,6 +40,24 @@ def to(use: Use) -> Choice:
         return Choice("{self}", returns="same", assume=f"{text} is a device")
     return Choice(refuse="cannot tell whether the argument is a device, a dtype or a tensor",
                   todo="drop .to(device), or write .to(dtype=...)")
+
+
+def typed(use: Use) -> Choice:
+    """`torch.FloatTensor(...)`: a size where it is given numbers, else data."""
+    element = "" if use.short in ("Tensor", "FloatTensor") else f", dtype=ms.{_OLD_TYPES[use.short]}"
+    if use.count("data") == 0:
+        return Choice(f"ops.zeros((0,){element})")
+    kind = use.kind("data")
+    if use.count("data") > 1 or use.starred("data") or kind in ("int", "float"):
+        return Choice(f"ops.zeros({{data}}{element})")
+    if kind == "size":
+        return Choice(f"ops.zeros({{*data}}{element})")
+    made = f"ms.tensor({{data|sequence}}, dtype=ms.{_OLD_TYPES.get(use.short, 'float32')})"
+    if kind in ("list", "tuple", "numpy"):
+        return Choice(made)
+    if kind != "tensor" and _SIZE.search(use.text("data").rpartition(".")[2]):
+        return Choice(f"ops.zeros({{data}}{element})", assume=f"{use.text('data')} is a size, not data")
+    return Choice(made, assume="the argument is data, not a size")
 
 
 def view(use: Use) -> Choice:

@@ -1,0 +1,63 @@
+"""A part of an expression that its translation needs twice gets a name of its own, above the statement."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.tree import children, code, descend
+from torch2ms.api import Rule, binding_of
+from torch2ms.rewrite.nested import LATE
+
+
+def named(
+    part: str, rule: Rule, original: cst.Call, updated: cst.Call, stmt: Stmt, taken: set[str]
+) -> tuple[cst.Call, str] | None:
+    """The call with a name in place of one argument (or of `self`), and the line that binds it."""
+    if part == "self":
+        if not isinstance(original.func, cst.Attribute) or not isinstance(updated.func, cst.Attribute):
+            return None
+        before, after, base = original.func.value, updated.func.value, "tensor"
+    else:
+        binding = binding_of(rule, original, updated)
+        if binding is None or part not in binding.single:
+            return None
+        bound = binding.single[part]
+        before, after, base = bound.original.value, bound.updated.value, part if part != "input" else "tensor"
+    if not undisturbed(stmt, before):
+        return None
+    name, number = base, 2
+    while name in taken:
+        name, number = f"{base}_{number}", number + 1
+    taken.add(name)
+    text = code(after)
+    line = f"{name} = {text if chr(10) in text else code(after.with_changes(lpar=[], rpar=[]))}"
+    if part == "self":
+        return updated.with_changes(func=updated.func.with_changes(value=cst.Name(name))), line
+    index = updated.args.index(bound.updated)
+    args = [a.with_changes(value=cst.Name(name)) if i == index else a for i, a in enumerate(updated.args)]
+    return updated.with_changes(args=args), line
+
+
+def undisturbed(stmt: Stmt, part: cst.CSTNode) -> bool:
+    """The part is evaluated once whenever the statement is, and nothing that matters is evaluated before it."""
+    path = _path(stmt.node, part)
+    if path is None or stmt.blocks or any(isinstance(node, LATE) for node in path):
+        return False
+    for outer, inner in zip(path, path[1:], strict=False):
+        for child in children(outer):
+            if child is inner:
+                break
+            if any(isinstance(n, (cst.Call, cst.Await, cst.NamedExpr)) for n in descend(child)):
+                return False
+    return True
+
+
+def _path(node: cst.CSTNode, wanted: cst.CSTNode) -> list[cst.CSTNode] | None:
+    if node is wanted:
+        return [node]
+    for child in children(node):
+        below = _path(child, wanted)
+        if below is not None:
+            return [node, *below]
+    return None
