@@ -12,7 +12,8 @@ from torch2ms.analysis.values import Value
 # class -> the function that does the same, and how many arguments come before `inplace`
 LAYERS = {"ReLU": ("relu", 0), "ReLU6": ("relu6", 0), "LeakyReLU": ("leaky_relu", 1), "ELU": ("elu", 1),
           "CELU": ("celu", 1), "SELU": ("selu", 0), "SiLU": ("silu", 0), "Mish": ("mish", 0),
-          "Hardswish": ("hardswish", 0), "Hardtanh": ("hardtanh", 2), "Dropout": ("", 1), "Dropout2d": ("", 1)}  # fmt: skip
+          "Hardswish": ("hardswish", 0), "Hardtanh": ("hardtanh", 2), "Dropout": ("", 1),
+          "Dropout2d": ("", 1)}  # fmt: skip
 FUNCTIONS = {f"torch.nn.functional.{name}": (name, count + 1) for name, count in LAYERS.values() if name}
 UNSURE = ""  # among the activations: there may be none
 

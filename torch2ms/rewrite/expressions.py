@@ -31,6 +31,12 @@ CLASSES = {"Linear": "Dense", "ConvTranspose": "Transpose", "Sequential": "Seque
            "ModuleDict": "CellDict", "Module": "Cell"} | {
                f"ConvTranspose{n}d": f"Conv{n}dTranspose" for n in (1, 2, 3)}  # fmt: skip
 CHECKPOINT = re.compile(r"(\.pth\.tar|\.pt\.tar|\.pth|\.pt)(?=['\"]*$)")
+LAYER_ATTRIBUTES = {
+    "running_mean": ("moving_mean", "a normalisation layer"),
+    "running_var": ("moving_variance", "a normalisation layer"),
+    "in_features": ("in_channels", "a linear layer"),
+    "out_features": ("out_channels", "a linear layer"),
+}  # attribute -> its name in MindSpore, and what must have it
 NO_OP_CALLS = {"torch.nn.DataParallel", "torch.nn.parallel.DataParallel"}
 
 
@@ -603,14 +609,13 @@ class Expressions(Rewriter):
             self.refuse("T2M115", "Tensor.grad", "MindSpore tensors carry no gradients",
                         "use the gradients that the gradient function returns")  # fmt: skip
         if (
-            receiver.kind == "module"
+            receiver.kind in (("module", "unknown") if attr.endswith("_features") else ("module",))
             and not receiver.name.startswith("torch.")
-            and attr in ("running_mean", "running_var")
+            and attr in LAYER_ATTRIBUTES
+            and not self.owned(attr)
         ):
-            moved = {"running_mean": "moving_mean", "running_var": "moving_variance"}[attr]
-            self.notes.findings.append(
-                Finding("T2M505", Tier.ASSUMED, attr, "the module is taken for a normalisation layer")
-            )
+            moved, layer = LAYER_ATTRIBUTES[attr]
+            self.notes.findings.append(Finding("T2M505", Tier.ASSUMED, attr, f"the module is taken for {layer}"))
             return updated.with_changes(attr=cst.Name(moved))
         if (
             receiver.kind == "loader"
@@ -623,6 +628,10 @@ class Expressions(Rewriter):
             if rule is not None:
                 return self.take(apply_attribute(rule, original, updated, self.facts), updated)
         return updated
+
+    def owned(self, attr: str) -> bool:
+        """A class of the project has an attribute of this name."""
+        return any(attr in c.attrs for m in self.project.modules.values() for c in m.classes.values())
 
     def leave_SimpleString(self, original: cst.SimpleString, updated: cst.SimpleString) -> cst.SimpleString:
         if (text := self.checkpoint(updated.value)) != updated.value:

@@ -68,7 +68,8 @@ class Writer:
         self.plan.inside += [*region.all, event.stmt]
         if call.played:
             return write_played(self, call)
-        cotangent = any(c is not None and not all_ones(c, self.scope) for c in event.cotangents) or event.kind == "handed"
+        given = [c for c in event.cotangents if c is not None and not all_ones(c, self.scope)]
+        cotangent = bool(given) or event.kind == "handed"
         if (region.cut or event.kind == "handed") and not self.plan.records:
             return "it needs ms.vjp, which runs the forward a second time before MindSpore 2.9"
         wrap = next((self.plan.halved[id(a)] for a in event.stmt.ancestors() if id(a) in self.plan.halved), None)
