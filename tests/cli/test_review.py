@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import random
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -9,7 +11,7 @@ from subprocess import CompletedProcess
 
 import pytest
 
-from tests.fixture_cases import FIXTURES, all_cases, converted
+from tests.fixture_cases import FIXTURES, FixtureCase, all_cases, converted
 from torch2ms import Tier, convert_source
 from torch2ms.pipeline import convert_project
 
@@ -93,6 +95,29 @@ def test_a_gradient_mode_block_with_code_that_stays_is_not_dissolved() -> None:
     text, refused = left(source)
     assert "with torch.no_grad():\n    y = torch.relu(x)  # torch2ms: off\n    z = ops.tanh(x)\n" in text
     assert refused == ["T2M600"]
+
+
+@pytest.mark.parametrize("case", all_cases()[::9], ids=lambda case: case.name)
+def test_any_statement_can_be_left_alone(case: FixtureCase) -> None:
+    """Whatever is switched off stands in the output as it stood, and the rest still passes the self-check."""
+    draw = random.Random(case.name)
+    sources = case.texts("original")
+    path = draw.choice(sorted(sources))
+    tree = ast.parse(sources[path])
+    candidates = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.stmt) and not isinstance(node, (ast.Import, ast.ImportFrom))
+    ]
+    for node in draw.sample(candidates, min(3, len(candidates))):
+        config = replace(case.config, off=((path, (node.lineno,)),))
+        result = convert_project(sources, config)[path]
+        assert result.error == ""
+        kept = {line.strip() for line in result.text.splitlines()}
+        wanted = sources[path].splitlines()[node.lineno - 1 : node.end_lineno]
+        assert [line for line in wanted if line.strip() and line.strip() not in kept and ";" not in line] == [], (
+            node.lineno
+        )
 
 
 @pytest.mark.parametrize("comment", ["ignore[T2M600]", "ignore[T2M6]", "ignore[T2M101, T2M600]", "ignore"])

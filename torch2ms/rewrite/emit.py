@@ -159,7 +159,7 @@ class Emitter:
                 own = (BLANK,) * gap + layout.strip_blank(own) if gap == 2 or not _starts_blank(own) else own
             elif has_def:
                 own = layout.strip_blank(own)
-        if not arrived and (key in self.plan.moved or key in self.plan.replaced):
+        if not arrived and not stmt.off and (key in self.plan.moved or key in self.plan.replaced):
             gone = () if key in self.plan.moved else layout.trailing_comment(stmt.trailing) + self.opened(stmt)
             if key in self.plan.replaced and self.plan.replaced[key]:
                 nodes = [

@@ -32,7 +32,8 @@ def prepare(project: Project) -> None:
             cls.twice = twice
         except Refused as reason:
             cls.refused = str(reason)
-        cls.refused = LEFT if cls.scope.off else cls.refused
+        if any(stmt.off for scope in cls.scope.walk() for stmt in scope.body.walk()):
+            cls.refused = LEFT
     for cls in functions:
         refused = [c for c in cls.lineage() if c.refused]
         cls.refused = refused[0].refused if refused else ""

@@ -93,6 +93,8 @@ def lift(project: Project) -> Lifting:
                     if info is None and isinstance(call.func, cst.Attribute) and id(call) not in own:
                         if module.value(call.func.value).kind in OBJECTS:
                             unseen.add(call.func.attr.value)
+                    if info is not None and stmt.off:
+                        unseen.add(info.name)  # the call stays as it is, and so must what it calls
                     if info is not None:
                         lifting.callee[id(call)] = info
                         lifting.sites.setdefault(id(info.scope), []).append(Site(module, scope, stmt, call))
