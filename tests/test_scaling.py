@@ -397,3 +397,54 @@ def test_precision_switched_off() -> None:
 def test_blocks_that_are_refused(inside: str, why: str) -> None:
     body = f"for x in data:\n    with torch.autocast('cuda'):\n        y = net(x)\n        {inside}\n    print(y)\n"
     assert refused(body).get("T2M522") == why
+
+
+def test_accumulation_clips_unscales_and_updates_where_it_steps() -> None:
+    body = """
+    scaler = torch.amp.GradScaler()
+    opt.zero_grad()
+    for i, (x, y) in enumerate(data):
+        loss = F.cross_entropy(net(x), y) / 2
+        scaler.scale(loss).backward()
+        if (i + 1) % 2 == 0:
+            scaler.unscale_(opt)
+            nn.utils.clip_grad_norm_(net.parameters(), 0.5)
+            scaler.step(opt)
+            scaler.update()
+            opt.zero_grad()
+    """
+    text = translated(body)
+    assert in_order(
+        text,
+        "grads = None",
+        "grads = new_grads if grads is None else tuple(a + b for a, b in zip(grads, new_grads))",
+        "if (i + 1) % 2 == 0:",
+        "grads_finite = ms.amp.all_finite(grads)",
+        "grads = scaler.unscale(grads)",
+        "grads = ops.clip_by_norm(grads, 0.5)",
+        "if grads_finite:",
+        "scaler.adjust(grads_finite)",
+        "grads = None",
+    )
+
+
+def test_one_backward_for_two_optimizers_is_checked_for_each() -> None:
+    body = """
+    head = nn.Linear(2, 2)
+    opt_head = torch.optim.SGD(head.parameters(), lr=0.1)
+    scaler = torch.amp.GradScaler()
+    for x, y in data:
+        opt.zero_grad()
+        opt_head.zero_grad()
+        loss = F.cross_entropy(head(net(x)), y)
+        scaler.scale(loss).backward()
+        scaler.unscale_(opt)
+        nn.utils.clip_grad_value_(net.parameters(), 0.1)
+        scaler.step(opt)
+        scaler.step(opt_head)
+        scaler.update()
+    """
+    text = translated(body)
+    assert "ms.value_and_grad(forward_fn, None, opt.parameters + opt_head.parameters)" in text
+    assert text.count("ms.amp.all_finite(") == text.count("scaler.unscale(") == 2
+    assert text.count("scaler.adjust(ops.logical_and(") == 1
