@@ -38,6 +38,7 @@ EXPRESSIONS = (
 )  # fmt: skip
 FUNCTIONS = ("len", "range", "zip", "enumerate", "isinstance", "tuple", "list", "super")
 CONTAINERS = ("torch.nn.Sequential", "torch.nn.ModuleList", "torch.nn.ModuleDict", "torch.nn.Module")
+LEAVING = ("item", "tolist", "numpy")
 FREEZING = {"load_state_dict", "register_hook", "register_forward_hook", "register_full_backward_hook", "apply",
             "register_forward_pre_hook", "requires_grad_", "add_module", "setattr", "set_default_dtype"}  # fmt: skip
 
@@ -243,6 +244,8 @@ class _Check:
         if receiver.kind in ("tensor", "param", "unknown") and dotted(func.value) != "self":
             if name.endswith("_"):
                 raise Unfit(f"it changes a tensor in place ({name})")
+            if name in LEAVING:
+                raise Unfit(f"it takes numbers out of a tensor ({name})")
             self.rule(f"torch.Tensor.{name}")
             return
         if receiver.kind == "scaler" and name == "scale":
@@ -359,6 +362,8 @@ def _lifetime(call: Call, loop: Stmt, check: _Check, module: ModuleInfo, project
             if _switches(node):
                 switches.append(stmt)
         for place in stmt.defs | stmt.muts:
+            if "." in place and place.rpartition(".")[2] in check.attributes and not place.startswith("self."):
+                raise Unfit(f"the attribute `{place.rpartition('.')[2]}` may change while it lives")
             if place in check.captured and place not in ("self",) and home is module and stmt in set(loop.walk()):
                 raise Unfit(f"`{place}` may change while it lives")
     for each in project.modules.values():
