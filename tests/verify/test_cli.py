@@ -27,15 +27,6 @@ def test_agreement_is_exit_code_0_and_json_is_written(tmp_path):
     assert document["verdict"] == "agree" and len(document["steps"]) == 3 and len(document["sources"]["torch"]) == 64
 
 
-def test_both_modes_are_run_and_reported(tmp_path):
-    pair = PAIRS / "train_script"
-    report = tmp_path / "report.json"
-    done = call(pair / "original.py", pair / "translated.py", "--steps", 3, "--mode", "both", "--json", report)
-    assert done.exit_code == 0, done.output
-    assert "--- pynative\n" in done.output and "--- graph\n" in done.output
-    assert [entry["verdict"] for entry in json.loads(report.read_text()).values()] == ["agree", "agree"]
-
-
 def test_the_options_of_a_conversion_reach_it(tmp_path):
     import shutil
 
