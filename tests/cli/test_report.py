@@ -253,6 +253,12 @@ def test_scan_counts_and_writes_nothing(run: Run, tmp_path: Path) -> None:
     assert table.splitlines()[3].split()[-3:] == ["2", "0", "1"]
     assert "  src/a.py:3 T2M600 refuse_me\n" in table and "      2  torch.relu\n" in table
     facts = json.loads(run("scan", "src", "--format", "json").stdout)
+    schema = json.loads((ROOT / "torch2ms/report/scan.schema.json").read_text(encoding="utf-8"))
+    jsonschema.Draft202012Validator(schema).validate(facts)
+    assert [(c["code"], c["tier"], c["count"]) for c in facts["files"][0]["codes"]] == [
+        ("T2M600", "refused", 1),
+        ("T2M610", "exact", 1),
+    ]
     assert facts["total"]["effort"] == {"none": 1, "small": 1, "by hand": 1}
     assert facts["names"] == [{"name": "torch.relu", "count": 2}]
     assert "| src/a.py | 1 | 0 | 1 | by hand |" in run("scan", "src", "--format", "markdown").stdout.decode()

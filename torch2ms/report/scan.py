@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from torch2ms.codes import all_codes
@@ -31,7 +31,6 @@ def scan(outcomes: Sequence[Outcome]) -> dict[str, Any]:
     apis: Counter[str] = Counter()
     for outcome in looked:
         apis.update(torch_names(outcome.result.source))
-    codes = Counter((f.code, f.tier.value) for outcome in looked for f in outcome.result.findings)
     files = [_file(outcome) for outcome in looked]
     return {
         "version": 1,
@@ -43,9 +42,7 @@ def scan(outcomes: Sequence[Outcome]) -> dict[str, Any]:
             **{tier.value: sum(entry[tier.value] for entry in files) for tier in Tier},
             "effort": {effort: sum(entry["effort"] == effort for entry in files) for effort in EFFORTS},
         },
-        "codes": [
-            {"code": code, "name": name_of(code), "tier": tier, "count": n} for (code, tier), n in sorted(codes.items())
-        ],
+        "codes": _constructs(looked),
         "refused": [
             {"path": outcome.item.shown, "line": f.line, "code": f.code, "what": f.what, "todo": f.todo or f.why}
             for outcome in looked
@@ -60,7 +57,18 @@ def _file(outcome: Outcome) -> dict[str, Any]:
     counts = {tier.value: outcome.result.count(tier) for tier in Tier}
     by_hand = outcome.error or counts["refused"]
     effort = "by hand" if by_hand else "small" if outcome.changed or any(counts.values()) else "none"
-    return {"path": outcome.item.shown, **counts, "effort": effort, "error": outcome.error}
+    constructs = _constructs([outcome])
+    return {
+        "path": outcome.item.shown, **counts, "effort": effort, "error": outcome.error or None, "codes": constructs
+    }  # fmt: skip
+
+
+def _constructs(outcomes: Iterable[Outcome]) -> list[dict[str, Any]]:
+    """What was found, and what becomes of it."""
+    found = Counter((f.code, f.tier.value) for outcome in outcomes for f in outcome.result.findings)
+    return [
+        {"code": code, "name": name_of(code), "tier": tier, "count": n} for (code, tier), n in sorted(found.items())
+    ]
 
 
 def torch_names(source: str) -> Counter[str]:
