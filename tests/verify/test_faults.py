@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import pickle
+import signal
+import subprocess
 import sys
 import time
 import zipfile
@@ -149,3 +152,30 @@ class Touch:
 
     def __reduce__(self):
         return Path.touch, (self.path,)
+
+
+def test_wrong_arguments_are_told_in_the_programs_own_words(check):
+    parse = "import argparse\np = argparse.ArgumentParser()\np.add_argument('--lr', required=True)\np.parse_args()\n"
+    report = check(parse + TORCH, parse + MINDSPORE)
+    assert report.reason.startswith("torch side: the program exited with 2: ")
+    assert "the following arguments are required: --lr" in report.reason
+
+
+def test_an_interrupted_verification_leaves_no_process(tmp_path):
+    mark = tmp_path / "pid"
+    hang = f"import os, time\nopen({str(mark)!r}, 'w').write(str(os.getpid()))\ntime.sleep(300)\n"
+    (tmp_path / "a.py").write_text(hang)
+    (tmp_path / "b.py").write_text(MINDSPORE)
+    command = [sys.executable, "-m", "torch2ms.verify", str(tmp_path / "a.py"), str(tmp_path / "b.py")]
+    root = Path(__file__).parent.parent.parent
+    process = subprocess.Popen(
+        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(root)}, stderr=subprocess.DEVNULL
+    )
+    for _ in range(600):
+        if mark.exists() and mark.read_text():
+            break
+        time.sleep(0.1)
+    process.send_signal(signal.SIGINT)
+    process.wait(60)
+    time.sleep(0.3)
+    assert _gone(int(mark.read_text()))

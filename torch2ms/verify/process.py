@@ -141,7 +141,8 @@ def outcome(out: Path, code: int, problem: str, stdout: str, stderr: str) -> Out
         return Outcome(None, stdout, stderr, problem or _ended(code, stderr))
     trace = Trace.load(out)
     if trace.meta.get("status") == "error":
-        return Outcome(trace, stdout, stderr, trace.meta["error"])
+        said = _last_line(stderr) if trace.meta["error"].startswith("the program exited") else ""
+        return Outcome(trace, stdout, stderr, trace.meta["error"] + (f": {said}" if said else ""))
     return Outcome(trace, stdout, stderr)
 
 
@@ -149,8 +150,12 @@ def _ended(code: int, stderr: str) -> str:
     if code < 0:
         cause = " (what the system does when memory runs out)" if code == -signal.SIGKILL else ""
         return f"was killed by signal {signal.Signals(-code).name}{cause}"
-    last = next((line for line in reversed(stderr.splitlines()) if line.strip()), "")
+    last = _last_line(stderr)
     return f"ended early with exit code {code}" + (f": {last}" if last else "")
+
+
+def _last_line(text: str) -> str:
+    return next((line.strip() for line in reversed(text.splitlines()) if line.strip()), "")
 
 
 def kill_group(group: int) -> None:

@@ -79,12 +79,15 @@ class Warm:
         started = self._answer(STARTUP)
         if started is None:
             raise RuntimeError(f"the warm {job.side} process does not answer")
-        ended = self._answer(job.timeout, (lambda: watch(job, steps_done(out))) if watch else None)
-        kill_group(started["pid"])
-        kill_marked(mark)
         problem = ""
+        try:
+            ended = self._answer(job.timeout, (lambda: watch(job, steps_done(out))) if watch else None)
+            if ended is None:
+                problem = f"did not finish within {job.timeout:g} s"
+        finally:  # also when the user interrupts: the fork is in a session of its own
+            kill_group(started["pid"])
+            kill_marked(mark)
         if ended is None:
-            problem = f"did not finish within {job.timeout:g} s"
             ended = self._answer(STARTUP) or {"code": -9}
         texts = [stream.read_bytes()[:TEXT_LIMIT].decode("utf-8", "replace") for stream in streams]
         return outcome(out, ended["code"], problem, *texts)
