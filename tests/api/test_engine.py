@@ -115,18 +115,18 @@ def test_value_use() -> None:
     assert outcome.node is not None and api.code(outcome.node) == "partial(ops.flatten, start_dim=0)"
 
 
-TABLES = ("math", "reduce", "shape", "create", "tensor", "functional", "index", "linalg", "more")
-SPOKEN_BY_OTHERS = {"torch.return_types.values", "torch.return_types.indices"}  # only the analysis knows those tuples
+TABLES = ("math", "reduce", "shape", "create", "tensor", "functional", "index", "linalg", "more", "further")
+SPOKEN_BY_OTHERS = "torch.return_types."  # only the analysis knows those tuples
 
 
 def test_every_exact_rule_has_a_case() -> None:
-    used: set[str] = set(SPOKEN_BY_OTHERS)
+    used: set[str] = set()
     for case in CASES:
         if case.mode != "!":
             used |= {finding.what.partition("(")[0] for finding in translate(case.text)[1]}
     for rule in RULES.table.values():
         if rule.source.removesuffix(".toml") in TABLES and any(f.evidence == "pass" and f.to for f in rule.forms):
-            assert rule.name in used, rule.name
+            assert rule.name in used or rule.name.startswith(SPOKEN_BY_OTHERS), rule.name
 
 
 def test_no_placeholder_survives() -> None:

@@ -37,6 +37,7 @@ TENSOR_METHODS = {
 }  # fmt: skip
 STATEFUL = {"item", "tolist"}
 TUPLES = {"max": 2, "min": 2, "sort": 2, "topk": 2, "median": 2, "mode": 2, "kthvalue": 2, "cummax": 2, "cummin": 2}
+ALWAYS_TUPLES = {"aminmax": 2, "slogdet": 2, "qr": 2, "svd": 3, "eigh": 2, "eig": 2, "std_mean": 2, "var_mean": 2}
 LISTS = {"chunk", "split", "unbind", "meshgrid", "tensor_split", "broadcast_tensors"}
 RECURRENT = {"LSTM", "GRU", "RNN"}
 NOT_LEARNED = {"Parameter", "ParameterList", "ParameterDict", "Buffer", "UninitializedParameter"}
@@ -53,8 +54,13 @@ def result(name: str, deps: frozenset[str], nargs: int) -> Value:
         deps = NO_DEPS
     if last in TUPLES and nargs:
         return Value("tuple", name="return_types", items=(Value("tensor", deps=deps), Value("tensor")), deps=deps)
+    if last in ALWAYS_TUPLES:
+        items = (Value("tensor", deps=deps),) * ALWAYS_TUPLES[last]
+        return Value("tuple", name="return_types", items=items, deps=deps)
     if last in LISTS:
         return Value("list", deps=deps)
+    if last in ("finfo", "iinfo"):
+        return Value("object", name=name)
     return Value("tensor", deps=deps)
 
 

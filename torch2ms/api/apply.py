@@ -17,6 +17,8 @@ from torch2ms.findings import Finding, Tier
 
 _RENAMED, _DROPPED, _ARGUMENT, _ASSUMED = "T2M601", "T2M602", "T2M603", "T2M604"
 _NONE, _STAR, _TWICE, _VALUE, _MISFIT = "T2M605", "T2M606", "T2M607", "T2M608", "T2M609"
+_WHOLE = ("int", "uint", "bool")
+_UNDIFFERENTIATED = "nothing is differentiated"
 
 
 @dataclass(frozen=True)
@@ -118,6 +120,17 @@ def _fill_call(
         return _refused(rule, _NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
     if (lacking := _lacking(rule, form.template)) is not None:
         return lacking
+    for name in ("self", *form.signature.by_name) if rule.lacks else ():
+        dtype = use.dtype(name) if use.kind(name) == "tensor" else ""
+        if dtype.startswith(rule.lacks):
+            return _refused(rule, _ARGUMENT, f"MindSpore's form takes no tensors of {dtype}")
+        if "0-d" in rule.lacks and name in ("self", "input") and use.rank(name) == 0:
+            return _refused(rule, _ARGUMENT, "MindSpore's form takes no tensor without dimensions")
+    varied = any(use.varied(name) for name in ("self", *form.signature.by_name))
+    if varied and form.assume.startswith(_UNDIFFERENTIATED):
+        return _refused(rule, _ARGUMENT, "a gradient flows through it, which MindSpore does not compute like torch")
+    if rule.floats and "astype" not in form.to:
+        use, receiver = _floated(form, use, receiver)
     dropped: list[Finding] = []
     for name, bound in use.binding.all():
         if name in UNKEPT and name not in form.template.params and name not in form.drop and use.given(name):
@@ -139,7 +152,26 @@ def _fill_call(
         return replace(_refused(rule, _TWICE, str(error), "assign the expression to a name first"), twice=error.param)
     except template.TemplateError as error:
         return _refused(rule, _TWICE, str(error), "assign the expression to a name first")
-    return Outcome(node, (_told(rule, form, node), *dropped), needs(form.template), form.returns, form=form)
+    names = needs(form.template) | ({"ms"} if rule.floats and "ms." in signature.code(node) else frozenset())
+    return Outcome(node, (_told(rule, form, node), *dropped), names, form.returns, form=form)
+
+
+def _floated(
+    form: Form, use: Use, receiver: cst.BaseExpression | None
+) -> tuple[Use, cst.BaseExpression | None]:
+    """Arguments of integers and booleans as float32, into which torch converts them by itself."""
+    def converted(node: cst.BaseExpression) -> cst.BaseExpression:
+        text = signature.code(template.parenthesised(node))
+        return cst.parse_expression(f"{text}.astype(ms.float32)")
+
+    single = dict(use.binding.single)
+    for name, bound in single.items():
+        if use.kind(name) == "tensor" and use.dtype(name).startswith(_WHOLE):
+            value = converted(bound.updated.value)
+            single[name] = replace(bound, updated=bound.updated.with_changes(value=value))
+    if receiver is not None and use.dtype("self").startswith(_WHOLE):
+        receiver = converted(receiver)
+    return replace(use, binding=replace(use.binding, single=single)), receiver
 
 
 def _told(rule: Rule, form: Form, node: cst.BaseExpression) -> Finding:

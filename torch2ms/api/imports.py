@@ -11,6 +11,7 @@ IMPORTS: dict[str, str] = {
     "nn": "from mindspore import nn",
     "ops": "from mindspore import ops",
     "mint": "from mindspore import mint",
+    "mnp": "import mindspore.numpy as mnp",
     "optim": "from mindspore.experimental import optim",
     "lr_scheduler": "from mindspore.experimental.optim import lr_scheduler",
     "partial": "from functools import partial",

@@ -23,7 +23,7 @@ else:
 
 _FORM_KEYS = {"sig", "to", "drop", "returns", "evidence", "assume", "refuse", "todo"}
 _RULE_KEYS = _FORM_KEYS | {"when", "alias", "value", "value_assume", "class", "setting", "star", "partial",
-                           "method", "code", "attribute"}
+                           "method", "code", "attribute", "floats", "lacks"}
 
 # what every signature may have, and what becomes of it; a rule that names the parameter in its target keeps it
 DROPPED = {
@@ -43,6 +43,7 @@ UNKEPT = {
 }
 
 _ALIASES = "alias.toml"
+_TYPES = "types.toml"
 
 
 class RuleError(Exception):
@@ -93,6 +94,8 @@ class Rule:
     star: str = ""  # the target of a call with `*args` or `**options`
     setting: bool = False  # a statement that sets or calls it may go: it steers PyTorch itself
     attribute: bool = False
+    floats: bool = False  # integers and booleans become float32 first, as torch does it inside
+    lacks: tuple[str, ...] = ()  # element types (or their beginnings) that MindSpore's function does not take
     choose: Callable[..., Any] | None = None
     aliases: tuple[str, ...] = ()
     source: str = field(default="", compare=False)
@@ -183,7 +186,7 @@ def _load(target: str, device: str) -> Rules:
     table: dict[str, Rule] = {}
     aliases = _aliases(rules_dir() / "api" / _ALIASES)
     for path in sorted((rules_dir() / "api").glob("*.toml")):
-        if path.name == _ALIASES:
+        if path.name in (_ALIASES, _TYPES):
             continue
         for rule in read_table(path):
             if target != targets.NEWEST:
@@ -192,6 +195,7 @@ def _load(target: str, device: str) -> Rules:
                 if name in table:
                     raise RuleError(f"{path.name}: {name} is already in {table[name].source}")
                 table[name] = rule
+    _typed(rules_dir() / "api" / _TYPES, table)
     theirs: dict[str, Rule] = {}
     for pack in packs():
         for rule in _of_pack(pack):
@@ -209,6 +213,24 @@ def _of_pack(pack: Pack) -> Iterator[Rule]:
         for rule in _of_table(entries, f"{pack.name}/{file}"):
             forms = (replace(form, evidence="none", assume=form.assume or assumed) for form in rule.forms)
             yield replace(rule, forms=tuple(forms), value_assume=rule.value_assume or assumed)
+
+
+def _typed(path: Path, table: dict[str, Rule]) -> None:
+    """Notes the element types that functions and methods of one name do not take."""
+    with path.open("rb") as stream:
+        types = tomllib.load(stream)
+    lacking: dict[str, list[str]] = {}
+    for kind, names in types["lacks"].items():
+        for name in names:
+            lacking.setdefault(name, []).append(kind)
+    for name in {*lacking, *types["floats"]}:
+        if name not in table:
+            raise RuleError(f"{path.name}: there is no rule for {name}")
+        method = f"torch.Tensor.{name.rpartition('.')[2]}"
+        for spelled in (name, method) if name.count(".") == 1 else (name,):
+            if (rule := table.get(spelled)) is not None:
+                both = (*rule.lacks, *lacking.get(name, ()))
+                table[spelled] = replace(rule, lacks=both, floats=rule.floats or name in types["floats"])
 
 
 def _aliases(path: Path) -> dict[str, str]:
@@ -258,14 +280,15 @@ def _rules_of(name: str, entry: dict[str, Any], source: str) -> Iterator[Rule]:
     aliases = tuple(alias for text in entry.get("alias", ()) for alias in _expanded(text))
     texts = {key: entry.get(key, "") for key in ("value_assume", "partial", "star")}
     flags = {key: entry.get(key, False) for key in ("setting", "attribute")}
+    types = {"floats": entry.get("floats", False), "lacks": tuple(entry.get("lacks", ()))}
     yield Rule(name, forms, entry.get("value"), cls=entry.get("class", ""), choose=choose, aliases=aliases,
-               source=source, **texts, **flags)
+               source=source, **texts, **flags, **types)
     method = entry.get("method")
     if method:
         short_names = [alias.rsplit(".", 1)[-1] for alias in aliases if alias.count(".") == 1]
         as_method = tuple(_method_form(form, method if isinstance(method, str) else None) for form in forms)
         names = tuple(f"torch.Tensor.{alias}" for alias in short_names if alias != short)
-        yield Rule(f"torch.Tensor.{short}", as_method, choose=choose, aliases=names, source=source)
+        yield Rule(f"torch.Tensor.{short}", as_method, choose=choose, aliases=names, source=source, **types)
 
 
 def _named(value: Any, short: str) -> Any:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
+from torch2ms.analysis import shapes
 from torch2ms.analysis.names import canonical, dotted, is_foreign
 from torch2ms.analysis.narrow import CLASS_NAME
 from torch2ms.analysis.program import Stmt
@@ -62,6 +63,8 @@ class ModuleFacts:
         value = self.module.value(node)
         if value.kind == "dtype":
             return value.name.rpartition(".")[2]
+        if isinstance(node, (cst.List, cst.Tuple, cst.UnaryOperation, cst.BinaryOperation)) and value.kind != "tensor":
+            return shapes.literal(node, value)[0]
         return value.dtype if not value.likely and not self.module.reshapes else ""
 
     def cls(self, node: cst.BaseExpression) -> str:
@@ -567,7 +570,7 @@ class Expressions(Rewriter):
         if value.kind == "autograd" and attr == "apply":
             cls = self.class_of(receiver)
             return cst.Call(updated.value) if cls is not None and not cls.refused else updated
-        if receiver.kind == "tuple" and receiver.name == "return_types" and attr in ("values", "indices"):
+        if receiver.kind == "tuple" and receiver.name == "return_types":
             rule = self.rules.find(f"torch.return_types.{attr}")
             if rule is not None:
                 return self.take(apply_attribute(rule, original, updated, self.facts), updated)

@@ -92,6 +92,8 @@ def _written(statements: Statements, stmt: Stmt, call: cst.Call) -> tuple[list[c
     fresh = all(statements.fresh(name, but=None if loop else stmt) for name in names)
     if not fresh and (many or held.kind != "tensor"):
         return [], ""
+    if held.kind != "tensor" and module.value(call).kind != "tuple":  # lists of pieces: torch returns None there
+        return [], ""
     made = emitter.expression(call.with_changes(args=args))
     assert isinstance(made, cst.BaseExpression)
     place = code(target)
