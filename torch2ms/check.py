@@ -41,6 +41,9 @@ def check_output(
         return ""
     after = _compiled(text)
     if isinstance(after, str):
+        before_too = _compiled(source)
+        if isinstance(before_too, str):
+            return f"the source is not valid Python: {before_too}"
         return f"the translation is not valid Python: {after}"
     try:
         before = parse_quietly(source)

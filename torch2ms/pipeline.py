@@ -13,6 +13,7 @@ from torch2ms.analysis.infer import infer
 from torch2ms.analysis.project import ModuleInfo, Project
 from torch2ms.analysis.settled import settled
 from torch2ms.api import Rules
+from torch2ms.bounds import TOO_DEEP, deep_recursion, unparsable
 from torch2ms.check import check_output
 from torch2ms.config import Config
 from torch2ms.findings import Finding, Result
@@ -32,7 +33,7 @@ def convert_module(source: str, config: Config, path: str) -> Result:
 
 def convert_project(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
     """Translate modules that belong together; keys are POSIX paths relative to the project's root."""
-    with _without_collector():
+    with _without_collector(), deep_recursion():
         if config.stage == "modules":
             from torch2ms.stages import first_step
 
@@ -59,12 +60,15 @@ def convert_together(sources: Mapping[str, str], config: Config) -> dict[str, Re
     results: dict[str, Result] = {}
     modules: list[tuple[str, ModuleInfo]] = []
     for path in sorted(sources):
+        text = sources[path]
         try:
-            tree = cst.parse_module(sources[path])
-        except (cst.ParserSyntaxError, RecursionError) as error:
-            results[path] = Result(path, sources[path], sources[path], error=_parse_error(error))
-            continue
-        modules.append((path, project.add(path, tree, sources[path], off.get(path, frozenset()))))
+            problem = unparsable(text)
+            if not problem:
+                modules.append((path, project.add(path, cst.parse_module(text), text, off.get(path, frozenset()))))
+        except (cst.ParserSyntaxError, SyntaxError, RecursionError) as error:
+            problem = _parse_error(error)
+        if problem:
+            results[path] = Result(path, text, text, error=problem)
     try:
         infer(project)
         rules = Rules.load(config.target, config.device)
@@ -83,6 +87,8 @@ def convert_together(sources: Mapping[str, str], config: Config) -> dict[str, Re
 
 def _failed(path: str, source: str, error: Exception) -> Result:
     """The file as it was, and what went wrong in this program."""
+    if isinstance(error, RecursionError):
+        return Result(path, source, source, error=TOO_DEEP)
     if os.environ.get("TORCH2MS_DEBUG"):
         raise error
     return Result(
@@ -116,7 +122,7 @@ def plan_project(project: Project, config: Config) -> dict[str, Plan]:
 def _parse_error(error: Exception) -> str:
     if isinstance(error, cst.ParserSyntaxError):
         return f"line {error.raw_line}: it does not parse"
-    return "it is nested too deeply"
+    return f"line {error.lineno}: it does not parse" if isinstance(error, SyntaxError) else TOO_DEEP
 
 
 def _convert(

@@ -10,6 +10,7 @@ from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from torch2ms.bounds import TookTooLong, seconds_for, time_limit
 from torch2ms.check import marks
 from torch2ms.config import Config
 from torch2ms.dependencies import Wish, edit, still_imported
@@ -203,16 +204,21 @@ def convert_guarded(sources: Mapping[str, str], config: Config) -> dict[str, Res
     from torch2ms.pipeline import convert_project
 
     try:
-        return dict(convert_project(sources, config))
-    except Exception:  # whatever the engine raises: found again below, for the one file it belongs to
+        with time_limit(sum(map(seconds_for, sources.values()))):
+            return dict(convert_project(sources, config))
+    except (Exception, TookTooLong):  # whatever the engine raises: found again below, for the one file it belongs to
         return {key: _convert_one(key, text, config) for key, text in sources.items()}
 
 
 def _convert_one(key: str, text: str, config: Config) -> Result:
     from torch2ms.pipeline import convert_project
 
+    seconds = seconds_for(text)
     try:
-        return convert_project({key: text}, config)[key]
+        with time_limit(seconds):
+            return convert_project({key: text}, config)[key]
+    except TookTooLong:
+        return Result(key, text, text, error=f"its translation takes longer than {seconds:.0f} s; it is left as it is")
     except Exception as error:
         if os.environ.get("TORCH2MS_DEBUG"):
             raise

@@ -1,0 +1,98 @@
+"""Bounds for the work on one file: time, depth of recursion, and what LibCST's parser does not come back from."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from torch2ms.source import parse_quietly
+
+SECONDS, LINES_PER_SECOND = 60, 50  # far more than the slowest file on the slowest machine was seen to take
+DEPTH = 5000  # frames: an `elif` is a level of its own, and costs seven
+PATTERN_DEPTH = 8  # LibCST's parser needs ten times longer for every two brackets more
+BRACKETS = re.compile(r"[(\[{]|[)\]}]")
+NEWLINE = re.compile(r"\r\n|\r|\n")
+TOO_DEEP = "it is nested too deeply"
+
+
+class TookTooLong(BaseException):
+    """Raised inside a conversion whose time is over; no handler of `Exception` keeps it."""
+
+
+def seconds_for(text: str) -> float:
+    """How long the conversion of a text may take; $TORCH2MS_TIMEOUT sets it for every file."""
+    given = os.environ.get("TORCH2MS_TIMEOUT", "")
+    if re.fullmatch(r"\d+(\.\d+)?", given):
+        return float(given)
+    return SECONDS + text.count("\n") / LINES_PER_SECOND
+
+
+@contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Raise TookTooLong in this thread when the time is over; signals would reach the main thread alone."""
+    import ctypes
+
+    lock, done, thread = threading.Lock(), [], threading.get_ident()
+
+    def stop() -> None:
+        with lock:
+            if not done:
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(thread), ctypes.py_object(TookTooLong))
+
+    timer = threading.Timer(seconds, stop)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        with lock:
+            done.append(True)
+        timer.cancel()
+
+
+_lock = threading.Lock()
+_inside: list[int] = []  # the limits that were found, one for each conversion that runs
+
+
+@contextmanager
+def deep_recursion() -> Iterator[None]:
+    """Room for the recursion that nested code needs; the limit is put back when the last conversion ends."""
+    with _lock:
+        _inside.append(sys.getrecursionlimit())
+        sys.setrecursionlimit(max(DEPTH, sys.getrecursionlimit()))
+    try:
+        yield
+    finally:
+        with _lock:
+            found = _inside.pop()
+            if not _inside:
+                sys.setrecursionlimit(found)
+
+
+def unparsable(text: str) -> str:
+    """Why LibCST should not be given a text that Python parses, "" for all other texts."""
+    if not re.search(r"^\s*match\b", text, re.MULTILINE):
+        return ""
+    lines = NEWLINE.split(text)
+    for node in ast.walk(parse_quietly(text)):
+        if isinstance(
+            node, ast.match_case
+        ):  # parentheses around a pattern are no part of it: whole lines are looked at
+            first, last = node.pattern.lineno, node.pattern.end_lineno
+            if _brackets("\n".join(lines[first - 1 : last])) > PATTERN_DEPTH:
+                return f"line {first}: {TOO_DEEP}"
+    return ""
+
+
+def _brackets(text: str) -> int:
+    """How deep the brackets of a piece of code are nested."""
+    depth = deepest = 0
+    for found in BRACKETS.finditer(text):
+        depth += 1 if found[0] in "([{" else -1
+        deepest = max(deepest, depth)
+    return deepest
