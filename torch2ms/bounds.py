@@ -37,7 +37,8 @@ def time_limit(seconds: float) -> Iterator[None]:
     """Raise TookTooLong in this thread when the time is over; signals would reach the main thread alone."""
     import ctypes
 
-    lock, done, thread = threading.Lock(), [], threading.get_ident()
+    lock, thread = threading.Lock(), threading.get_ident()
+    done: list[bool] = []
 
     def stop() -> None:
         with lock:

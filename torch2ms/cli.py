@@ -107,6 +107,9 @@ def engine_options(function: Function) -> Function:
             help="Read the other files of this folder along: what the given ones import, and who calls them.",
         ),
         click.option("-j", "--jobs", type=click.IntRange(0), default=0, help="Worker processes; 0 chooses."),
+        click.option(
+            "--executor", default="", metavar="dask://HOST:PORT", help="A Dask cluster in place of local processes."
+        ),
         click.option("--no-cache", is_flag=True, help="Convert everything anew and keep nothing for the next run."),
         click.option(
             "--config", "config_file", type=click.Path(dir_okay=False), is_eager=True, expose_value=False,

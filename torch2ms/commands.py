@@ -14,6 +14,7 @@ from typing import Any
 import click
 
 from torch2ms.config import Config
+from torch2ms.executors import ExecutorError, executor_at
 from torch2ms.findings import Finding, Result, Tier
 from torch2ms.progress import on_terminal
 from torch2ms.run import Outcome, Work, convert_data, convert_plan, write_in_place, write_target
@@ -38,7 +39,11 @@ def run_convert(paths: Sequence[str], config: Config, options: Mapping[str, Any]
             exclude=options["exclude"],
             root=options["project_root"],
         )
-        outcomes = convert_plan(plan, config, _work(options))
+        try:
+            with executor_at(options["executor"]) as executor:
+                outcomes = convert_plan(plan, config, replace(_work(options), executor=executor))
+        except ExecutorError as error:
+            raise click.UsageError(str(error)) from None
     if options["interactive"]:
         from torch2ms.interactive import review
 

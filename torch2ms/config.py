@@ -50,6 +50,7 @@ KEYS: dict[str, tuple[type, tuple[str, ...]]] = {
     "per-file-ignores": (dict, ()),
     "project-root": (str, ()),
     "jobs": (int, ()),
+    "executor": (str, ()),
     "report": (str, ("text", "json", "sarif", "markdown", "html")),
     "report-file": (str, ()),
 }

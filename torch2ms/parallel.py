@@ -73,14 +73,13 @@ def _convert_all(
     done = 0
     if executor is not None or jobs > 1:
         from concurrent.futures import ProcessPoolExecutor
-        from concurrent.futures.process import BrokenProcessPool
 
         pool = executor or ProcessPoolExecutor(jobs)
         try:
             for result in pool.map(convert, work, [config] * len(work)):
                 done += 1
                 yield result
-        except BrokenProcessPool:  # a worker was killed, for its memory most likely: go on alone
+        except Exception:  # `convert` raises nothing: a worker was killed, for its memory most likely: go on alone
             pass
         finally:
             if executor is None:

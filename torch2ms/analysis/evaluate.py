@@ -14,7 +14,7 @@ from torch2ms.analysis.names import canonical, dotted, is_foreign
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo
 from torch2ms.analysis.tree import children, constant
 from torch2ms.analysis.usage import used
-from torch2ms.analysis.values import EITHER, NO_DEPS, UNKNOWN, Value, join
+from torch2ms.analysis.values import EITHER, NO_DEPS, UNKNOWN, Value, bounded, join
 
 if TYPE_CHECKING:
     from torch2ms.analysis.infer import Inference
@@ -82,7 +82,7 @@ class Evaluator:
         starred = any(isinstance(e, cst.StarredElement) for e in node.elements)
         kind = "tuple" if isinstance(node, cst.Tuple) else "list"
         begins = items[0].starts if items else NO_DEPS
-        return Value(kind, deps=_deps(items), items=None if starred else items, starts=begins)
+        return Value(kind, deps=_deps(items), items=None if starred else bounded(items), starts=begins)
 
     def dictionary(self, node: cst.Dict) -> Value:
         parts = [self.ev(e.value) for e in node.elements]
@@ -344,7 +344,8 @@ class Evaluator:
         if kinds == {"str"} or left.kind == "str":
             return Value("str")
         if left.kind == right.kind and left.kind in ("list", "tuple", "params"):
-            items = left.items + right.items if left.items is not None and right.items is not None else None
+            both = left.items is not None and right.items is not None
+            items = bounded((*(left.items or ()), *(right.items or ()))) if both else None
             begins = right.starts if left.items == () else left.starts
             name = left.name if left.name == right.name else ""
             return Value(left.kind, deps=deps, items=items, name=name, starts=begins)

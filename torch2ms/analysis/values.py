@@ -46,6 +46,7 @@ class Value:
 
 
 EITHER = "number or tensor"  # the name of an unknown value that is one or the other: `best = 0.0`, later a metric
+MOST_ITEMS = 1000  # with those of its items
 UNKNOWN = Value()
 TENSOR = Value("tensor")
 
@@ -104,6 +105,19 @@ def joined_keys(
             (k, left.get(k, False) and right.get(k, False)) for k in [*left, *(k for k in right if k not in left)]
         )
     return tuple((left | {k: sure or left.get(k, False) for k, sure in right.items()}).items())
+
+
+def bounded(items: tuple[Value, ...]) -> tuple[Value, ...] | None:
+    """The items of a container, None for too many: `t = (t, t)` again and again would double them each time."""
+    left = MOST_ITEMS
+    stack = [items]
+    while stack:
+        some = stack.pop()
+        left -= len(some)
+        if left < 0:
+            return None
+        stack += [item.items for item in some if item.items]
+    return items
 
 
 def overlaps(a: str, b: str) -> bool:

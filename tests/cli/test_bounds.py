@@ -1,0 +1,116 @@
+"""Code that a program wrote: deep, long, growing; each file ends in time, with a translation or with a sentence."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+
+import pytest
+
+from torch2ms.bounds import TookTooLong, deep_recursion, seconds_for, time_limit
+from torch2ms.config import Config
+from torch2ms.pipeline import convert_project
+from torch2ms.run import convert_guarded
+
+HEAD = "import torch\n\nx = torch.ones(3)\n"
+
+
+def nested(header: str, depth: int) -> str:
+    return "".join(f"{'  ' * n}{header}\n" for n in range(depth)) + "  " * depth + "y = torch.relu(x)\n"
+
+
+CONVERTED = {
+    "parentheses": "y = " + "(" * 150 + "torch.relu(x)" + ")" * 150 + "\n",
+    "calls in calls": "y = " + "torch.relu(" * 60 + "x" + ")" * 60 + "\n",
+    "a sum": "y = " + " + ".join(["torch.relu(x)"] * 200) + "\n",
+    "elif": "if x is 0:\n    pass\n" + "".join(f"elif x is {n}:\n    y = torch.relu(x)\n" for n in range(300)),
+    "ifs": nested("if x is not None:", 60),
+    "loops": nested("for i in range(3):", 18),
+    "withs": nested("with torch.no_grad():", 15),
+    "one line": "; ".join(["y = torch.relu(x)"] * 500) + "\n",
+    "arguments": "y = dict(" + ", ".join(f"a{n}=torch.relu(x)" for n in range(200)) + ")\n",
+    "doubled tuples": "t = x\n" + "t = (t, t)\n" * 60 + "y = torch.relu(x)\n",
+    "doubled lists": "t = [x]\n" + "t = t + t\n" * 60 + "y = torch.relu(x)\n",
+    "doubled returns": "def f0(a):\n    return a, a\n\n\n"
+    + "".join(f"def f{n}(a):\n    return f{n - 1}(a), f{n - 1}(a)\n\n\n" for n in range(1, 50))
+    + "y = torch.relu(x)\n",
+}
+LEFT = {
+    "patterns": (
+        "match x:\n  case " + "[" * 30 + "a" + "]" * 30 + ":\n    y = torch.relu(x)\n",
+        "line 5: it is nested",
+    ),
+    "a longer sum": ("y = " + " + ".join(["x"] * 2500) + "\n", "nested too deeply"),
+    "too many loops": (nested("for i in range(3):", 25), "the source is not valid Python"),
+}
+
+
+@pytest.mark.parametrize("name", CONVERTED)
+def test_long_and_deep_code_is_translated(name: str) -> None:
+    result = convert_guarded({"a.py": HEAD + CONVERTED[name]}, Config())["a.py"]
+    assert not result.error
+    assert "ops.relu(x)" in result.text and "torch" not in result.text
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_what_is_too_deep_is_left_alone_and_the_others_are_translated(name: str) -> None:
+    text, message = LEFT[name]
+    sources = {"a.py": HEAD + text, "b.py": "import a\n" + HEAD}
+    results = convert_guarded(sources, Config())
+    assert message in results["a.py"].error
+    assert results["a.py"].text == sources["a.py"]
+    assert results["b.py"].changed and not results["b.py"].error
+
+
+def test_time_is_bounded_for_each_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Handlers of Exception in between do not keep the conversion alive."""
+
+    def slow(sources: dict[str, str], config: Config) -> dict[str, object]:
+        while "slow.py" in sources:
+            try:
+                time.sleep(0.01)
+            except Exception:
+                pass
+        return dict(convert_project(sources, config))
+
+    monkeypatch.setattr("torch2ms.pipeline.convert_project", slow)
+    monkeypatch.setenv("TORCH2MS_TIMEOUT", "0.5")
+    results = convert_guarded({"slow.py": HEAD, "b.py": HEAD}, Config())
+    assert results["slow.py"].error == "its translation takes longer than 0 s; it is left as it is"
+    assert results["b.py"].changed
+
+
+def test_the_limit_ends_with_its_block_and_in_its_thread() -> None:
+    with time_limit(0.05):
+        pass
+    time.sleep(0.1)
+    stopped: list[bool] = []
+
+    def work() -> None:
+        try:
+            with time_limit(0.05):
+                while True:
+                    time.sleep(0.01)
+        except TookTooLong:
+            stopped.append(True)
+
+    thread = threading.Thread(target=work)
+    thread.start()
+    thread.join(10)
+    assert stopped == [True]
+
+
+def test_the_recursion_limit_comes_back() -> None:
+    before = sys.getrecursionlimit()
+    with deep_recursion(), deep_recursion():
+        assert sys.getrecursionlimit() >= 5000
+    assert sys.getrecursionlimit() == before
+
+
+def test_time_grows_with_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TORCH2MS_TIMEOUT", raising=False)
+    assert seconds_for("") == 60
+    assert seconds_for("\n" * 100_000) == 2060
+    monkeypatch.setenv("TORCH2MS_TIMEOUT", "soon")
+    assert seconds_for("") == 60
