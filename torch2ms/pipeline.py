@@ -24,6 +24,7 @@ from torch2ms.tape.lifting import lift
 from torch2ms.tape.plan import Plan
 from torch2ms.tape.planner import plan_scope
 from torch2ms.tape.project import differentiate, prepare
+from torch2ms.wrappers import understood
 
 
 def convert_module(source: str, config: Config, path: str) -> Result:
@@ -70,7 +71,8 @@ def convert_together(sources: Mapping[str, str], config: Config) -> dict[str, Re
         if problem:
             results[path] = Result(path, text, text, error=problem)
     try:
-        infer(project)
+        project = understood(project)
+        modules = [(path, project.modules[module.name]) for path, module in modules]
         rules = Rules.load(config.target, config.device)
         plans = plan_project(project, config)
     except Exception as error:  # a bug of ours: it must not take the other files along
@@ -108,6 +110,7 @@ def plan_project(project: Project, config: Config) -> dict[str, Plan]:
     for module in project.modules.values():
         plan = Plan(config)
         plan.leaves = leaves(module)
+        plan.findings += module.plain.findings if module.plain is not None else []
         plan_autocast(project, module, plan)
         for scope in module.scope.walk():
             plan_scope(scope, module, plan, module.functions.get(id(scope)), lifting, project)

@@ -11,13 +11,13 @@ from collections.abc import Mapping
 
 import libcst as cst
 
-from torch2ms.analysis.infer import infer
 from torch2ms.analysis.project import Project
 from torch2ms.api import Rules
 from torch2ms.config import Config
 from torch2ms.findings import Finding, Result, Tier
 from torch2ms.pipeline import convert_together, plan_project, translate
 from torch2ms.tape.plan import Plan
+from torch2ms.wrappers import understood
 
 WHY = "the two steps would not add up to the whole conversion: --select autograd does all of it"
 
@@ -41,7 +41,8 @@ def _halves(sources: Mapping[str, str], config: Config, whole: Mapping[str, Resu
     """The modules with everything translated but the gradient code."""
     project = Project()
     modules = {path: project.add(path, cst.parse_module(text), text) for path, text in sorted(sources.items())}
-    infer(project)
+    project = understood(project)
+    modules = {path: project.modules[module.name] for path, module in modules.items()}
     rules = Rules.load(config.target, config.device)
     plans = plan_project(project, config)
     halves = {}

@@ -15,6 +15,7 @@ from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo
 from torch2ms.analysis.tree import children, constant
 from torch2ms.analysis.usage import used
 from torch2ms.analysis.values import EITHER, NO_DEPS, UNKNOWN, Value, bounded, join
+from torch2ms.analysis.wrapped import FAMILIES
 
 if TYPE_CHECKING:
     from torch2ms.analysis.infer import Inference
@@ -280,6 +281,10 @@ class Evaluator:
             value = self.ev(node.elt)  # type: ignore[attr-defined]
             kind = "list"
         self.env.pop()
+        if (grouped := _all_groups(node)) is not None:
+            optimizer = self.memo.get(id(grouped), UNKNOWN)
+            if optimizer.kind == "optimizer":
+                return Value("params", deps=optimizer.owns or NO_DEPS, place=optimizer.place)
         return Value(
             kind, deps=value.deps, name=f"of {value.kind}", items=(value,) if kind == "list" and False else None
         )
@@ -379,6 +384,8 @@ class Evaluator:
         first = args[0] if args else UNKNOWN
         if not is_foreign(name):
             return _host(name, deps, args)
+        if name in FAMILIES:
+            return Value("object", name=name)
         if name.startswith("torch.optim.lr_scheduler.") or name.startswith("torch.optim.swa"):
             return Value("scheduler", name=name)
         if name.startswith("torch.optim."):
@@ -491,6 +498,22 @@ _BY_TYPE: dict[type, Callable[[Evaluator, Any], Value]] = {
     cst.Await: lambda ev, node: join(ev.everything(node), UNKNOWN),
     cst.Yield: lambda ev, node: join(ev.everything(node), UNKNOWN),
 }
+
+
+def _all_groups(node: cst.CSTNode) -> cst.BaseExpression | None:
+    """The optimizer of `[p for group in optimizer.param_groups for p in group["params"]]`."""
+    if not isinstance(node, (cst.ListComp, cst.GeneratorExp)) or node.for_in.inner_for_in is None:
+        return None
+    outer, inner = node.for_in, node.for_in.inner_for_in
+    group = inner.iter
+    plain = not outer.ifs and not inner.ifs and inner.inner_for_in is None and dotted(node.elt) == dotted(inner.target)
+    if not plain or not dotted(node.elt) or not isinstance(group, cst.Subscript) or len(group.slice) != 1:
+        return None
+    index = group.slice[0].slice
+    named = isinstance(index, cst.Index) and constant(index.value) == "params"
+    if not named or dotted(group.value) != dotted(outer.target) or not isinstance(outer.iter, cst.Attribute):
+        return None
+    return outer.iter.value if outer.iter.attr.value == "param_groups" else None
 
 
 def _keys(node: cst.Dict) -> tuple[tuple[str, bool], ...] | None:

@@ -21,9 +21,16 @@ TRANSPARENT = {
 }  # fmt: skip
 
 
-def build(module: cst.Module, source: str, imports: Imports, off: frozenset[int] = frozenset()) -> Scope:
-    """The scope tree of a module; fills `imports` on the way. `off` are lines that must stay as they are."""
-    builder = _Builder(imports, _lines(source), off)
+def build(
+    module: cst.Module,
+    source: str,
+    imports: Imports,
+    off: frozenset[int] = frozenset(),
+    numbers: list[tuple[int, int]] | None = None,
+) -> Scope:
+    """The scope tree of a module; fills `imports` on the way. `off` are lines that must stay as they are, `numbers` the
+    lines of the statements where the tree is no longer that of the source."""
+    builder = _Builder(imports, lines(source) if numbers is None else numbers, off)
     scope = Scope(module, "", None)
     scope.body = Block(scope, None, "body", module)
     builder.fill(scope.body, module.body)
@@ -31,7 +38,7 @@ def build(module: cst.Module, source: str, imports: Imports, off: frozenset[int]
     return scope
 
 
-def _lines(source: str) -> list[tuple[int, int]]:
+def lines(source: str) -> list[tuple[int, int]]:
     """First and last line of all statements in source order; from `ast`, far cheaper than LibCST's positions."""
     try:
         tree = ast.parse(source)
@@ -143,6 +150,22 @@ class _Builder:
             if item.asname is not None or full not in TRANSPARENT:
                 return False
         return True
+
+
+def in_order(body: Sequence[cst.CSTNode]) -> Iterator[cst.CSTNode]:
+    """All statements in the order in which `ast` has them: compound ones before those of their blocks."""
+    for line in body:
+        if isinstance(line, cst.SimpleStatementLine):
+            yield from line.body
+        elif isinstance(line, cst.BaseSmallStatement):
+            yield line
+        else:
+            yield line
+            for _, inner in _blocks(line):
+                handler = isinstance(inner, (cst.ExceptHandler, cst.ExceptStarHandler))
+                yield from in_order(
+                    [inner] if isinstance(inner, cst.If) else _suite(inner.body if handler else inner)  # type: ignore[attr-defined]
+                )
 
 
 def _suite(body: cst.CSTNode) -> Sequence[cst.CSTNode]:

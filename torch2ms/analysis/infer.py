@@ -16,6 +16,7 @@ from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Proje
 from torch2ms.analysis.tree import constant
 from torch2ms.analysis.usage import modules_by_use, used
 from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, join, joined_keys
+from torch2ms.analysis.wrapped import FAMILIES
 
 DEEPEST = 4  # loops in loops that are gone through twice each: more would double the work again and again
 NOTHING: frozenset[str] = frozenset()
@@ -133,9 +134,11 @@ class Inference:
         if passed is not None and passed.kind not in ("unknown", "none"):
             return replace(passed, place=name, deps=passed.deps | own)
         if param.annotation is not None:
-            kind = guess.ANNOTATIONS.get(qualified(param.annotation.annotation, info.module.imports), "")
-            if kind:
+            full = qualified(param.annotation.annotation, info.module.imports)
+            if kind := guess.ANNOTATIONS.get(full, ""):
                 return Value(kind, place=name, deps=own)
+            if full in FAMILIES:
+                return Value("object", name=full, place=name)
             found = self.project.find(dotted(param.annotation.annotation), info.module)
             if isinstance(found, ClassInfo):
                 return Value(
@@ -532,6 +535,8 @@ class Inference:
             return Value("unknown", deps=deps | ({"self"} if name == "forward" else NO_DEPS))
         if target.kind in ("class", "function"):
             return self.call_value(node, target, args, keywords, deps, ev)
+        if receiver.kind == "object" and receiver.name in FAMILIES:
+            return Value("unknown", deps=deps)
         if receiver.kind in ("tensor", "param"):
             value = self.tensor_method(name, receiver, deps, args)
             return shapes.shaped(value, shapes.called(name, node, args, receiver))

@@ -10,7 +10,7 @@ from torch2ms.packs import packs
 
 # packages whose objects are torch's: what is imported from them is translated or marked
 _KNOWN = ("torch", "torchvision", "torchaudio", "apex", "functorch", "accelerate", "deepspeed", "lightning",
-           "pytorch_lightning", "timm", "torchmetrics")  # fmt: skip
+           "lightning_fabric", "pytorch_lightning", "timm", "torchmetrics")  # fmt: skip
 FOREIGN = frozenset(_KNOWN).union(*(pack.roots for pack in packs()))
 
 

@@ -14,6 +14,7 @@ from torch2ms.analysis.env import Env
 from torch2ms.analysis.names import Imports, dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.values import UNKNOWN, Value
+from torch2ms.findings import Finding
 
 BASES = {
     "torch.nn.Module": "module",
@@ -93,6 +94,16 @@ class ClassInfo:
 
 
 @dataclass(eq=False)
+class Plain:
+    """A module without wrappers around training; `reasons` say of nodes why a wrapper is still around them."""
+
+    tree: cst.Module
+    lines: list[tuple[int, int]]  # of its statements, in the source
+    findings: list[Finding]
+    reasons: dict[int, str]
+
+
+@dataclass(eq=False)
 class ModuleInfo:
     """One module: its tree, its imports and everything inferred about its nodes."""
 
@@ -109,6 +120,7 @@ class ModuleInfo:
     directives: directives.Directives = directives.NONE
     reshapes: bool = False  # somewhere a tensor gets another number of dimensions in place
     used: dict[int, frozenset[str]] = field(default_factory=dict)  # by id of a scope: places used as modules
+    plain: Plain | None = None  # what was changed before it was read
     conditional: bool = False  # somewhere in the project a forward calls layers under a condition
 
     @cached_property
@@ -153,13 +165,21 @@ class Project:
     found: dict[tuple[str, str], Found] = field(default_factory=dict)  # answers that `find` gave
     suffixes: dict[str, dict[str, ModuleInfo]] = field(default_factory=lambda: defaultdict(dict))
 
-    def add(self, path: str, tree: cst.Module, source: str, off: frozenset[int] = frozenset()) -> ModuleInfo:
+    def add(
+        self,
+        path: str,
+        tree: cst.Module,
+        source: str,
+        off: frozenset[int] = frozenset(),
+        plain: Plain | None = None,
+    ) -> ModuleInfo:
         name = module_name(path)
         package = name if path.endswith("__init__.py") else name.rpartition(".")[0]
         imports = Imports(package)
         asked = directives.read(source, off)
-        scope = flow.build(tree, source, imports, asked.off)
-        module = ModuleInfo(name, path, tree, imports, scope, source, directives=asked)
+        tree = plain.tree if plain is not None else tree
+        scope = flow.build(tree, source, imports, asked.off, plain.lines if plain is not None else None)
+        module = ModuleInfo(name, path, tree, imports, scope, source, directives=asked, plain=plain)
         module.reshapes = RESHAPING.search(source) is not None
         for inner in scope.walk():
             self._register(module, inner)

@@ -14,6 +14,7 @@ from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project, qualified
 from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.analysis.values import EITHER, UNKNOWN, Value
+from torch2ms.analysis.wrapped import FAMILIES
 from torch2ms.api import Outcome, Rule, Rules, apply_attribute, apply_call, apply_class, apply_partial, apply_value
 from torch2ms.api.imports import IMPORTS
 from torch2ms.findings import Finding, Tier
@@ -38,7 +39,6 @@ LAYER_ATTRIBUTES = {
     "in_features": ("in_channels", "a linear layer"),
     "out_features": ("out_channels", "a linear layer"),
 }  # attribute -> its name in MindSpore, and what must have it
-NO_OP_CALLS = {"torch.nn.DataParallel", "torch.nn.parallel.DataParallel"}
 
 
 class ModuleFacts:
@@ -410,6 +410,8 @@ class Expressions(Rewriter):
                     )
                     return updated
                 return updated.with_changes(func=cst.Call(updated.func.value))
+        if receiver.kind == "object" and receiver.name in FAMILIES and id(original) not in self.plan.refused:
+            return self.wrapped(name, original, updated)
         if receiver.kind == "object" and receiver.name.startswith("torch."):
             rule = self.rules.find(f"{receiver.name}.{name}")
             if rule is None:
@@ -462,6 +464,14 @@ class Expressions(Rewriter):
             and dotted(func.value)
         ):
             return self.ruled(f"torch.nn.Module.{name}", original, updated)
+        return updated
+
+    def wrapped(self, name: str, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        """A method of an accelerator that one process cannot do without."""
+        kind = FAMILIES[self.module.value(original.func.value).name]  # type: ignore[attr-defined]
+        if (rule := self.rules.find(f"{kind}.{name}")) is not None:
+            return self.take(apply_call(rule, original, updated, self.facts), updated)
+        self.refuse("T2M532", f"{kind}: {name}", "it has no counterpart in MindSpore", "write what it does by hand")
         return updated
 
     def enumerated(self, name: str, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
@@ -567,6 +577,10 @@ class Expressions(Rewriter):
             return updated
         receiver = self.module.value(original.value)
         attr = original.attr.value
+        if receiver.kind == "object" and receiver.name in FAMILIES and id(original) not in self.stores:
+            kind = FAMILIES[receiver.name]
+            self.refuse("T2M532", f"{kind}: {attr}", "it has no counterpart in MindSpore", "write what it is by hand")
+            return updated
         if value.kind == "autograd" and attr == "apply":
             cls = self.class_of(receiver)
             return cst.Call(updated.value) if cls is not None and not cls.refused else updated

@@ -37,6 +37,18 @@ def inner_comments(node: cst.CSTNode) -> Lines:
     return tuple(found)
 
 
+def leading(node: cst.CSTNode) -> Lines:
+    """The comments and blank lines above a statement."""
+    return tuple(getattr(node, "leading_lines", ()))
+
+
+def led(node: cst.BaseStatement, lines: Lines) -> cst.BaseStatement:
+    """The statement with more lines above it."""
+    made = node.with_changes(leading_lines=[*lines, *leading(node)])
+    assert isinstance(made, cst.BaseStatement)
+    return made
+
+
 def strip_blank(lines: Sequence[cst.EmptyLine]) -> Lines:
     """Without the blank lines at the top."""
     kept = list(lines)

@@ -154,9 +154,12 @@ def _backward(call: cst.Call, func: cst.Attribute, receiver: Value, stmt: Stmt, 
         if place.rpartition(".")[2] not in WRAPPERS:
             return None
     place = dotted(func.value)
-    if place.rpartition(".")[2] in WRAPPERS and call.args and receiver.kind != "tensor":
+    if place.rpartition(".")[2] in WRAPPERS and call.args and (receiver.kind != "tensor" or receiver.likely):
         root = call.args[0].value
-        return Event("backward", stmt, call, roots=[root], cotangents=[None], value=module.value(root))
+        event = Event("backward", stmt, call, roots=[root], cotangents=[None], value=module.value(root))
+        reasons = module.plain.reasons if module.plain is not None else {}
+        event.problem = reasons.get(id(call), "what the wrapper around the training does beside it is not seen")
+        return event
     event = Event("backward", stmt, call, value=receiver)
     root = func.value
     if isinstance(root, cst.Call) and isinstance(root.func, cst.Attribute) and root.func.attr.value == "scale":

@@ -1,0 +1,39 @@
+"""apex.amp: the backward of a scaled loss is that of the loss, as long as nothing runs in half precision."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.project import ModuleInfo, qualified
+
+
+def name_of(node: cst.CSTNode, module: ModuleInfo) -> str:
+    """The name in apex that a call calls, "" for other calls."""
+    name = qualified(node.func, module.imports) if isinstance(node, cst.Call) else ""
+    return name.removeprefix("apex.") if name.startswith("apex.") else ""
+
+
+def is_scaling(item: cst.WithItem, module: ModuleInfo) -> bool:
+    """`with amp.scale_loss(loss, optimizer) as scaled_loss:`."""
+    named = item.asname is None or isinstance(item.asname.name, cst.Name)
+    return named and name_of(item.item, module) == "amp.scale_loss" and bool(item.item.args)  # type: ignore[attr-defined]
+
+
+def scaled(node: cst.With, module: ModuleInfo) -> tuple[str, cst.BaseExpression] | None:
+    """The name of the scaled loss, and the loss."""
+    for item in node.items:
+        if is_scaling(item, module):
+            name = item.asname.name.value if item.asname is not None else ""  # type: ignore[union-attr]
+            return name, item.item.args[0].value  # type: ignore[attr-defined]
+    return None
+
+
+def initialized(call: cst.Call) -> list[cst.BaseExpression]:
+    """What `amp.initialize` gives back: models, and optimizers where it was given some."""
+    named = {a.keyword.value: a.value for a in call.args if a.keyword is not None}
+    given = [a.value for a in call.args if a.keyword is None and not a.star][:2]
+    if not given and "models" in named:
+        given.append(named["models"])
+    if len(given) == 1 and "optimizers" in named:
+        given.append(named["optimizers"])
+    return given

@@ -1,0 +1,166 @@
+"""Rewriting statements one by one: each becomes any number of others, comments stay, lines of the source are kept."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import libcst as cst
+
+from torch2ms.analysis import flow
+from torch2ms.analysis.project import ModuleInfo
+from torch2ms.rewrite import layout
+from torch2ms.rewrite.rewriter import Rewriter
+
+Line = tuple[int, int]
+Made = tuple[list[cst.BaseStatement], layout.Lines]  # statements, and comments that wait for the next one
+
+
+class Suites(Rewriter):
+    """Subclasses override `small` and `compound`, and have visit and leave methods for expressions."""
+
+    def __init__(self, module: ModuleInfo) -> None:
+        self.module = module
+        self.numbers: dict[int, Line] = {}
+        self.held: list[cst.CSTNode] = []  # what has a number must live as long as the numbers
+        for node, line in zip(flow.in_order(module.tree.body), flow.lines(module.source), strict=False):
+            self.numbers[id(node)] = line
+        self.line = 0
+        self.off = module.directives.off
+
+    def whole(self) -> cst.Module:
+        """The module rewritten."""
+        tree = self.module.tree
+        body, footer = self.suite(tree.body)
+        return tree.with_changes(body=body, footer=[*footer, *tree.footer])
+
+    def lines_of(self, tree: cst.Module) -> list[Line]:
+        """Lines in the source of all statements of a rewritten tree."""
+        found: list[Line] = []
+        for node in flow.in_order(tree.body):
+            found.append(self.numbers.get(id(node), found[-1] if found else (1, 1)))
+        return found
+
+    def number(self, node: cst.CSTNode, source: cst.CSTNode) -> None:
+        """A new statement stands for one of the source."""
+        if id(node) not in self.numbers and (line := self.numbers.get(id(source))) is not None:
+            self.numbers[id(node)] = line
+            self.held.append(node)
+
+    def rewrite(self, node: cst.CSTNode) -> cst.CSTNode:
+        updated = super().rewrite(node)
+        if updated is not node:
+            self.number(updated, node)
+        return updated
+
+    # --- statements
+
+    def visit_IndentedBlock(self, node: cst.IndentedBlock) -> bool:
+        return False
+
+    def leave_IndentedBlock(self, original: cst.IndentedBlock, updated: cst.IndentedBlock) -> cst.IndentedBlock:
+        body, pending = self.suite(original.body)
+        if not pending and _same(body, original.body):
+            return original
+        if not body:
+            body, pending = [cst.SimpleStatementLine([cst.Pass()], leading_lines=pending)], ()
+        return original.with_changes(body=body, footer=[*pending, *original.footer])
+
+    def suite(self, body: Sequence[cst.CSTNode]) -> Made:
+        """The statements of a suite."""
+        out: list[cst.BaseStatement] = []
+        pending: layout.Lines = ()
+        for stmt in body:
+            made, waiting = self.statement(stmt)
+            if made and pending:
+                own = made[0].leading_lines  # type: ignore[attr-defined]
+                if own and own[0].comment is None:
+                    pending = layout.comments_only(pending)
+                    own = own if not pending else [own[0], *pending, *own[1:]]
+                    made[0] = self.renumbered(made[0], leading_lines=own)
+                else:
+                    made[0] = self.renumbered(made[0], leading_lines=[*pending, *own])
+                pending = ()
+            out += made
+            pending += layout.comments_only(waiting) if pending else waiting
+        return self.joined(out), layout.comments_only(pending)
+
+    def joined(self, body: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
+        """Neighbours that belong together."""
+        return body
+
+    def renumbered(self, node: cst.BaseStatement, **changes: object) -> cst.BaseStatement:
+        """A changed statement on the line of the one it was."""
+        made = node.with_changes(**changes)
+        self.number(made, node)
+        return made
+
+    def statement(self, stmt: cst.CSTNode) -> Made:
+        """What one statement becomes."""
+        if isinstance(stmt, cst.SimpleStatementLine):
+            return self.simple(stmt)
+        first, last = self.numbers.get(id(stmt), (0, 0))
+        self.line = first
+        if any(first <= n <= last for n in self.off):
+            return [stmt], ()  # type: ignore[list-item]
+        updated = self.rewrite(stmt)
+        self.line = first
+        return self.compound(stmt, updated)
+
+    def simple(self, stmt: cst.SimpleStatementLine) -> Made:
+        self.line = self.numbers.get(id(stmt.body[0]), (0, 0))[0]
+        if self.line in self.off:
+            return [stmt], ()
+        made: list[cst.CSTNode] = []
+        for small in stmt.body:
+            new = self.small(small)
+            for node in new:
+                self.number(node, small)
+            made += new
+        if _same(made, stmt.body):
+            return [stmt], ()
+        if not made:
+            blank = [line for line in stmt.leading_lines[:1] if line.comment is None]
+            comments = [line for line in stmt.leading_lines if line.comment is not None]
+            inner = [c for small in stmt.body for c in layout.inner_comments(small)]
+            kept = [*comments, *layout.trailing_comment(stmt.trailing_whitespace), *inner]
+            return [], (*blank, *kept)
+        if not any(isinstance(node, cst.BaseCompoundStatement) for node in made):
+            last = made[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+            self.number(last, made[-1])
+            return [stmt.with_changes(body=[*made[:-1], last])], ()
+        lines: list[cst.BaseStatement] = []
+        for node in made:
+            if isinstance(node, cst.BaseCompoundStatement):
+                lines.append(node)
+            else:
+                alone = node.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
+                self.number(alone, node)
+                lines.append(cst.SimpleStatementLine([alone]))  # type: ignore[list-item]
+        lines[0] = self.renumbered(lines[0], leading_lines=stmt.leading_lines)
+        return lines, layout.trailing_comment(stmt.trailing_whitespace)
+
+    def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        """What a small statement becomes: others, compound ones among them, or nothing."""
+        return [self.rewrite(node)]
+
+    def compound(self, original: cst.CSTNode, updated: cst.CSTNode) -> Made:
+        """What a compound statement becomes, whose blocks are rewritten already."""
+        return [updated], ()  # type: ignore[list-item]
+
+    def opened(self, node: cst.With | cst.If) -> Made:
+        """The statements of a block whose header goes."""
+        body = node.body
+        if not isinstance(body, cst.IndentedBlock):
+            line = cst.SimpleStatementLine(list(body.body), leading_lines=node.leading_lines)  # type: ignore[arg-type]
+            return [line], ()
+        made = list(body.body)
+        above = [*node.leading_lines, *layout.trailing_comment(body.header)]
+        if above and made:
+            own = layout.strip_blank(made[0].leading_lines)  # type: ignore[attr-defined]
+            made[0] = self.renumbered(made[0], leading_lines=[*above, *own])
+        return made, layout.comments_only(body.footer)
+
+
+def _same(made: Sequence[cst.CSTNode], source: Sequence[cst.CSTNode]) -> bool:
+    """Nothing was changed."""
+    return len(made) == len(source) and all(a is b for a, b in zip(made, source, strict=True))

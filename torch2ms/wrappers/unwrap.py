@@ -1,0 +1,455 @@
+"""Takes the wrappers off the modules of a project, and tells what that assumes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torch2ms.analysis import flow
+from torch2ms.analysis.names import Imports, dotted
+from torch2ms.analysis.program import Scope
+from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.tree import children, descend
+from torch2ms.analysis.wrapped import FAMILIES
+from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite import layout
+from torch2ms.wrappers import accumulate, apex, objects
+from torch2ms.wrappers.expressions import Unwrapping
+from torch2ms.wrappers.fold import empty, shared_start, without_start
+from torch2ms.wrappers.objects import constructor, family, member
+from torch2ms.wrappers.suites import Made, Suites
+
+
+def unwrapped(project: Project, modules: list[ModuleInfo]) -> dict[str, Plain]:
+    """What becomes of the modules that change, by name."""
+    passed = _passed(project)
+    steps = Steps(modules)
+    made: list[tuple[ModuleInfo, Unwrapper, cst.Module]] = []
+    for module in modules:
+        unwrapper = Unwrapper(module, steps, passed)
+        made.append((module, unwrapper, unwrapper.whole()))
+    left = any(_left(tree, unwrapper) for _, unwrapper, tree in made)
+    plain: dict[str, Plain] = {}
+    for module, unwrapper, tree in made:
+        if not left:
+            tree = unwrapper.without_objects(tree)
+        if tree is module.tree:
+            continue
+        tree = unwrapper.with_imports(tree)
+        plain[module.name] = Plain(tree, unwrapper.lines_of(tree), unwrapper.findings, unwrapper.reasons)
+    return plain
+
+
+def _passed(project: Project) -> dict[str, set[str]]:
+    """Parameters that every caller hands such an object, by the name of the function."""
+    found: dict[str, set[str]] = {}
+    for module in project.modules.values():
+        for info in module.functions.values():
+            if names := _given(info):
+                found.setdefault(_called(info), set()).update(names)
+    return found
+
+
+def _given(info: FunctionInfo) -> set[str]:
+    """The parameters of a function that callers hand such an object."""
+    return {n for n, v in info.args.items() if v.kind == "object" and v.name in FAMILIES}
+
+
+def _called(info: FunctionInfo) -> str:
+    """The name by which a function is called."""
+    return info.cls.scope.name if info.cls is not None and info.name == "__init__" else info.name
+
+
+class Steps:
+    """Over how many batches the accelerators of a project accumulate, as far as it is seen."""
+
+    def __init__(self, modules: list[ModuleInfo]) -> None:
+        calls = objects.constructors(modules)
+        self.made = [(m, c, _scope_of(c, m)) for m, c in calls if objects.constructor(c, m) == "accelerate"]
+
+    def of(self, module: ModuleInfo, around: list[cst.CSTNode]) -> str:
+        """The number of steps as an expression: "1" where none is asked for, "" where it is not seen here."""
+        found = {self.one(m, c, scope, module, around) for m, c, scope in self.made}
+        return found.pop() if len(found) == 1 else "" if found else "1"
+
+    def one(
+        self, home: ModuleInfo, call: cst.Call, scope: Scope, module: ModuleInfo, around: list[cst.CSTNode]
+    ) -> str:
+        given = objects.keyword(call, "gradient_accumulation_steps")
+        if given is None and len(call.args) > 3 and all(a.keyword is None and not a.star for a in call.args[:4]):
+            given = call.args[3].value
+        if given is None:
+            return "" if objects.keyword(call, "gradient_accumulation_plugin") is not None else "1"
+        if literal := accumulate.read_literal(given):
+            return literal
+        text = objects.text(given)
+        names = {n.value for n in descend(given) if isinstance(n, cst.Name)}
+        here = home is module and (scope.is_module or any(scope.node is node for node in around))
+        bound = [s for s in scope.body.walk() if s.defs & names]
+        return text if here and "(" not in text and len(bound) <= len(names) else ""
+
+
+def _scope_of(call: cst.Call, module: ModuleInfo) -> Scope:
+    for scope in module.scope.walk():
+        if any(call is c for s in scope.body.walk() for c in s.calls):
+            return scope
+    return module.scope
+
+
+def _left(tree: cst.Module, unwrapper: Unwrapper) -> bool:
+    """Whether something of the objects is still used."""
+    gone = {id(n) for small in unwrapper.objects for n in descend(small)}
+    return any(
+        isinstance(n, (cst.Name, cst.Attribute)) and id(n) not in gone and family(n, unwrapper.module)
+        for n in descend(tree)
+    )
+
+
+class Unwrapper(Unwrapping, Suites):
+    """One module: statements and blocks."""
+
+    def __init__(self, module: ModuleInfo, steps: Steps, passed: dict[str, set[str]]) -> None:
+        Suites.__init__(self, module)
+        self.steps = steps
+        self.passed = passed
+        self.findings: list[Finding] = []
+        self.reasons: dict[int, str] = {}
+        self.objects: list[cst.CSTNode] = []  # statements that make such an object, or give one another name
+        self.imports: list[str] = []
+        self.around: list[cst.CSTNode] = []  # definitions
+        self.loops: list[accumulate.Loop | str | None] = []
+        self.scaled: list[tuple[str, cst.BaseExpression]] = []  # names of scaled losses, and the losses
+        self.by_node = {id(i.scope.node): i for i in module.functions.values()}
+        self.prepared = {
+            dotted(target)
+            for n in descend(module.tree)
+            if isinstance(n, cst.Assign) and member(n.value, module)[1] in objects.SAME["accelerate"]
+            for t in n.targets
+            for target in ([e.value for e in t.target.elements] if isinstance(t.target, cst.Tuple) else [t.target])
+        }
+
+    def tell(self, what: str, why: str, tier: Tier = Tier.EXACT) -> None:
+        code = "T2M530" if tier is Tier.EXACT else "T2M531"
+        self.findings.append(Finding(code, tier, what, why, line=self.line))
+
+    # --- statements
+
+    def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        if isinstance(node, (cst.Assign, cst.AnnAssign)) and node.value is not None:
+            return self.assigned(node, node.value)
+        if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
+            if (made := self.called(node.value)) is not None:
+                return made
+            loop = self.loops[-1] if self.loops else None
+            if isinstance(loop, accumulate.Loop) and accumulate.guarded(node.value, self.prepared):
+                self.tell("step under accelerator.accumulate", "taken on every k-th batch and on the last")
+                line = self.rewrite(node)
+                self.number(line, node)
+                return [accumulate.guard(line)]
+        updated = self.rewrite(node)
+        value = updated.value if isinstance(updated, cst.Expr) and updated is not node else None
+        return [] if isinstance(value, (cst.Name, cst.Attribute)) else [updated]
+
+    def assigned(self, node: cst.Assign | cst.AnnAssign, value: cst.BaseExpression) -> list[cst.CSTNode]:
+        """Objects, their settings, and names that stay what they were."""
+        targets = [t.target for t in node.targets] if isinstance(node, cst.Assign) else [node.target]
+        if any(isinstance(t, cst.Attribute) and family(t.value, self.module) for t in targets):
+            self.tell("a setting of the accelerator", "there is no accelerator")
+            return []
+        if constructor(value, self.module):
+            self.constructed(value)  # type: ignore[arg-type]
+            self.objects.append(node)
+            return [node]
+        if family(value, self.module) and all(dotted(t) for t in targets):
+            self.objects.append(node)
+            return [node]
+        if objects.settings(value, self.module):
+            self.objects.append(node)
+            return [node]
+        updated = self.rewrite(node)
+        if updated is node or not isinstance(updated, cst.Assign) or len(targets) != 1:
+            return [updated]
+        return _without_idle(updated)
+
+    def constructed(self, call: cst.Call) -> None:
+        """What one process in float32 assumes of the object."""
+        kind = constructor(call, self.module)
+        why = "one process runs, in float32"
+        if any(a.star for a in call.args):
+            why += "; nothing in the arguments asks for gradient accumulation"
+        self.tell(objects.text(call.func), why, Tier.ASSUMED)
+        assert kind
+
+    def called(self, call: cst.Call) -> list[cst.CSTNode] | None:
+        """A call whose result nobody takes."""
+        kind, name = member(call, self.module)
+        if kind and name in objects.NOTHING[kind]:
+            tracked = name in objects.TRACKING
+            why = "what trackers would keep is not needed" if tracked else "one process has nothing to wait for"
+            self.tell(f"{objects.text(call.func)}", why, Tier.ASSUMED if tracked else Tier.EXACT)
+            return []
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("info", "debug", "warning", "print"):
+            told = [a.value for a in call.args if isinstance(a.value, cst.Attribute)]
+            if any(t.attr.value == "state" and family(t.value, self.module) for t in told):
+                self.tell("accelerator.state", "a report of the launcher")
+                return []
+        return self.seeded(call)
+
+    # --- blocks
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        self.around.append(node)
+        self.loops.append(None)
+
+    def leave_FunctionDef(self, original: cst.FunctionDef, updated: cst.FunctionDef) -> cst.FunctionDef:
+        self.around.pop()
+        self.loops.pop()
+        kept = [d for d in original.decorators if not self.process_decorator(d)]
+        if len(kept) < len(original.decorators):
+            gone = [d for d in original.decorators if d not in kept]
+            lines = [c for d in gone for c in d.leading_lines if c.comment is not None]
+            left = [d for o, d in zip(original.decorators, updated.decorators, strict=True) if o in kept]
+            updated = updated.with_changes(decorators=left, leading_lines=[*updated.leading_lines, *lines])
+        return self.without_parameters(original, updated)
+
+    def process_decorator(self, node: cst.Decorator) -> bool:
+        target = node.decorator
+        attribute = isinstance(target, cst.Attribute) and target.attr.value in objects.DECORATORS
+        if attribute and family(target.value, self.module):  # type: ignore[attr-defined]
+            self.tell(objects.text(target), "the one process is the main one")
+            return True
+        return False
+
+    def without_parameters(self, original: cst.FunctionDef, updated: cst.FunctionDef) -> cst.FunctionDef:
+        """Without parameters that take the object."""
+        info = self.by_node.get(id(original))
+        names = _given(info) if info is not None else set()
+        if not names:
+            return updated
+        params = updated.params
+        kept = {
+            part: [p for p in getattr(params, part) if p.name.value not in names]
+            for part in ("posonly_params", "params", "kwonly_params")
+        }
+        for part in kept.values():
+            if part and params.star_kwarg is None:
+                part[-1] = part[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        return updated.with_changes(params=params.with_changes(**kept))
+
+    def visit_For(self, node: cst.For) -> None:
+        if not accumulate.found(node, self.module):
+            return
+        steps = self.steps.of(self.module, self.around)
+        if steps == "1":
+            return
+        self.loops.append(accumulate.read(node, self.module, steps, self.prepared))
+
+    def leave_For(self, original: cst.For, updated: cst.For) -> cst.For:
+        if not accumulate.found(original, self.module) or self.steps.of(self.module, self.around) == "1":
+            return updated
+        loop = self.loops.pop()
+        return accumulate.finished(loop, updated, self.number) if isinstance(loop, accumulate.Loop) else updated
+
+    def joined(self, body: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
+        return accumulate.merged(body) if any(isinstance(x, accumulate.Loop) for x in self.loops) else body
+
+    def visit_With(self, node: cst.With) -> None:
+        if (scaled := apex.scaled(node, self.module)) is not None:
+            self.scaled.append(scaled)
+
+    def leave_With(self, original: cst.With, updated: cst.With) -> cst.With:
+        if apex.scaled(original, self.module) is not None:
+            self.scaled.pop()
+        return updated
+
+    def compound(self, original: cst.CSTNode, updated: cst.CSTNode) -> Made:
+        if isinstance(original, cst.With) and isinstance(updated, cst.With):
+            return self.context(original, updated)
+        if isinstance(original, cst.If) and isinstance(updated, cst.If) and updated is not original:
+            return self.condition(original, updated)
+        return [updated], ()  # type: ignore[list-item]
+
+    def context(self, original: cst.With, updated: cst.With) -> Made:
+        """A `with` without the contexts that do nothing."""
+        kept = [i for o, i in zip(original.items, updated.items, strict=True) if not self.idle(o)]
+        if len(kept) == len(updated.items):
+            return [updated], ()
+        loop = self.loops[-1] if self.loops else None
+        named = accumulate.accumulates(original, self.module) and isinstance(loop, accumulate.Loop)
+        if named:
+            assert isinstance(loop, accumulate.Loop)
+            line = cst.SimpleStatementLine([accumulate.assignment(loop)])
+            self.number(line.body[0], original)
+            body = updated.body.with_changes(body=[line, *updated.body.body])
+            updated = updated.with_changes(body=body)
+        if kept:
+            kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+            return [self.renumbered(updated, items=kept)], ()
+        return self.opened(updated)
+
+    def idle(self, item: cst.WithItem) -> bool:
+        """Whether the context does nothing in one process."""
+        if apex.is_scaling(item, self.module):
+            self.tell("apex.amp.scale_loss", "the loss itself: nothing is scaled in float32", Tier.ASSUMED)
+            return True
+        kind, name = member(item.item, self.module)
+        if kind == "accelerate" and name == "accumulate":
+            loop = self.loops[-1] if self.loops else None
+            idle = isinstance(loop, accumulate.Loop) or self.steps.of(self.module, self.around) == "1"
+            if idle:
+                why = "the last batch of a loader steps; a loop that is left early starts its count anew"
+                self.tell("accelerator.accumulate", why, Tier.ASSUMED if loop else Tier.EXACT)
+            return idle
+        if kind and name in objects.CONTEXTS[kind]:
+            assert isinstance(item.item, cst.Call)
+            self.tell(objects.text(item.item.func), "it does nothing in one process that runs in float32")
+            return True
+        return False
+
+    def condition(self, original: cst.If, updated: cst.If) -> Made:
+        """An `if` whose test became a constant, or whose branches became one."""
+        test, was = objects.constant_test(updated.test), objects.constant_test(original.test)
+        if test is True and was is None and not (updated.orelse is not None and "#" in objects.text(updated.orelse)):
+            return self.opened(updated)
+        if test is False and was is None and updated.orelse is None and "#" not in objects.text(updated.body):
+            return [], tuple(line for line in updated.leading_lines if line.comment is not None)
+        if updated.body is original.body:
+            return [updated], ()
+        if updated.orelse is None and empty(updated.body) and "(" not in objects.text(updated.test):
+            return [], tuple(c for c in layout.inner_comments(updated) if c.comment is not None)
+        if start := shared_start(updated):
+            return self.hoisted(updated, start)
+        return [updated], ()
+
+    def hoisted(self, node: cst.If, start: list[cst.BaseStatement]) -> Made:
+        """What both branches begin with, and then the rest of them."""
+        rest = without_start(node, len(start))
+        assert isinstance(node.orelse, cst.Else)
+        gone = [*node.orelse.body.body[: len(start)], *([] if rest else [node.orelse.with_changes(body=_EMPTY)])]
+        lines = [c for stmt in gone for c in layout.inner_comments(stmt)]
+        above = [*node.leading_lines, *lines, *layout.strip_blank(start[0].leading_lines)]  # type: ignore[attr-defined]
+        start[0] = self.renumbered(start[0], leading_lines=above)
+        for small in flow.in_order(node.orelse.body.body[: len(start)]):
+            line = self.numbers.get(id(small), (self.line, 0))[0]
+            why = "both branches do the same: written once, above what is left of them"
+            self.findings.append(Finding("T2M530", Tier.EXACT, "branches of scaled and plain losses", why, line=line))
+        for stmt in rest:
+            self.number(stmt, node)
+        return [*start, *rest], ()
+
+    # --- what is left at the end
+
+    def without_objects(self, tree: cst.Module) -> cst.Module:
+        """Without the statements that make the objects."""
+        tree = _Gone(self, {id(n) for n in self.objects}).applied(tree)
+        tries = [n for n in flow.in_order(tree.body) if isinstance(n, cst.Try)]
+        if not tries:
+            return tree
+        named = {n.value for s in flow.in_order(tree.body) if not isinstance(s, (cst.Import, cst.ImportFrom, cst.Try))
+                 for n in _own(s) if isinstance(n, cst.Name)}  # fmt: skip
+        unused = {id(n) for n in tries if self.only_imports(n, named)}
+        return _Gone(self, unused).applied(tree) if unused else tree
+
+    def only_imports(self, node: cst.Try, named: set[str]) -> bool:
+        """A `try` around imports of wrappers that nothing uses any more."""
+        imports = [s for line in node.body.body for s in getattr(line, "body", ())]
+        if not imports or node.orelse is not None or node.finalbody is not None:
+            return False
+        for small in imports:
+            if not isinstance(small, (cst.Import, cst.ImportFrom)) or isinstance(small.names, cst.ImportStar):
+                return False
+            table = Imports()
+            table.add(small)
+            if any(not f"{full}.".startswith(objects.ROOTS) or n in named for n, full in table.table.items()):
+                return False
+        handled = [s for h in node.handlers for s in flow.in_order(h.body.body)]
+        return all(isinstance(s, (cst.Raise, cst.Pass, cst.Expr)) for s in handled)
+
+    def with_imports(self, tree: cst.Module) -> cst.Module:
+        """With the imports that the new statements need."""
+        wanted = dict.fromkeys(self.imports)
+        new = [line for line in wanted if not _has(tree, line)]
+        if not new:
+            return tree
+        body: list[cst.BaseStatement] = list(tree.body)
+        at = next((i for i, s in enumerate(body) if _is_import(s)), len(body))
+        lines: list[cst.BaseStatement] = [cst.SimpleStatementLine([_parsed(line)]) for line in new]
+        if at < len(body):
+            lines[0] = lines[0].with_changes(leading_lines=body[at].leading_lines)  # type: ignore[attr-defined]
+            body[at] = self.renumbered(body[at], leading_lines=[])
+        for line in lines:
+            self.number(line.body[0], body[at].body[0] if at < len(body) else line)  # type: ignore[attr-defined]
+        return tree.with_changes(body=[*body[:at], *lines, *body[at:]])
+
+
+class _Gone(Suites):
+    """Drops statements."""
+
+    def __init__(self, unwrapper: Unwrapper, gone: set[int]) -> None:
+        self.module = unwrapper.module
+        self.numbers, self.held, self.off, self.line = unwrapper.numbers, unwrapper.held, frozenset(), 0
+        self.gone = gone
+
+    def applied(self, tree: cst.Module) -> cst.Module:
+        """The tree without them; the same one where it has none."""
+        if not self.gone:
+            return tree
+        body, footer = self.suite(tree.body)
+        return tree.with_changes(body=body, footer=[*footer, *tree.footer])
+
+    def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        return [] if id(node) in self.gone else [node]
+
+    def compound(self, original: cst.CSTNode, updated: cst.CSTNode) -> Made:
+        if id(original) in self.gone:
+            return [], layout.inner_comments(original)
+        return [updated], ()  # type: ignore[list-item]
+
+
+def _own(stmt: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """What stands in a statement itself, not in the statements of its blocks."""
+    stack = [stmt]
+    while stack:
+        node = stack.pop()
+        yield node
+        stack += [c for c in children(node) if not isinstance(c, cst.BaseSuite)]
+
+
+_EMPTY = cst.IndentedBlock([cst.SimpleStatementLine([cst.Pass()])])
+
+
+def _without_idle(node: cst.Assign) -> list[cst.CSTNode]:
+    """`a, b = a, c` as `b = c`, `a = a` as nothing."""
+    target, value = node.targets[0].target, node.value
+    if objects.text(target) == objects.text(value):
+        return []
+    if not (isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple)):
+        return [node]
+    pairs = [(t.value, v.value) for t, v in zip(target.elements, value.elements, strict=False)]
+    if len(target.elements) != len(value.elements) or any(isinstance(t, cst.StarredElement) for t in target.elements):
+        return [node]
+    left = [(t, v) for t, v in pairs if objects.text(t) != objects.text(v)]
+    if not left:
+        return []
+    if len(left) == 1:
+        return [cst.Assign([cst.AssignTarget(left[0][0])], left[0][1])]  # type: ignore[arg-type]
+    bare = [cst.Tuple([cst.Element(n) for n in side], lpar=[], rpar=[]) for side in zip(*left, strict=True)]
+    return [cst.Assign([cst.AssignTarget(bare[0])], bare[1])]
+
+
+def _is_import(stmt: cst.CSTNode) -> bool:
+    first = stmt.body[0] if isinstance(stmt, cst.SimpleStatementLine) else None
+    future = isinstance(first, cst.ImportFrom) and first.module is not None and dotted(first.module) == "__future__"
+    return isinstance(first, (cst.Import, cst.ImportFrom)) and not future
+
+
+def _has(tree: cst.Module, line: str) -> bool:
+    lines = [s for s in tree.body if isinstance(s, cst.SimpleStatementLine)]
+    return any(objects.text(small) == line for s in lines for small in s.body)
+
+
+def _parsed(line: str) -> cst.BaseSmallStatement:
+    stmt = cst.parse_statement(line)
+    assert isinstance(stmt, cst.SimpleStatementLine)
+    return stmt.body[0]
