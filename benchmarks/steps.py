@@ -1,6 +1,6 @@
 """What a translated training step costs beside the same step written by hand in MindSpore.
 
-`python -m benchmarks steps [--rounds 20]` translates four fixtures, runs each in turn with its counterpart in `hand/`
+`python -m benchmarks steps [--rounds 30]` translates four fixtures, runs each in turn with its counterpart in `hand/`
 in one process, and prints the ratio of the processor time from one optimizer call to the next. Of every such interval
 the best of all rounds counts, and the slowest quarter (data pipelines that start) is left out. It also counts how often
 layers run, in PyTorch, in the translation and in the hand-written program: no forward may be evaluated twice.
@@ -32,7 +32,7 @@ def main() -> None:
     """Measure the fixtures that have a counterpart, and judge."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks steps", description=__doc__)
     parser.add_argument("names", nargs="*", help="of fixtures; default: all that have a counterpart in hand/")
-    parser.add_argument("--rounds", type=int, default=20, help="how often each program runs")
+    parser.add_argument("--rounds", type=int, default=30, help="how often each program runs")
     options = parser.parse_args()
     names = options.names or sorted(path.stem for path in HAND.glob("*.py"))
     print(f"{'fixture':20} {'steps':>6} {'translated':>12} {'by hand':>12} {'ratio':>7}   layer calls")

@@ -170,6 +170,19 @@ def test_a_loss_with_arguments_is_not_compiled() -> None:
     assert "CrossEntropyLoss" in compiled(body.format("label_smoothing=0.1"))
 
 
+def test_what_is_played_back_later_is_not_compiled() -> None:
+    body = """
+    for x in data:
+        y = net(x)
+        opt.zero_grad()
+        y.backward(x[:, :2])
+        opt.step()
+    """
+    text, why, _ = convert(body, jit=True)
+    assert "ms.vjp(" in text and "@ms.jit" not in text
+    assert "not compiled: ms.vjp records it step by step" in why["T2M101"]
+
+
 def test_two_networks_are_not_compiled_together() -> None:
     body = "other = nn.Linear(4, 2)\n" + loop("loss = F.mse_loss(net(x), other(x))")
     assert "several networks" in compiled(body)

@@ -82,7 +82,7 @@ class CellWriter:
             raise NoFit(f"`{(outputs.shared or outputs.aux)[0]}` leaves the forward, and is no tensor")
         params = self.writer.parameters(call, stmts, loop, outputs)
         limits = [self.clip(clip, owner, loop) for clip in clips]
-        decorator = self.writer.compiled(call, params, outputs, loop, wrapped=False)
+        decorator = self.writer.compiled(call, params, outputs, loop)
         canonical = self.canonical(call, outputs) if not decorator else None
         if canonical is not None:
             network, arguments = canonical

@@ -97,9 +97,13 @@ class Writer:
         target = ", ".join(params)
         differentiated = self.differentiated(call, params)
         aux = ", has_aux=True" if outputs.aux else ""
-        decorator = self.compiled(call, params, outputs, loop, wrapped=wrap is not None)
+        direct = self.direct(call, stmts, params)
+        left_out = (
+            "it runs in mixed precision" if wrap is not None else "it is no function of its own" if direct else ""
+        )
+        decorator = self.compiled(call, params, outputs, loop, left_out)
         definition: list[Item] = [*self.declare(outputs), Function(function, params, body, decorator)]
-        if direct := self.direct(call, stmts, params):
+        if direct:
             definition = []
             function, target = direct
         if wrap is not None:
@@ -130,12 +134,11 @@ class Writer:
         call.form = form + call.compiled
         return ""
 
-    def compiled(self, call: Call, params: list[str], outputs: Outputs, loop: Stmt | None, wrapped: bool) -> str:
+    def compiled(self, call: Call, params: list[str], outputs: Outputs, loop: Stmt | None, left_out: str = "") -> str:
         """The decorator of the forward function: `@ms.jit` where that is asked for and found to be right."""
         if not self.plan.config.jit or self.project is None:
             return ""
-        reason = "it runs in mixed precision" if wrapped else ""
-        reason = reason or unfit(call, params, outputs, loop, (self.module, self.project))
+        reason = left_out or unfit(call, params, outputs, loop, (self.module, self.project))
         call.compiled = f"; not compiled: {reason}" if reason else "; compiled"
         return "" if reason else "@ms.jit"
 

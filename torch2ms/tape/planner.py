@@ -297,6 +297,8 @@ class _ScopePlanner:
                 self.plan.restore(before)
                 self.without(call.event, call.owners, problem)
                 return
+            if self.plan.config.jit and not call.compiled:
+                call.form += "; not compiled: ms.vjp records it step by step"
             if as_cell not in ("", "cell"):
                 call.form += f"; not a training cell: {as_cell}"
             self.plan.replaced |= {id(stmt): [] for stmt in call.event.branches}
