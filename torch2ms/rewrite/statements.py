@@ -94,8 +94,6 @@ class Statements:
             last = special[-1]
             if isinstance(last, cst.SimpleStatementLine) and stmt.trailing.comment is not None:
                 special[-1] = last.with_changes(trailing_whitespace=stmt.trailing)
-            elif isinstance(last, (cst.For, cst.If)) and isinstance(last.body, cst.IndentedBlock):
-                special[-1] = last.with_changes(body=last.body.with_changes(header=stmt.trailing))
         return special
 
     def cut_return(self, node: cst.Return) -> list[cst.BaseStatement] | None:
