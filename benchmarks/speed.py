@@ -1,67 +1,192 @@
-"""How fast torch2ms is: start-up, lines per second, and whether the cost grows in proportion.
+"""`python -m benchmarks speed [--short] [--json FILE] [PROJECT]`: ratios and counts, medians of several runs.
 
-Run it from a checkout: `python benchmarks/speed.py [--copies 8] [--jobs 1]`. Nothing is cached between the runs.
+Seconds depend on the machine; every time is therefore told as a multiple of another that was measured beside it.
+`--short` measures little and fails where a count, which no machine changes, has grown: CI runs it.
 """
 
 from __future__ import annotations
 
 import argparse
+import json
 import os
+import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Callable
 from pathlib import Path
+from types import FrameType
+
+from benchmarks.corpus import fixtures, plain, program, project
 
 ROOT = Path(__file__).resolve().parents[1]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+LIMITS = {"analyses per file": 2.0, "calls per line": 2600.0, "growth of calls, 16 times longer": 18.0}
 
 
-def measure(*arguments: str, repeat: int = 3) -> float:
-    """The best wall time of a few runs of one command, in seconds."""
-    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+def seconds(work: Callable[[], object], repeat: int) -> float:
+    """The median time of a few runs."""
     times = []
     for _ in range(repeat):
         start = time.perf_counter()
-        subprocess.run([sys.executable, *arguments], capture_output=True, env=environment, check=False)
+        work()
         times.append(time.perf_counter() - start)
-    return min(times)
+    return statistics.median(times)
 
 
-def corpus(folder: Path, copies: int) -> int:
-    """Every fixture program `copies` times; returns the number of lines."""
-    lines = 0
-    for source in sorted((ROOT / "fixtures").glob("*/*/original.py")):
-        text = source.read_text(encoding="utf-8")
-        for number in range(copies):
-            (folder / f"{source.parent.parent.name}_{source.parent.name}_{number}.py").write_text(
-                text, encoding="utf-8"
-            )
-            lines += text.count("\n")
-    return lines
+def command(*arguments: str, **extra: str) -> None:
+    """One run of the program; what it says and how it ends is another matter."""
+    subprocess.run([sys.executable, *arguments], capture_output=True, env={**ENVIRONMENT, **extra}, check=False)
+
+
+def start_up(repeat: int) -> dict[str, float]:
+    """Files without torch, against reading them and searching their bytes; the help, against a bare Python."""
+    with tempfile.TemporaryDirectory() as name:
+        plain(Path(name), 1000)
+        search = "import pathlib, sys\nfor p in pathlib.Path(sys.argv[1]).rglob('*.py'): b'torch' in p.read_bytes()"
+        base = seconds(lambda: command("-c", search, name), repeat)
+        check = seconds(lambda: command("-m", "torch2ms", "convert", "--check", "--no-cache", name), repeat)
+    bare = seconds(lambda: command("-c", "pass"), repeat)
+    shown = seconds(lambda: command("-m", "torch2ms", "--help"), repeat)
+    return {"check of 1,000 plain files / reading them": check / base, "help, seconds over a bare Python": shown - bare}
+
+
+def conversion(sources: dict[str, dict[str, str]], repeat: int) -> dict[str, float]:
+    """Programs in this process, against LibCST's parse and write of the same text."""
+    import libcst as cst
+
+    from torch2ms.config import Config
+    from torch2ms.pipeline import convert_project
+
+    def floor() -> None:
+        for files in sources.values():
+            for text in files.values():
+        _ = cst.parse_module(text).code
+
+    def convert() -> None:
+        for files in sources.values():
+            convert_project(files, Config())
+
+    convert_project(next(iter(sources.values())), Config())  # the rules are read once
+    ratios = [seconds(convert, 1) / seconds(floor, 1) for _ in range(repeat)]
+    return {"conversion / LibCST's parse and write": statistics.median(ratios)}
+
+
+def growth(repeat: int) -> dict[str, float]:
+    """One file, and one sixteen times as long."""
+    from torch2ms.config import Config
+    from torch2ms.pipeline import convert_project
+
+    short, long = program(20), program(320)
+    convert_project({"a.py": short}, Config())
+    ratios = [
+        seconds(lambda: convert_project({"a.py": long}, Config()), 1)
+        / seconds(lambda: convert_project({"a.py": short}, Config()), 3)
+        for _ in range(repeat)
+    ]
+    return {"16 times longer file": statistics.median(ratios)}
+
+
+def memory() -> dict[str, float]:
+    """The most that a process holds which converts one file of 20,000 lines."""
+    with tempfile.TemporaryDirectory() as name:
+        (Path(name) / "long.py").write_text(program(425), encoding="utf-8")
+        command("-m", "torch2ms", "convert", "--check", "--no-cache", "-j", "1", name)
+    return {"megabytes for 20,000 lines": resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024}
+
+
+def processes(repeat: int) -> dict[str, float]:
+    """Two processes against one, and the second check of an unchanged tree against the first."""
+    base = ("-m", "torch2ms", "convert", "--check")
+    with tempfile.TemporaryDirectory() as name, tempfile.TemporaryDirectory() as kept:
+        project(Path(name), 240)
+        one = seconds(lambda: command(*base, "--no-cache", "-j", "1", name), repeat)
+        two = seconds(lambda: command(*base, "--no-cache", "-j", "2", name), repeat)
+        first = seconds(lambda: command(*base, "-j", "1", name, TORCH2MS_CACHE=kept), 1)
+        again = seconds(lambda: command(*base, "-j", "1", name, TORCH2MS_CACHE=kept), repeat)
+    return {"one process / two": one / two, "first check / second": first / again}
+
+
+def counts() -> dict[str, float]:
+    """Function calls and analysed modules: the same on every machine, so that CI can hold them."""
+    from torch2ms.analysis.project import Project
+    from torch2ms.config import Config
+    from torch2ms.pipeline import convert_project
+
+    files = fixtures()
+    calls, parses = 0, 0
+
+    analysis = Project.add.__code__
+
+    def count(frame: FrameType, event: str, argument: object) -> None:
+        nonlocal calls, parses
+        if event == "call":
+            calls += 1
+            parses += frame.f_code is analysis
+
+    def counted(sources: dict[str, dict[str, str]]) -> tuple[int, int]:
+        nonlocal calls, parses
+        calls = parses = 0
+        sys.setprofile(count)
+        try:
+            for one in sources.values():
+                convert_project(one, Config())
+        finally:
+            sys.setprofile(None)
+        return calls, parses
+
+    convert_project(next(iter(files.values())), Config())
+    lines = sum(text.count("\n") for one in files.values() for text in one.values())
+    made, parsed = counted(files)
+    short, _ = counted({"short": {"a.py": program(5)}})
+    long, _ = counted({"long": {"a.py": program(80)}})
+    return {
+        "analyses per file": parsed / sum(map(len, files.values())),
+        "calls per line": made / lines,
+        "growth of calls, 16 times longer": long / short,
+    }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--copies", type=int, default=4, help="how often the fixtures are repeated in the largest run")
-    parser.add_argument("--jobs", type=int, default=1, help="worker processes; 0 chooses")
+    """Measure, print, and fail where a count is over its limit."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("project", nargs="?", type=Path, help="a tree of Python files to measure in place of fixtures")
+    parser.add_argument("--short", action="store_true", help="counts alone, with limits")
+    parser.add_argument("--json", type=Path, help="where the numbers go")
+    parser.add_argument("--repeat", type=int, default=3)
     options = parser.parse_args()
-    bare = measure("-c", "pass")
-    print(f"{'bare Python':32} {bare:8.3f} s")
-    print(f"{'torch2ms --help':32} {measure('-m', 'torch2ms', '--help') - bare:8.3f} s more")
-    with tempfile.TemporaryDirectory() as name:
-        folder = Path(name)
-        (folder / "plain.py").write_text("x = 1\n" * 20_000, encoding="utf-8")
-        plain = measure("-m", "torch2ms", "convert", "--check", "--no-cache", str(folder))
-        print(f"{'20,000 lines without torch':32} {plain - bare:8.3f} s more")
-    copies = 1
-    while copies <= options.copies:
-        with tempfile.TemporaryDirectory() as name:
-            lines = corpus(Path(name), copies)
-            command = ["-m", "torch2ms", "convert", "--check", "--no-cache", "--jobs", str(options.jobs), name]
-            seconds = measure(*command, repeat=1)
-        print(f"{f'{lines:,} lines of fixtures':32} {seconds:8.3f} s {lines / seconds:10,.0f} lines/s")
-        copies *= 2
+    measured = counts()
+    _show(measured)
+    if not options.short:
+        sources = {"project": project_sources(options.project)} if options.project else fixtures()
+        measures: list[Callable[[], dict[str, float]]] = [
+            lambda: start_up(options.repeat),
+            lambda: conversion(sources, options.repeat),
+            lambda: growth(options.repeat),
+            lambda: processes(options.repeat),
+            memory,
+        ]
+        for measure in measures:
+            numbers = measure()
+            _show(numbers)
+            measured |= numbers
+    if options.json:
+        options.json.write_text(json.dumps(measured, indent=1) + "\n", encoding="utf-8")
+    failed = [name for name, limit in LIMITS.items() if measured[name] > limit]
+    for name in failed:
+        print(f"{name}: {measured[name]:.2f} is more than {LIMITS[name]:g}", file=sys.stderr)
+    sys.exit(1 if failed else 0)
 
 
-if __name__ == "__main__":
-    main()
+def project_sources(folder: Path) -> dict[str, str]:
+    """The files of a tree that mention torch."""
+    paths = (path for path in sorted(folder.rglob("*.py")) if b"torch" in path.read_bytes())
+    return {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+
+
+def _show(numbers: dict[str, float]) -> None:
+    for name, value in numbers.items():
+        print(f"{name:44} {value:10.2f}", flush=True)
+

@@ -1,0 +1,132 @@
+"""Kills, full disks, read-only folders, odd names, hostile code: no source is damaged, nothing half-written is left."""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+SOURCE = "import torch\n\n\ndef f(x):\n    return torch.relu(x)  # kept\n"
+COMMAND = [sys.executable, "-m", "torch2ms", "convert", "--no-cache", "-j", "1"]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT)}
+root_only = pytest.mark.skipif(os.geteuid() == 0, reason="root writes everywhere")
+
+
+def convert(folder: Path, *arguments: str, **options: object) -> subprocess.CompletedProcess[bytes]:
+    return subprocess.run([*COMMAND, *arguments], capture_output=True, cwd=folder, env=ENVIRONMENT, **options)  # type: ignore[call-overload, no-any-return]
+
+
+def project(folder: Path, files: int = 12) -> dict[str, bytes]:
+    for number in range(files):
+        (folder / f"m{number}.py").write_text(SOURCE + f"# {number}\n" * 40)
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_killed_at_any_moment_each_file_is_the_old_or_the_new_one(tmp_path: Path) -> None:
+    reference = tmp_path / "reference"
+    reference.mkdir()
+    before = project(reference)
+    start = time.monotonic()
+    assert convert(reference, "--in-place", ".").returncode == 0
+    took = time.monotonic() - start
+    after = {path.name: path.read_bytes() for path in reference.iterdir()}
+    assert after.keys() == before.keys() and all(after[name] != before[name] for name in before)
+    for turn in range(8):
+        folder = tmp_path / f"turn{turn}"
+        folder.mkdir()
+        project(folder)
+        running = subprocess.Popen([*COMMAND, "--in-place", "."], cwd=folder, env=ENVIRONMENT, stdout=-3, stderr=-3)
+        time.sleep(took * (0.5 + turn / 14))
+        running.send_signal(signal.SIGKILL)
+        running.wait()
+        for name in before:
+            assert (folder / name).read_bytes() in (before[name], after[name])
+        assert convert(folder, "--in-place", ".").returncode == 0
+        assert {name: (folder / name).read_bytes() for name in before} == after
+
+
+def test_a_full_disk_leaves_the_source_and_no_part(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(SOURCE + "# long\n" * 2000)
+    before = (tmp_path / "a.py").read_bytes()
+
+    def no_room() -> None:
+        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))
+
+    done = convert(tmp_path, "--in-place", "a.py", preexec_fn=no_room)
+    assert done.returncode == 2
+    assert b"cannot write a.py: the file is too large" in done.stderr and b"Traceback" not in done.stderr
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"a.py": before}
+
+
+@root_only
+def test_a_read_only_target_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text(SOURCE)
+    tmp_path.chmod(0o500)
+    try:
+        done = convert(tmp_path, "--in-place", "a.py")
+    finally:
+        tmp_path.chmod(0o700)
+    assert done.returncode == 2 and b"permission denied" in done.stderr
+    assert (tmp_path / "a.py").read_text() == SOURCE
+
+
+@pytest.mark.parametrize("name", [b"with space.py", b"new\nline.py", b"caf\xe9.py", "\u540d.py".encode(), b"-dash.py"])
+def test_odd_names_are_names(tmp_path: Path, name: bytes) -> None:
+    path = os.path.join(os.fsencode(tmp_path), name)
+    with open(path, "w") as stream:
+        stream.write(SOURCE)
+    done = convert(tmp_path, "--in-place", ".")
+    assert done.returncode == 0 and b"Traceback" not in done.stderr
+    with open(path) as stream:
+        assert "ops.relu(x)  # kept" in stream.read()
+
+
+def test_no_output_leaves_its_folder(tmp_path: Path) -> None:
+    outside, source, out = (tmp_path / name for name in ("outside", "source", "out"))
+    for folder in (outside, source / "inner", out):
+        folder.mkdir(parents=True)
+    (source / "inner" / "a.py").write_text(SOURCE)
+    (source / "b.py").write_text(SOURCE)
+    (out / "inner").symlink_to(outside)
+    (outside / "b.py").write_text("mine = 1\n")
+    (out / "b.py").symlink_to(outside / "b.py")
+    done = convert(tmp_path, "source", "-o", "out", "--force")
+    assert done.returncode == 2 and done.stderr.count(b"symbolic link") == 2
+    assert {path.name: path.read_text() for path in outside.iterdir()} == {"b.py": "mine = 1\n"}
+
+
+def test_nothing_of_the_user_runs(tmp_path: Path) -> None:
+    """Not the files, not what they are called, not what lies beside them."""
+    trap = "import pathlib\npathlib.Path(__file__).with_suffix('.ran').touch()\nimport torch\nx = torch.ones(3)\n"
+    names = ("__init__", "conftest", "setup", "sitecustomize", "libcst", "click", "mindspore", "torch", "json", "a")
+    for name in names:
+        (tmp_path / f"{name}.py").write_text(trap)
+    for command in (["convert", "--check", "--no-cache"], ["scan"]):
+        script = Path(sys.executable).with_name("torch2ms")
+        start = [str(script)] if script.exists() else [sys.executable, "-P", "-m", "torch2ms"]
+        if not script.exists() and sys.version_info < (3, 11):
+            pytest.skip("`python -m` puts the folder in front of the library")
+        done = subprocess.run([*start, *command, "."], capture_output=True, cwd=tmp_path, env=ENVIRONMENT)
+        assert b"Traceback" not in done.stderr and done.returncode in (0, 1)
+    assert list(tmp_path.glob("*.ran")) == []
+
+
+@pytest.mark.parametrize("report", ["html", "sarif", "json", "markdown"])
+def test_reports_escape_what_the_source_says(tmp_path: Path, report: str) -> None:
+    (tmp_path / "a.py").write_text("import torch\nx = torch.no_such['<script>alert(1)</script>'](1)\n")
+    done = convert(tmp_path, "--check", "--report", report, "a.py")
+    assert done.stdout and b"Traceback" not in done.stderr
+    if report == "html":
+        assert b"<script>alert" not in done.stdout
+    elif report in ("sarif", "json"):
+        import json
+
+        json.loads(done.stdout)
