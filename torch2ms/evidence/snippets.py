@@ -13,7 +13,8 @@ from torch2ms.findings import Finding, Tier
 ROOTS = {"torch": "torch", "F": "torch.nn.functional", "nn": "torch.nn", "optim": "torch.optim",
          "lr_scheduler": "torch.optim.lr_scheduler", "init": "torch.nn.init", "data": "torch.utils.data"}
 GROUPS = {"module": "torch.nn.Module", "lossfn": "torch.nn.Module", "optimizer": "torch.optim.Optimizer",
-          "scheduler": "torch.optim.lr_scheduler.LRScheduler", "loader": "torch.utils.data.DataLoader"}
+          "scheduler": "torch.optim.lr_scheduler.LRScheduler", "loader": "torch.utils.data.DataLoader",
+          "distribution": "torch.distributions.Distribution"}
 KINDS = {"device": "device", "size": "tuple"}
 TENSORS = {
     "x": 2, "y": 2, "z": 2, "p": 2, "q": 2, "u": 2, "sq": 2, "spd": 2, "tri": 2,

@@ -590,6 +590,10 @@ class Expressions(Rewriter):
                 return self.take(apply_attribute(rule, original, updated, self.facts), updated)
         if receiver.kind == "dataset" and (rule := self.rules.find(f"{receiver.name}.{attr}")) is not None:
             return self.take(apply_attribute(rule, original, updated, self.facts), updated)
+        if receiver.kind == "object" and receiver.name.startswith("torch.") and id(original) not in self.callees:
+            rule = self.rules.find(f"{receiver.name}.{attr}")
+            if rule is not None:
+                return self.take(apply_attribute(rule, original, updated, self.facts), updated)
         if attr == "module" and receiver.kind == "module" and id(original) not in self.stores:
             cls = self.class_of(receiver)
             if cls is None or cls.attr("module") is None and cls.method("module") is None:

@@ -137,6 +137,8 @@ class Statements:
             return []
         if target.kind == "api" and target.name.startswith("torch.nn.functional.") and _changes(target.name, call):
             return self.changed(stmt, call)
+        if target.kind == "api" and target.name.startswith("torch.nn.init."):
+            return self.drawn(stmt, call)
         if not isinstance(func, cst.Attribute):
             return None
         receiver = self.module.value(func.value)
@@ -239,6 +241,26 @@ class Statements:
         alone = self.fresh(target, but=None if loop else stmt)
         self.tell("T2M611", "in-place function", "the result is assigned: MindSpore's functions change nothing")
         return self.store(target, self.module.value(target), place, made, alone)
+
+    def drawn(self, stmt: Stmt, call: cst.Call) -> list[cst.BaseStatement] | None:
+        """`init.normal_(w)` of a tensor that is no parameter: it is bound to what was drawn."""
+        given = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "tensor"]
+        target = given[0] if given else None
+        if not isinstance(target, (cst.Name, cst.Attribute)):
+            return None
+        value = self.module.value(target)
+        if value.kind != "tensor" or value.likely or self.is_parameter(target, value):
+            return None
+        made, place = self.emitter.expression(call), code(self.emitter.expression(target))
+        if not isinstance(made, cst.Call) or code(made.func) != f"{place}.set_data":
+            return None
+        content = made.args[0].value
+        if isinstance(content, cst.Call) and code(content.func).endswith("initializer"):
+            content = cst.Call(cst.Attribute(content, cst.Name("init_data")))
+        loop = any(owner.is_loop for owner in stmt.ancestors())
+        alone = self.fresh(target, but=None if loop else stmt)
+        self.tell("T2M611", "initialised tensor", "it is no parameter: the new values are assigned")
+        return self.store(target, value, place, content, alone)
 
     def initialised(self, call: cst.Call, target: cst.CSTNode) -> list[cst.BaseStatement] | None:
         """`w.data.uniform_(a, b)` is `init.uniform_(w, a, b)`."""
@@ -469,6 +491,11 @@ class Statements:
         made = self.leaf(stmt, node, target)
         if made is not None:
             return made
+        if isinstance(node.value, cst.Call) and self.module.value(node.value.func).name.startswith("torch.nn.init."):
+            lines = self.drawn(stmt, node.value)
+            if lines is not None:
+                filled = next(a.value for a in node.value.args if a.keyword is None or a.keyword.value == "tensor")
+                return [*lines, *self.text(f"{code(target)} = {{0}}", filled)]
         return self.constructed(stmt, node, target)
 
     def data(self, target: cst.Attribute, node: cst.Assign) -> list[cst.BaseStatement] | None:

@@ -147,7 +147,7 @@ class Finder:
                         value.kind
                         in ("module", "optimizer", "params", "named_params", "param", "object", "function", "class")
                         or value.leaf
-                    ):
+                    ) and not value.name.startswith("torch.distributions."):  # a distribution is made of its tensors
                         continue
                     if any(overlaps(place, u) for u in wanted):
                         return True
