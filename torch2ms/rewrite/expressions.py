@@ -17,6 +17,7 @@ from torch2ms.analysis.values import EITHER, UNKNOWN, Value
 from torch2ms.analysis.wrapped import FAMILIES
 from torch2ms.api import Outcome, Rule, Rules, apply_attribute, apply_call, apply_class, apply_partial, apply_value
 from torch2ms.api.imports import IMPORTS
+from torch2ms.api.template import parenthesised
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import transforms
 from torch2ms.rewrite.draws import draw
@@ -258,6 +259,11 @@ class Expressions(Rewriter):
                 if rule is not None:
                     self.notes.findings = [f for f in self.notes.findings if f.what != first.name]
                     return self.take(apply_partial(rule, original, updated, self.facts), updated)
+        if name == "copy.deepcopy" and len(original.args) == 1:
+            held = self.module.value(original.args[0].value)
+            if held.kind == "tensor" and not held.likely and not _weight(held):
+                self.tell("T2M601", name, "Tensor.copy(): a deep copy of a tensor shares its memory in MindSpore")
+                return cst.Call(cst.Attribute(parenthesised(updated.args[0].value), cst.Name("copy")))
         if name == "itertools.chain" and (joined := self.joined(original)) is not None:
             return joined
         if not is_foreign(name):
@@ -722,6 +728,17 @@ class Expressions(Rewriter):
     def leave_BinaryOperation(self, original: cst.BinaryOperation, updated: cst.BinaryOperation) -> cst.BaseExpression:
         joined = self.joined(original) if not self.mixed else None
         return joined if joined is not None else updated
+
+    def leave_UnaryOperation(self, original: cst.UnaryOperation, updated: cst.UnaryOperation) -> cst.BaseExpression:
+        """`~x` of integers: MindSpore's operator is the logical not, whatever it is given."""
+        if not isinstance(original.operator, cst.BitInvert) or self.mixed:
+            return updated
+        if not self.facts.dtype(original.expression).startswith(("int", "uint")):
+            return updated
+        self.notes.needs.add("ops")
+        self.tell("T2M601", "~tensor", "ops.invert: the operator is the logical not in MindSpore")
+        inverted = cst.Attribute(cst.Name(self.aliases.get("ops", "ops")), cst.Name("invert"))
+        return cst.Call(inverted, [cst.Arg(updated.expression)])
 
     def joined(self, original: cst.BaseExpression) -> cst.BaseExpression | None:
         """Parameters of several stand-alone nets in one list: equal names are told apart by a CellList."""

@@ -1,0 +1,111 @@
+"""Small programs through the whole converter: what changes tensors in place, where types and ranks decide the form."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from torch2ms import convert_source
+from torch2ms.findings import Tier
+
+X = "x = torch.tensor([[1.0, -2.0], [3.0, 4.0]])\n"
+# program -> names whose values are compared
+PROGRAMS = {
+    X + "result = x.abs_()": ["result", "x"],
+    X + "result = x.mul_(2).sum()": ["result", "x"],
+    X + "y = x.add_(1)\nz = y.mul_(2)\nresult = x": ["result", "y", "z"],
+    X + "result = torch.relu_(x)": ["result", "x"],
+    X + "torch.exp_(x)": ["x"],
+    X + "x.eq_(3)": ["x"],
+    X + "x.copy_(torch.tensor([1, 2]))": ["x"],
+    X + "y = x.view(-1)\nx.add_(1)\nresult = y": ["result"],
+    X + "out = torch.empty(2, 2)\nresult = torch.add(x, x, out=out)": ["result", "out"],
+    X + "out = torch.zeros(2, 2, dtype=torch.float64)\ntorch.mul(x, 2, out=out)": ["out"],
+    X + "v = torch.empty(2)\ni = torch.empty(2, dtype=torch.int64)\nresult = torch.max(x, 1, out=(v, i))": ["v", "i"],
+    X + "out = torch.empty(2, 2)\nkept = torch.add(x, 1, out=out)\ntorch.add(x, 2, out=out)": ["kept", "out"],
+    X + "torch.add(x, 1)\nresult = torch.neg(x)": ["result"],
+    X + "y = x\ny += 1\nresult = x": ["result"],
+    X + "import copy\ny = copy.deepcopy(x)\ny[0] = 5\nresult = x": ["result", "y"],
+    X + "result = torch.diag(x)": ["result"],
+    X + "result = torch.diag(x[0])": ["result"],
+    "k = torch.tensor([1, 2, 3])\nresult = ~k": ["result"],
+    "k = torch.tensor([1, 2, 3])\nresult = k.log()": ["result"],
+    "k = torch.tensor([1, 2, 3])\nresult = torch.logsumexp(k, 0)": ["result"],
+    "c = torch.tensor([3 + 4j])\nresult = torch.abs(c)": ["result"],
+    "c = torch.tensor([1 + 2j, 3 - 1j])\nresult = torch.vdot(c, c).real": ["result"],
+    X + "result = torch.std_mean(x)[0]": ["result"],
+    X + "result = torch.aminmax(x).max": ["result"],
+    X + "result = torch.finfo(x.dtype).max > 1": ["result"],
+    X + "result = torch.equal(x, torch.ones(2))": ["result"],
+}
+REFUSED = [
+    X + "y = x\nresult = x.unsqueeze_(0)\nprint(y)",
+    "c = torch.tensor([1 + 2j])\nresult = torch.lerp(c, c, 0.5)",
+    "m = torch.tensor([True, False])\nresult = torch.sort(m)",
+    "s = torch.tensor(2.0)\nresult = torch.cumsum(s, 0)",
+]
+RUN = """
+import json, sys
+def plain(v):
+    if hasattr(v, "asnumpy"):
+        v = v.asnumpy()
+    elif hasattr(v, "detach"):
+        v = v.detach().resolve_conj().numpy()
+    kind = getattr(v, "dtype", None)
+    name = "int" if kind is not None and kind.kind in "iu" else str(kind) if kind is not None else type(v).__name__
+    return [name, v.tolist() if kind is not None else v]
+for text, names in json.load(sys.stdin):
+    scope = {}
+    try:
+        exec(text, scope)
+        print(json.dumps([plain(scope[n]) for n in names]))
+    except Exception as error:
+        print(json.dumps(f"{type(error).__name__}: {error}"[:300]))
+"""
+
+
+def ran(programs: list[tuple[str, list[str]]]) -> list[object]:
+    done = subprocess.run(
+        [sys.executable, "-c", RUN], input=json.dumps(programs), capture_output=True, text=True, timeout=300
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("[", '"'))]
+    assert len(lines) == len(programs), done.stderr[-2000:]
+    return [json.loads(line) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def results() -> dict[str, tuple[object, object, str]]:
+    pytest.importorskip("torch", reason="the programs are compared with PyTorch")
+    pytest.importorskip("mindspore", reason="the translations run on MindSpore")
+    sources = [("import torch\n" + text, names) for text, names in PROGRAMS.items()]
+    texts = [convert_source(source).text for source, _ in sources]
+    left = ran(sources)
+    right = ran([(text, names) for text, (_, names) in zip(texts, sources, strict=True)])
+    return dict(zip(PROGRAMS, zip(left, right, texts, strict=True), strict=True))
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_same_values(program: str, results: dict[str, tuple[object, object, str]]) -> None:
+    result = convert_source("import torch\n" + program)
+    assert not result.error and not result.count(Tier.REFUSED), result.findings
+    left, right, text = results[program]
+    assert not isinstance(left, str), left
+    assert not isinstance(right, str), f"{right}\n{text}"
+    for one, two in zip(left, right, strict=True):  # type: ignore[call-overload]
+        assert one[0] == two[0], text
+        assert close(one[1], two[1]), text
+
+
+def close(one: object, two: object) -> bool:
+    if isinstance(one, list) and isinstance(two, list):
+        return len(one) == len(two) and all(close(a, b) for a, b in zip(one, two, strict=True))
+    return bool(two == pytest.approx(one, rel=1e-5, abs=1e-6))
+
+
+@pytest.mark.parametrize("program", REFUSED)
+def test_refused(program: str) -> None:
+    result = convert_source("import torch\n" + program)
+    assert result.count(Tier.REFUSED) and not result.error, result.text
