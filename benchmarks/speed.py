@@ -63,7 +63,7 @@ def conversion(sources: dict[str, dict[str, str]], repeat: int) -> dict[str, flo
     def floor() -> None:
         for files in sources.values():
             for text in files.values():
-        _ = cst.parse_module(text).code
+                _ = cst.parse_module(text).code
 
     def convert() -> None:
         for files in sources.values():
@@ -189,4 +189,3 @@ def project_sources(folder: Path) -> dict[str, str]:
 def _show(numbers: dict[str, float]) -> None:
     for name, value in numbers.items():
         print(f"{name:44} {value:10.2f}", flush=True)
-
