@@ -20,7 +20,7 @@ from torch2ms.rewrite import layout
 from torch2ms.rewrite.expressions import Expressions, FullNames, Notes
 from torch2ms.rewrite.signatures import with_parameters
 from torch2ms.rewrite.statements import Statements
-from torch2ms.tape.plan import Branch, Class, Function, Item, Plan, Text
+from torch2ms.tape.plan import Branch, Class, Copy, Function, Item, Plan, Text
 
 MARK = re.compile(r"#\s*torch2ms: (T2M\d{3}) (.*?) -> (.*)")
 BLANK = cst.EmptyLine(indent=False)
@@ -309,7 +309,23 @@ class Emitter:
             return [self.new_class(item)]
         if isinstance(item, Branch):
             return [self.branch(item)]
+        if isinstance(item, Copy):
+            return self.copy(item)
         return self.sequence([item], placed=True)[0]
+
+    def copy(self, item: Copy) -> list[cst.BaseStatement]:
+        plan, key = self.plan, id(item.stmt)
+        expressions, context = plan.expressions, plan.contexts.pop(key, None)
+        plan.expressions = expressions | item.expressions
+        moved = key in plan.moved
+        plan.moved.add(key)
+        nodes = self.sequence([item.stmt], placed=True)[0]
+        plan.expressions = expressions
+        if not moved:
+            plan.moved.discard(key)
+        if context is not None:
+            plan.contexts[key] = context
+        return nodes
 
     def text(self, item: Text) -> list[cst.BaseStatement]:
         template = self.aliased(item.template)
@@ -339,6 +355,8 @@ class Emitter:
         outer, self.differentiated = self.differentiated, self.differentiated or item.differentiated
         body, pending = self.sequence(item.body, placed=True)
         self.differentiated = outer
+        if any(isinstance(i, Function) for i in item.body):
+            body = self.spaced(body, top=False)
         if body:
             body[0] = body[0].with_changes(
                 leading_lines=[*item.comments, *layout.strip_blank(tuple(body[0].leading_lines))]  # type: ignore[attr-defined]
@@ -383,13 +401,13 @@ class Emitter:
 
     def plain(self, stmt: Stmt) -> tuple[list[cst.BaseStatement], layout.Lines]:
         node = stmt.node
+        if id(stmt) in self.plan.contexts:
+            return self.context(stmt, self.plan.contexts[id(stmt)])
         if isinstance(node, cst.BaseSmallStatement):
             self.stmt = stmt
             lines = self.statements.small(stmt)
             first, self.first, self.stmt = self.first, [], None
             return [*(node for text in first for node in layout.parse(text, self.config)), *lines], ()
-        if id(stmt) in self.plan.contexts:
-            return self.context(stmt, self.plan.contexts[id(stmt)])
         compound, extra = self.compound(stmt)
         return ([compound] if compound is not None else []), extra
 

@@ -41,6 +41,8 @@ def plan_gradcall(event: Event, scope: Scope, module: ModuleInfo, plan: Plan, wr
     region = finder.find(event, None, active=tainted if call.weights is None else None)
     if region.problem:
         return region.problem
+    if any(id(s) in plan.contexts for s in region.all):
+        return "its forward is part of a compiled function"
     if region.guards or region.cut or region.after and event.create_graph:
         return "its forward is not one run of statements"
     used = {root(u) for r in event.roots for u in expression_uses(r, event.stmt)}
@@ -94,6 +96,8 @@ def read(event: Event, module: ModuleInfo) -> GradCall | str:
 
 def _subscripted(event: Event) -> tuple[cst.BaseExpression, bool]:
     assert isinstance(event.node, cst.Call)
+    if event.first:
+        return event.node, True
     for node in descend(event.stmt.node):
         if isinstance(node, cst.Subscript) and node.value is event.node and len(node.slice) == 1:
             part = node.slice[0].slice
@@ -213,7 +217,7 @@ def second_order(
     arguments = list(call.inputs)
     replaced: dict[str, str] = {}
     for stmt in stmts:
-        for place in sorted(_captured(stmt, module, defined)):
+        for place in sorted(captured(stmt, module, defined)):
             if place not in replaced and place not in call.inputs:
                 short = place.rpartition(".")[2]
                 replaced[place] = short
@@ -265,17 +269,21 @@ def second_order(
     return ""
 
 
-def _captured(stmt: Stmt, module: ModuleInfo, defined: set[str]) -> set[str]:
+def captured(stmt: Stmt, module: ModuleInfo, defined: set[str]) -> set[str]:
     """Places a statement reads that are values, not functions or names of libraries."""
     found = set()
     callees = {dotted(c.func) for c in stmt.calls}
+    heads = {root(c) for c in callees}
+    names = {root(u) for u in stmt.uses}
     for node in descend(stmt.node):
         if not isinstance(node, (cst.Name, cst.Attribute)) or not dotted(node):
             continue
         value = module.value(node)
         place = dotted(node)
-        if value.kind in ("module", "lossfn", "tensor", "param", "int", "float", "list", "tuple") or (
-            value.kind == "unknown" and place in callees and "." in place
+        if (
+            value.kind in ("module", "lossfn", "tensor", "param", "int", "float", "list", "tuple")
+            or (value.kind == "unknown" and place in callees and "." in place)
+            or (value.kind == "unknown" and place in names - heads and id(node) in module.values)
         ):
             if root(place) not in defined and place not in ("True", "False", "None"):
                 found.add(place)

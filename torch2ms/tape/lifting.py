@@ -18,6 +18,7 @@ from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.values import Value
 from torch2ms.tape.events import Event, find
 from torch2ms.tape.handing import Handed, Handing, event_of, handed_of, handing_at
+from torch2ms.tape.helpers import Helper, call_of, helper_of, used_as_value
 from torch2ms.tape.records import Records
 from torch2ms.tape.taking import Taken, Taking, events_of, fed, taken_of, taking_at, usable
 
@@ -50,6 +51,8 @@ class Lifting:
     sites: dict[int, list[Site]] = field(default_factory=dict)
     callee: dict[int, FunctionInfo] = field(default_factory=dict)  # id of a call -> the function it reaches
     functions: dict[int, FunctionInfo] = field(default_factory=dict)
+    helpers: dict[int, Helper] = field(default_factory=dict)  # by id of the scope
+    gradients: dict[int, Event] = field(default_factory=dict)  # by id of the call of a helper
     taken: dict[int, Taken] = field(default_factory=dict)  # by id of the scope
     takings: dict[int, Taking] = field(default_factory=dict)  # by id of the call
     handed: dict[int, Handed] = field(default_factory=dict)  # by id of the scope
@@ -117,6 +120,9 @@ def lift(project: Project) -> Lifting:
         elif all(_usable(s, export, events[id(s.scope)]) for s in sites):
             lifting.exports[id(info.scope)] = export
     project.reads_gradients = any(e.kind in LOADS for found in events.values() for e in found)
+    for _, info in functions:
+        if info.name not in unseen:
+            _help(info, lifting, events)
     hand_on(lifting, [i for _, i in functions if i.name not in unseen], events)
     return lifting
 
@@ -143,6 +149,17 @@ def hand_on(lifting: Lifting, functions: list[FunctionInfo], events: dict[int, l
             for site in lifting.sites.get(key, []):
                 lifting.handings.pop(id(site.call), None)
                 lifting.takings.pop(id(site.call), None)
+
+
+def _help(info: FunctionInfo, lifting: Lifting, events: dict[int, list[Event]]) -> None:
+    """Enter a function that only differentiates, if all its calls are seen and in its own module."""
+    helper, sites = helper_of(info, events[id(info.scope)]), lifting.sites.get(id(info.scope), [])
+    if helper is None or not sites or any(s.module is not info.module for s in sites) or used_as_value(helper):
+        return
+    calls = [call_of(helper, s.call, s.stmt) for s in sites]
+    if all(calls):
+        lifting.helpers[id(info.scope)] = helper
+        lifting.gradients |= {id(s.call): c for s, c in zip(sites, calls, strict=True) if c is not None}
 
 
 def _offer(info: FunctionInfo, lifting: Lifting, events: dict[int, list[Event]]) -> None:
@@ -203,6 +220,8 @@ def called_events(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Ev
         for call in stmt.calls:
             if (handing := lifting.handings.get(id(call))) is not None:
                 found.append(event_of(handing, stmt, module))
+            if (gradient := lifting.gradients.get(id(call))) is not None:
+                found.append(gradient)
             if (taking := lifting.takings.get(id(call))) is not None:
                 found += events_of(taking, stmt)
     return found

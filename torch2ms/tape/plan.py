@@ -52,7 +52,15 @@ class Branch:
     orelse: list[Item]
 
 
-Item = Text | Function | Class | Branch | Stmt
+@dataclass(eq=False)
+class Copy:
+    """A statement of the source in another function; `expressions` (by id) become this code there, and there alone."""
+
+    stmt: Stmt
+    expressions: dict[int, str]
+
+
+Item = Text | Function | Class | Branch | Copy | Stmt
 
 
 @dataclass(eq=False)

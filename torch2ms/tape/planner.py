@@ -14,10 +14,12 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.tape import gradients, owners
 from torch2ms.tape.calls import Call
 from torch2ms.tape.cells import CellWriter
+from torch2ms.tape.chains import plan_chains
 from torch2ms.tape.events import Event, find
 from torch2ms.tape.forms import Writer
 from torch2ms.tape.gradcalls import dependents, plan_gradcall
 from torch2ms.tape.handing import Handed, more_than, own_value
+from torch2ms.tape.helpers import plan_helper
 from torch2ms.tape.hooks import has_hooks, watched
 from torch2ms.tape.ledger import ENTRY, Owner
 from torch2ms.tape.lifting import Export, Lifting, called_events, closure_of, closure_ready, lifted
@@ -39,6 +41,9 @@ def plan_scope(
     if export is not None:
         plan_export(export, plan)
         return
+    if (helper := lifting.helpers.get(id(scope))) is not None:
+        plan_helper(helper, plan)
+        return
     events = find(scope, module)
     closures = [
         e for e in events if e.kind == "step_closure" and plan_closure(e, scope, module, plan, lifting, project)
@@ -53,7 +58,9 @@ def plan_scope(
     )
     if events:
         handed, taken = lifting.handed.get(id(scope)), lifting.taken.get(id(scope))
-        _ScopePlanner(scope, module, plan, info, joined(events, scope, module), project, handed, taken).run()
+        _ScopePlanner(
+            scope, module, plan, info, joined(events, scope, module), project, lifting.callee, handed, taken
+        ).run()
 
 
 def plan_export(export: Export, plan: Plan) -> None:
@@ -130,6 +137,7 @@ class _ScopePlanner:
         info: FunctionInfo | None,
         events: list[Event],
         project: Project,
+        callee: dict[int, FunctionInfo],
         handed: Handed | None = None,
         taken: Taken | None = None,
     ) -> None:
@@ -147,6 +155,8 @@ class _ScopePlanner:
         self.records = Records(scope, module, events, handed is None, plan.config.assume_cleared)
         self.writer = Writer(scope, module, plan, project)
         self.project = project
+        self.callee = callee
+        self.chained: set[int] | None = None  # gradient calls that are planned together
 
     # --- planning
 
@@ -230,6 +240,12 @@ class _ScopePlanner:
             {id(e.stmt) for e in self.records.events if e.kind == "clear" and not e.lifted},
             self.records.events,
         )
+        if self.chained is None:
+            self.chained = plan_chains(
+                self.records.events, self.scope, self.module, self.plan, self.writer, self.callee
+            )
+        chained = self.chained
+        finder.event_stmts -= {id(e.stmt) for e in self.records.events if id(e) in chained}
         finder.mixed = self.plan.contexts.keys() | self.plan.halved.keys()
         finder.foreign = self.foreign()
         finder.holders = {n for s in self.scope.body.walk() for c in s.calls if (n := dotted(c.func))}
@@ -304,8 +320,10 @@ class _ScopePlanner:
             self.plan.replaced |= {id(stmt): [] for stmt in call.event.branches}
             self.explain(call)
         for event in self.records.events:
-            if event.kind == "gradcall" and (
-                problem := plan_gradcall(event, self.scope, self.module, self.plan, self.writer, finder)
+            if (
+                event.kind == "gradcall"
+                and id(event) not in chained
+                and (problem := plan_gradcall(event, self.scope, self.module, self.plan, self.writer, finder))
             ):
                 self.refuse(event, problem)
         self.loads([e for e in self.records.events if id(e) not in cells.done])
