@@ -41,6 +41,18 @@ LAYER_ATTRIBUTES = {
     "out_features": ("out_channels", "a linear layer"),
 }  # attribute -> its name in MindSpore, and what must have it
 
+_LOOP = (
+    "T2M533",
+    "Lightning runs the training from its own loop",
+    "a Cell, and a plain loop with ms.value_and_grad",
+)
+PAGES = {
+    "pytorch_lightning": _LOOP,
+    "lightning": _LOOP,
+    "lightning_fabric": _LOOP,
+    "deepspeed": ("T2M534", "DeepSpeed's engine differentiates and steps", "ms.value_and_grad and an optimizer"),
+}  # packages that run the training themselves: code, reason and what to do
+
 
 class ModuleFacts:
     """What the analysis knows, in the words of the rules."""
@@ -838,6 +850,9 @@ class Expressions(Rewriter):
         return node
 
     def unknown(self, name: str, updated: cst.BaseExpression) -> cst.BaseExpression:
+        if (page := PAGES.get(name.partition(".")[0])) is not None:
+            self.refuse(page[0], name, *page[1:])
+            return updated
         if name.count(".") == 0 or name in ("torch.nn", "torch.nn.functional", "torch.optim"):
             why = "the module itself is used as a value"
         else:

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 BACKWARDS = {"torch.autograd.backward"}
 WRAPPERS = {"accelerator", "fabric", "engine", "model_engine"}
+ENGINE = "DeepSpeed's engine differentiates, steps and clears by itself"
+LIGHTNING = "Lightning runs the training from its own loop"
 
 
 @dataclass(eq=False)
@@ -131,6 +133,9 @@ def _call(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Event | None:
     name = func.attr.value
     receiver = module.value(func.value)
     place = dotted(func.value)
+    if name == "manual_backward" and call.args:
+        root = call.args[0].value
+        return Event("backward", stmt, call, roots=[root], cotangents=[None], problem=LIGHTNING)
     if name == "backward":
         return _backward(call, func, receiver, stmt, module)
     if name == "zero_grad":
@@ -159,7 +164,8 @@ def _backward(call: cst.Call, func: cst.Attribute, receiver: Value, stmt: Stmt, 
         root = call.args[0].value
         event = Event("backward", stmt, call, roots=[root], cotangents=[None], value=module.value(root))
         reasons = module.plain.reasons if module.plain is not None else {}
-        event.problem = reasons.get(id(call), "what the wrapper around the training does beside it is not seen")
+        unseen = ENGINE if "engine" in place else "what the wrapper around the training does beside it is not seen"
+        event.problem = reasons.get(id(call), unseen)
         return event
     event = Event("backward", stmt, call, value=receiver)
     root = func.value

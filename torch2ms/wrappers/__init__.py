@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from torch2ms.analysis.infer import infer
 from torch2ms.analysis.project import Project
+from torch2ms.wrappers.distributed import mentioned
 from torch2ms.wrappers.objects import wraps
 from torch2ms.wrappers.unwrap import unwrapped
 
@@ -16,7 +17,7 @@ from torch2ms.wrappers.unwrap import unwrapped
 def understood(project: Project) -> Project:
     """The project with its values inferred, without wrappers around training."""
     infer(project)
-    wrapped = [m for m in project.modules.values() if not m.uses_mindspore and wraps(m)]
+    wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
     plain = unwrapped(project, wrapped) if wrapped else {}
     if not plain:
         return project

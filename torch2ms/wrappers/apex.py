@@ -5,12 +5,22 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.project import ModuleInfo, qualified
+from torch2ms.analysis.tree import descend
 
 
 def name_of(node: cst.CSTNode, module: ModuleInfo) -> str:
     """The name in apex that a call calls, "" for other calls."""
     name = qualified(node.func, module.imports) if isinstance(node, cst.Call) else ""
     return name.removeprefix("apex.") if name.startswith("apex.") else ""
+
+
+REPLACED = {"apex.amp.scale_loss", "apex.amp.initialize", "apex.amp.master_params"}
+
+
+def replaced(module: ModuleInfo) -> bool:
+    """Whether nothing of apex.amp stays in the module."""
+    used = {qualified(n, module.imports) for n in descend(module.tree) if isinstance(n, cst.Attribute)}
+    return all(name in REPLACED for name in used if name.startswith("apex.amp."))
 
 
 def is_scaling(item: cst.WithItem, module: ModuleInfo) -> bool:

@@ -9,7 +9,7 @@ import libcst as cst
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.project import ModuleInfo, qualified
 from torch2ms.findings import Tier
-from torch2ms.wrappers import accumulate, apex, objects
+from torch2ms.wrappers import accumulate, apex, distributed, objects
 from torch2ms.wrappers.fold import folded
 from torch2ms.wrappers.objects import family, member
 
@@ -20,7 +20,7 @@ SEEDS = {"accelerate.utils.set_seed", "accelerate.utils.random.set_seed", "light
          "lightning.fabric.seed_everything", "lightning_fabric.seed_everything", "pytorch_lightning.seed_everything",
          "lightning.pytorch.seed_everything"}  # fmt: skip
 LOGGERS = {"accelerate.logging.get_logger", "accelerate.get_logger"}
-DEVICE = '{0}.device("cuda" if {0}.cuda.is_available() else "cpu")'
+DEVICE = "{0}.device('cuda' if {0}.cuda.is_available() else 'cpu')"
 CLIPS = {"clip_grad_norm_": "clip_grad_norm_", "clip_grad_value_": "clip_grad_value_"}
 ONE_DEVICE = "one process runs on one device"
 MODELS = {"apex.parallel.DistributedDataParallel", "apex.parallel.convert_syncbn_model"}
@@ -37,6 +37,7 @@ class Unwrapping:
     around: list[cst.CSTNode]
     loops: list[accumulate.Loop | str | None]
     scaled: list[tuple[str, cst.BaseExpression]]
+    quotes: list[str]  # of the formatted strings around
     line: int
 
     def tell(self, what: str, why: str, tier: Tier = Tier.EXACT) -> None:
@@ -57,7 +58,7 @@ class Unwrapping:
         kind, name = member(original, self.module)
         if kind:
             return self.method(kind, name, original, updated)
-        if made := self.apex(original, updated):
+        if (made := self.apex(original, updated)) or (made := self.process(original, updated)):
             return made
         full = qualified(original.func, self.module.imports)
         if full in SEEDS:
@@ -188,7 +189,33 @@ class Unwrapping:
             return updated.args[0].value
         return None
 
+    def process(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression | None:
+        """What one process knows of itself, and models that are wrapped for several."""
+        if (model := distributed.model_of(original, updated, self.module)) is not None:
+            name = objects.text(original.func).rpartition(".")[2]
+            self.tell(name, f"the model itself: {ONE_DEVICE}", Tier.ASSUMED)
+            return model
+        if distributed.asks_for_wrapper(original, self.module):
+            self.tell("isinstance", "there is no wrapper around the model: False")
+            return cst.Name("False")
+        name = distributed.name_of(original, self.module)
+        if name in distributed.VALUES:
+            self.tell(f"torch.distributed.{name}", f"{distributed.VALUES[name]}: one process runs", Tier.ASSUMED)
+            return cst.parse_expression(distributed.VALUES[name])
+        return None
+
     # --- names and attributes
+
+    def visit_FormattedString(self, node: cst.FormattedString) -> None:
+        self.quotes.append(node.quote)
+
+    def leave_FormattedString(self, original: cst.FormattedString, updated: cst.FormattedString) -> cst.FormattedString:
+        self.quotes.pop()
+        return updated
+
+    def quoted(self, text: str) -> str:
+        """Code with strings that do not end the formatted string around it."""
+        return text if self.quotes and self.quotes[-1].startswith('"') else text.replace("'", '"')
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.BaseExpression:
         kind = family(original.value, self.module)
@@ -197,10 +224,10 @@ class Unwrapping:
             return updated
         if name in objects.ATTRIBUTES[kind]:
             self.tell(objects.text(original), f"{objects.ATTRIBUTES[kind][name]}: one process runs, in float32")
-            return cst.parse_expression(objects.ATTRIBUTES[kind][name])
+            return cst.parse_expression(self.quoted(objects.ATTRIBUTES[kind][name]))
         if name == "device":
             self.tell("accelerator.device" if kind == "accelerate" else "fabric.device", "the device of torch")
-            return cst.parse_expression(DEVICE.format(self.name("torch")))
+            return cst.parse_expression(self.quoted(DEVICE.format(self.name("torch"))))
         steps = self.steps.of(self.module, self.around)
         if name == "gradient_accumulation_steps" and steps:
             return cst.parse_expression(steps)

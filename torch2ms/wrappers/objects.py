@@ -16,7 +16,7 @@ ATTRIBUTES = {
     "accelerate": {
         "is_main_process": "True", "is_local_main_process": "True", "is_last_process": "True", "process_index": "0",
         "local_process_index": "0", "num_processes": "1", "use_distributed": "False", "scaler": "None",
-        "optimizer_step_was_skipped": "False", "mixed_precision": '"no"', "split_batches": "False",
+        "optimizer_step_was_skipped": "False", "mixed_precision": "'no'", "split_batches": "False",
     },
     "fabric": {
         "is_global_zero": "True", "global_rank": "0", "local_rank": "0", "node_rank": "0", "world_size": "1",

@@ -8,6 +8,7 @@ import libcst as cst
 
 from torch2ms.analysis import flow
 from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.tree import code
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.rewriter import Rewriter
 
@@ -69,7 +70,7 @@ class Suites(Rewriter):
         """The statements of a suite."""
         out: list[cst.BaseStatement] = []
         pending: layout.Lines = ()
-        for stmt in body:
+        for position, stmt in enumerate(body):
             made, waiting = self.statement(stmt)
             if made and pending:
                 own = made[0].leading_lines  # type: ignore[attr-defined]
@@ -82,6 +83,9 @@ class Suites(Rewriter):
                 pending = ()
             out += made
             pending += layout.comments_only(waiting) if pending else waiting
+            rest = body[position + 1 :]
+            if made and _leaves(made[-1]) and not _leaves(stmt) and not any("#" in code(s) for s in rest):
+                break
         return self.joined(out), layout.comments_only(pending)
 
     def joined(self, body: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
@@ -159,6 +163,12 @@ class Suites(Rewriter):
             own = layout.strip_blank(made[0].leading_lines)  # type: ignore[attr-defined]
             made[0] = self.renumbered(made[0], leading_lines=[*above, *own])
         return made, layout.comments_only(body.footer)
+
+
+def _leaves(stmt: cst.CSTNode) -> bool:
+    """What follows the statement in its suite never runs."""
+    last = stmt.body[-1] if isinstance(stmt, cst.SimpleStatementLine) else None
+    return isinstance(last, (cst.Return, cst.Raise, cst.Break, cst.Continue))
 
 
 def _same(made: Sequence[cst.CSTNode], source: Sequence[cst.CSTNode]) -> bool:

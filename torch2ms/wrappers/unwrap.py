@@ -14,7 +14,7 @@ from torch2ms.analysis.tree import children, descend
 from torch2ms.analysis.wrapped import FAMILIES
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
-from torch2ms.wrappers import accumulate, apex, objects
+from torch2ms.wrappers import accumulate, apex, distributed, objects
 from torch2ms.wrappers.expressions import Unwrapping
 from torch2ms.wrappers.fold import empty, shared_start, without_start
 from torch2ms.wrappers.objects import constructor, family, member
@@ -118,6 +118,14 @@ class Unwrapper(Unwrapping, Suites):
         self.objects: list[cst.CSTNode] = []  # statements that make such an object, or give one another name
         self.imports: list[str] = []
         self.around: list[cst.CSTNode] = []  # definitions
+        self.quotes: list[str] = []
+        self.amp_gone = apex.replaced(module)
+        self.samplers = {"sampler", "train_sampler"} | {
+            dotted(t.target).rpartition(".")[2]
+            for n in descend(module.tree)
+            if isinstance(n, cst.Assign) and "DistributedSampler" in objects.text(n.value)
+            for t in n.targets
+        }
         self.loops: list[accumulate.Loop | str | None] = []
         self.scaled: list[tuple[str, cst.BaseExpression]] = []  # names of scaled losses, and the losses
         self.by_node = {id(i.scope.node): i for i in module.functions.values()}
@@ -138,6 +146,10 @@ class Unwrapper(Unwrapping, Suites):
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
         if isinstance(node, (cst.Assign, cst.AnnAssign)) and node.value is not None:
             return self.assigned(node, node.value)
+        if isinstance(node, cst.ImportFrom) and self.around and self.amp_gone:
+            names = [] if isinstance(node.names, cst.ImportStar) else [a.evaluated_name for a in node.names]
+            if node.module is not None and dotted(node.module) == "apex" and names == ["amp"]:
+                return []
         if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
             if (made := self.called(node.value)) is not None:
                 return made
@@ -194,7 +206,28 @@ class Unwrapper(Unwrapping, Suites):
             if any(t.attr.value == "state" and family(t.value, self.module) for t in told):
                 self.tell("accelerator.state", "a report of the launcher")
                 return []
+        if (made := self.process_call(call)) is not None:
+            return made
         return self.seeded(call)
+
+    def process_call(self, call: cst.Call) -> list[cst.CSTNode] | None:
+        """A call that starts or joins processes."""
+        name = distributed.name_of(call, self.module)
+        if name in distributed.NOTHING and objects.keyword(call, "async_op") is None:
+            self.tell(f"torch.distributed.{name}", "one process runs: nobody else takes part", Tier.ASSUMED)
+            return []
+        if name in distributed.GATHERED and (made := distributed.gathered(call)) is not None:
+            self.tell(f"torch.distributed.{name}", "one process runs: its part is the first and only", Tier.ASSUMED)
+            return [self.rewrite(made)]
+        if (started := distributed.spawned(call, self.module)) is not None:
+            self.tell("torch.multiprocessing.spawn", "one process runs: its rank is 0", Tier.ASSUMED)
+            return [self.rewrite(cst.Expr(started))]
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "set_epoch":
+            if dotted(call.func.value).rpartition(".")[2] in self.samplers:
+                why = "the samples are shuffled anew in every epoch without it"
+                self.tell("DistributedSampler.set_epoch", why, Tier.ASSUMED)
+                return []
+        return None
 
     # --- blocks
 
@@ -293,6 +326,10 @@ class Unwrapper(Unwrapping, Suites):
         if apex.is_scaling(item, self.module):
             self.tell("apex.amp.scale_loss", "the loss itself: nothing is scaled in float32", Tier.ASSUMED)
             return True
+        if isinstance(item.item, cst.Call) and isinstance(item.item.func, cst.Attribute) and item.asname is None:
+            if item.item.func.attr.value == "no_sync" and "DistributedDataParallel" in self.module.source:
+                self.tell("DistributedDataParallel.no_sync", "one process has nobody to wait for", Tier.ASSUMED)
+                return True
         kind, name = member(item.item, self.module)
         if kind == "accelerate" and name == "accumulate":
             loop = self.loops[-1] if self.loops else None
@@ -326,8 +363,10 @@ class Unwrapper(Unwrapping, Suites):
         """What both branches begin with, and then the rest of them."""
         rest = without_start(node, len(start))
         assert isinstance(node.orelse, cst.Else)
-        gone = [*node.orelse.body.body[: len(start)], *([] if rest else [node.orelse.with_changes(body=_EMPTY)])]
-        lines = [c for stmt in gone for c in layout.inner_comments(stmt)]
+        lines = [c for stmt in node.orelse.body.body[: len(start)] for c in layout.inner_comments(stmt)]
+        if not rest:
+            headers = [node.body.with_changes(body=_PASS), node.orelse.with_changes(body=_emptied(node.orelse.body))]
+            lines = [*(c for header in headers for c in layout.inner_comments(header)), *lines]
         above = [*node.leading_lines, *lines, *layout.strip_blank(start[0].leading_lines)]  # type: ignore[attr-defined]
         start[0] = self.renumbered(start[0], leading_lines=above)
         for small in flow.in_order(node.orelse.body.body[: len(start)]):
@@ -353,7 +392,7 @@ class Unwrapper(Unwrapping, Suites):
 
     def only_imports(self, node: cst.Try, named: set[str]) -> bool:
         """A `try` around imports of wrappers that nothing uses any more."""
-        imports = [s for line in node.body.body for s in getattr(line, "body", ())]
+        imports = list(flow.in_order(node.body.body))
         if not imports or node.orelse is not None or node.finalbody is not None:
             return False
         for small in imports:
@@ -416,7 +455,11 @@ def _own(stmt: cst.CSTNode) -> Iterator[cst.CSTNode]:
         stack += [c for c in children(node) if not isinstance(c, cst.BaseSuite)]
 
 
-_EMPTY = cst.IndentedBlock([cst.SimpleStatementLine([cst.Pass()])])
+_PASS = [cst.SimpleStatementLine([cst.Pass()])]
+
+
+def _emptied(body: cst.BaseSuite) -> cst.BaseSuite:
+    return body.with_changes(body=_PASS)
 
 
 def _without_idle(node: cst.Assign) -> list[cst.CSTNode]:
