@@ -155,8 +155,8 @@ class Emitter:
             out += self.spaced(nodes, top)
             has_def = any(isinstance(i, (Function, Class)) for i in above)
             if top and has_def:
-                gap = 2 if isinstance(above[-1], (Function, Class)) else 1
-                own = (BLANK,) * gap + layout.strip_blank(own) if gap == 2 or not _starts_blank(own) else own
+                apart = 2 if isinstance(above[-1], (Function, Class)) else 1
+                own = (BLANK,) * apart + layout.strip_blank(own) if apart == 2 or not _starts_blank(own) else own
             elif has_def:
                 own = layout.strip_blank(own)
         if not arrived and not stmt.off and (key in self.plan.moved or key in self.plan.replaced):
@@ -212,10 +212,8 @@ class Emitter:
         if defined:
             gap = (BLANK,) * (2 if top else 1)
             first = stmt.block.stmts[0] is stmt and not top and not out
-            nodes[0] = _prepend(
-                nodes[0].with_changes(leading_lines=layout.strip_blank(tuple(nodes[0].leading_lines))),
-                gap,  # type: ignore[attr-defined]
-            )
+            lines = layout.strip_blank(tuple(nodes[0].leading_lines))  # type: ignore[attr-defined]
+            nodes[0] = _prepend(nodes[0].with_changes(leading_lines=lines), gap)
             defined = self.spaced(defined, top)
             if first:
                 defined[0] = defined[0].with_changes(leading_lines=())
@@ -346,8 +344,10 @@ class Emitter:
         return nodes
 
     def aliased(self, text: str) -> str:
-        """New code under the names that MindSpore's packages have in this module."""
+        """New code under the names that MindSpore's packages have in this module; `optim.` is always the user's."""
         for name, alias in self.aliases.items():
+            if name == "optim":
+                continue
             text = re.sub(rf"\b{name}\.", f"{alias}.", text)
         return text
 

@@ -53,7 +53,7 @@ class Rewriter:
                 updated = node.with_changes(**changes)
         if leave is None:
             return updated
-        result = leave(self, node, updated)
+        result: cst.CSTNode = leave(self, node, updated)
         if result is not updated and getattr(node, "lpar", None) and not getattr(result, "lpar", True):
             return _enclosed(node, result)
         return result

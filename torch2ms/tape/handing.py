@@ -19,6 +19,7 @@ from torch2ms.analysis.project import FunctionInfo, ModuleInfo
 from torch2ms.analysis.tree import descend
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.tape.events import Event
+from torch2ms.tape.gradcalls import dependents
 from torch2ms.tape.ledger import ENTRY, Owner
 from torch2ms.tape.records import Records
 from torch2ms.tape.regions import Region
@@ -40,6 +41,7 @@ class Handed:
     owners: list[Owner]
     clears: bool
     leaves: bool
+    called: bool = True  # a caller is seen
 
 
 @dataclass(eq=False)
@@ -55,7 +57,8 @@ class Handing:
 
     def weights(self) -> tuple[str, list[cst.CSTNode]]:
         """The weights as a template, and the expressions that fill it."""
-        parts, nodes = [], []
+        parts: list[str] = []
+        nodes: list[cst.CSTNode] = []
         for optimizer in self.optimizers:
             if isinstance(optimizer, str):
                 parts.append(f"{optimizer}.parameters")
@@ -112,7 +115,25 @@ def made_outside(event: Event, info: FunctionInfo) -> str:
     if len(places) != 1:
         return ""
     passed = info.args.get(places[0], UNKNOWN).deps
-    return places[0] if all(d.startswith(("^", "@")) or d in passed for d in deps) else ""
+    if not all(d.startswith(("^", "@")) or d in passed for d in deps) or not arithmetic(places[0], event, info):
+        return ""
+    return places[0]
+
+
+def arithmetic(name: str, event: Event, info: FunctionInfo) -> bool:
+    """Only tensor operations lie between the parameter and the root: no call of something that may be a model."""
+    module = info.module
+    tainted = dependents([name], event, info.scope, module, entry=True)
+    stmts = [s for s in info.scope.body.walk() if id(s) in tainted and s is not event.stmt]
+    calls = [c for s in stmts for c in s.calls]
+    calls += [n for r in event.roots for n in descend(r) if isinstance(n, cst.Call)]
+    for call in calls:
+        target = module.value(call.func)
+        receiver = module.value(call.func.value) if isinstance(call.func, cst.Attribute) else UNKNOWN
+        read = isinstance(call.func, cst.Attribute) and call.func.attr.value in ("item", "detach", "mean", "sum")
+        if target.kind not in ("api", "builtin") and receiver.kind != "tensor" and not read:
+            return False
+    return True
 
 
 def own_value(event: Event, name: str) -> None:

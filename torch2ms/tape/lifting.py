@@ -172,6 +172,7 @@ def _offer(info: FunctionInfo, lifting: Lifting, events: dict[int, list[Event]])
     if handed is not None:
         handings = [handing_at(handed, s.call, s.module, s.scope) for s in sites]
         if all(handings):
+            handed.called = bool(sites)
             lifting.handed[key] = handed
             lifting.handings |= {id(s.call): h for s, h in zip(sites, handings, strict=True) if h is not None}
         return

@@ -29,6 +29,7 @@ from torch2ms.tape.records import LOADS, STEPS, Records
 from torch2ms.tape.regions import Finder, Region
 from torch2ms.tape.scaling import Scaling, holds_more, joined
 from torch2ms.tape.taking import Taken, plan_call, plan_definition
+from torch2ms.tape.unseen import through_unseen
 
 NO_GRADIENT = "no gradient of `{}` reaches this step: torch leaves it alone, MindSpore's optimizer would move it"
 
@@ -204,7 +205,13 @@ class _ScopePlanner:
             and all(d.startswith("@") for d in self.records.root_deps(event))
             and not any(o.kind == "leaf" for o in wanted)
         ):
-            return region, "how the loss depends on the parameters is not seen"
+            active, models = through_unseen(event, self.scope, self.module)
+            if not models or event.kind != "backward":
+                return region, "how the loss depends on the parameters is not seen"
+            for owner in wanted:
+                owner.assumed.add(f"`{'`, `'.join(models)}` holds the parameters of `{owner.place}`")
+            region = finder.find(event, None, active=active)
+            return region, region.problem
         if crossing := self.crossing(event, region, owns if wanted else None):
             return region, f"`{crossing}` brings a graph along that is made elsewhere"
         return region, ""
@@ -388,7 +395,8 @@ class _ScopePlanner:
         for event in self.records.events:
             if event.kind == "backward":
                 deps = self.records.root_deps(event)
-                if deps and all(d.startswith(("^", "@")) for d in deps) and not self.played(event):
+                made = deps and all(d.startswith(("^", "@")) for d in deps) and not self.played(event)
+                if made and not through_unseen(event, self.scope, self.module)[0]:
                     return "the loss is made by the caller of this function"
                 if not takers[id(event)] and self.scope.is_function and not self.unread(event):
                     return "no step or read of the gradients stands in this function"
@@ -780,6 +788,8 @@ class _ScopePlanner:
             )
         if any(self.records.entry_seen(call.event, o) for o in call.owners):
             tier, why = Tier.ASSUMED, why + "; assumed: the gradients are empty when the function is called"
+        if self.handed is not None and not self.handed.called:
+            tier, why = Tier.ASSUMED, why + f"; assumed: callers outside hand `{self.handed.playback}` over as well"
         what = "backward call" if call.event.handing is None else "call that goes backward"
         for stmt in call.event.branches or [call.event.stmt]:
             self.plan.findings.append(Finding("T2M101", tier, what, why, line=stmt.lineno))

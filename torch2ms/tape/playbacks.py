@@ -142,7 +142,7 @@ def write_played(writer: Writer, call: Call) -> str:
     if not region.stmts and isinstance(event.roots[0], cst.Name) and not event.scaler:
         cotangent = "{0}" if given else f"ops.ones_like({event.roots[0].value})"
         writer.plan.needs.add("ops")
-        back = [Text(f"_, {received} = {call.played}({cotangent})", list(given))]
+        back: list[Item] = [Text(f"_, {received} = {call.played}({cotangent})", list(given))]
     elif given:
         return "a loss with a cotangent of its own that is changed before its backward call"
     else:

@@ -104,8 +104,7 @@ class Finder:
             if any(active for _, active, _ in levels[:found_at]):
                 region.problem = "its forward is spread over several blocks"
                 return region
-            block, active, feeding = levels[found_at]
-            self.fill(region, block, active, feeding, between[-1])
+            self.fill(region, *levels[found_at], between[-1])
             if region.cut and not region.problem:
                 region.problem = "something between its statements has to happen in between"
             return region

@@ -204,8 +204,8 @@ def plan_call(event: Event, owners: list[Owner], plan: Plan) -> None:
             text = owner.variable
         plan.added.setdefault(id(taking.call), []).append(text)
     if taking.taken.gives:
-        node = event.stmt.node
-        target = f"{dotted(node.targets[0].target)}, " if isinstance(node, cst.Assign) else ""
+        taker = event.stmt.node
+        target = f"{dotted(taker.targets[0].target)}, " if isinstance(taker, cst.Assign) else ""
         received = plan.given.setdefault(id(taking.call), [])
         received.append(owner.variable)
         plan.replaced[id(event.stmt)] = [Text(f"{target}{', '.join(received)} = {{0}}", [taking.call])]
