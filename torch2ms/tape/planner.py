@@ -21,6 +21,7 @@ from torch2ms.tape.gradcalls import dependents, plan_gradcall
 from torch2ms.tape.handing import Handed, more_than, own_value
 from torch2ms.tape.helpers import plan_helper
 from torch2ms.tape.hooks import has_hooks, watched
+from torch2ms.tape.idle import drop_idle
 from torch2ms.tape.ledger import ENTRY, Owner
 from torch2ms.tape.lifting import Export, Lifting, called_events, closure_of, closure_ready, lifted
 from torch2ms.tape.plan import Plan, Text
@@ -57,7 +58,7 @@ def plan_scope(
         ],
         key=lambda e: e.stmt.number,
     )
-    if events:
+    if events := drop_idle(events, scope, module, plan):
         handed, taken = lifting.handed.get(id(scope)), lifting.taken.get(id(scope))
         _ScopePlanner(
             scope, module, plan, info, joined(events, scope, module), project, lifting.callee, handed, taken

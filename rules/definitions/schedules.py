@@ -1,0 +1,63 @@
+"""Schedules of learning rates that MindSpore lacks."""
+
+import math
+
+from mindspore.experimental.optim import lr_scheduler
+
+
+class OneCycleLR(lr_scheduler.LRScheduler):
+    def __init__(self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3,
+                 anneal_strategy="cos", cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0,
+                 final_div_factor=1e4, three_phase=False):
+        self.total_steps = total_steps or epochs * steps_per_epoch
+        count = len(optimizer.param_groups)
+        self.max_lrs = list(max_lr) if isinstance(max_lr, (list, tuple)) else [max_lr] * count
+        self.linear = anneal_strategy == "linear"
+        self.div_factor = div_factor
+        self.final_div_factor = final_div_factor
+        self.momenta = (base_momentum, max_momentum) if cycle_momentum else None
+        peak = float(pct_start * self.total_steps) - 1
+        last = self.total_steps - 1
+        self.phases = [(peak, 0, 1), (2 * peak, 1, 0), (last, 0, 2)] if three_phase else [(peak, 0, 1), (last, 1, 2)]
+        super().__init__(optimizer)
+
+    def between(self, start, end, share):
+        if self.linear:
+            return start + (end - start) * share
+        return end + (start - end) / 2 * (1 + math.cos(math.pi * share))
+
+    def get_lr(self):
+        now, start = float(self.last_epoch), 0.0
+        for place, (end, low, high) in enumerate(self.phases):
+            if now <= end or place == len(self.phases) - 1:
+                share = (now - start) / (end - start)
+                break
+            start = end
+        if self.momenta is not None:
+            base, top = self.momenta
+            ends = {0: top, 1: base, 2: top}
+            for group in self.optimizer.param_groups:
+                momentum = self.between(ends[low], ends[high], share)
+                if "betas" in group:
+                    group["betas"] = (momentum, *group["betas"][1:])
+                else:
+                    group["momentum"] = momentum
+        rates = []
+        for peak in self.max_lrs:
+            first = peak / self.div_factor
+            stops = {0: first, 1: peak, 2: first / self.final_div_factor}
+            rates.append(self.between(stops[low], stops[high], share))
+        return rates
+
+
+class ChainedScheduler:
+    def __init__(self, schedulers):
+        self.schedulers = schedulers
+        self.optimizer = schedulers[0].optimizer
+
+    def step(self):
+        for scheduler in self.schedulers:
+            scheduler.step()
+
+    def get_last_lr(self):
+        return [float(group["lr"]) for group in self.optimizer.param_groups]
