@@ -24,7 +24,7 @@ class Poisson(Distribution):
         return draws_of(np.random.poisson(self.rate.asnumpy(), self.drawn_shape(sample_shape)))
 
     def log_prob(self, value):
-        return value * ops.log(self.rate) - self.rate - ops.lgamma(value + 1)
+        return value * ops.log(self.rate) - self.rate - ops.lgamma(value + 1.0)
 
 
 class Geometric(Distribution):
@@ -85,7 +85,7 @@ class Binomial(Distribution):
 
     def log_prob(self, value):
         n = self.total_count
-        ways = ops.lgamma(n + 1) - ops.lgamma(value + 1) - ops.lgamma(n - value + 1)
+        ways = ops.lgamma(n + 1) - ops.lgamma(value + 1.0) - ops.lgamma(n - value + 1)
         return ways + value * ops.log(self.probs) + (n - value) * ops.log1p(-self.probs)
 
     def entropy(self):
@@ -181,5 +181,5 @@ class Multinomial(OneHotCategorical):
         return sum(super(Multinomial, self).sample(sample_shape) for _ in range(self.total_count))
 
     def log_prob(self, value):
-        ways = ops.lgamma(value.sum(-1) + 1) - ops.lgamma(value + 1).sum(-1)
+        ways = ops.lgamma(value.sum(-1) + 1) - ops.lgamma(value + 1.0).sum(-1)
         return ways + ops.xlogy(value, self.probs).sum(-1)

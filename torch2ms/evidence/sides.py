@@ -167,7 +167,7 @@ def run_mindspore(jobs: list[dict[str, Any]], device: str) -> Iterator[dict[str,
     imported: dict[str, Any] = {}
     for statement in set(IMPORTS.values()):
         exec(statement, imported)
-    for definition in definitions.table().values():
+    for definition in definitions.closure(definitions.table()):  # base classes first
         exec(definition.text, imported)
 
     def filled(net: Any) -> Any:
