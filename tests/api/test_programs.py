@@ -34,6 +34,8 @@ PROGRAMS = {
     "k = torch.tensor([1, 2, 3])\nresult = ~k": ["result"],
     "k = torch.tensor([1, 2, 3])\nresult = k.log()": ["result"],
     "k = torch.tensor([1, 2, 3])\nresult = torch.logsumexp(k, 0)": ["result"],
+    "k = torch.tensor([1, 2, 3])\nresult = torch.special.bessel_y0(k)": ["result"],
+    "result = torch.special.entr(torch.tensor([1, 2]) + 1)": ["result"],
     "c = torch.tensor([3 + 4j])\nresult = torch.abs(c)": ["result"],
     "c = torch.tensor([1 + 2j, 3 - 1j])\nresult = torch.vdot(c, c).real": ["result"],
     X + "result = torch.std_mean(x)[0]": ["result"],

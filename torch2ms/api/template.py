@@ -109,6 +109,8 @@ def simple(node: cst.BaseExpression) -> bool:
         return simple(node.value)
     if isinstance(node, cst.UnaryOperation):
         return simple(node.expression)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "astype":
+        return simple(node.func.value)  # a conversion that a rule put around a name
     if isinstance(node, (cst.Tuple, cst.List)):
         return all(isinstance(element, cst.Element) and simple(element.value) for element in node.elements)
     if isinstance(node, cst.Subscript):

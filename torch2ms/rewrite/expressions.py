@@ -295,7 +295,9 @@ class Expressions(Rewriter):
     def apply(self, rule: Rule, original: cst.Call, updated: cst.Call) -> Outcome:
         """What the rule makes of a call; what it needs twice gets a name above the statement."""
         outcome = apply_call(rule, original, updated, self.facts)
-        while outcome.twice and self.stmt is not None and not self.mixed:
+        given: set[str] = set()  # parts that have a name by now
+        while outcome.twice and outcome.twice not in given and self.stmt is not None and not self.mixed:
+            given.add(outcome.twice)
             if not self.plan.names:
                 self.plan.names |= transforms.names_of(self.module)
             made = named(outcome.twice, rule, original, updated, self.stmt, self.plan.names)
