@@ -232,13 +232,13 @@ class Project:
         if "." not in name:
             return self._member(module, name, depth)
         owner, _, last = name.rpartition(".")
-        found = self.modules.get(name) or self._by_suffix(name)
+        found = self.modules.get(name) or self.by_suffix(name)
         if found is not None:
             return found
-        home = self.modules.get(owner) or self._by_suffix(owner)
+        home = self.modules.get(owner) or self.by_suffix(owner)
         return self._member(home, last, depth) if home is not None else None
 
-    def _by_suffix(self, name: str) -> ModuleInfo | None:
+    def by_suffix(self, name: str) -> ModuleInfo | None:
         """A module imported by a path relative to some folder of the converted set."""
         hits = self.suffixes.get(name, {})
         return next(iter(hits.values())) if len(hits) == 1 else None
@@ -252,7 +252,7 @@ class Project:
         if target and target != name:
             return self._find(target, module, depth + 1)
         for star in module.imports.stars:
-            home = self.modules.get(star) or self._by_suffix(star)
+            home = self.modules.get(star) or self.by_suffix(star)
             if home is not None and home is not module and (found := self._member(home, name, depth + 1)):
                 return found
         return None

@@ -14,6 +14,7 @@ from torch2ms.analysis.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
 
 if TYPE_CHECKING:
+    from torch2ms.tape.episodes import Episode
     from torch2ms.tape.handing import Handing
     from torch2ms.tape.taking import Taking
 
@@ -54,6 +55,7 @@ class Event:
     lifted: bool = False  # it happens in a function that the statement calls
     taking: Taking | None = None  # the call uses gradients
     handing: Handing | None = None  # the call hands a loss on
+    episode: Episode | None = None  # the call goes backward from what other calls kept, and steps
     name: str = ""  # the name that takes the value of the root, where the root is a call
     problem: str = ""  # why the statement cannot be translated, whatever is around it
 

@@ -11,9 +11,10 @@ from torch2ms.analysis.flow import expression_uses, root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ModuleInfo, Project
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.tree import code, descend
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.tape.calls import Call, Outputs, all_ones
+from torch2ms.tape.episodes import follow_up
 from torch2ms.tape.events import Event
 from torch2ms.tape.graphmode import unfit
 from torch2ms.tape.ledger import Owner
@@ -101,6 +102,8 @@ class Writer:
         left_out = (
             "it runs in mixed precision" if wrap is not None else "it is no function of its own" if direct else ""
         )
+        if event.episode is not None:
+            left_out = "it fills lists outside"
         decorator = self.compiled(call, params, outputs, loop, left_out)
         definition: list[Item] = [*self.declare(outputs), Function(function, params, body, decorator)]
         if direct:
@@ -123,13 +126,16 @@ class Writer:
         else:
             invoke = f"ms.value_and_grad({function}{differentiated}{aux})({target})"
         received, follow = self.receive(call)
+        steps: list[Item] = []
+        if event.episode is not None:
+            steps, follow = [*follow, *follow_up(event.episode, call.owners[0].variable, self.plan)], []
         inline = loop is None or self.optional(call, loop)
         line = Text(f"{outputs.target()}, {received} = {invoke}", self.weight_nodes(call) if inline else [])
         bound = outputs.target()
         if outputs.aux and not outputs.wrapped:
             bound = bound.removeprefix("(").removesuffix(")")
         plain = Text(f"{bound} = {function}({target})")
-        self.place(call, [*definition, line], plain, follow)
+        self.place(call, [*definition, line, *steps], plain, follow)
         form = call.form or f"ms.value_and_grad of {len(stmts)} statement{'s' if len(stmts) != 1 else ''}"
         call.form = form + call.compiled
         return ""
@@ -231,6 +237,7 @@ class Writer:
     def outputs(self, call: Call, stmts: list[Stmt]) -> Outputs:
         event, region = call.event, call.region
         name = dotted(event.roots[0]) if len(event.roots) == 1 and not event.scaler else ""
+        name = event.episode.name if event.episode is not None else name
         if "." in name or self.weighted(event):
             name = ""
         last = self.position(region)
@@ -381,6 +388,8 @@ class Writer:
         return False
 
     def root_text(self, event: Event) -> tuple[str, list[cst.CSTNode]]:
+        if event.episode is not None:  # the call itself may become the name of its result where it stood
+            return code(event.roots[0]), []
         nodes: list[cst.CSTNode] = list(event.roots)
         parts = [f"{{{i}}}" for i, _ in enumerate(event.roots)]
         for i, cotangent in enumerate(event.cotangents if self.weighted(event) else ()):

@@ -16,6 +16,7 @@ from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.values import Value
+from torch2ms.tape.episodes import Episode, Episodes
 from torch2ms.tape.events import Event, find
 from torch2ms.tape.handing import Handed, Handing, event_of, handed_of, handing_at
 from torch2ms.tape.helpers import Helper, call_of, helper_of, used_as_value
@@ -57,10 +58,13 @@ class Lifting:
     takings: dict[int, Taking] = field(default_factory=dict)  # by id of the call
     handed: dict[int, Handed] = field(default_factory=dict)  # by id of the scope
     handings: dict[int, Handing] = field(default_factory=dict)  # by id of the call
+    episodes: dict[int, Episode] = field(default_factory=dict)  # by id of the scope
+    incomplete: dict[int, str] = field(default_factory=dict)  # by id of the scope: why it is no episode
+    inside: list[FunctionInfo] = field(default_factory=list)  # what runs inside the episodes
 
     def exporting(self) -> list[FunctionInfo]:
         """The functions that became functions of the loss."""
-        return [self.functions[key] for key in self.exports]
+        return [*(self.functions[key] for key in self.exports), *self.inside]
 
 
 OBJECTS = ("unknown", "object", "module", "class", "builtin_super", "none")  # what may have methods of the project
@@ -123,6 +127,9 @@ def lift(project: Project) -> Lifting:
     for _, info in functions:
         if info.name not in unseen:
             _help(info, lifting, events)
+    episodes = Episodes(project, lifting, events, unseen)
+    lifting.episodes, lifting.incomplete = episodes.found, episodes.reasons
+    lifting.inside = [i for e in episodes.found.values() for i in episodes.inside(e)]
     hand_on(lifting, [i for _, i in functions if i.name not in unseen], events)
     return lifting
 
@@ -136,7 +143,8 @@ def hand_on(lifting: Lifting, functions: list[FunctionInfo], events: dict[int, l
     for turn in range(2 * ROUNDS):
         for info in functions:
             key = id(info.scope)
-            if not {key} & (lifting.exports.keys() | lifting.handed.keys() | lifting.taken.keys() | given_up):
+            done = lifting.exports.keys() | lifting.handed.keys() | lifting.taken.keys() | lifting.episodes.keys()
+            if not {key} & (done | given_up):
                 _offer(info, lifting, events)
         late = {k for k in lifting.handed if not _all_empty(k, lifting, events)}
         late |= {k for k in lifting.taken if not _all_fed(k, lifting, events)}
@@ -378,7 +386,7 @@ def closure_of(event: Event, scope: Scope, module: ModuleInfo, project: Project)
 
 def lifted(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
     """The events that calls of exporting functions are to this scope."""
-    found: list[Event] = []
+    found: list[Event] = [x for e in lifting.episodes.values() if e.site.scope is scope for x in e.events()]
     for stmt in scope.body.walk():
         for call in stmt.calls:
             info = lifting.callee.get(id(call))

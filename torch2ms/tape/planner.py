@@ -15,6 +15,7 @@ from torch2ms.tape import gradients, owners
 from torch2ms.tape.calls import Call
 from torch2ms.tape.cells import CellWriter
 from torch2ms.tape.chains import plan_chains
+from torch2ms.tape.episodes import plan_episode
 from torch2ms.tape.events import Event, find
 from torch2ms.tape.forms import Writer
 from torch2ms.tape.gradcalls import dependents, plan_gradcall
@@ -46,6 +47,9 @@ def plan_scope(
     if (helper := lifting.helpers.get(id(scope))) is not None:
         plan_helper(helper, plan)
         return
+    if (episode := lifting.episodes.get(id(scope))) is not None:
+        plan_episode(episode, plan)
+        return
     events = find(scope, module)
     closures = [
         e for e in events if e.kind == "step_closure" and plan_closure(e, scope, module, plan, lifting, project)
@@ -60,9 +64,11 @@ def plan_scope(
     )
     if events := drop_idle(events, scope, module, plan):
         handed, taken = lifting.handed.get(id(scope)), lifting.taken.get(id(scope))
-        _ScopePlanner(
+        planner = _ScopePlanner(
             scope, module, plan, info, joined(events, scope, module), project, lifting.callee, handed, taken
-        ).run()
+        )
+        planner.incomplete = lifting.incomplete.get(id(scope), "")
+        planner.run()
 
 
 def plan_export(export: Export, plan: Plan) -> None:
@@ -149,6 +155,7 @@ class _ScopePlanner:
         self.info = info
         self.handed = handed
         self.taken = taken
+        self.incomplete = ""  # why the calls around it and this function are no episode
         if handed is not None:
             self.plan_parameter(handed)
             for event in events:
@@ -198,7 +205,10 @@ class _ScopePlanner:
         owns: frozenset[str] | None = frozenset()
         for owner in wanted:
             owns = None if owner.owns is None or owns is None else owns | owner.owns
-        region = finder.find(event, owns if wanted else None)
+        if event.episode is not None:
+            region = event.episode.region(event)
+        else:
+            region = finder.find(event, owns if wanted else None)
         if region.problem:
             return region, region.problem
         if (
@@ -208,7 +218,7 @@ class _ScopePlanner:
         ):
             active, models = through_unseen(event, self.scope, self.module)
             if not models or event.kind != "backward":
-                return region, "how the loss depends on the parameters is not seen"
+                return region, self.incomplete or "how the loss depends on the parameters is not seen"
             for owner in wanted:
                 owner.assumed.add(f"`{'`, `'.join(models)}` holds the parameters of `{owner.place}`")
             region = finder.find(event, None, active=active)
@@ -300,7 +310,7 @@ class _ScopePlanner:
                 call.played, call.inputs = self.handed.playback, [self.handed.root]
             call.several = len(regions) > 1
             call.delayed = self.looked_at(event, region, takers[id(event)])
-            call.keep = bool(event.branches) and holds_more(event)
+            call.keep = bool(event.branches) and holds_more(event) or event.episode is not None and event.episode.kept
             calls.append(call)
         for owner in self.records.owners:
             self.name(owner)
@@ -316,7 +326,8 @@ class _ScopePlanner:
                     call.accumulate[owner.place] = bool(
                         self.records.held(call.event, owner)
                     ) and not self.records.may_be_empty(call.event, owner)
-            as_cell = "" if self.plan.config.style != "cell" else cells.write(call) or "cell"
+            plain = self.plan.config.style != "cell" or call.event.episode is not None
+            as_cell = "" if plain else cells.write(call) or "cell"
             if as_cell != "cell" and (problem := self.writer.write(call)):
                 self.plan.restore(before)
                 self.without(call.event, call.owners, problem)
@@ -714,6 +725,8 @@ class _ScopePlanner:
         self.scaling.write(self.records.owners, self.plan, self.writer)
 
     def step(self, event: Event, owner: Owner) -> None:
+        if event.lifted:  # written with the gradient call
+            return
         state = owner.before[self.records.number[id(event)]]
         text = f"{owner.place}({owner.variable})"
         if isinstance(event.stmt.node, cst.Expr) and event.stmt.node.value is event.node:

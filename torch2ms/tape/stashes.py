@@ -1,0 +1,185 @@
+"""Places on modules and objects where functions leave values that carry a graph: `policy.saved_log_probs`.
+
+Who fills them, who empties them, and whether anything else touches them. Attributes are told apart by name alone: what
+two classes call the same counts as one place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis.flow import root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import ModuleInfo, Project
+from torch2ms.analysis.tree import descend
+
+NO_GRAPH = ("module", "optimizer", "params", "named_params", "param", "class", "function", "lossfn", "scheduler")
+EMPTY = ("list", "deque", "collections.deque")
+
+
+@dataclass(eq=False)
+class Fill:
+    """A statement that appends `value` to the place."""
+
+    module: ModuleInfo
+    scope: Scope
+    stmt: Stmt
+    value: cst.BaseExpression
+
+
+@dataclass(eq=False)
+class Stash:
+    """One such place, by its last name; `bare`: a global name. `problem` is why not everything about it is seen."""
+
+    name: str
+    bare: bool = False
+    fills: list[Fill] = field(default_factory=list)
+    problem: str = ""
+
+
+def related(project: Project, module: ModuleInfo) -> list[ModuleInfo]:
+    """The module and those that imports connect it with, in either direction: others run without it."""
+    links: dict[str, set[str]] = {name: set() for name in project.modules}
+    for one in project.modules.values():
+        for full in [*one.imports.table.values(), *one.imports.stars]:
+            for name in (full, full.rpartition(".")[0]):
+                home = project.modules.get(name) or project.by_suffix(name)
+                if home is not None:
+                    links[one.name].add(home.name)
+                    links[home.name].add(one.name)
+    seen, work = {module.name}, [module.name]
+    while work:
+        fresh = links[work.pop()] - seen
+        seen |= fresh
+        work += fresh
+    return [m for m in project.modules.values() if m.name in seen]
+
+
+def graph_places(modules: list[ModuleInfo]) -> dict[tuple[str, bool], Stash]:
+    """Every place outside of functions that something varied is written to."""
+    found: dict[tuple[str, bool], Stash] = {}
+    for module in modules:
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk():
+                for place in _written(stmt, scope, module):
+                    key = (place.rpartition(".")[2], "." not in place)
+                    found.setdefault(key, Stash(*key))
+    return found
+
+
+def _written(stmt: Stmt, scope: Scope, module: ModuleInfo) -> Iterator[str]:
+    """Places that outlive the function and that the statement gives a value with a graph."""
+    target, value = appended(stmt)
+    for place in stmt.defs | stmt.muts:
+        if "." not in place and place in scope.locals and not scope.is_module:
+            continue
+        if place == target and value is not None:
+            if module.value(value).deps:
+                yield place
+            continue
+        out = stmt.out.get(place)
+        if out is None or out.leaf or out.kind in NO_GRAPH:
+            continue
+        if any(not d.startswith("@") for d in out.deps):
+            yield place
+
+
+def appended(stmt: Stmt) -> tuple[str, cst.BaseExpression | None]:
+    """The place and the value of `place.append(value)` as a statement."""
+    node = stmt.node
+    call = node.value if isinstance(node, cst.Expr) else None
+    if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "append":
+        if len(call.args) == 1 and not call.args[0].star and call.args[0].keyword is None:
+            return dotted(call.func.value), call.args[0].value
+    return "", None
+
+
+def emptied(stmt: Stmt) -> str:
+    """The place that the statement empties: `del place[:]`, `place.clear()`, `place = []`."""
+    node = stmt.node
+    if isinstance(node, cst.Del) and isinstance(node.target, cst.Subscript):
+        part = node.target.slice[0].slice if len(node.target.slice) == 1 else None
+        if isinstance(part, cst.Slice) and part.lower is None and part.upper is None and part.step is None:
+            return dotted(node.target.value)
+    if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call) and not node.value.args:
+        func = node.value.func
+        if isinstance(func, cst.Attribute) and func.attr.value == "clear":
+            return dotted(func.value)
+    if isinstance(node, cst.Assign) and len(node.targets) == 1 and _empty(node.value):
+        return dotted(node.targets[0].target)
+    return ""
+
+
+def _empty(value: cst.BaseExpression) -> bool:
+    if isinstance(value, cst.List):
+        return not value.elements
+    if isinstance(value, cst.Call) and dotted(value.func) in EMPTY:
+        return all(a.keyword is not None and a.keyword.value == "maxlen" for a in value.args)
+    return False
+
+
+def read_in(stash: Stash, scope: Scope) -> bool:
+    """The function, or one inside it, reads the place or fills it."""
+    if stash.bare and stash.name in scope.locals and not scope.is_module:
+        return False
+    used = {u for s in scope.body.walk() for u in s.uses | s.muts}
+    return used_among(stash, used) or any(read_in(stash, child) for child in scope.children)
+
+
+def used_among(stash: Stash, used: set[str]) -> bool:
+    """One of the places is the stash or something in it."""
+    if stash.bare:
+        return any(root(u) == stash.name for u in used)
+    return any(stash.name in u.split(".")[1:] for u in used)
+
+
+def examine(stash: Stash, modules: list[ModuleInfo], reader: Scope) -> None:
+    """Find what fills the place; a problem if anything but `reader` does something else with it."""
+    stash.fills, stash.problem = [], ""
+    explained: set[int] = set()
+    cleared: set[str] = set()
+    read: set[str] = set()
+    for module in modules:
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk():
+                place = emptied(stmt)
+                target, value = appended(stmt)
+                if names(stash, place):
+                    explained |= {id(n) for n in descend(stmt.node)}
+                    if scope is reader and stmt.block is scope.body:
+                        cleared.add(place)
+                elif names(stash, target) and value is not None:
+                    assert isinstance(stmt.node, cst.Expr) and isinstance(stmt.node.value, cst.Call)
+                    explained |= {id(n) for n in descend(stmt.node.value.func)}
+                    stash.fills.append(Fill(module, scope, stmt, value))
+    for node in descend(reader.node):
+        if _is(stash, node):
+            explained |= {id(n) for n in descend(node)}
+            read.add(dotted(node))
+    if not read <= cleared:
+        stash.problem = f"`{stash.name}` keeps what was appended from one episode to the next"
+    for module in modules:
+        for node in descend(module.tree):
+            if id(node) not in explained and (_is(stash, node) or _mentions(stash, node)):
+                stash.problem = stash.problem or f"`{stash.name}` is used elsewhere too"
+
+
+def names(stash: Stash, place: str) -> bool:
+    """The place is the stash itself."""
+    head, _, last = place.rpartition(".")
+    return bool(place) and last == stash.name and bool(head) is not stash.bare
+
+
+def _is(stash: Stash, node: cst.CSTNode) -> bool:
+    if stash.bare:
+        return isinstance(node, cst.Name) and node.value == stash.name
+    return isinstance(node, cst.Attribute) and node.attr.value == stash.name
+
+
+def _mentions(stash: Stash, node: cst.CSTNode) -> bool:
+    """Text with its name, as `getattr` takes it."""
+    return isinstance(node, cst.SimpleString) and node.value.strip("'\"") == stash.name
