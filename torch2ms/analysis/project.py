@@ -160,6 +160,7 @@ class Project:
     keeps_state: bool = True  # a module may hold statistics or buffers beside its parameters
     stepping: frozenset[str] = frozenset()  # names of the functions that may let an optimizer step, and of its method
     checkpoints: bool = False  # somewhere tensors are saved or loaded
+    draws: bool = True  # a module may draw random numbers
     reads_gradients: bool = True  # somewhere gradients are read, clipped or applied
     freezes: bool = False  # somewhere a parameter's requires_grad is written
     found: dict[tuple[str, str], Found] = field(default_factory=dict)  # answers that `find` gave

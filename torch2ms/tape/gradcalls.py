@@ -32,7 +32,15 @@ class GradCall:
     first: bool  # `[0]` follows
 
 
-def plan_gradcall(event: Event, scope: Scope, module: ModuleInfo, plan: Plan, writer: Writer, finder: Finder) -> str:
+def plan_gradcall(
+    event: Event,
+    scope: Scope,
+    module: ModuleInfo,
+    plan: Plan,
+    writer: Writer,
+    finder: Finder,
+    repeats: bool,
+) -> str:
     """Add the edits of one call to the plan; the reason if that cannot be done."""
     call = read(event, module)
     if isinstance(call, str):
@@ -41,6 +49,9 @@ def plan_gradcall(event: Event, scope: Scope, module: ModuleInfo, plan: Plan, wr
     region = finder.find(event, None, active=tainted if call.weights is None else None)
     if region.problem:
         return region.problem
+    again = [s for s in region.all if id(s) in finder.taken]
+    if again and not repeats and not all(finder.pure(s) for s in again):
+        return "its forward is run for another gradient too, and would not give the same values twice"
     if any(id(s) in plan.contexts for s in region.all):
         return "its forward is part of a compiled function"
     if region.guards or region.cut or region.after and event.create_graph:
@@ -80,6 +91,8 @@ def read(event: Event, module: ModuleInfo) -> GradCall | str:
     whole, first = _subscripted(event)
     if isinstance(inputs, (cst.Tuple, cst.List)):
         names = [dotted(e.value) for e in inputs.elements]
+        if names and all(_is_weight(e.value, module) for e in inputs.elements):
+            return GradCall(event, [], inputs, whole, first)
         if not all(names) or any("." in n for n in names):
             return "an input is not a plain name"
         return GradCall(event, names, None, whole, first)
@@ -87,11 +100,22 @@ def read(event: Event, module: ModuleInfo) -> GradCall | str:
     if value.kind == "params" or (value.kind == "list" and value.name in ("of param", "of parameter")):
         return GradCall(event, [], inputs, whole, first)
     name = dotted(inputs)
+    if name and _is_weight(inputs, module):
+        return GradCall(event, [], cst.List([cst.Element(inputs)]), whole, first)
     if not name or "." in name:
         return "an input is not a plain name"
-    if value.kind == "tensor":
+    if value.kind == "tensor" or value.kind == "unknown" and first and not name.endswith("s"):
         return GradCall(event, [name], None, whole, first)
     return f"whether `{name}` is a tensor or a list is not seen"
+
+
+def _is_weight(node: cst.BaseExpression, module: ModuleInfo) -> bool:
+    """A Parameter in the output as well: it is differentiated as a weight."""
+    value = module.value(node)
+    if value.kind == "param" or value.name in ("module_param", "parameter"):
+        return True
+    owned = isinstance(node, cst.Attribute) and module.value(node.value).kind == "module"
+    return owned and node.attr.value in ("weight", "bias")  # type: ignore[attr-defined]
 
 
 def _subscripted(event: Event) -> tuple[cst.BaseExpression, bool]:

@@ -342,7 +342,11 @@ class _ScopePlanner:
             if (
                 event.kind == "gradcall"
                 and id(event) not in chained
-                and (problem := plan_gradcall(event, self.scope, self.module, self.plan, self.writer, finder))
+                and (
+                    problem := plan_gradcall(
+                        event, self.scope, self.module, self.plan, self.writer, finder, self.repeats()
+                    )
+                )
             ):
                 self.refuse(event, problem)
         self.loads([e for e in self.records.events if id(e) not in cells.done])
@@ -738,6 +742,10 @@ class _ScopePlanner:
         self.plan.findings.append(
             Finding("T2M103", Tier.EXACT, "optimizer step", "takes the gradients as argument", line=event.stmt.lineno)
         )
+
+    def repeats(self) -> bool:
+        """Running a forward twice gives the same values both times, and changes nothing."""
+        return not (self.project.keeps_state or self.project.draws)
 
     def own_optimizer(self) -> str:
         """A method of an optimizer of the project's own that may use gradients, "" if none is called."""

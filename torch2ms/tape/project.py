@@ -16,12 +16,15 @@ STATE = re.compile(
     r"BatchNorm|InstanceNorm|track_running_stats|register_buffer|torchvision|timm|hub\.load|from_pretrained|transformers"
 )
 
+DRAWS = re.compile(r"[Dd]ropout|DropPath|RReLU|rrelu|gumbel|bernoulli|rsample|reparam|torchvision|timm|transformers")
+
 
 def prepare(project: Project) -> None:
     """Mark the functions whose body may be differentiated."""
     project.freezes = any(
         freezes(stmt) for m in project.modules.values() for s in m.scope.walk() for stmt in s.body.walk()
     )
+    project.draws = any(DRAWS.search(m.source) for m in project.modules.values())
     project.keeps_state = any(STATE.search(m.source) for m in project.modules.values())
     project.stepping = stepping(project)
     project.checkpoints = any(
