@@ -102,6 +102,8 @@ class Use:
     def kind(self, name: str) -> str:
         """The kind of an argument; of torch's default where it is left out."""
         node = self.node(name)
+        if node is None and name not in self.binding.signature.by_name:  # a method's receiver, of a function
+            return "unknown"
         value = literal(node) if node is not None else self.binding.value(name)
         if value is None:
             return "none"
