@@ -28,6 +28,7 @@ class Call:
     assumed: set[str] = field(default_factory=set)
     delayed: set[str] = field(default_factory=set)  # owners whose gradient is looked at before backward runs
     inputs: list[str] = field(default_factory=list)  # the parameter whose graph is played back
+    deferred: bool = False  # the forward runs where its loss is handed on
     keep: bool = False  # the statement of the event stays, behind the gradient call
     played: str = ""  # the parameter that plays back what callers recorded
     weights: cst.BaseExpression | None = None  # an expression that lists the weights, of the source

@@ -56,6 +56,7 @@ class Lifting:
     gradients: dict[int, Event] = field(default_factory=dict)  # by id of the call of a helper
     taken: dict[int, Taken] = field(default_factory=dict)  # by id of the scope
     takings: dict[int, Taking] = field(default_factory=dict)  # by id of the call
+    freezes: bool = False  # somewhere a parameter's requires_grad is written
     handed: dict[int, Handed] = field(default_factory=dict)  # by id of the scope
     handings: dict[int, Handing] = field(default_factory=dict)  # by id of the call
     episodes: dict[int, Episode] = field(default_factory=dict)  # by id of the scope
@@ -85,7 +86,7 @@ LOADS = (
 
 def lift(project: Project) -> Lifting:
     """Find the exports; adds to each call statement what its callee writes and reads of the receiver."""
-    lifting = Lifting()
+    lifting = Lifting(freezes=project.freezes)
     functions = [(m, i) for m in project.modules.values() for i in m.functions.values()]
     events: dict[int, list[Event]] = {}
     unseen: set[str] = set()  # methods called on objects that are not known: one of them may be meant
@@ -217,7 +218,10 @@ def _all_fed(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bool
     for site in lifting.sites.get(key, []):
         own = _all_events(site.scope, site.module, lifting, events)
         records = Records(site.scope, site.module, own)
-        if not all(fed(e, records) for e in own if e.kind == "taken" and e.node is site.call):
+        used = [e for e in own if e.kind == "taken" and e.node is site.call]
+        if not all(fed(e, records) for e in used):
+            return False
+        if lifting.freezes and any(e.value.kind != "optimizer" for e in used):  # not all parameters have gradients
             return False
     return True
 

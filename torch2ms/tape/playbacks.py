@@ -113,11 +113,11 @@ def write_handed(writer: Writer, call: Call) -> str:
     inputs = "".join(f", {n}" for n in changing)
     line = Text(f"{head}, {playback}{tail} = ms.vjp({function}{inputs}, weights={weights}{aux})", nodes)
     writer.plan.moved |= {id(s) for s in [*region.all, *region.after]}
-    if region.stmts:
+    if region.stmts and not call.deferred:
         writer.plan.replaced[id(region.stmts[-1])] = [*definition, line, *region.after]
     else:
         writer.plan.moved.add(id(event.stmt))
-        writer.plan.replaced[id(event.stmt)] = [*definition, line, event.stmt]
+        writer.plan.replaced[id(event.stmt)] = [*definition, line, *region.after, event.stmt]
     if head != code(event.roots[0]):
         writer.plan.arguments[id(handing.argument)] = head
     writer.plan.beside[id(handing.argument)] = f"{handing.handed.playback}={playback}"
