@@ -295,17 +295,17 @@ class Expressions(Rewriter):
     def apply(self, rule: Rule, original: cst.Call, updated: cst.Call) -> Outcome:
         """What the rule makes of a call; what it needs twice gets a name above the statement."""
         outcome = apply_call(rule, original, updated, self.facts)
-        given: set[str] = set()  # parts that have a name by now
-        while outcome.twice and outcome.twice not in given and self.stmt is not None and not self.mixed:
-            given.add(outcome.twice)
+        lines: dict[str, str] = {}  # parts that have a name by now, and the line that gives it
+        while outcome.twice and outcome.twice not in lines and self.stmt is not None and not self.mixed:
             if not self.plan.names:
                 self.plan.names |= transforms.names_of(self.module)
             made = named(outcome.twice, rule, original, updated, self.stmt, self.plan.names)
             if made is None:
                 return outcome
-            updated, line = made
-            self.notes.first.append(line)
+            updated, lines[outcome.twice] = made
             outcome = apply_call(rule, original, updated, self.facts)
+        if outcome.node is not None:
+            self.notes.first += lines.values()
         return outcome
 
     def transform(

@@ -335,11 +335,14 @@ class Statements:
         if not isinstance(target, cst.Name):
             return False
         name, scope = target.value, self.emitter.scope
+        once = but is not None and not any(owner.is_loop for owner in but.ancestors())
         if name in scope.params or name not in scope.locals:
             return False
         for stmt in scope.body.walk():
             if name in stmt.defs and not self.makes(stmt, name):
                 return False
+            if once and but is not None and stmt.number > but.number:
+                continue  # who shares the tensor later shares the new one
             if name in stmt.uses and stmt is not but and self.shares(stmt, name):
                 return False
         return not any(root(u) == name for child in scope.children for u in free_uses(child))
