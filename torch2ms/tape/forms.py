@@ -105,7 +105,7 @@ class Writer:
         if event.episode is not None:
             left_out = "it fills lists outside"
         decorator = self.compiled(call, params, outputs, loop, left_out)
-        definition: list[Item] = [*self.declare(outputs), Function(function, params, body, decorator)]
+        definition: list[Item] = [*self.declare(outputs, stmts), Function(function, params, body, decorator)]
         if direct:
             definition = []
             function, target = direct
@@ -355,13 +355,15 @@ class Writer:
             return "{0}"
         return f"{owner.place}.trainable_params()"
 
-    def declare(self, outputs: Outputs) -> list[Item]:
+    def declare(self, outputs: Outputs, stmts: list[Stmt]) -> list[Item]:
         if outputs.shared and self.scope.is_function:
-            return [Text(f"{name} = None") for name in outputs.shared if not self.bound_elsewhere(name)]
+            return [Text(f"{name} = None") for name in outputs.shared if not self.bound_elsewhere(name, stmts)]
         return []
 
-    def bound_elsewhere(self, name: str) -> bool:
-        return name in self.scope.params
+    def bound_elsewhere(self, name: str, stmts: list[Stmt]) -> bool:
+        """The statements go on from what the name holds before them."""
+        kept = name in liveness.exposed(stmts) and not self.unbound(stmts, [name])
+        return name in self.scope.params or kept
 
     def body(self, stmts: list[Stmt], outputs: Outputs, event: Event) -> list[Item]:
         body: list[Item] = []

@@ -16,11 +16,13 @@ from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.values import Value
-from torch2ms.tape.episodes import Episode, Episodes
+from torch2ms.tape.episodes import Episode
 from torch2ms.tape.events import Event, find
 from torch2ms.tape.handing import Handed, Handing, event_of, handed_of, handing_at
 from torch2ms.tape.helpers import Helper, call_of, helper_of, used_as_value
 from torch2ms.tape.records import Records
+from torch2ms.tape.rollouts import Episodes
+from torch2ms.tape.stashes import Stash, left_behind
 from torch2ms.tape.taking import Taken, Taking, events_of, fed, taken_of, taking_at, usable
 
 
@@ -62,6 +64,7 @@ class Lifting:
     episodes: dict[int, Episode] = field(default_factory=dict)  # by id of the scope
     incomplete: dict[int, str] = field(default_factory=dict)  # by id of the scope: why it is no episode
     inside: list[FunctionInfo] = field(default_factory=list)  # what runs inside the episodes
+    left: list[Stash] = field(default_factory=list)  # lists outside of functions that hold graphs
 
     def exporting(self) -> list[FunctionInfo]:
         """The functions that became functions of the loss."""
@@ -128,6 +131,7 @@ def lift(project: Project) -> Lifting:
     for _, info in functions:
         if info.name not in unseen:
             _help(info, lifting, events)
+    lifting.left = left_behind(list(project.modules.values()))
     episodes = Episodes(project, lifting, events, unseen)
     lifting.episodes, lifting.incomplete = episodes.found, episodes.reasons
     lifting.inside = [i for e in episodes.found.values() for i in episodes.inside(e)]

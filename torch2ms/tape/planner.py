@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.flow import free_uses, root
+from torch2ms.analysis.flow import expression_uses, free_uses, root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
@@ -30,6 +30,7 @@ from torch2ms.tape.project import freezes
 from torch2ms.tape.records import LOADS, STEPS, Records
 from torch2ms.tape.regions import Finder, Region
 from torch2ms.tape.scaling import Scaling, holds_more, joined
+from torch2ms.tape.stashes import Stash, feeding, related, used_among
 from torch2ms.tape.taking import Taken, plan_call, plan_definition
 from torch2ms.tape.unseen import through_unseen
 
@@ -68,6 +69,7 @@ def plan_scope(
             scope, module, plan, info, joined(events, scope, module), project, lifting.callee, handed, taken
         )
         planner.incomplete = lifting.incomplete.get(id(scope), "")
+        planner.left = lifting.left
         planner.run()
 
 
@@ -156,6 +158,7 @@ class _ScopePlanner:
         self.handed = handed
         self.taken = taken
         self.incomplete = ""  # why the calls around it and this function are no episode
+        self.left: list[Stash] = []  # lists outside of functions that hold graphs
         if handed is not None:
             self.plan_parameter(handed)
             for event in events:
@@ -210,6 +213,8 @@ class _ScopePlanner:
             region = event.episode.region(event)
         else:
             region = finder.find(event, owns if wanted else None)
+            if left := self.left_elsewhere(event):
+                return region, self.incomplete or f"`{left}` brings along what other functions left in it"
         if region.problem:
             return region, region.problem
         if (
@@ -227,6 +232,19 @@ class _ScopePlanner:
         if crossing := self.crossing(event, region, owns if wanted else None):
             return region, f"`{crossing}` brings a graph along that is made elsewhere"
         return region, ""
+
+    def left_elsewhere(self, event: Event) -> str:
+        """A list outside of this function, filled with graphs by others, that the loss is made of."""
+        if not self.left or event.lifted:
+            return ""
+        roots = set().union(*(expression_uses(r, event.stmt) for r in event.roots))
+        used = feeding(event.stmt, roots)
+        near = {id(m) for m in related(self.project, self.module)}
+        for stash in self.left:
+            elsewhere = [f for f in stash.fills if f.scope is not self.scope and id(f.module) in near]
+            if elsewhere and used_among(stash, used) and not (stash.bare and stash.name in self.local_names()):
+                return stash.name
+        return ""
 
     def foreign(self) -> frozenset[str]:
         """Leaves made in this function, where its optimizers were made by callers."""

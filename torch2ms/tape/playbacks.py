@@ -42,7 +42,7 @@ def write_vjp(writer: Writer, call: Call) -> str:
     tail = f", {outputs.returned.removeprefix(', ')}" if outputs.aux else ""
     if len(outputs.aux) > 1 and not outputs.wrapped:
         tail = f", ({', '.join(outputs.aux)})"
-    definition: list[Item] = [*writer.declare(outputs), Function(function, inputs, writer.body(stmts, outputs, event))]
+    definition: list[Item] = [*writer.declare(outputs, stmts), Function(function, inputs, writer.body(stmts, outputs, event))]
     loop = writer.hoist(call)
     if loop is not None:
         writer.plan.before.setdefault(id(loop), []).extend(definition)
@@ -104,7 +104,7 @@ def write_handed(writer: Writer, call: Call) -> str:
     if outputs.wrapped:
         tail = f", ({outputs.aux[0]},)" if len(outputs.aux) == 1 else tail
     definition: list[Item] = [
-        *writer.declare(outputs),
+        *writer.declare(outputs, stmts),
         Function(function, changing, writer.body(stmts, outputs, event)),
     ]
     if loop is not None:
@@ -154,7 +154,7 @@ def write_played(writer: Writer, call: Call) -> str:
         gradient = writer.fresh(f"{root_name}_grad")
         aux = ", has_aux=True" if outputs.aux else ""
         back = [
-            *writer.declare(outputs),
+            *writer.declare(outputs, region.stmts),
             Function(function, params, writer.body(region.stmts, outputs, event)),
             Text(f"{outputs.target()}, {gradient} = ms.value_and_grad({function}, 0{aux})({', '.join(params)})"),
             Text(f"_, {received} = {call.played}({gradient})"),

@@ -16,6 +16,7 @@ from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ModuleInfo, Project
 from torch2ms.analysis.tree import descend
+from torch2ms.analysis.values import overlaps
 
 NO_GRAPH = ("module", "optimizer", "params", "named_params", "param", "class", "function", "lossfn", "scheduler")
 EMPTY = ("list", "deque", "collections.deque")
@@ -66,9 +67,47 @@ def graph_places(modules: list[ModuleInfo]) -> dict[tuple[str, bool], Stash]:
         for scope in module.scope.walk():
             for stmt in scope.body.walk():
                 for place in _written(stmt, scope, module):
-                    key = (place.rpartition(".")[2], "." not in place)
-                    found.setdefault(key, Stash(*key))
+                    found.setdefault(_key(place), Stash(*_key(place)))
     return found
+
+
+def left_behind(modules: list[ModuleInfo]) -> list[Stash]:
+    """The lists outside of functions that values with parameters behind them are surely appended to."""
+    found: dict[tuple[str, bool], Stash] = {}
+    for module in modules:
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk():
+                place, value = appended(stmt)
+                if value is None or not place or "." not in place and place in scope.locals and not scope.is_module:
+                    continue
+                if any(_parameters(d, scope) for d in module.value(value).deps):
+                    stash = found.setdefault(_key(place), Stash(*_key(place)))
+                    stash.fills.append(Fill(module, scope, stmt, value))
+    return list(found.values())
+
+
+def _key(place: str) -> tuple[str, bool]:
+    return place.rpartition(".")[2], "." not in place
+
+
+def _parameters(dep: str, scope: Scope) -> bool:
+    """The dependence is on a place whose parameters outlive the function."""
+    if dep.startswith(("@", "^")) or dep == "self":
+        return False
+    return scope.is_module or root(dep) in scope.params or root(dep) not in scope.locals
+
+
+def feeding(stmt: Stmt, roots: set[str]) -> set[str]:
+    """The places of the scope that reach the roots of a statement, whatever the order."""
+    wanted = set(roots)
+    body = [s for s in stmt.block.scope.body.walk() if s is not stmt]
+    before = -1
+    while len(wanted) != before:
+        before = len(wanted)
+        for other in body:
+            if any(overlaps(w, u) for w in other.defs | other.muts for u in wanted):
+                wanted |= {u for u in other.uses if u != "self"}
+    return wanted
 
 
 def _written(stmt: Stmt, scope: Scope, module: ModuleInfo) -> Iterator[str]:
