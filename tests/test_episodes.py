@@ -9,6 +9,7 @@ from torch2ms import Result, Tier, convert_source
 
 BASE = (FIXTURES / "project" / "a2c_segments" / "original.py").read_text(encoding="utf-8")
 CALL = "        total += update(net, optimizer, state)\n"
+LOOP = "        for _ in range(length):\n"
 STEP = "    optimizer.step()\n"
 
 UNCERTAIN = {
@@ -26,7 +27,7 @@ UNCERTAIN = {
         "not all made just before the call",
     ),
     "a segment that is skipped": (
-        [("        for _ in range(length):\n", "        if segment == 2:\n            continue\n        for _ in range(length):\n"),
+        [(LOOP, f"        if segment == 2:\n            continue\n{LOOP}"),
          (CALL, f"        if total > 100:\n            continue\n{CALL}")],
         "a `continue` stands inside its forward",
     ),
@@ -35,7 +36,8 @@ UNCERTAIN = {
         "`saved` brings along what other functions left in it",
     ),
     "a schedule behind the step": (
-        [(STEP, f"{STEP}    scheduler.step()\n"), ("def update(net, optimizer,", "def update(net, optimizer, scheduler,"),
+        [(STEP, f"{STEP}    scheduler.step()\n"),
+         ("def update(net, optimizer,", "def update(net, optimizer, scheduler,"),
          ("update(net, optimizer, state)", "update(net, optimizer, optim.lr_scheduler.StepLR(optimizer, 2), state)")],
         "`saved` brings along",
     ),
@@ -57,13 +59,13 @@ UNCERTAIN = {
         "may be called elsewhere too",
     ),
     "a rollout elsewhere": (
-        [("if __name__ == '__main__':\n", "def probe(net, state):\n    return act(net, state)\n\n\nif __name__ == '__main__':\n"
-          "    probe(ActorCritic(), Drift(1).reset())\n")],
+        [("if __name__ == '__main__':\n", "def probe(net, state):\n    return act(net, state)\n\n\n"
+          "if __name__ == '__main__':\n    probe(ActorCritic(), Drift(1).reset())\n")],
         "filled outside of functions",
     ),
     "a value kept from the segment before": (
         [("        self.rewards = []\n", "        self.rewards = []\n        self.last = 0.0\n"),
-         ("    net.entropies.append(dist.entropy())\n", "    net.entropies.append(dist.entropy())\n    net.last = value\n"),
+         ("    net.entropies.append(", "    net.last = value\n    net.entropies.append("),
          ("    entropy = ", "    returns = [r - net.last for r in returns]\n    entropy = ")],
         "`last`",
     ),

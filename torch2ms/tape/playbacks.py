@@ -42,7 +42,8 @@ def write_vjp(writer: Writer, call: Call) -> str:
     tail = f", {outputs.returned.removeprefix(', ')}" if outputs.aux else ""
     if len(outputs.aux) > 1 and not outputs.wrapped:
         tail = f", ({', '.join(outputs.aux)})"
-    definition: list[Item] = [*writer.declare(outputs, stmts), Function(function, inputs, writer.body(stmts, outputs, event))]
+    body = writer.body(stmts, outputs, event)
+    definition: list[Item] = [*writer.declare(outputs, stmts), Function(function, inputs, body)]
     loop = writer.hoist(call)
     if loop is not None:
         writer.plan.before.setdefault(id(loop), []).extend(definition)
