@@ -158,7 +158,8 @@ class Emitter:
                 apart = 2 if isinstance(above[-1], (Function, Class)) else 1
                 own = (BLANK,) * apart + layout.strip_blank(own) if apart == 2 or not _starts_blank(own) else own
             elif has_def:
-                own = layout.strip_blank(own)
+                ends = isinstance(above[-1], (Function, Class))
+                own = (BLANK,) * ends + layout.strip_blank(own)
         if not arrived and not stmt.off and (key in self.plan.moved or key in self.plan.replaced):
             gone = () if key in self.plan.moved else layout.trailing_comment(stmt.trailing) + self.opened(stmt)
             if key in self.plan.replaced and self.plan.replaced[key]:

@@ -395,7 +395,10 @@ class Writer:
         nodes: list[cst.CSTNode] = list(event.roots)
         parts = [f"{{{i}}}" for i, _ in enumerate(event.roots)]
         for i, cotangent in enumerate(event.cotangents if self.weighted(event) else ()):
-            if cotangent is not None and all_ones(cotangent, self.scope):
+            if cotangent is not None and self.sequence(event):
+                parts[i] = f"sum((g * u).sum() for g, u in zip({{{i}}}, {{{len(nodes)}}}))"
+                nodes.append(cotangent)
+            elif cotangent is not None and all_ones(cotangent, self.scope):
                 parts[i] = f"{{{i}}}.sum()" if dotted(event.roots[i]) else f"({{{i}}}).sum()"
             elif cotangent is not None:
                 varied = bool(self.module.value(cotangent).deps)
@@ -416,7 +419,12 @@ class Writer:
     def weighted(self, event: Event) -> bool:
         """Cotangents of the user's own where ms.vjp does not serve: the function returns the sum weighted with them."""
         own = any(c is not None and not all_ones(c, self.scope) for c in event.cotangents)
-        return own and (len(event.roots) > 1 or not self.plan.records)
+        return own and (len(event.roots) > 1 or not self.plan.records or self.sequence(event))
+
+    def sequence(self, event: Event) -> bool:
+        """The one root is a list of tensors, and so is its cotangent."""
+        kinds = {self.module.value(r).kind for r in [*event.roots, *event.cotangents] if r is not None}
+        return len(event.roots) == 1 and kinds <= {"tuple", "list"}
 
     def late(self, call: Call) -> bool:
         """A cotangent uses what is made between the forward and the backward call."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 import libcst as cst
 
@@ -19,6 +20,16 @@ from torch2ms.tape.forms import Writer
 from torch2ms.tape.ledger import Owner
 from torch2ms.tape.plan import Function, Item, Plan, Text
 from torch2ms.tape.regions import Finder
+
+
+class Compiled(Protocol):
+    """The gradients of a scope that gave way to calls of compiled functions."""
+
+    def holds(self, stmt: Stmt) -> bool:
+        """The statement is, or became a part of, such a call."""
+
+    def cut(self, stmts: list[Stmt]) -> bool:
+        """The statements hold a part of what gave way to a call, and not the call."""
 
 
 @dataclass(eq=False)
@@ -40,6 +51,7 @@ def plan_gradcall(
     writer: Writer,
     finder: Finder,
     repeats: bool,
+    compiled: Compiled,
 ) -> str:
     """Add the edits of one call to the plan; the reason if that cannot be done."""
     call = read(event, module)
@@ -52,7 +64,7 @@ def plan_gradcall(
     again = [s for s in region.all if id(s) in finder.taken]
     if again and not repeats and not all(finder.pure(s) for s in again):
         return "its forward is run for another gradient too, and would not give the same values twice"
-    if any(id(s) in plan.contexts for s in region.all):
+    if any(id(s) in plan.contexts for s in region.all if not compiled.holds(s)) or compiled.cut(region.all):
         return "its forward is part of a compiled function"
     if region.guards or region.cut or region.after and event.create_graph:
         return "its forward is not one run of statements"

@@ -48,9 +48,12 @@ class Unfit(Exception):
 
 
 @cache
-def measured(key: str = "holds") -> frozenset[str]:
-    """The API rules that were measured to hold in compiled functions; `bare`: if called without arguments."""
-    return frozenset(tomllib.loads((rules_dir() / "graph.toml").read_text(encoding="utf-8"))[key])
+def measured(key: str = "holds", table: str = "graph") -> frozenset[str]:
+    """The API rules that were measured to hold in compiled functions; `bare`: if called without arguments.
+
+    The table `twice` has those that hold where the compiled gradient is differentiated again.
+    """
+    return frozenset(tomllib.loads((rules_dir() / f"{table}.toml").read_text(encoding="utf-8"))[key])
 
 
 def unfit(call: Call, params: list[str], outputs: Outputs, loop: Stmt | None, at: tuple[ModuleInfo, Project]) -> str:
@@ -61,16 +64,16 @@ def unfit(call: Call, params: list[str], outputs: Outputs, loop: Stmt | None, at
             raise Unfit("no loop stands around it, and it would be compiled at each call")
         if call.event.scaled is not None or outputs.shared or outputs.wrapped:
             raise Unfit("it returns more than tensors")
-        check = _Check(project)
+        check = Check(project)
         check.forward(call, params, outputs, module)
-        _lifetime(call, loop, check, module, project)
+        lifetime(call, loop, check, module, project)
         call.assumed |= {f"`{name}` is a tensor" for name in check.unseen}
     except Unfit as reason:
         return str(reason)
     return ""
 
 
-class _Check:
+class Check:
     """Walks a forward region and everything it calls; raises Unfit at the first thing that is not for graph mode."""
 
     def __init__(self, project: Project) -> None:
@@ -347,7 +350,7 @@ class _Check:
 # --- how long it is right
 
 
-def _lifetime(call: Call, loop: Stmt, check: _Check, module: ModuleInfo, project: Project) -> None:
+def lifetime(call: Call, loop: Stmt, check: Check, module: ModuleInfo, project: Project) -> None:
     """Nothing in the loop changes what the compiled function keeps."""
     switches = []
     for stmt, home in reached([loop], module, project):
@@ -387,7 +390,7 @@ def _true(node: cst.Call) -> bool:
     return constant(node.args[0].value) is True
 
 
-def _switched_back(call: Call, loop: Stmt, check: _Check, at: tuple[ModuleInfo, Project]) -> bool:
+def _switched_back(call: Call, loop: Stmt, check: Check, at: tuple[ModuleInfo, Project]) -> bool:
     """On the way to the call every network is put into training mode, and nothing behind that switches it off."""
     inner = call.region.all[0] if call.region.all else call.event.stmt
     wanted = set(check.networks)

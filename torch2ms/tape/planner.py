@@ -15,6 +15,7 @@ from torch2ms.tape import gradients, owners
 from torch2ms.tape.calls import Call
 from torch2ms.tape.cells import CellWriter
 from torch2ms.tape.chains import plan_chains
+from torch2ms.tape.curvature import Curvature, plan_curvature
 from torch2ms.tape.episodes import plan_episode
 from torch2ms.tape.events import Event, find
 from torch2ms.tape.forms import Writer
@@ -170,6 +171,7 @@ class _ScopePlanner:
         self.callee = callee
         self.deferred: set[int] = set()  # forwards that wait until their loss is handed on
         self.chained: set[int] | None = None  # gradient calls that are planned together
+        self.compiled: Curvature | None = None  # those with respect to weights
 
     # --- planning
 
@@ -280,7 +282,12 @@ class _ScopePlanner:
         if self.chained is None:
             chains = self.records.events if self.repeats() else []
             self.chained = plan_chains(chains, self.scope, self.module, self.plan, self.writer, self.callee)
-        chained = self.chained
+        if self.compiled is None:
+            self.compiled = plan_curvature(
+                self.records.events, self.scope, self.module, self.plan, self.writer, finder, self.project
+            )
+        compiled = self.compiled
+        chained = self.chained | compiled.done
         finder.event_stmts -= {id(e.stmt) for e in self.records.events if id(e) in chained}
         finder.mixed = self.plan.contexts.keys() | self.plan.halved.keys()
         finder.foreign = self.foreign()
@@ -290,6 +297,8 @@ class _ScopePlanner:
             if event.kind not in ("backward", "handed"):
                 continue
             region, problem = self.region(event, takers[id(event)], finder)
+            if compiled.cut(region.all):
+                problem = problem or "a part of its forward is compiled with another gradient"
             if problem:
                 self.without(event, takers[id(event)], problem)
                 return
@@ -365,8 +374,9 @@ class _ScopePlanner:
                 event.kind == "gradcall"
                 and id(event) not in chained
                 and (
-                    problem := plan_gradcall(
-                        event, self.scope, self.module, self.plan, self.writer, finder, self.repeats()
+                    problem := compiled.problems.get(id(event))
+                    or plan_gradcall(
+                        event, self.scope, self.module, self.plan, self.writer, finder, self.repeats(), compiled
                     )
                 )
             ):

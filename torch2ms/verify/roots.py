@@ -39,7 +39,11 @@ def _candidates(comparison: Comparison, scalars: bool) -> list[tuple[list[Entry]
     every = comparison.mindspore.of("backward")
     outer = [event for event in every if event.get("depth", 0) == 0]
     torch, mindspore = comparison.torch, (outer, every)
-    found = [(torch.of(*kinds), other) for other in mindspore for kinds in (("backward",), ("backward", "grad"))]
+    taken = torch.of("backward", "grad")
+    last = [event for event in taken if not event.get("inner")]  # those of create_graph=True are part of a graph
+    found = [(view, other) for other in mindspore for view in (torch.of("backward"), last)]
+    # compiled gradients are not seen on MindSpore's side: with those of torch only if equally many are seen
+    found += [(taken, other) for other in mindspore if len(taken) == len(last) or len(taken) == len(other)]
     if not scalars:
         return found
     return [([a for a in left if a["scalar"]], [b for b in right if b["scalar"]]) for left, right in found]

@@ -228,13 +228,16 @@ class TorchSide:
             caller = sys._getframe(1).f_globals.get("__name__", "")
             if not caller.startswith("torch."):
                 pairs = [(leaf, g) for leaf, g in zip(inputs, result, strict=True) if isinstance(g, torch.Tensor)]
-                self._root("grad", outputs, grad_outputs, pairs)
+                inner = bool(kwargs.get("create_graph", args[1] if len(args) > 1 else False))
+                self._root("grad", outputs, grad_outputs, pairs, inner)
             return result
 
         torch.autograd.backward = observed_backward
         torch.autograd.grad = observed_grad
 
-    def _root(self, kind: str, roots: list[Any], cotangent: Any, pairs: list[tuple[Any, Any]]) -> None:
+    def _root(
+        self, kind: str, roots: list[Any], cotangent: Any, pairs: list[tuple[Any, Any]], inner: bool = False
+    ) -> None:
         arrays = [array for array in map(to_array, roots) if array is not None]
         if any(root.dtype in HALF for root in roots):
             self.trace.meta["half"] = True
@@ -243,6 +246,7 @@ class TorchSide:
             value=float(sum(array.astype(np.float64).sum() for array in arrays)),
             scalar=all(array.size == 1 for array in arrays),
             cotangent=cotangent is not None,
+            inner=inner,
             gradients=[
                 {**self._called(leaf), "value": self.trace.sample(to_array(gradient))} for leaf, gradient in pairs
             ],
