@@ -31,6 +31,7 @@ from torch2ms.tape.regions import Finder, Region
 
 WHY = "the inner gradient is compiled, everything it uses but the weights is an argument"
 CROSS_ENTROPY = ("torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy")
+SHAPES = ("size", "shape", "dim", "ndim", "numel")  # say nothing that varies
 SCORES = "the scores are (batch, classes), the labels class indices, and none of them is -100"
 
 
@@ -325,7 +326,7 @@ class _Twice(Check):
 
     def rule(self, name: str) -> None:
         """The name or its twin was measured; losses beside the layers are looked at where they are called."""
-        if name in CROSS_ENTROPY[:1]:
+        if name in CROSS_ENTROPY[:1] or name.rpartition(".")[2] in SHAPES:
             return
         if name in measured("bare", "twice") and self.bare(name):
             return
