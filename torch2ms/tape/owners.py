@@ -58,7 +58,9 @@ def _kind(event: Event) -> str:
     if event.kind == "unscale":
         return "optimizer"
     node = event.node
-    given = node.iter if isinstance(node, cst.For) else node.args[0].value if isinstance(node, cst.Call) else node
+    given = node.iter if isinstance(node, cst.For) else node
+    if isinstance(node, cst.Call):
+        given = node.args[0].value if node.args else node.func
     return "params" if event.kind != "taken" and dotted(given) == event.place != "" else "module"
 
 

@@ -99,7 +99,9 @@ def keyword(call: cst.Call, name: str) -> cst.BaseExpression | None:
 
 def text(node: cst.CSTNode) -> str:
     """The source text of a node without parentheses around it."""
-    return code(node.with_changes(lpar=(), rpar=()) if isinstance(node, cst.BaseExpression) else node).strip()
+    empty = isinstance(node, cst.Tuple) and not node.elements
+    bare = isinstance(node, cst.BaseExpression) and not empty
+    return code(node.with_changes(lpar=(), rpar=()) if bare else node).strip()
 
 
 def constant_test(node: cst.BaseExpression) -> bool | None:
