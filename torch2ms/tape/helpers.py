@@ -30,6 +30,7 @@ class Helper:
     input: str
     first: bool
     create_graph: bool
+    line: int  # of the gradient call
 
 
 def helper_of(info: FunctionInfo, events: list[Event]) -> Helper | None:
@@ -51,14 +52,14 @@ def helper_of(info: FunctionInfo, events: list[Event]) -> Helper | None:
     if result is not event.node or event.stmt is not body[0]:
         return None
     if isinstance(value, cst.Return):
-        return Helper(info, output, name, first, event.create_graph) if len(body) == 1 else None
+        return Helper(info, output, name, first, event.create_graph, event.stmt.lineno) if len(body) == 1 else None
     assert isinstance(value, cst.Assign)
     last = body[-1].node
     if len(body) != 2 or not isinstance(last, cst.Return) or last.value is None:
         return None
     if dotted(last.value) != dotted(value.targets[0].target):
         return None
-    return Helper(info, output, name, first, event.create_graph)
+    return Helper(info, output, name, first, event.create_graph, event.stmt.lineno)
 
 
 def call_of(helper: Helper, call: cst.Call, stmt: Stmt) -> Event | None:
@@ -81,7 +82,7 @@ def plan_helper(helper: Helper, plan: Plan) -> None:
             if stmt.node is node:
                 plan.replaced[id(stmt)] = []
                 what, why = "function that differentiates", "its calls are gradient calls, planned where they stand"
-                plan.findings.append(Finding("T2M203", Tier.EXACT, what, why, line=stmt.lineno))
+                plan.findings.append(Finding("T2M203", Tier.EXACT, what, why, line=helper.line))
 
 
 def used_as_value(helper: Helper) -> bool:

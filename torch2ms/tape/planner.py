@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.flow import expression_uses, free_uses, root
+from torch2ms.analysis.flow import expression_uses
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.tree import descend
-from torch2ms.analysis.values import any_overlap, overlaps
+from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.values import any_overlap
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape import gradients, owners
 from torch2ms.tape.calls import Call
@@ -18,24 +17,23 @@ from torch2ms.tape.chains import plan_chains
 from torch2ms.tape.curvature import Curvature, plan_curvature
 from torch2ms.tape.episodes import plan_episode
 from torch2ms.tape.events import Event, find
+from torch2ms.tape.exports import plan_closure, plan_export
 from torch2ms.tape.forms import Writer
 from torch2ms.tape.gradcalls import dependents, plan_gradcall
 from torch2ms.tape.handing import Handed, more_than, own_value
 from torch2ms.tape.helpers import plan_helper
 from torch2ms.tape.hooks import has_hooks, watched
 from torch2ms.tape.idle import drop_idle
-from torch2ms.tape.ledger import ENTRY, Owner
-from torch2ms.tape.lifting import Export, Lifting, called_events, closure_of, closure_ready, lifted
+from torch2ms.tape.ledger import Owner
+from torch2ms.tape.lifting import Lifting, called_events, lifted
 from torch2ms.tape.plan import Plan, Text
-from torch2ms.tape.project import freezes
-from torch2ms.tape.records import LOADS, STEPS, Records
+from torch2ms.tape.records import LOADS, Records
 from torch2ms.tape.regions import Finder, Region
 from torch2ms.tape.scaling import Scaling, holds_more, joined
 from torch2ms.tape.stashes import Stash, feeding, related, used_among
 from torch2ms.tape.taking import Taken, plan_call, plan_definition
 from torch2ms.tape.unseen import through_unseen
-
-NO_GRADIENT = "no gradient of `{}` reaches this step: torch leaves it alone, MindSpore's optimizer would move it"
+from torch2ms.tape.verdicts import Verdicts
 
 
 def plan_scope(
@@ -74,71 +72,6 @@ def plan_scope(
         planner.run()
 
 
-def plan_export(export: Export, plan: Plan) -> None:
-    """The callee returns the loss; who calls it takes the gradient."""
-    event = export.backward
-    why = "the function returns the loss, its callers take the gradient"
-    plan.findings.append(
-        Finding("T2M105", Tier.EXACT, "backward call whose step is elsewhere", why, line=event.stmt.lineno)
-    )
-    body = event.stmt.block.stmts
-    if export.returns is None:
-        if body[-1] is event.stmt:
-            plan.replaced[id(event.stmt)] = [Text("return {0}", [event.roots[0]])]
-        else:
-            plan.replaced[id(event.stmt)] = []
-            plan.behind.setdefault(id(body[-1]), []).append(Text("return {0}", [event.roots[0]]))
-    else:
-        plan.replaced[id(event.stmt)] = []
-    for clear in export.clears:
-        plan.replaced[id(clear.stmt)] = []
-        why = "gradient functions start from nothing at each call: dropped"
-        plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=clear.stmt.lineno))
-
-
-def plan_closure(
-    event: Event, scope: Scope, module: ModuleInfo, plan: Plan, lifting: Lifting, project: Project
-) -> bool:
-    """`optimizer.step(closure)` of a first-order optimizer: gradient of the closure, then the step."""
-    info = closure_of(event, scope, module, project)
-    export = lifting.exports.get(id(info.scope)) if info is not None else None
-    if export is None or not export.closure or not closure_ready(event, export):
-        return False
-    assert isinstance(event.node, cst.Call)
-    function = event.node.args[0].value
-    node = event.stmt.node
-    if isinstance(node, cst.Expr):
-        target = "_"
-    elif (
-        isinstance(node, cst.Assign)
-        and len(node.targets) == 1
-        and node.value is event.node
-        and dotted(node.targets[0].target)
-    ):
-        target = dotted(node.targets[0].target)
-    else:
-        return False
-    grads = Writer(scope, module, plan).fresh("grads")
-    plan.replaced[id(event.stmt)] = [
-        Text(f"{target}, {grads} = ms.value_and_grad({{0}}, None, {event.place}.parameters)()", [function]),
-        Text(f"{event.place}({grads})"),
-    ]
-    plan.needs.add("ms")
-    plan.findings.append(
-        Finding(
-            "T2M106",
-            Tier.EXACT,
-            "step with a closure",
-            "gradient of the closure, then the step",
-            line=event.stmt.lineno,
-        )
-    )
-    for clear in export.clears:
-        why = "gradient functions start from nothing at each call: dropped"
-        plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=clear.stmt.lineno))
-    return True
-
-
 class _ScopePlanner:
     def __init__(
         self,
@@ -163,9 +96,10 @@ class _ScopePlanner:
         if handed is not None:
             self.plan_parameter(handed)
             for event in events:
-                if self.played(event):
+                if event.node is handed.backward.node:
                     own_value(event, handed.root)
         self.records = Records(scope, module, events, handed is None, plan.config.assume_cleared)
+        self.verdicts = Verdicts(scope, module, project, self.records, handed, taken)
         self.writer = Writer(scope, module, plan, project)
         self.project = project
         self.callee = callee
@@ -183,23 +117,9 @@ class _ScopePlanner:
             if param.name.value == handed.root:
                 self.plan.beside[id(param)] = handed.playback
 
-    def played(self, event: Event) -> bool:
-        """What the event differentiates was made by callers, who hand over its playback."""
-        return self.handed is not None and event.node is self.handed.backward.node
-
-    def brought(self, owner: Owner) -> bool:
-        """Callers bring the gradients of the owner."""
-        return self.taken is not None and owner.place in self.taken.variables
-
-    def fed(self, event: Event) -> list[Owner]:
-        """The owners whose gradients come from the event."""
-        if event.handing is None:
-            return self.records.takers(event)
-        return [o for o in self.records.owners if o.place in event.handing.places]
-
     def region(self, event: Event, wanted: list[Owner], finder: Finder) -> tuple[Region, str]:
         """The forward of an event, and why it cannot be one, "" if it can."""
-        if self.played(event):
+        if self.verdicts.played(event):
             assert self.handed is not None
             region = finder.find(
                 event, None, active=dependents([self.handed.root], event, self.scope, self.module, entry=True)
@@ -231,7 +151,7 @@ class _ScopePlanner:
                 owner.assumed.add(f"`{'`, `'.join(models)}` holds the parameters of `{owner.place}`")
             region = finder.find(event, None, active=active)
             return region, region.problem
-        if crossing := self.crossing(event, region, owns if wanted else None):
+        if crossing := self.verdicts.crossing(event, region, owns if wanted else None):
             return region, f"`{crossing}` brings a graph along that is made elsewhere"
         return region, ""
 
@@ -244,21 +164,9 @@ class _ScopePlanner:
         near = {id(m) for m in related(self.project, self.module)}
         for stash in self.left:
             elsewhere = [f for f in stash.fills if f.scope is not self.scope and id(f.module) in near]
-            if elsewhere and used_among(stash, used) and not (stash.bare and stash.name in self.local_names()):
+            if elsewhere and used_among(stash, used) and not (stash.bare and stash.name in self.verdicts.local_names()):
                 return stash.name
         return ""
-
-    def foreign(self) -> frozenset[str]:
-        """Leaves made in this function, where its optimizers were made by callers."""
-        steps = [e for e in self.records.events if e.kind in STEPS]
-        if not self.scope.is_function or any(e.place.partition(".")[0] in self.local_names() for e in steps):
-            return frozenset()
-        return frozenset(
-            p for s in self.scope.body.walk() for p, v in s.out.items() if v.leaf and p in self.scope.locals
-        )
-
-    def local_names(self) -> set[str]:
-        return self.scope.locals - set(self.scope.params)
 
     def run(self) -> None:
         for event in self.records.events:
@@ -267,9 +175,9 @@ class _ScopePlanner:
         if any(e.problem for e in self.records.events):
             self.give_up("another gradient event of this scope is not translated")
             return
-        takers = {id(e): self.fed(e) for e in self.records.events if e.kind in ("backward", "handed")}
+        takers = {id(e): self.verdicts.fed(e) for e in self.records.events if e.kind in ("backward", "handed")}
         self.scaling = Scaling(self.records.events)
-        if reason := self.hopeless(takers):
+        if reason := self.verdicts.hopeless(takers, self.scaling.problem):
             self.give_up(reason)
             return
         dropped = self.dead_clears()
@@ -280,7 +188,7 @@ class _ScopePlanner:
             self.records.events,
         )
         if self.chained is None:
-            chains = self.records.events if self.repeats() else []
+            chains = self.records.events if self.verdicts.repeats() else []
             self.chained = plan_chains(chains, self.scope, self.module, self.plan, self.writer, self.callee)
         if self.compiled is None:
             self.compiled = plan_curvature(
@@ -290,7 +198,7 @@ class _ScopePlanner:
         chained = self.chained | compiled.done
         finder.event_stmts -= {id(e.stmt) for e in self.records.events if id(e) in chained}
         finder.mixed = self.plan.contexts.keys() | self.plan.halved.keys()
-        finder.foreign = self.foreign()
+        finder.foreign = self.verdicts.foreign()
         finder.holders = {n for s in self.scope.body.walk() for c in s.calls if (n := dotted(c.func))}
         regions: list[tuple[Event, Region]] = []
         for event in self.records.events:
@@ -311,7 +219,7 @@ class _ScopePlanner:
         if (late := self.still_open(regions)) is not None:
             self.without(late, takers[id(late)], "two graphs are open at once: MindSpore plays the last one back first")
             return
-        if (clash := self.overlap(regions, finder)) is not None:
+        if (clash := self.verdicts.overlap(regions, finder)) is not None:
             self.without(
                 clash, takers[id(clash)], "two backward calls share a forward, and something happens between them"
             )
@@ -319,10 +227,10 @@ class _ScopePlanner:
         calls = []
         for event, region in regions:
             if not takers[id(event)]:
-                if method := self.own_optimizer():
+                if method := self.verdicts.own_optimizer():
                     self.refuse(event, f"`{method}` may use the gradients it stores")
                     continue
-                if any(e.kind in LOADS for e in self.records.events) and not self.placed(event):
+                if any(e.kind in LOADS for e in self.records.events) and not self.verdicts.placed(event):
                     self.refuse(event, "whose gradients it fills is not seen")
                     continue
                 if has_hooks(self.module):
@@ -335,7 +243,7 @@ class _ScopePlanner:
                 self.dead(event)
                 continue
             call = Call(event, region, takers[id(event)])
-            if self.played(event):
+            if self.verdicts.played(event):
                 assert self.handed is not None
                 call.played, call.inputs = self.handed.playback, [self.handed.root]
             call.several = len(regions) > 1
@@ -376,7 +284,14 @@ class _ScopePlanner:
                 and (
                     problem := compiled.problems.get(id(event))
                     or plan_gradcall(
-                        event, self.scope, self.module, self.plan, self.writer, finder, self.repeats(), compiled
+                        event,
+                        self.scope,
+                        self.module,
+                        self.plan,
+                        self.writer,
+                        finder,
+                        self.verdicts.repeats(),
+                        compiled,
                     )
                 )
             ):
@@ -437,161 +352,6 @@ class _ScopePlanner:
                 self.plan.replaced[id(stmt)] = []
                 why = "gradient functions name what they differentiate: dropped"
                 self.plan.findings.append(Finding("T2M303", Tier.EXACT, "requires_grad", why, line=stmt.lineno))
-
-    def hopeless(self, takers: dict[int, list[Owner]]) -> str:
-        """A reason why nothing of this scope can be translated, "" if there is none."""
-        for event in self.records.events:
-            if event.kind == "backward":
-                deps = self.records.root_deps(event)
-                made = deps and all(d.startswith(("^", "@")) for d in deps) and not self.played(event)
-                if made and not through_unseen(event, self.scope, self.module)[0]:
-                    return "the loss is made by the caller of this function"
-                if not takers[id(event)] and self.scope.is_function and not self.unread(event):
-                    return "no step or read of the gradients stands in this function"
-            if event.handing is not None:
-                if self.records.takers(event):
-                    return "gradients that a called function fills are used here"
-                for owner in self.fed(event):
-                    if place := self.left_out(event, owner, self.records.root_deps(event)):
-                        return NO_GRADIENT.format(place)
-            if event.kind == "step_closure":
-                return "step(closure) is not translated here"
-        if self.scaling.problem:
-            return self.scaling.problem
-        for owner in self.records.owners:
-            if place := self.kept(owner):
-                return f"the gradients of `{place}` are not cleared with the others of `{owner.place}`"
-            for event in self.records.events:
-                if event.kind not in LOADS or not owners.concerns(event, owner, self.records.owners):
-                    continue
-                held = self.records.held(event, owner)
-                reached = frozenset().union(
-                    *(self.records.root_deps(self.records.events[n]) for n, _ in held if n != ENTRY)
-                )
-                if place := self.left_out(event, owner, reached):
-                    return NO_GRADIENT.format(place)
-                if owner.kind == "optimizer" and not owner.plain and self.thawing():
-                    return (
-                        "parameters are frozen while training: "
-                        "torch leaves them alone, MindSpore's optimizer would move them"
-                    )
-                if (
-                    owner.kind == "leaf"
-                    and (state := owner.before.get(self.records.number[id(event)])) is not None
-                    and state.empty
-                ):
-                    owner.initial = True
-                    continue
-                if not {n for n, _ in held} - {ENTRY} and not self.brought(owner):
-                    return f"no backward call of this function fills the gradients of `{owner.place}`"
-                if self.records.entry_leaks(owner) and (ENTRY, True) in held:
-                    return f"gradients of `{owner.place}` are left over from one call of this function to the next"
-        return ""
-
-    def kept(self, owner: Owner) -> str:
-        """A part of an owner that no clear reaches where others of its parts are cleared one by one, "" if none."""
-        clears = [e for e in self.records.events if e.kind == "clear" and owner.cleared_by(e, False)]
-        owns = {o for o in owner.owns or () if not o.startswith(("^", "@"))}
-        if len(owns) < 2 or not clears or any(e.place == owner.place or e.value.kind != "module" for e in clears):
-            return ""
-        cleared = frozenset(e.place for e in clears)
-        missing = sorted(o for o in owns if not any(overlaps(o, c) for c in cleared))
-        return missing[0] if missing else ""
-
-    def left_out(self, event: Event, owner: Owner, reached: frozenset[str]) -> str:
-        """A module whose parameters the optimizer would move although no backward call reaches them, "" if none."""
-        if owner.kind != "optimizer" or owner.plain or owner.owns is None or event.kind not in STEPS:
-            return ""
-        known = {
-            v.place for v in self.module.values.values() if v.kind == "module" and v.name and v.place and not v.items
-        }
-        missing = [o for o in sorted(owner.owns) if o in known and not any_overlap(frozenset({o}), reached)]
-        return missing[0] if missing and reached and not any(d.startswith(("^", "@")) for d in reached) else ""
-
-    def thawing(self) -> bool:
-        """Parameters are frozen or thawed in the loop that trains."""
-        for stmt in self.scope.body.walk():
-            loops = [a for a in stmt.ancestors() if isinstance(a.node, (cst.For, cst.While))]
-            if freezes(stmt) and len(loops) >= (
-                2
-                if loops
-                and self.module.value(loops[0].node.iter if isinstance(loops[0].node, cst.For) else loops[0].node).kind
-                in ("params", "named_params")
-                else 1
-            ):
-                return any(e.kind in ("step", "scaler_step") for e in self.records.events)
-        return False
-
-    def crossing(self, event: Event, region: Region, owns: frozenset[str] | None) -> str:
-        """A value the region takes from outside that is varied with what it differentiates, "" if there is none."""
-        made = {d for s in region.all for d in s.all_defs}
-        called = {dotted(c.func) for s in [*region.all, event.stmt] for i in s.walk() for c in i.calls}
-        sources = [(s.node, s) for s in region.all] + [(r, event.stmt) for r in event.roots]
-        for source, stmt in sources:
-            read = {root(u) for i in stmt.walk() for u in i.uses}
-            for node in descend(source):
-                if not isinstance(node, (cst.Name, cst.Attribute)):
-                    continue
-                place = dotted(node)
-                value = self.module.value(node)
-                if root(place) not in read or any(place.startswith(c + ".") for c in called if c):
-                    continue
-                if place in called and value.kind == "unknown":
-                    continue
-                if (
-                    not place
-                    or place in made
-                    or root(place) in made
-                    or value.leaf
-                    or value.kind not in ("tensor", "list", "tuple", "dict", "unknown")
-                ):
-                    continue
-                if value.name in ("module_param", "parameter") or (
-                    value.place and value.place == place and value.kind == "unknown"
-                ):
-                    continue
-                real = frozenset(d for d in value.deps if not d.startswith("@") and not overlaps(d, place))
-                if real and (owns is None or any(d.startswith("^") for d in real) or any_overlap(real, owns)):
-                    if self.only_cut(node, source):
-                        continue
-                    return place
-        if event.lifted:
-            return self.lifted_crossing(event, made, owns)
-        return ""
-
-    def lifted_crossing(self, event: Event, made: set[str], owns: frozenset[str] | None) -> str:
-        """An attribute that the called function reads, and that another call filled before the region."""
-        for place in sorted(event.stmt.uses):
-            if "." not in place or any(overlaps(place, m) for m in made):
-                continue
-            head, _, attr = place.rpartition(".")
-            holder = self.module.env.get(head) if head != "self" else None
-            name = (
-                holder.name.rpartition(".")[2]
-                if holder is not None
-                else (self.scope.cls.name if self.scope.cls is not None else "")
-            )
-            cls = self.module.classes.get(name)
-            value = cls.attr(attr) if cls is not None else None
-            if value is None or value.kind not in ("tensor", "list", "tuple", "dict", "unknown"):
-                continue
-            written = {d for s in self.scope.body.walk() if s.number != event.stmt.number for d in s.defs}
-            own = place in event.stmt.defs and place not in written
-            real = frozenset(d for d in value.deps if not d.startswith(("@", "^")))
-            if real and not own and (owns is None or any_overlap(real, owns)):
-                return place
-        return ""
-
-    def only_cut(self, node: cst.CSTNode, source: cst.CSTNode) -> bool:
-        """The use is detached on the spot."""
-        for outer in descend(source):
-            if (
-                isinstance(outer, cst.Attribute)
-                and outer.value is node
-                and outer.attr.value in ("detach", "data", "item", "shape", "size", "device", "dtype")
-            ):
-                return True
-        return False
 
     def without(self, event: Event, takers: list[Owner], why: str) -> None:
         """Refuse an event with all that has to do with its owners; plan the rest again."""
@@ -667,31 +427,9 @@ class _ScopePlanner:
         for (first, _), (second, region) in zip(handed, handed[1:], strict=False):
             if not region.all or not region.all[-1].number < first.stmt.number < second.stmt.number:
                 continue
-            if not self.independent(first, second, region):
+            if not self.verdicts.independent(first, second, region):
                 return second
             self.deferred.add(id(second))
-        return None
-
-    def independent(self, first: Event, second: Event, region: Region) -> bool:
-        """The second forward may wait for the update that the first brings: no weights in common, no use between."""
-        updated = frozenset().union(*(o.owns or frozenset({o.place}) for o in self.fed(first)))
-        if any(o.owns is None for o in self.fed(first)) or any_overlap(updated, self.records.root_deps(second)):
-            return False
-        made = {root(d) for s in region.all for d in s.all_defs}
-        between = [
-            s
-            for s in region.block.stmts
-            if region.all[-1].number < s.number < second.stmt.number and s is not first.stmt
-        ]
-        return region.block is second.stmt.block and not any({root(u) for u in s.all_uses} & made for s in between)
-
-    def overlap(self, regions: list[tuple[Event, Region]], finder: Finder) -> Event | None:
-        """A backward whose forward another one needs too, and which cannot be run twice."""
-        owner: dict[int, Event] = {}
-        for event, region in regions:
-            for stmt in region.all:
-                if owner.setdefault(id(stmt), event) is not event and not finder.pure(stmt):
-                    return event
         return None
 
     def dead_clears(self) -> set[int]:
@@ -798,53 +536,6 @@ class _ScopePlanner:
         self.plan.findings.append(
             Finding("T2M103", Tier.EXACT, "optimizer step", "takes the gradients as argument", line=event.stmt.lineno)
         )
-
-    def testing(self) -> bool:
-        """The function is a test: what it leaves in gradients is for nobody."""
-        names = [self.scope.name.lower()]
-        if self.scope.cls is not None:
-            names.append(self.scope.cls.name.lower())
-        return any(n.startswith("test") or n.endswith("test") for n in names)
-
-    def repeats(self) -> bool:
-        """Running a forward twice gives the same values both times, and changes nothing."""
-        return not (self.project.keeps_state or self.project.draws)
-
-    def own_optimizer(self) -> str:
-        """A method of an optimizer of the project's own that may use gradients, "" if none is called."""
-        for stmt in self.scope.body.walk():
-            for call in stmt.calls:
-                if isinstance(call.func, cst.Attribute) and call.func.attr.value not in ("zero_grad", "state_dict"):
-                    value = self.module.value(call.func.value)
-                    found = self.project.find(value.name, self.module)
-                    if isinstance(found, ClassInfo) and found.kind == "optimizer":
-                        return dotted(call.func)
-        return ""
-
-    def unread(self, event: Event) -> bool:
-        """Nobody can read what the event stores: nothing here does, and its parameters do not leave the function."""
-        if any(e.kind in LOADS or e.kind == "handed" for e in self.records.events):
-            return False
-        if not self.project.reads_gradients and self.testing():
-            return True
-        roots = {root(d) for d in event.value.deps if not d.startswith("@")}
-        if not roots or not roots <= self.local_names():
-            return False
-        for stmt in self.scope.body.walk():
-            if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)) or stmt.number <= event.stmt.number:
-                continue
-            passed = [a.value for c in stmt.calls for a in c.args]
-            if isinstance(stmt.node, (cst.Return, cst.Assign)) and stmt.node.value is not None:
-                passed.append(stmt.node.value)
-            if any(isinstance(v, cst.Name) and v.value in roots for v in passed):
-                return False
-        return not any(root(u) in roots for child in self.scope.children for u in free_uses(child))
-
-    def placed(self, event: Event) -> bool:
-        """Every module behind the root is one whose construction is seen."""
-        real = {d for d in event.value.deps if not d.startswith("@")}
-        known = {v.place for v in self.module.values.values() if v.kind == "module" and v.name and v.place}
-        return all(any(overlaps(d, k) for k in known) for d in real)
 
     def dead(self, event: Event) -> None:
         forward = [r for r in event.roots if not dotted(r) and not event.lifted and not event.branches]

@@ -1,0 +1,293 @@
+"""Why a scope, or one event in it, cannot be translated: what is asked before anything is written."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.flow import free_uses, root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope
+from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.tree import descend
+from torch2ms.analysis.values import any_overlap, overlaps
+from torch2ms.tape import owners
+from torch2ms.tape.events import Event
+from torch2ms.tape.handing import Handed
+from torch2ms.tape.ledger import ENTRY, Owner
+from torch2ms.tape.project import freezes
+from torch2ms.tape.records import LOADS, STEPS, Records
+from torch2ms.tape.regions import Finder, Region
+from torch2ms.tape.taking import Taken
+from torch2ms.tape.unseen import through_unseen
+
+NO_GRADIENT = "no gradient of `{}` reaches this step: torch leaves it alone, MindSpore's optimizer would move it"
+
+
+class Verdicts:
+    """Questions about the events of one scope; answers are reasons, "" where nothing stands against it."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        module: ModuleInfo,
+        project: Project,
+        records: Records,
+        handed: Handed | None,
+        taken: Taken | None,
+    ) -> None:
+        self.scope = scope
+        self.module = module
+        self.project = project
+        self.records = records
+        self.handed = handed
+        self.taken = taken
+
+    def played(self, event: Event) -> bool:
+        """What the event differentiates was made by callers, who hand over its playback."""
+        return self.handed is not None and event.node is self.handed.backward.node
+
+    def fed(self, event: Event) -> list[Owner]:
+        """The owners whose gradients come from the event."""
+        if event.handing is None:
+            return self.records.takers(event)
+        return [o for o in self.records.owners if o.place in event.handing.places]
+
+    def brought(self, owner: Owner) -> bool:
+        """Callers bring the gradients of the owner."""
+        return self.taken is not None and owner.place in self.taken.variables
+
+    def local_names(self) -> set[str]:
+        return self.scope.locals - set(self.scope.params)
+
+    def hopeless(self, takers: dict[int, list[Owner]], scaling: str) -> str:
+        """A reason why nothing of this scope can be translated, "" if there is none."""
+        for event in self.records.events:
+            if event.kind == "backward":
+                deps = self.records.root_deps(event)
+                made = deps and all(d.startswith(("^", "@")) for d in deps) and not self.played(event)
+                if made and not through_unseen(event, self.scope, self.module)[0]:
+                    return "the loss is made by the caller of this function"
+                if not takers[id(event)] and self.scope.is_function and not self.unread(event):
+                    return "no step or read of the gradients stands in this function"
+            if event.handing is not None:
+                if self.records.takers(event):
+                    return "gradients that a called function fills are used here"
+                for owner in self.fed(event):
+                    if place := self.left_out(event, owner, self.records.root_deps(event)):
+                        return NO_GRADIENT.format(place)
+            if event.kind == "step_closure":
+                return "step(closure) is not translated here"
+        if scaling:
+            return scaling
+        for owner in self.records.owners:
+            if place := self.kept(owner):
+                return f"the gradients of `{place}` are not cleared with the others of `{owner.place}`"
+            for event in self.records.events:
+                if event.kind not in LOADS or not owners.concerns(event, owner, self.records.owners):
+                    continue
+                held = self.records.held(event, owner)
+                reached = frozenset().union(
+                    *(self.records.root_deps(self.records.events[n]) for n, _ in held if n != ENTRY)
+                )
+                if place := self.left_out(event, owner, reached):
+                    return NO_GRADIENT.format(place)
+                if owner.kind == "optimizer" and not owner.plain and self.thawing():
+                    return (
+                        "parameters are frozen while training: "
+                        "torch leaves them alone, MindSpore's optimizer would move them"
+                    )
+                if (
+                    owner.kind == "leaf"
+                    and (state := owner.before.get(self.records.number[id(event)])) is not None
+                    and state.empty
+                ):
+                    owner.initial = True
+                    continue
+                if not {n for n, _ in held} - {ENTRY} and not self.brought(owner):
+                    return f"no backward call of this function fills the gradients of `{owner.place}`"
+                if self.records.entry_leaks(owner) and (ENTRY, True) in held:
+                    return f"gradients of `{owner.place}` are left over from one call of this function to the next"
+        return ""
+
+    def left_out(self, event: Event, owner: Owner, reached: frozenset[str]) -> str:
+        """A module whose parameters the optimizer would move although no backward call reaches them, "" if none."""
+        if owner.kind != "optimizer" or owner.plain or owner.owns is None or event.kind not in STEPS:
+            return ""
+        known = {
+            v.place for v in self.module.values.values() if v.kind == "module" and v.name and v.place and not v.items
+        }
+        missing = [o for o in sorted(owner.owns) if o in known and not any_overlap(frozenset({o}), reached)]
+        return missing[0] if missing and reached and not any(d.startswith(("^", "@")) for d in reached) else ""
+
+    def kept(self, owner: Owner) -> str:
+        """A part of an owner that no clear reaches where others of its parts are cleared one by one, "" if none."""
+        clears = [e for e in self.records.events if e.kind == "clear" and owner.cleared_by(e, False)]
+        owns = {o for o in owner.owns or () if not o.startswith(("^", "@"))}
+        if len(owns) < 2 or not clears or any(e.place == owner.place or e.value.kind != "module" for e in clears):
+            return ""
+        cleared = frozenset(e.place for e in clears)
+        missing = sorted(o for o in owns if not any(overlaps(o, c) for c in cleared))
+        return missing[0] if missing else ""
+
+    def thawing(self) -> bool:
+        """Parameters are frozen or thawed in the loop that trains."""
+        for stmt in self.scope.body.walk():
+            loops = [a for a in stmt.ancestors() if isinstance(a.node, (cst.For, cst.While))]
+            if freezes(stmt) and len(loops) >= (
+                2
+                if loops
+                and self.module.value(loops[0].node.iter if isinstance(loops[0].node, cst.For) else loops[0].node).kind
+                in ("params", "named_params")
+                else 1
+            ):
+                return any(e.kind in ("step", "scaler_step") for e in self.records.events)
+        return False
+
+    def crossing(self, event: Event, region: Region, owns: frozenset[str] | None) -> str:
+        """A value the region takes from outside that is varied with what it differentiates, "" if there is none."""
+        made = {d for s in region.all for d in s.all_defs}
+        called = {dotted(c.func) for s in [*region.all, event.stmt] for i in s.walk() for c in i.calls}
+        sources = [(s.node, s) for s in region.all] + [(r, event.stmt) for r in event.roots]
+        for source, stmt in sources:
+            read = {root(u) for i in stmt.walk() for u in i.uses}
+            for node in descend(source):
+                if not isinstance(node, (cst.Name, cst.Attribute)):
+                    continue
+                place = dotted(node)
+                value = self.module.value(node)
+                if root(place) not in read or any(place.startswith(c + ".") for c in called if c):
+                    continue
+                if place in called and value.kind == "unknown":
+                    continue
+                if (
+                    not place
+                    or place in made
+                    or root(place) in made
+                    or value.leaf
+                    or value.kind not in ("tensor", "list", "tuple", "dict", "unknown")
+                ):
+                    continue
+                if value.name in ("module_param", "parameter") or (
+                    value.place and value.place == place and value.kind == "unknown"
+                ):
+                    continue
+                real = frozenset(d for d in value.deps if not d.startswith("@") and not overlaps(d, place))
+                if real and (owns is None or any(d.startswith("^") for d in real) or any_overlap(real, owns)):
+                    if self.only_cut(node, source):
+                        continue
+                    return place
+        if event.lifted:
+            return self.lifted_crossing(event, made, owns)
+        return ""
+
+    def lifted_crossing(self, event: Event, made: set[str], owns: frozenset[str] | None) -> str:
+        """An attribute that the called function reads, and that another call filled before the region."""
+        for place in sorted(event.stmt.uses):
+            if "." not in place or any(overlaps(place, m) for m in made):
+                continue
+            head, _, attr = place.rpartition(".")
+            holder = self.module.env.get(head) if head != "self" else None
+            name = (
+                holder.name.rpartition(".")[2]
+                if holder is not None
+                else (self.scope.cls.name if self.scope.cls is not None else "")
+            )
+            cls = self.module.classes.get(name)
+            value = cls.attr(attr) if cls is not None else None
+            if value is None or value.kind not in ("tensor", "list", "tuple", "dict", "unknown"):
+                continue
+            written = {d for s in self.scope.body.walk() if s.number != event.stmt.number for d in s.defs}
+            own = place in event.stmt.defs and place not in written
+            real = frozenset(d for d in value.deps if not d.startswith(("@", "^")))
+            if real and not own and (owns is None or any_overlap(real, owns)):
+                return place
+        return ""
+
+    def only_cut(self, node: cst.CSTNode, source: cst.CSTNode) -> bool:
+        """The use is detached on the spot."""
+        for outer in descend(source):
+            if (
+                isinstance(outer, cst.Attribute)
+                and outer.value is node
+                and outer.attr.value in ("detach", "data", "item", "shape", "size", "device", "dtype")
+            ):
+                return True
+        return False
+
+    def unread(self, event: Event) -> bool:
+        """Nobody can read what the event stores: nothing here does, and its parameters do not leave the function."""
+        if any(e.kind in LOADS or e.kind == "handed" for e in self.records.events):
+            return False
+        if not self.project.reads_gradients and self.testing():
+            return True
+        roots = {root(d) for d in event.value.deps if not d.startswith("@")}
+        if not roots or not roots <= self.local_names():
+            return False
+        for stmt in self.scope.body.walk():
+            if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)) or stmt.number <= event.stmt.number:
+                continue
+            passed = [a.value for c in stmt.calls for a in c.args]
+            if isinstance(stmt.node, (cst.Return, cst.Assign)) and stmt.node.value is not None:
+                passed.append(stmt.node.value)
+            if any(isinstance(v, cst.Name) and v.value in roots for v in passed):
+                return False
+        return not any(root(u) in roots for child in self.scope.children for u in free_uses(child))
+
+    def testing(self) -> bool:
+        """The function is a test: what it leaves in gradients is for nobody."""
+        names = [self.scope.name.lower()]
+        if self.scope.cls is not None:
+            names.append(self.scope.cls.name.lower())
+        return any(n.startswith("test") or n.endswith("test") for n in names)
+
+    def own_optimizer(self) -> str:
+        """A method of an optimizer of the project's own that may use gradients, "" if none is called."""
+        for stmt in self.scope.body.walk():
+            for call in stmt.calls:
+                if isinstance(call.func, cst.Attribute) and call.func.attr.value not in ("zero_grad", "state_dict"):
+                    value = self.module.value(call.func.value)
+                    found = self.project.find(value.name, self.module)
+                    if isinstance(found, ClassInfo) and found.kind == "optimizer":
+                        return dotted(call.func)
+        return ""
+
+    def placed(self, event: Event) -> bool:
+        """Every module behind the root is one whose construction is seen."""
+        real = {d for d in event.value.deps if not d.startswith("@")}
+        known = {v.place for v in self.module.values.values() if v.kind == "module" and v.name and v.place}
+        return all(any(overlaps(d, k) for k in known) for d in real)
+
+    def independent(self, first: Event, second: Event, region: Region) -> bool:
+        """The second forward may wait for the update that the first brings: no weights in common, no use between."""
+        updated = frozenset().union(*(o.owns or frozenset({o.place}) for o in self.fed(first)))
+        if any(o.owns is None for o in self.fed(first)) or any_overlap(updated, self.records.root_deps(second)):
+            return False
+        made = {root(d) for s in region.all for d in s.all_defs}
+        between = [
+            s
+            for s in region.block.stmts
+            if region.all[-1].number < s.number < second.stmt.number and s is not first.stmt
+        ]
+        return region.block is second.stmt.block and not any({root(u) for u in s.all_uses} & made for s in between)
+
+    def overlap(self, regions: list[tuple[Event, Region]], finder: Finder) -> Event | None:
+        """A backward whose forward another one needs too, and which cannot be run twice."""
+        owner: dict[int, Event] = {}
+        for event, region in regions:
+            for stmt in region.all:
+                if owner.setdefault(id(stmt), event) is not event and not finder.pure(stmt):
+                    return event
+        return None
+
+    def foreign(self) -> frozenset[str]:
+        """Leaves made in this function, where its optimizers were made by callers."""
+        steps = [e for e in self.records.events if e.kind in STEPS]
+        if not self.scope.is_function or any(e.place.partition(".")[0] in self.local_names() for e in steps):
+            return frozenset()
+        return frozenset(
+            p for s in self.scope.body.walk() for p, v in s.out.items() if v.leaf and p in self.scope.locals
+        )
+
+    def repeats(self) -> bool:
+        """Running a forward twice gives the same values both times, and changes nothing."""
+        return not (self.project.keeps_state or self.project.draws)
