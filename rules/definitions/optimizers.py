@@ -1,0 +1,16 @@
+"""Adam with a decay of torch's kind."""
+
+from mindspore.experimental import optim
+
+
+class AdamL2(optim.AdamW):
+    """Adam that adds the weight decay to the gradients."""
+
+    def __init__(self, params, lr=0.001, betas=(0.9, 0.999), eps=1e-8, weight_decay=0.0, amsgrad=False, *,
+                 maximize=False):
+        super().__init__(params, lr, betas, eps, weight_decay, amsgrad, maximize=maximize)
+
+    def implementation(self, lr, weight_decay, beta1, beta2, amsgrad, eps, grads, start_id, end_id):
+        params = self.parameters[start_id:end_id]
+        decayed = tuple(grad + weight_decay * param for grad, param in zip(grads, params))
+        return super().implementation(lr, 0.0, beta1, beta2, amsgrad, eps, decayed, start_id, end_id)
