@@ -2,6 +2,7 @@
 
 import math
 
+import mindspore as ms
 from mindspore.experimental.optim import lr_scheduler
 
 
@@ -37,7 +38,7 @@ class OneCycleLR(lr_scheduler.LRScheduler):
             base, top = self.momenta
             ends = {0: top, 1: base, 2: top}
             for group in self.optimizer.param_groups:
-                momentum = self.between(ends[low], ends[high], share)
+                momentum = ms.mutable(self.between(ends[low], ends[high], share))  # a plain float is compiled in
                 if "betas" in group:
                     group["betas"] = (momentum, *group["betas"][1:])
                 else:

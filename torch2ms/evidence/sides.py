@@ -7,12 +7,15 @@ kills the process takes nothing along.
 
 from __future__ import annotations
 
+import importlib
 import pickle
 import re
 import signal
 import sys
+import tempfile
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -164,11 +167,12 @@ def run_mindspore(jobs: list[dict[str, Any]], device: str) -> Iterator[dict[str,
     from torch2ms.api import definitions
     from torch2ms.api.imports import IMPORTS
 
-    imported: dict[str, Any] = {}
-    for statement in set(IMPORTS.values()):
-        exec(statement, imported)
-    for definition in definitions.closure(definitions.table()):  # base classes first
-        exec(definition.text, imported)
+    folder = tempfile.TemporaryDirectory()  # a file of their own: MindSpore's compiler reads their source
+    texts = [*sorted(set(IMPORTS.values())), *(d.text for d in definitions.closure(definitions.table()))]
+    Path(folder.name, "written_definitions.py").write_text("\n\n\n".join(texts) + "\n", encoding="utf-8")
+    sys.path.insert(0, folder.name)
+    imported: dict[str, Any] = {k: v for k, v in vars(importlib.import_module("written_definitions")).items()
+                                if not k.startswith("__")}  # fmt: skip
 
     def filled(net: Any) -> Any:
         for name, parameter in net.parameters_and_names():
