@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import libcst as cst
 
 from torch2ms.analysis import activations, guess, narrow, shapes, torchapi
+from torch2ms.analysis.annotations import quoted, quotes
 from torch2ms.analysis.env import Env
 from torch2ms.analysis.names import canonical, dotted, is_foreign
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo
@@ -53,6 +54,15 @@ class Evaluator:
             value = value.cut()
         self.memo[id(node)] = value
         return value
+
+    def annotation(self, node: cst.Annotation) -> None:
+        """What stands in quotes is read as well."""
+        self.ev(node.annotation)
+        for part in quotes(node.annotation):
+            meant = self.module.quoted.get(id(part)) or quoted(part, self.module.imports)
+            if meant is not None:
+                self.module.quoted[id(part)] = meant
+                self.ev(meant)
 
     def dispatch(self, node: cst.CSTNode) -> Value:
         how = _BY_TYPE.get(node.__class__)

@@ -200,7 +200,7 @@ class Inference:
             for target in node.targets:
                 self.bind(target.target, value, ev)
         elif isinstance(node, cst.AnnAssign):
-            ev.ev(node.annotation.annotation)
+            ev.annotation(node.annotation)
             if node.value is not None:
                 self.bind(node.target, ev.ev(node.value), ev)
             elif kind := guess.ANNOTATIONS.get(qualified(node.annotation.annotation, ev.module.imports)):
@@ -260,9 +260,9 @@ class Inference:
                     if param.default is not None:
                         ev.ev(param.default)
                     if param.annotation is not None:
-                        ev.ev(param.annotation.annotation)
+                        ev.annotation(param.annotation)
                 if node.returns is not None:
-                    ev.ev(node.returns.annotation)
+                    ev.annotation(node.returns)
                 ev.env[node.name.value] = Value("function", name=node.name.value)
             else:
                 for arg in node.bases:

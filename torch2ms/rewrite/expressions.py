@@ -675,6 +675,11 @@ class Expressions(Rewriter):
         return any(attr in c.attrs for m in self.project.modules.values() for c in m.classes.values())
 
     def leave_SimpleString(self, original: cst.SimpleString, updated: cst.SimpleString) -> cst.SimpleString:
+        if (meant := self.module.quoted.get(id(original))) is not None:
+            text = code(self.rewrite(meant))
+            fits = original.quote not in text and "\n" not in text
+            quoted = f"{original.prefix}{original.quote}{text}{original.quote}"
+            return updated.with_changes(value=quoted) if fits and text != original.raw_value else updated
         if (text := self.checkpoint(updated.value)) != updated.value:
             return updated.with_changes(value=text)
         name = (
@@ -844,9 +849,10 @@ class Expressions(Rewriter):
             return updated
         node = outcome.node
         if self.aliases.keys() & outcome.needs:
-            renamed = node.visit(_Aliased(self.aliases, {id(n) for n in descend(updated)}))
+            aliased = _Aliased(self.aliases, {id(n) for n in descend(updated)})
+            renamed = node.visit(aliased)
             assert isinstance(renamed, cst.BaseExpression)
-            node = renamed
+            node = aliased.renamed(node, renamed)
         if getattr(updated, "lpar", None) and not getattr(node, "lpar", None) and "\n" in code(node):
             return node.with_changes(lpar=updated.lpar, rpar=updated.rpar)
         return node
@@ -885,6 +891,9 @@ class _Aliased(cst.CSTTransformer):
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
         return updated.with_changes(func=self.renamed(original.func, updated.func))
+
+    def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
+        return updated.with_changes(value=self.renamed(original.value, updated.value))
 
     def renamed(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:
         if isinstance(original, cst.Name) and original.value in self.aliases and id(original) not in self.own:

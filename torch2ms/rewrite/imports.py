@@ -6,11 +6,12 @@ import libcst as cst
 
 from torch2ms.analysis.names import Imports, dotted, is_foreign
 from torch2ms.analysis.program import Scope
-from torch2ms.analysis.tree import children, source_order
+from torch2ms.analysis.tree import source_order
 from torch2ms.api import definitions
 from torch2ms.api.imports import IMPORTS
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.rewriter import Rewriter
+from torch2ms.rewrite.used import used_names
 
 STAYS = {
     "torch": "import torch",
@@ -49,7 +50,7 @@ def kept_names(scope: Scope) -> set[str]:
     for inner in scope.walk():
         for stmt in inner.body.walk():
             if stmt.off:
-                found |= stmt.defs if isinstance(stmt.node, (cst.Import, cst.ImportFrom)) else _used_names(stmt.node)
+                found |= stmt.defs if isinstance(stmt.node, (cst.Import, cst.ImportFrom)) else used_names(stmt.node)
     return found
 
 
@@ -76,13 +77,13 @@ def rewrite(
     wanted = definitions.closure(needs & definitions.table().keys())
     needs = (needs - definitions.table().keys()).union(*(d.imports for d in wanted))
     brought = {n for n in needs if n in IMPORTS} | {d.name for d in wanted}
-    used = keeps | _used_names(tree) - (brought - aliases.keys())
+    used = keeps | used_names(tree) - (brought - aliases.keys())
     transformer = _Imports(used, imports)
     tree = transformer.rewrite(tree)  # type: ignore[assignment]
     have = {
         n
         for n, target in imports.table.items()
-        if not is_foreign(target) and n in IMPORTS and _same(target, n, IMPORTS[n])
+        if n not in aliases and not is_foreign(target) and n in IMPORTS and _same(target, n, IMPORTS[n])
     }
     stays = {n for n in needs if n in STAYS}
     needs = {n for n in needs if n not in STAYS or n in used}
@@ -174,26 +175,14 @@ def _after_header(body: list[cst.BaseStatement]) -> int:
             and isinstance(small, cst.Expr)
             and isinstance(small.value, (cst.SimpleString, cst.ConcatenatedString))
         )
-        future = isinstance(small, cst.ImportFrom) and small.module is not None and dotted(small.module) == "__future__"
-        if docstring or future:
+        taken = small if isinstance(small, cst.ImportFrom) else None
+        future = taken is not None and taken.module is not None and dotted(taken.module) == "__future__"
+        star = taken is not None and isinstance(taken.names, cst.ImportStar)  # must not bind our names anew
+        if docstring or future or star:
             position = i + 1
+        elif not _is_import(stmt):
+            break
     return position
-
-
-def _used_names(tree: cst.CSTNode) -> set[str]:
-    """Every name that is read or written outside of import statements."""
-    names: set[str] = set()
-    stack: list[cst.CSTNode] = [tree]
-    while stack:
-        node = stack.pop()
-        kind = node.__class__
-        if kind is cst.Name:
-            names.add(node.value)  # type: ignore[attr-defined]
-        elif kind is cst.Attribute or kind is cst.Arg:
-            stack.append(node.value)  # type: ignore[attr-defined]
-        elif kind is not cst.Import and kind is not cst.ImportFrom:
-            stack += children(node)
-    return names
 
 
 _ANCHOR = "__torch2ms_anchor__"

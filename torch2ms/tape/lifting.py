@@ -309,7 +309,7 @@ def _spread(info: FunctionInfo, site: Site, lifting: Lifting) -> None:
         return
     for stmt in info.scope.body.walk():
         whole = _whole(stmt, info, lifting)
-        for place in stmt.defs:
+        for place in sorted(stmt.defs):  # the site itself may be among the statements
             if place.startswith("self."):
                 moved = base + place[4:]
                 site.stmt.defs.add(moved)

@@ -1,0 +1,121 @@
+"""Constructs that are seldom written: the file around them must convert, and this is what they become."""
+
+from __future__ import annotations
+
+from textwrap import dedent
+
+import pytest
+
+from torch2ms import convert_source
+
+PROGRAMS = {
+    "a local variable with the name of an import": (
+        """
+        import torch.nn as nn
+
+        class Net(Base):
+            def __init__(self):
+                self.act = nn.Sigmoid()
+
+        def build(size):
+            nn = Other(size)
+            return wrap(nn)
+        """,
+        """
+        from mindspore import nn as ms_nn
+
+        class Net(Base):
+            def __init__(self):
+                self.act = ms_nn.Sigmoid()
+        """,
+    ),
+    "a method that calls itself": (
+        """
+        import torch
+
+        class Node:
+            def __init__(self):
+                self.child = Node()
+
+            def run(self, loss):
+                self.total = self.child.run(loss)
+                loss.backward()
+                return self.total
+        """,
+        "self.total = self.child.run(loss)",
+    ),
+    "annotations in quotes": (
+        """
+        from typing import TYPE_CHECKING, Literal, Optional
+        if TYPE_CHECKING:
+            import torch
+            from torch.optim import Optimizer
+
+        def f(x: "torch.Tensor", how: Literal["torch"], y: Optional["list[torch.Tensor]"] = None) -> "Optimizer":
+            z: "torch.Tensor | None" = None
+            return x, y, z
+        """,
+        """
+        def f(x: "ms.Tensor", how: Literal["torch"], y: Optional["list[ms.Tensor]"] = None) -> "optim.Optimizer":
+            z: "ms.Tensor | None" = None
+            return x, y, z
+        """,
+    ),
+    "a function of the same name as the one it is made from": (
+        """
+        import torch
+
+        channel_shuffle = documented(torch.channel_shuffle, "it shuffles")
+        """,
+        """
+        channel_shuffle = documented(ms_channel_shuffle, "it shuffles")
+        """,
+    ),
+    "torch comes through a star": (
+        """
+        from fastai.basics import *
+
+        def f(y):
+            return torch.relu(y)
+        """,
+        """
+        from fastai.basics import *
+        from mindspore import ops
+
+        def f(y):
+            return ops.relu(y)
+        """,
+    ),
+    "an import that may fail, of a name the output wants": (
+        """
+        import torch
+        try:
+            import numpy as np
+        except ImportError:
+            np = None
+
+        def f(x):
+            return torch.iinfo(torch.int32).max + np.max(x)
+        """,
+        "import numpy as ms_np",
+    ),
+    "an empty tuple beside a wrapper of training": (
+        """
+        import torch
+        from accelerate import Accelerator
+
+        accelerator = Accelerator()
+        nothing = ()
+        model = accelerator.prepare(torch.nn.Linear(2, 1))
+        """,
+        "nothing = ()",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_awkward_program(name: str) -> None:
+    source, expected = map(dedent, PROGRAMS[name])
+    result = convert_source(source.lstrip())
+    assert not result.error
+    assert expected.strip() in result.text
