@@ -61,6 +61,19 @@ PROGRAMS = {
             return x, y, z
         """,
     ),
+    "an accelerator that a function needs after all": (
+        """
+        import torch
+        from accelerate import Accelerator
+
+        def folder(accelerator):
+            return accelerator.get_tracker("clearml").id
+
+        accelerator = Accelerator()
+        print(folder(accelerator))
+        """,
+        "def folder(accelerator):",
+    ),
     "a function of the same name as the one it is made from": (
         """
         import torch

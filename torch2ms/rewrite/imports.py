@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.mentions import used_names
 from torch2ms.analysis.names import Imports, dotted, is_foreign
 from torch2ms.analysis.program import Scope
 from torch2ms.analysis.tree import source_order
@@ -11,7 +12,6 @@ from torch2ms.api import definitions
 from torch2ms.api.imports import IMPORTS
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.rewriter import Rewriter
-from torch2ms.rewrite.used import used_names
 
 STAYS = {
     "torch": "import torch",

@@ -9,12 +9,11 @@ import libcst as cst
 from torch2ms.analysis import flow
 from torch2ms.analysis.names import Imports, dotted
 from torch2ms.analysis.program import Scope
-from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.tree import children, descend
-from torch2ms.analysis.wrapped import FAMILIES
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
-from torch2ms.wrappers import accumulate, apex, distributed, objects
+from torch2ms.wrappers import accumulate, apex, distributed, handed, objects
 from torch2ms.wrappers.expressions import Unwrapping
 from torch2ms.wrappers.fold import empty, shared_start, without_start
 from torch2ms.wrappers.objects import constructor, family, member
@@ -23,42 +22,24 @@ from torch2ms.wrappers.suites import Made, Suites
 
 def unwrapped(project: Project, modules: list[ModuleInfo]) -> dict[str, Plain]:
     """What becomes of the modules that change, by name."""
-    passed = _passed(project)
+    passed = handed.passed(project)
     steps = Steps(modules)
-    made: list[tuple[ModuleInfo, Unwrapper, cst.Module]] = []
-    for module in modules:
-        unwrapper = Unwrapper(module, steps, passed)
-        made.append((module, unwrapper, unwrapper.whole()))
-    left = any(_left(tree, unwrapper) for _, unwrapper, tree in made)
+    while True:
+        unwrappers = [Unwrapper(module, steps, passed) for module in modules]
+        trees = [unwrapper.whole() for unwrapper in unwrappers]
+        if not any(_left(tree, unwrapper) for tree, unwrapper in zip(trees, unwrappers, strict=True)):
+            trees = [unwrapper.without_objects(tree) for tree, unwrapper in zip(trees, unwrappers, strict=True)]
+        missed = handed.missed(trees, [taken for unwrapper in unwrappers for taken in unwrapper.taken])
+        if not missed:
+            break
+        passed = {name: given for name, given in passed.items() if name not in missed}
     plain: dict[str, Plain] = {}
-    for module, unwrapper, tree in made:
-        if not left:
-            tree = unwrapper.without_objects(tree)
+    for module, unwrapper, tree in zip(modules, unwrappers, trees, strict=True):
         if tree is module.tree:
             continue
         tree = unwrapper.with_imports(tree)
         plain[module.name] = Plain(tree, unwrapper.lines_of(tree), unwrapper.findings, unwrapper.reasons)
     return plain
-
-
-def _passed(project: Project) -> dict[str, set[str]]:
-    """Parameters that every caller hands such an object, by the name of the function."""
-    found: dict[str, set[str]] = {}
-    for module in project.modules.values():
-        for info in module.functions.values():
-            if names := _given(info):
-                found.setdefault(_called(info), set()).update(names)
-    return found
-
-
-def _given(info: FunctionInfo) -> set[str]:
-    """The parameters of a function that callers hand such an object."""
-    return {n for n, v in info.args.items() if v.kind == "object" and v.name in FAMILIES}
-
-
-def _called(info: FunctionInfo) -> str:
-    """The name by which a function is called."""
-    return info.cls.scope.name if info.cls is not None and info.name == "__init__" else info.name
 
 
 class Steps:
@@ -113,6 +94,7 @@ class Unwrapper(Unwrapping, Suites):
         Suites.__init__(self, module)
         self.steps = steps
         self.passed = passed
+        self.taken: list[handed.Taken] = []
         self.findings: list[Finding] = []
         self.reasons: dict[int, str] = {}
         self.objects: list[cst.CSTNode] = []  # statements that make such an object, or give one another name
@@ -257,9 +239,9 @@ class Unwrapper(Unwrapping, Suites):
     def without_parameters(self, original: cst.FunctionDef, updated: cst.FunctionDef) -> cst.FunctionDef:
         """Without parameters that take the object."""
         info = self.by_node.get(id(original))
-        names = _given(info) if info is not None else set()
-        if not names:
+        if info is None or handed.called(info) not in self.passed or not (names := handed.given(info)):
             return updated
+        self.taken.append(handed.Taken(handed.called(info), info.name, frozenset(names)))
         params = updated.params
         kept = {
             part: [p for p in getattr(params, part) if p.name.value not in names]
