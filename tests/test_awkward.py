@@ -74,6 +74,35 @@ PROGRAMS = {
         """,
         "def folder(accelerator):",
     ),
+    "a leaf that is made among the statements of the forward": (
+        """
+        import torch
+
+        def gradient(model, loss_fn, x, y):
+            if isinstance(x, torch.Tensor):
+                leaf = x.clone().detach().requires_grad_(True)
+                inputs, y = prepare(leaf, y)
+            else:
+                leaf = torch.from_numpy(x)
+                leaf.requires_grad = True
+                inputs = leaf
+            loss = loss_fn(model(inputs), y)
+            model.zero_grad()
+            loss.backward()
+            return leaf.grad
+        """,
+        "T2M110",
+    ),
+    "a rate that is read in a module without any import of a framework": (
+        """
+        from .base import Schedule
+
+        class Steps(Schedule):
+            def rates(self):
+                return [group["lr"] for group in self.optimizer.param_groups]  # not of torch.optim
+        """,
+        'return [group["lr"].item() for group in self.optimizer.param_groups]',
+    ),
     "a function of the same name as the one it is made from": (
         """
         import torch

@@ -711,7 +711,7 @@ class Expressions(Rewriter):
             value.name == "param_group_item"
             and _key(original) == "lr"
             and not self.mixed
-            and id(original) not in self.stores
+            and id(original) not in self.stores | self.host
         ):
             self.tell("T2M502", "learning rate of a group", "a Parameter in MindSpore: read as a number")
             return cst.Call(cst.Attribute(updated, cst.Name("item")))

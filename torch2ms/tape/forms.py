@@ -67,6 +67,9 @@ class Writer:
         """Plan the call; a reason if it has no form."""
         region, event = call.region, call.event
         self.plan.inside += [*region.all, event.stmt]
+        made = {d for s in region.all for i in s.walk() if isinstance(i.node, cst.Assign) for d in i.defs}
+        if own := next((o.place for o in call.owners if o.kind == "leaf" and not o.parameter and o.place in made), ""):
+            return f"`{own}`, whose gradient is wanted, is made among the statements of its forward"
         if call.played:
             return write_played(self, call)
         given = [c for c in event.cotangents if c is not None and not all_ones(c, self.scope)]
