@@ -103,6 +103,29 @@ PROGRAMS = {
         """,
         'return [group["lr"].item() for group in self.optimizer.param_groups]',
     ),
+    "names of the forward that are deleted": (
+        """
+        import torch
+
+        model = torch.nn.Linear(2, 1)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        for x, y in data:
+            optimizer.zero_grad()
+            out = model(x)
+            loss = ((out - y) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            del out  # for the memory
+            del x, out, loss
+        """,
+        """
+        for x, y in data:
+            loss, grads = grad_fn(x, y)
+            optimizer(grads)
+            # for the memory
+            del x, loss
+        """,
+    ),
     "a function of the same name as the one it is made from": (
         """
         import torch

@@ -14,6 +14,7 @@ from torch2ms.analysis.project import ModuleInfo, Project
 from torch2ms.analysis.tree import code, descend
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.tape.calls import Call, Outputs, all_ones
+from torch2ms.tape.deletions import forget
 from torch2ms.tape.episodes import follow_up
 from torch2ms.tape.events import Event
 from torch2ms.tape.graphmode import unfit
@@ -269,6 +270,7 @@ class Writer:
             else:
                 aux.append(place)
         wrapped = bool(aux) and all(written[a].kind in PLAIN for a in aux)
+        forget(defined - {name, *aux, *shared}, region.all, self.scope, self.plan)
         return Outputs(name, aux, shared, wrapped)
 
     def definition_order(self, stmts: list[Stmt]) -> list[str]:
