@@ -183,6 +183,9 @@ class Filler(cst.CSTTransformer):
         for comparison in node.comparisons:
             self._operand(comparison.comparator)
 
+    def visit_Call(self, node: cst.Call) -> None:
+        self._operand(node.func)
+
     def visit_Attribute(self, node: cst.Attribute) -> None:
         self._operand(node.value)
 

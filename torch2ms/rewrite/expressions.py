@@ -610,6 +610,10 @@ class Expressions(Rewriter):
                 return self.take(apply_attribute(rule, original, updated, self.facts), updated)
         if receiver.kind == "dataset" and (rule := self.rules.find(f"{receiver.name}.{attr}")) is not None:
             return self.take(apply_attribute(rule, original, updated, self.facts), updated)
+        if receiver.kind == "optimizer" and attr in ("state", "defaults"):
+            rule = self.rules.find(f"torch.optim.Optimizer.{attr}")
+            if rule is not None:
+                return self.take(apply_attribute(rule, original, updated, self.facts), updated)
         if receiver.kind == "object" and receiver.name.startswith("torch.") and id(original) not in self.callees:
             rule = self.rules.find(f"{receiver.name}.{attr}")
             if rule is not None:
@@ -625,6 +629,7 @@ class Expressions(Rewriter):
         if (
             attr == "requires_grad"
             and receiver.kind == "tensor"
+            and receiver.name not in ("module_param", "parameter")
             and not receiver.likely
             and id(original) not in self.stores
         ):
