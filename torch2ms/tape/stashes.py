@@ -97,6 +97,16 @@ def _parameters(dep: str, scope: Scope) -> bool:
     return scope.is_module or root(dep) in scope.params or root(dep) not in scope.locals
 
 
+def cuts(stmt: Stmt) -> bool:
+    """`old = torch.stack(memory.actions).detach()`: no graph comes along."""
+    node: cst.CSTNode | None = stmt.node.value if isinstance(stmt.node, cst.Assign) else None
+    while isinstance(node, (cst.Call, cst.Attribute)):
+        if isinstance(node, cst.Attribute) and node.attr.value in ("detach", "data", "item", "numpy", "tolist"):
+            return True
+        node = node.func if isinstance(node, cst.Call) else node.value
+    return False
+
+
 def feeding(stmt: Stmt, roots: set[str]) -> set[str]:
     """The places of the scope that reach the roots of a statement, whatever the order."""
     wanted = set(roots)
@@ -105,6 +115,8 @@ def feeding(stmt: Stmt, roots: set[str]) -> set[str]:
     while len(wanted) != before:
         before = len(wanted)
         for other in body:
+            if cuts(other):
+                continue
             if any(overlaps(w, u) for w in other.defs | other.muts for u in wanted):
                 wanted |= {u for u in other.uses if u != "self"}
     return wanted
