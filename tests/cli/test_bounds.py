@@ -41,7 +41,6 @@ LEFT = {
         "match x:\n  case " + "[" * 30 + "a" + "]" * 30 + ":\n    y = torch.relu(x)\n",
         "line 5: it is nested",
     ),
-    "a longer sum": ("y = " + " + ".join(["x"] * 2500) + "\n", "nested too deeply"),
     "too many loops": (nested("for i in range(3):", 25), "the source is not valid Python"),
 }
 
