@@ -126,6 +126,16 @@ PROGRAMS = {
             del x, loss
         """,
     ),
+    "a layer with the name of a definition that rules bring": (
+        """
+        import torch
+
+        def build(size):
+            batch_norm = torch.nn.BatchNorm2d(size)
+            return [batch_norm]
+        """,
+        "    batch_norm.set_train()",
+    ),
     "a function of the same name as the one it is made from": (
         """
         import torch

@@ -15,6 +15,7 @@ from torch2ms.analysis.program import Block, Scope, Stmt
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project, qualified
 from torch2ms.analysis.tree import code
 from torch2ms.api import Rules
+from torch2ms.api.imports import IMPORTS
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.expressions import Expressions, FullNames, Notes
@@ -347,7 +348,7 @@ class Emitter:
     def aliased(self, text: str) -> str:
         """New code under the names that MindSpore's packages have in this module; `optim.` is always the user's."""
         for name, alias in self.aliases.items():
-            if name == "optim":
+            if name == "optim" or name not in IMPORTS:
                 continue
             text = re.sub(rf"\b{name}\.", f"{alias}.", text)
         return text
