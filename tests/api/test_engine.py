@@ -93,8 +93,10 @@ def test_every_rule_parses_and_mentions_only_its_parameters() -> None:
             if form.to is not None:
                 known = set(form.signature.by_name) | {"self"}
                 assert form.template.params <= known, rule.name
+            # a method shares its forms with the function of that name: there the receiver is `input`
+            receiver = {"input"} if rule.name.startswith("torch.Tensor.") else set()
             for name in form.drop:
-                assert name in form.signature.by_name, (rule.name, name)
+                assert name in form.signature.by_name or name in receiver, (rule.name, name)
 
 
 def test_value_use_takes_the_unconditional_form() -> None:
