@@ -20,6 +20,7 @@ from torch2ms.tape.episodes import Episode
 from torch2ms.tape.events import Event, find
 from torch2ms.tape.handing import Handed, Handing, event_of, handed_of, handing_at
 from torch2ms.tape.helpers import Helper, call_of, helper_of, used_as_value
+from torch2ms.tape.ledger import ENTRY
 from torch2ms.tape.records import Records
 from torch2ms.tape.rollouts import Episodes
 from torch2ms.tape.stashes import Stash, left_behind
@@ -128,6 +129,9 @@ def lift(project: Project) -> Lifting:
         elif all(_usable(s, export, events[id(s.scope)]) for s in sites):
             lifting.exports[id(info.scope)] = export
     project.reads_gradients = any(e.kind in LOADS for found in events.values() for e in found)
+    project.leaving = {
+        id(scope) for m in project.modules.values() for scope in m.scope.walk() if _leaves(events[id(scope)], scope, m)
+    }
     for _, info in functions:
         if info.name not in unseen:
             _help(info, lifting, events)
@@ -137,6 +141,14 @@ def lift(project: Project) -> Lifting:
     lifting.inside = [i for e in episodes.found.values() for i in episodes.inside(e)]
     hand_on(lifting, [i for _, i in functions if i.name not in unseen], events)
     return lifting
+
+
+def _leaves(events: list[Event], scope: Scope, module: ModuleInfo) -> bool:
+    """Gradients are left in an optimizer when the scope ends: the next backward call elsewhere would add to them."""
+    if not any(e.kind == "backward" for e in events):
+        return False
+    owners = Records(scope, module, events).owners
+    return any(o.kind == "optimizer" and {n for n, _ in o.exit.held} - {ENTRY} for o in owners)
 
 
 def hand_on(lifting: Lifting, functions: list[FunctionInfo], events: dict[int, list[Event]]) -> None:

@@ -562,7 +562,8 @@ class _ScopePlanner:
                 + "; assumed: every parameter of the optimizer takes part in the loss"
                 + " (torch skips those without gradient)",
             )
-        if any(self.records.entry_seen(call.event, o) for o in call.owners):
+        others = self.project.leaving - {id(self.scope)}
+        if any(self.records.entry_seen(call.event, o, bool(others)) for o in call.owners):
             tier, why = Tier.ASSUMED, why + "; assumed: the gradients are empty when the function is called"
         if self.handed is not None and not self.handed.called:
             tier, why = Tier.ASSUMED, why + f"; assumed: callers outside hand `{self.handed.playback}` over as well"
