@@ -18,7 +18,7 @@ from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.values import Value
 from torch2ms.tape.episodes import Episode
 from torch2ms.tape.events import Event, find
-from torch2ms.tape.handing import Handed, Handing, event_of, handed_of, handing_at
+from torch2ms.tape.handing import Handed, Handing, bound_arguments, event_of, handed_of, handing_at
 from torch2ms.tape.helpers import Helper, call_of, helper_of, used_as_value
 from torch2ms.tape.ledger import ENTRY
 from torch2ms.tape.records import Records
@@ -132,6 +132,7 @@ def lift(project: Project) -> Lifting:
     project.leaving = {
         id(scope) for m in project.modules.values() for scope in m.scope.walk() if _leaves(events[id(scope)], scope, m)
     }
+    project.meeting = _meeting(lifting, project, events)
     for _, info in functions:
         if info.name not in unseen:
             _help(info, lifting, events)
@@ -141,6 +142,28 @@ def lift(project: Project) -> Lifting:
     lifting.inside = [i for e in episodes.found.values() for i in episodes.inside(e)]
     hand_on(lifting, [i for _, i in functions if i.name not in unseen], events)
     return lifting
+
+
+def _meeting(lifting: Lifting, project: Project, events: dict[int, list[Event]]) -> set[int]:
+    """Scopes whose optimizer another function leaves gradients in: one caller hands it to both, or one object has it."""
+    places: dict[int, set[tuple[int, str]]] = {}
+    for info in lifting.functions.values():
+        own = events[id(info.scope)]
+        found = places.setdefault(id(info.scope), set())
+        for owner in Records(info.scope, info.module, own).owners if own else ():
+            head = root(owner.place)
+            if owner.kind != "optimizer":
+                continue
+            if head == "self" and info.cls is not None:
+                found.add((id(info.cls), owner.place))
+            elif head not in info.scope.params:
+                found.add((id(info.module), owner.place) if head not in info.scope.locals else (id(info.scope), ""))
+            for site in lifting.sites.get(id(info.scope), []) if head in info.scope.params else ():
+                given = bound_arguments(info, site.call).get(head)
+                if given is not None and (place := dotted(given.value)):
+                    found.add((id(site.scope), place))
+    left = {key: places.get(key, set()) for key in project.leaving}
+    return {k for k, mine in places.items() if any(k != other and mine & theirs for other, theirs in left.items())}
 
 
 def _leaves(events: list[Event], scope: Scope, module: ModuleInfo) -> bool:

@@ -105,6 +105,9 @@ class Verdicts:
                     continue
                 if not {n for n, _ in held} - {ENTRY} and not self.brought(owner):
                     return f"no backward call of this function fills the gradients of `{owner.place}`"
+                mixed = id(self.scope) in self.project.meeting and owner.kind == "optimizer"
+                if mixed and (ENTRY, True) in held:
+                    return f"another function leaves gradients in `{owner.place}`, and they reach this step"
                 if self.records.entry_leaks(owner) and (ENTRY, True) in held:
                     return f"gradients of `{owner.place}` are left over from one call of this function to the next"
         return ""
