@@ -28,8 +28,8 @@ def executor_at(address: str) -> Iterator[Executor | None]:
     except ImportError:
         raise ExecutorError("Dask is not installed: pip install 'torch2ms[dask]'") from None
     try:
-        client = Client(f"tcp://{place}", timeout=10, set_as_default=False)  # type: ignore[no-untyped-call]
+        client = Client(f"tcp://{place}", timeout=10, set_as_default=False)
     except (OSError, TimeoutError, ValueError) as error:
         raise ExecutorError(f"no Dask scheduler answers at {place}: {error}") from None
     with client:
-        yield client.get_executor()  # type: ignore[no-untyped-call]
+        yield client.get_executor()

@@ -151,6 +151,7 @@ EQUAL: dict[str, dict[str, str]] = {
         "detach/ema_target_network": "argmax has no derivative",
     },
     "clipping dropped": {"cell/where_it_does_not_fit": "no norm reaches the limit"},
+    "wrong cotangent": {"adversarial/fgsm_skips": "only the sign of the gradient is read"},
     "differentiates the sum of all outputs": {"autograd_grad/intermediate_input": "the other output is an integer"},
     "set_train missing": {"cell/with_loss_cell": "it is called again in every epoch"},
     "evaluation in training mode": dict.fromkeys(

@@ -21,7 +21,7 @@ class Norm(nn.Module):
         return (x - self.mean) * self.scale
 
 def main():
-    model = nn.Sequential(nn.Linear(3, 4), nn.BatchNorm1d(4), nn.ReLU(), Norm())
+    model = nn.Sequential(nn.Linear(3, 4, bias=False), nn.BatchNorm1d(4), nn.ReLU(), Norm())
     opt = torch.optim.SGD(model.parameters(), lr=0.1)
     x = torch.randn(8, 3)
     for i in range(3):
@@ -49,7 +49,7 @@ class Norm(nn.Cell):
         return (x - self.mean) * self.scale
 
 def main():
-    model = nn.SequentialCell(nn.Dense(3, 4), nn.BatchNorm1d(4), nn.ReLU(), Norm())
+    model = nn.SequentialCell(nn.Dense(3, 4, has_bias=False), nn.BatchNorm1d(4), nn.ReLU(), Norm())
     model.set_train()
     opt = optim.SGD(model.trainable_params(), lr=0.1)
     x = ops.randn(8, 3)

@@ -442,12 +442,11 @@ class Expressions(Rewriter):
             and name == "named_parameters"
             and not original.args
             and not self.project.keeps_state
+            and not self.project.renames
         ):
-            why = (
-                "no layer of the project keeps statistics; "
-                "assumed: the names of normalisation and embedding weights do not matter"
+            self.tell(
+                "T2M505", "Module.named_parameters", "no layer of the project keeps statistics or renames weights"
             )
-            self.notes.findings.append(Finding("T2M505", Tier.ASSUMED, "Module.named_parameters", why))
             return self.renamed(updated, "parameters_and_names")
         if receiver.kind == "module" and name in ("parameters", "buffers") and not original.args:
             return self.enumerated(name, original, updated)

@@ -145,7 +145,7 @@ def lift(project: Project) -> Lifting:
 
 
 def _meeting(lifting: Lifting, project: Project, events: dict[int, list[Event]]) -> set[int]:
-    """Scopes whose optimizer another function leaves gradients in: one caller hands it to both, or one object has it."""
+    """Scopes with an optimizer in which another function leaves gradients: one caller or object has both."""
     places: dict[int, set[tuple[int, str]]] = {}
     for info in lifting.functions.values():
         own = events[id(info.scope)]

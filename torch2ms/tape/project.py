@@ -18,12 +18,15 @@ STATE = re.compile(
 
 DRAWS = re.compile(r"[Dd]ropout|DropPath|RReLU|rrelu|gumbel|bernoulli|rsample|reparam|torchvision|timm|transformers")
 
+RENAMED = re.compile(r"Norm|Embedding|torchvision|timm|hub\.load|from_pretrained|transformers")
+
 
 def prepare(project: Project) -> None:
     """Mark the functions whose body may be differentiated."""
     project.freezes = any(
         freezes(stmt) for m in project.modules.values() for s in m.scope.walk() for stmt in s.body.walk()
     )
+    project.renames = any(RENAMED.search(m.source) for m in project.modules.values())
     project.draws = any(DRAWS.search(m.source) for m in project.modules.values())
     project.keeps_state = any(STATE.search(m.source) for m in project.modules.values())
     project.stepping = stepping(project)
