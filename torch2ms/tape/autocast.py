@@ -20,9 +20,10 @@ from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.tape.events import LEFT, argument, marked
-from torch2ms.tape.forms import Writer
+from torch2ms.tape.interface import definition_order
 from torch2ms.tape.plan import Function, Item, Plan, Text, Whole
 from torch2ms.tape.regions import leaves
+from torch2ms.tape.writer import Writer
 
 CUTS = ("no_grad", "inference_mode")
 CAPTURED = {
@@ -395,7 +396,7 @@ class _Contexts:
         live = liveness.read_after(block, [stmt], block.stmts.index(stmt))
         body = stmt.blocks[0].stmts
         bound = {d for s in body for d in s.all_defs if "." not in d}
-        return [n for n in self.writer.definition_order(body) if n in live and n in bound]
+        return [n for n in definition_order(body) if n in live and n in bound]
 
     def parameters(self, stmt: Stmt, top: Stmt, outputs: list[str]) -> list[str]:
         """What the block reads from around it and may change between calls; the rest is captured."""

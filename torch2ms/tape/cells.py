@@ -19,13 +19,17 @@ from torch2ms.analysis.reach import reached
 from torch2ms.analysis.tree import constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.bodies import body_of
 from torch2ms.tape.calls import Call, Outputs
 from torch2ms.tape.events import Event
-from torch2ms.tape.forms import Writer
+from torch2ms.tape.forms import decorator_of, optimizer_optional
 from torch2ms.tape.gradients import clipping, told
+from torch2ms.tape.interface import outputs_of, parameters_of
 from torch2ms.tape.ledger import Owner
 from torch2ms.tape.owners import concerns
+from torch2ms.tape.placement import place
 from torch2ms.tape.plan import Class, Function, Item, Text
+from torch2ms.tape.writer import Writer
 
 # attributes of nn.Cell that a captured name must not hide, and those of nn.TrainOneStepCell
 TAKEN = {
@@ -74,15 +78,15 @@ class CellWriter:
     def _write(self, call: Call) -> None:
         owner, step, clips = self.episode(call)
         loop = self.writer.hoist(call)
-        if loop is None or self.writer.optional(call, loop):
+        if loop is None or optimizer_optional(self.writer, call, loop):
             raise NoFit("no loop stands around the step, above which the cell could be made")
         stmts = call.region.all
-        outputs = self.writer.outputs(call, stmts)
+        outputs = outputs_of(self.writer, call, stmts)
         if outputs.shared or outputs.wrapped:
             raise NoFit(f"`{(outputs.shared or outputs.aux)[0]}` leaves the forward, and is no tensor")
-        params = self.writer.parameters(call, stmts, loop, outputs)
+        params = parameters_of(self.writer, call, stmts, loop, outputs)
         limits = [self.clip(clip, owner, loop) for clip in clips]
-        decorator = self.writer.compiled(call, params, outputs, loop)
+        decorator = decorator_of(self.writer, call, params, outputs, loop)
         canonical = self.canonical(call, outputs) if not decorator else None
         if canonical is not None:
             network, arguments = canonical
@@ -199,7 +203,7 @@ class CellWriter:
             if held.get(node.value) == node.value:
                 self.plan.expressions[id(node)] = f"self.{node.value}"
         name = self.class_name("ForwardCell")
-        construct = Function("construct", ["self", *params], self.writer.body(stmts, outputs, event), decorator)
+        construct = Function("construct", ["self", *params], body_of(self.writer, stmts, outputs, event), decorator)
         text = f"class {name}(nn.Cell):\n    def __init__({', '.join(['self', *held])}):\n"
         text += "        super().__init__(auto_prefix=False)\n"
         text += "".join(f"        self.{short} = {short}\n" for short in held)
@@ -313,7 +317,7 @@ class CellWriter:
         self.plan.before.setdefault(id(loop), []).append(Text(f"{step} = {made}", network.made.nodes))
         target = f"{outputs.root or '_'}{outputs.returned} = " if outputs.root or outputs.aux else ""
         line = Text(f"{target}{step}({arguments.template})", arguments.nodes)
-        self.writer.place(call, [line], line, [])
+        place(self.writer, call, [line], line, [])
         for stmt in [] if network.items else call.region.all:  # they are nowhere else: their comments stay here
             self.plan.moved.discard(id(stmt))
             self.plan.replaced.setdefault(id(stmt), [])

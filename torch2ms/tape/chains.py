@@ -20,9 +20,10 @@ from torch2ms.analysis.tree import descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.calls import all_ones
 from torch2ms.tape.events import Event
-from torch2ms.tape.forms import Writer
 from torch2ms.tape.gradcalls import GradCall, captured, dependents, read
+from torch2ms.tape.interface import definition_order
 from torch2ms.tape.plan import Copy, Function, Item, Plan, Text
+from torch2ms.tape.writer import Writer
 
 WHY = "one compiled function takes all derivatives over these inputs, everything it uses is an argument"
 
@@ -227,7 +228,7 @@ class _Compiled:
         block, last = chain.calls[0].event.stmt.block, chain.stmts[-1]
         live = liveness.read_after(block, [*chain.stmts, *self.others], block.stmts.index(last))
         live |= {root(u) for s in self.others for u in s.all_uses}
-        order = [n for s in chain.stmts for n in self.writer.definition_order([s])]
+        order = [n for s in chain.stmts for n in definition_order([s])]
         results = [n for n in order if n in live]
         outputs = {dotted(c.event.roots[0]) for c in chain.calls}
         for stmt in chain.stmts:

@@ -22,12 +22,13 @@ from torch2ms.analysis.values import Value, overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.calls import Call, Outputs, all_ones
 from torch2ms.tape.events import Event
-from torch2ms.tape.forms import Writer
 from torch2ms.tape.gradcalls import GradCall, captured, read
 from torch2ms.tape.graphmode import Check, Unfit, lifetime, measured
+from torch2ms.tape.interface import definition_order
 from torch2ms.tape.ledger import Owner
 from torch2ms.tape.plan import Copy, Function, Item, Plan, Text
 from torch2ms.tape.regions import Finder, Region
+from torch2ms.tape.writer import Writer
 
 WHY = "the inner gradient is compiled, everything it uses but the weights is an argument"
 CROSS_ENTROPY = ("torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy")
@@ -143,7 +144,7 @@ class _Compiled:
             return f"`{sorted(used)[0]}` is used between its forward and the call"
         self.live = liveness.read_after(block, [*stmts, event.stmt], block.stmts.index(event.stmt))
         self.live |= {root(u) for u in event.stmt.uses} & (defined - {self.name})
-        self.aux = [n for n in self.writer.definition_order(stmts) if n in self.live and n != self.name]
+        self.aux = [n for n in definition_order(stmts) if n in self.live and n != self.name]
         varied = set(self.aux)
         for stmt in self.scope.body.walk():
             if stmt.number > event.stmt.number and not stmt.blocks and {root(u) for u in stmt.uses} & varied:

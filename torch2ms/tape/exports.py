@@ -9,9 +9,9 @@ from torch2ms.analysis.program import Scope
 from torch2ms.analysis.project import ModuleInfo, Project
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.events import Event
-from torch2ms.tape.forms import Writer
 from torch2ms.tape.lifting import Export, Lifting, closure_of, closure_ready
 from torch2ms.tape.plan import Plan, Text
+from torch2ms.tape.writer import Writer
 
 
 def plan_export(export: Export, plan: Plan) -> None:

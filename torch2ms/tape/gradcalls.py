@@ -16,10 +16,11 @@ from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.calls import Call, all_ones
 from torch2ms.tape.events import Event
-from torch2ms.tape.forms import Writer
+from torch2ms.tape.forms import write
 from torch2ms.tape.ledger import Owner
 from torch2ms.tape.plan import Function, Item, Plan, Text
 from torch2ms.tape.regions import Finder
+from torch2ms.tape.writer import Writer
 
 
 class Compiled(Protocol):
@@ -85,7 +86,7 @@ def plan_gradcall(
     made.keep = id(event.stmt) not in plan.replaced
     if call.weights is not None:
         made.weights = call.weights
-    if problem := writer.write(made):
+    if problem := write(writer, made):
         plan.restore(before)
         return problem
     for stmt in region.all:

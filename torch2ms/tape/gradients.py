@@ -12,10 +12,11 @@ from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.events import Event, argument
-from torch2ms.tape.forms import Writer
+from torch2ms.tape.interface import weights_of
 from torch2ms.tape.ledger import Owner
 from torch2ms.tape.owners import concerns
 from torch2ms.tape.plan import Plan, Text
+from torch2ms.tape.writer import Writer
 
 
 def plan(events: list[Event], owners: list[Owner], module: ModuleInfo, plan: Plan, writer: Writer) -> str:
@@ -64,7 +65,7 @@ def _comprehension(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, w
             continue
         if not isinstance(clause.target, cst.Name) or clause.target.value != param:
             continue
-        plan.expressions[id(clause.iter)] = f"zip({writer.weights(owner)}, {owner.variable})"
+        plan.expressions[id(clause.iter)] = f"zip({weights_of(owner)}, {owner.variable})"
         plan.expressions[id(clause.target)] = f"{param}, {param}_grad"
         for found in descend(outer):
             if isinstance(found, cst.Attribute) and found.attr.value == "grad" and dotted(found.value) == param:
@@ -115,7 +116,7 @@ def _clip_norm(event: Event, owners: list[Owner], plan: Plan, writer: Writer) ->
     clip: list[Text] = [Text(f"{grads} = {form(joined, '{0}')}", [limit])]
     offset = ""
     for owner in owners if len(owners) > 1 else []:
-        end = f"{offset}len({writer.weights(owner)})"
+        end = f"{offset}len({weights_of(owner)})"
         clip.append(
             Text(f"{owner.variable} = {grads}[{offset.removesuffix(' + ')}:{'' if owner is owners[-1] else end}]")
         )
@@ -211,7 +212,7 @@ def _loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer: Wr
     else:
         plan.refuse(event.stmt, _finding(event, "the loop runs over more than the parameters"))
         return
-    weights = writer.weights(owner)
+    weights = weights_of(owner)
     grads = owner.variable
     if event.writes:
         index = writer.fresh_index()

@@ -11,13 +11,16 @@ from torch2ms.analysis.flow import expression_uses, root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.tree import code
+from torch2ms.tape.bodies import body_of, declare
 from torch2ms.tape.calls import Call, Outputs
 from torch2ms.tape.events import Event
+from torch2ms.tape.interface import definition_order, outputs_of, parameters_of, weight_nodes, weights_of
 from torch2ms.tape.plan import Function, Item, Text
+from torch2ms.tape.receiving import receive
 from torch2ms.tape.regions import Region
 
 if TYPE_CHECKING:
-    from torch2ms.tape.forms import Writer
+    from torch2ms.tape.writer import Writer
 
 
 def write_vjp(writer: Writer, call: Call) -> str:
@@ -27,30 +30,30 @@ def write_vjp(writer: Writer, call: Call) -> str:
         return "a backward call with its own cotangent under a condition"
     suffix = writer.suffix(call) or (dotted(event.roots[0]).rpartition(".")[2] or "output")
     stmts = region.all
-    outputs = writer.outputs(call, stmts)
+    outputs = outputs_of(writer, call, stmts)
     leaves = [o for o in call.owners if o.kind == "leaf"]
     others = [o for o in call.owners if o.kind != "leaf"]
-    rebound = [n for n in writer.parameters(call, stmts, None, outputs) if n not in {o.place for o in leaves}]
+    rebound = [n for n in parameters_of(writer, call, stmts, None, outputs) if n not in {o.place for o in leaves}]
     if rebound:
         return f"`{rebound[0]}` changes inside a forward that gets its own cotangent"
     function = writer.fresh(f"forward_{suffix}")
     playback = writer.fresh(f"{suffix}_vjp")
     inputs = [o.place for o in leaves]
     head = outputs.root or writer.fresh(suffix)
-    weights = f", weights={' + '.join(writer.weights(o) for o in others)}" if others else ""
+    weights = f", weights={' + '.join(weights_of(o) for o in others)}" if others else ""
     aux = ", has_aux=True" if outputs.aux else ""
     tail = f", {outputs.returned.removeprefix(', ')}" if outputs.aux else ""
     if len(outputs.aux) > 1 and not outputs.wrapped:
         tail = f", ({', '.join(outputs.aux)})"
-    body = writer.body(stmts, outputs, event)
-    definition: list[Item] = [*writer.declare(outputs, stmts), Function(function, inputs, body)]
+    body = body_of(writer, stmts, outputs, event)
+    definition: list[Item] = [*declare(writer, outputs, stmts), Function(function, inputs, body)]
     loop = writer.hoist(call)
     if loop is not None:
         writer.plan.before.setdefault(id(loop), []).extend(definition)
         definition = []
     arguments = "".join(f", {i}" for i in inputs)
-    line = Text(f"{head}, {playback}{tail} = ms.vjp({function}{arguments}{weights}{aux})", writer.weight_nodes(call))
-    received, follow = writer.receive(call)
+    line = Text(f"{head}, {playback}{tail} = ms.vjp({function}{arguments}{weights}{aux})", weight_nodes(call))
+    received, follow = receive(writer, call)
     if leaves and not others:
         received = f"{received}," if len(leaves) == 1 else received.strip("()")
     elif leaves and len(leaves) == 1:
@@ -88,9 +91,9 @@ def write_handed(writer: Writer, call: Call) -> str:
     if event.stmt.blocks or event.stmt.line is None:
         return "a loss that is handed on in the head of a compound statement"
     stmts = region.all
-    outputs = writer.outputs(call, stmts)
+    outputs = outputs_of(writer, call, stmts)
     loop = writer.hoist(call)
-    changing = writer.parameters(call, stmts, loop, outputs)
+    changing = parameters_of(writer, call, stmts, loop, outputs)
     if not all(writer.is_tensor(n, [*stmts, event.stmt]) for n in changing):
         loop, own = None, {d for s in stmts for d in s.all_defs}
         changing = [n for n in changing if n in own]
@@ -105,8 +108,8 @@ def write_handed(writer: Writer, call: Call) -> str:
     if outputs.wrapped:
         tail = f", ({outputs.aux[0]},)" if len(outputs.aux) == 1 else tail
     definition: list[Item] = [
-        *writer.declare(outputs, stmts),
-        Function(function, changing, writer.body(stmts, outputs, event)),
+        *declare(writer, outputs, stmts),
+        Function(function, changing, body_of(writer, stmts, outputs, event)),
     ]
     if loop is not None:
         writer.plan.before.setdefault(id(loop), []).extend(definition)
@@ -135,7 +138,7 @@ def write_played(writer: Writer, call: Call) -> str:
         return ""
     if region.guards or region.cut or region.after or event.branches:
         return "what is done to the loss before its backward call is not one run of statements"
-    received, follow = writer.receive(call)
+    received, follow = receive(writer, call)
     given = [c for c in event.cotangents if c is not None]
     for stmt in region.stmts:
         writer.plan.moved.add(id(stmt))
@@ -148,15 +151,15 @@ def write_played(writer: Writer, call: Call) -> str:
         return "a loss with a cotangent of its own that is changed before its backward call"
     else:
         (root_name,) = call.inputs
-        outputs = writer.outputs(call, region.stmts)
-        own = writer.parameters(call, region.stmts, None, outputs)
+        outputs = outputs_of(writer, call, region.stmts)
+        own = parameters_of(writer, call, region.stmts, None, outputs)
         params = [root_name, *(n for n in own if n != root_name)]
         function = writer.fresh(f"forward_{root_name}")
         gradient = writer.fresh(f"{root_name}_grad")
         aux = ", has_aux=True" if outputs.aux else ""
         back = [
-            *writer.declare(outputs, region.stmts),
-            Function(function, params, writer.body(region.stmts, outputs, event)),
+            *declare(writer, outputs, region.stmts),
+            Function(function, params, body_of(writer, region.stmts, outputs, event)),
             Text(f"{outputs.target()}, {gradient} = ms.value_and_grad({function}, 0{aux})({', '.join(params)})"),
             Text(f"_, {received} = {call.played}({gradient})"),
         ]
@@ -174,7 +177,7 @@ def write_cut(writer: Writer, call: Call) -> str:
     region, event = call.region, call.event
     early, late = region.stmts[: region.cut], region.stmts[region.cut :]
     used = set(liveness.exposed(late)) | {root(u) for e in event.roots for u in expression_uses(e, event.stmt)}
-    crossing = [n for n in writer.definition_order(early) if n in used and writer.varied(n, early)]
+    crossing = [n for n in definition_order(early) if n in used and writer.varied(n, early)]
     places = {u for s in late for u in s.all_uses} | (event.stmt.uses if event.lifted else set())
     attributes = sorted({d for s in early for d in s.all_defs if "." in d and d in places and writer.varied(d, early)})
     suffix = writer.suffix(call)
@@ -184,15 +187,16 @@ def write_cut(writer: Writer, call: Call) -> str:
     others = [o for o in call.owners if o not in leaves]
     if any(o.parameter for o in others) or any(writer.touches(late, o) for o in leaves):
         return "a leaf is used in both parts of a forward that is cut"
-    weights = f", weights={' + '.join(writer.weights(o) for o in others)}" if others else ""
+    weights = f", weights={' + '.join(weights_of(o) for o in others)}" if others else ""
     live = liveness.read_after(region.block, early, region.block.stmts.index(early[-1])) | used
-    aux = [n for n in writer.definition_order(early) if n in live and n not in crossing]
+    aux = [n for n in definition_order(early) if n in live and n not in crossing]
     held = {a: a.rpartition(".")[2] for a in attributes}  # attributes cross under their own short names
     own_names = [*crossing, *held.values()]
     if not own_names or len(set(own_names)) != len(own_names):
         return "what its two parts share is not seen"
     crossing = [*crossing, *attributes]
-    params = writer.parameters(
+    params = parameters_of(
+        writer,
         Call(Event("backward", early[-1], early[-1].node), first, call.owners),
         early,
         loop,
@@ -224,14 +228,14 @@ def write_cut(writer: Writer, call: Call) -> str:
     # second part
     forward = writer.fresh(f"forward_{suffix}" if suffix else "forward_fn")
     second_call = Call(event, Region(event, region.block, late, after=region.after), call.owners)
-    outputs = writer.outputs(second_call, late)
-    more = [p for p in writer.parameters(second_call, late, loop, outputs) if p not in crossing]
+    outputs = outputs_of(writer, second_call, late)
+    more = [p for p in parameters_of(writer, second_call, late, loop, outputs) if p not in crossing]
     restore: list[Item] = [Text(f"{a} = {short}") for a, short in held.items()]
     again = any(o.owns is None or writer.touches(late, o) for o in others)
     positions = "0" if len(crossing) == 1 else f"({', '.join(str(i) for i in range(len(crossing)))})"
-    second_weights = f", {' + '.join(writer.weights(o) for o in others)}" if again else ""
+    second_weights = f", {' + '.join(weights_of(o) for o in others)}" if again else ""
     has_aux = ", has_aux=True" if outputs.aux else ""
-    definition.append(Function(forward, [*own_names, *more], [*restore, *writer.body(late, outputs, event)]))
+    definition.append(Function(forward, [*own_names, *more], [*restore, *body_of(writer, late, outputs, event)]))
     arguments2 = ", ".join([*crossing, *more])
     made = f"ms.value_and_grad({forward}, {positions}{second_weights}{has_aux})"
     if loop is not None:
@@ -247,8 +251,8 @@ def write_cut(writer: Writer, call: Call) -> str:
         line = Text(f"{outputs.target()}, ({taken}, {direct}) = {made}({arguments2})")
     else:
         line = Text(f"{outputs.target()}, {taken} = {made}({arguments2})")
-    received_grads, follow = writer.receive(Call(event, region, others, call.accumulate, delayed=call.delayed))
-    of_leaves, more_follow = writer.receive(Call(event, region, leaves, call.accumulate, delayed=call.delayed))
+    received_grads, follow = receive(writer, Call(event, region, others, call.accumulate, delayed=call.delayed))
+    of_leaves, more_follow = receive(writer, Call(event, region, leaves, call.accumulate, delayed=call.delayed))
     follow += more_follow
     names = dict(zip([o.place for o in leaves], of_leaves.strip("()").split(", "), strict=True)) if leaves else {}
     of_inputs = ", ".join(names.get(a, "_") for a in arguments) + ("," if len(arguments) == 1 else "")

@@ -18,9 +18,9 @@ from torch2ms.analysis.values import any_overlap
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.tape.events import Event, argument
-from torch2ms.tape.forms import Writer
 from torch2ms.tape.ledger import Owner
 from torch2ms.tape.plan import Plan, Text
+from torch2ms.tape.writer import Writer
 
 KINDS = ("unscale", "scaler_step", "scaler_update")
 

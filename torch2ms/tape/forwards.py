@@ -1,0 +1,80 @@
+"""The forward of a gradient event, and why it cannot become a function where it cannot."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis.flow import expression_uses
+from torch2ms.tape.events import Event
+from torch2ms.tape.gradcalls import dependents
+from torch2ms.tape.handing import more_than
+from torch2ms.tape.ledger import Owner
+from torch2ms.tape.regions import Finder, Region
+from torch2ms.tape.stashes import Stash, feeding, related, used_among
+from torch2ms.tape.unseen import through_unseen
+from torch2ms.tape.verdicts import Verdicts
+
+
+@dataclass
+class Outside:
+    """What other functions do to the graphs of this one."""
+
+    incomplete: str = ""  # why the calls around it and this function are no episode
+    left: list[Stash] = field(default_factory=list)  # lists outside of functions that hold graphs
+
+
+def forward_of(
+    event: Event, wanted: list[Owner], finder: Finder, verdicts: Verdicts, outside: Outside
+) -> tuple[Region, str]:
+    """The forward of an event, and why it cannot be one, "" if it can."""
+    if verdicts.played(event):
+        assert verdicts.handed is not None
+        region = finder.find(
+            event, None, active=dependents([verdicts.handed.root], event, verdicts.scope, verdicts.module, entry=True)
+        )
+        passed = event.handing is not None and (region.stmts or not isinstance(event.roots[0], cst.Name))
+        if other := more_than(verdicts.handed.root, region, verdicts.module):
+            return region, f"the loss depends on `{other}` beside what callers made"
+        return region, region.problem or ("the loss is changed before it is handed on" if passed else "")
+    owns: frozenset[str] | None = frozenset()
+    for owner in wanted:
+        owns = None if owner.owns is None or owns is None else owns | owner.owns
+    if event.episode is not None:
+        region = event.episode.region(event)
+    else:
+        region = finder.find(event, owns if wanted else None)
+        if left := _left_elsewhere(event, verdicts, outside.left):
+            return region, outside.incomplete or f"`{left}` brings along what other functions left in it"
+    if region.problem:
+        return region, region.problem
+    if (
+        wanted
+        and all(d.startswith("@") for d in verdicts.records.root_deps(event))
+        and not any(o.kind == "leaf" for o in wanted)
+    ):
+        active, models = through_unseen(event, verdicts.scope, verdicts.module)
+        if not models or event.kind != "backward":
+            return region, outside.incomplete or "how the loss depends on the parameters is not seen"
+        for owner in wanted:
+            owner.assumed.add(f"`{'`, `'.join(models)}` holds the parameters of `{owner.place}`")
+        region = finder.find(event, None, active=active)
+        return region, region.problem
+    if crossing := verdicts.crossing(event, region, owns if wanted else None):
+        return region, f"`{crossing}` brings a graph along that is made elsewhere"
+    return region, ""
+
+
+def _left_elsewhere(event: Event, verdicts: Verdicts, left: list[Stash]) -> str:
+    """A list outside of this function, filled with graphs by others, that the loss is made of."""
+    if not left or event.lifted:
+        return ""
+    roots = set().union(*(expression_uses(r, event.stmt) for r in event.roots))
+    used = feeding(event.stmt, roots)
+    near = {id(m) for m in related(verdicts.project, verdicts.module)}
+    for stash in left:
+        elsewhere = [f for f in stash.fills if f.scope is not verdicts.scope and id(f.module) in near]
+        if elsewhere and used_among(stash, used) and not (stash.bare and stash.name in verdicts.local_names()):
+            return stash.name
+    return ""

@@ -1,0 +1,30 @@
+"""Gradient events that stay as they are, under a mark that says why."""
+
+from __future__ import annotations
+
+from torch2ms.findings import Finding, Tier
+from torch2ms.tape.events import Event
+from torch2ms.tape.plan import Plan
+
+
+def refuse(event: Event, why: str, plan: Plan) -> None:
+    names = {"backward": ("T2M110", "backward call"), "handed": ("T2M110", "call that goes backward"),
+             "gradcall": ("T2M210", "torch.autograd.grad"),
+             "clear": ("T2M112", "reset of gradients"), "step": ("T2M113", "optimizer step"),
+             "step_closure": ("T2M114", "step with a closure")}  # fmt: skip
+    code, what = names.get(event.kind, ("T2M115", "use of gradients"))
+    todo = "write the statements that feed the loss as a function and take its gradient with ms.value_and_grad"
+    if event.kind in ("step", "scaler_step"):
+        todo = "call the optimizer with the gradients"
+    elif event.kind == "clear":
+        todo = "MindSpore keeps no gradients: drop it once the backward call is translated"
+    plan.refused.add(id(event.node))
+    for stmt in event.branches or [event.stmt]:
+        plan.refuse(stmt, Finding(code, Tier.REFUSED, what, why, todo + f" ({why})", stmt.lineno))
+
+
+def give_up(events: list[Event], why: str, plan: Plan) -> None:
+    done = {id(f) for f in plan.marks}
+    for event in events:
+        if not event.problem and id(event) not in done:
+            refuse(event, why, plan)

@@ -1,0 +1,61 @@
+"""Findings on gradient calls: the form that was chosen, and what it assumes."""
+
+from __future__ import annotations
+
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.values import any_overlap
+from torch2ms.findings import Finding, Tier
+from torch2ms.tape.calls import Call
+from torch2ms.tape.events import Event
+from torch2ms.tape.ledger import Owner
+from torch2ms.tape.plan import Plan, Text
+from torch2ms.tape.records import LOADS
+from torch2ms.tape.verdicts import Verdicts
+
+
+def tell_call(call: Call, verdicts: Verdicts, plan: Plan) -> None:
+    tier, why = Tier.EXACT, call.form
+    notes = sorted({n for o in call.owners for n in o.assumed} | call.assumed)
+    if notes:
+        tier, why = Tier.ASSUMED, why + "; assumed: " + ", ".join(notes)
+    if any(_partly(call.event, o, verdicts) for o in call.owners):
+        tier, why = (
+            Tier.ASSUMED,
+            why
+            + "; assumed: every parameter of the optimizer takes part in the loss"
+            + " (torch skips those without gradient)",
+        )
+    others = verdicts.project.leaving - {id(verdicts.scope)}
+    if any(verdicts.records.entry_seen(call.event, o, bool(others)) for o in call.owners):
+        tier, why = Tier.ASSUMED, why + "; assumed: the gradients are empty when the function is called"
+    if verdicts.handed is not None and not verdicts.handed.called:
+        tier, why = Tier.ASSUMED, why + f"; assumed: callers outside hand `{verdicts.handed.playback}` over as well"
+    what = "backward call" if call.event.handing is None else "call that goes backward"
+    for stmt in call.event.branches or [call.event.stmt]:
+        plan.findings.append(Finding("T2M101", tier, what, why, line=stmt.lineno))
+    plan.needs.add("ms")
+
+
+def tell_dead(event: Event, verdicts: Verdicts, plan: Plan) -> None:
+    forward = [r for r in event.roots if not dotted(r) and not event.lifted and not event.branches]
+    plan.replaced[id(event.stmt)] = [Text("{0}", [r]) for r in forward]
+    why = "nobody reads the gradients it stores: the forward stays, the backward goes"
+    tier = Tier.EXACT
+    if any(e.kind in LOADS for e in verdicts.records.events):
+        tier, why = Tier.ASSUMED, why + "; assumed: no optimizer holds the parameters behind it"
+    elif verdicts.scope.is_function and not verdicts.project.reads_gradients:
+        tier, why = Tier.ASSUMED, why + "; assumed: nothing outside the converted files reads them"
+    plan.findings.append(Finding("T2M104", tier, "backward call without a reader", why, line=event.stmt.lineno))
+
+
+def _partly(event: Event, owner: Owner, verdicts: Verdicts) -> bool:
+    """Some parameters may get no gradient in torch; MindSpore gives zeros, and momentum or decay moves them."""
+    if owner.kind != "optimizer" or owner.plain:
+        return False
+    real = frozenset(d for d in event.value.deps if not d.startswith(("@", "^")))
+    missing = (
+        owner.owns is not None
+        and real
+        and any(not any_overlap(frozenset({o}), real) for o in owner.owns if not o.startswith("^"))
+    )
+    return bool(missing) or verdicts.module.conditional
