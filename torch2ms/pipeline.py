@@ -20,7 +20,7 @@ from torch2ms.findings import Finding, Result
 from torch2ms.rewrite import functions, imports
 from torch2ms.rewrite.emit import Emitter, Told
 from torch2ms.tape.autocast import plan_autocast
-from torch2ms.tape.lifting import lift
+from torch2ms.tape.functions.lifting import lift
 from torch2ms.tape.plan import Plan
 from torch2ms.tape.planner import plan_scope
 from torch2ms.tape.project import differentiate, prepare

@@ -20,7 +20,7 @@ from torch2ms.evidence.matrix import Probe, probes_of
 from torch2ms.evidence.probes import read_cases
 from torch2ms.evidence.processes import header, run_side
 from torch2ms.evidence.sides import flat, weights
-from torch2ms.tape.graphmode import measured
+from torch2ms.tape.forms.graphmode import measured
 
 # what stands in the losses and networks that people differentiate twice
 WORDS = frozenset(

@@ -8,7 +8,7 @@ from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import constant, descend
 from torch2ms.rewrite.bprop import translate
 from torch2ms.rewrite.contexts import Refused
-from torch2ms.tape.events import LEFT
+from torch2ms.tape.ledger.events import LEFT
 from torch2ms.tape.plan import Plan
 
 PRODUCTS = {"mm", "matmul", "bmm", "mv", "dot", "einsum", "linear", "addmm", "baddbmm", "tensordot", "outer"}

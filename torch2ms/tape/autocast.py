@@ -19,11 +19,11 @@ from torch2ms.analysis.tree import constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
-from torch2ms.tape.events import LEFT, argument, marked
-from torch2ms.tape.interface import definition_order
+from torch2ms.tape.forms.interface import definition_order
+from torch2ms.tape.forms.writer import Writer
+from torch2ms.tape.forward.regions import leaves
+from torch2ms.tape.ledger.events import LEFT, argument, marked
 from torch2ms.tape.plan import Function, Item, Plan, Text, Whole
-from torch2ms.tape.regions import leaves
-from torch2ms.tape.writer import Writer
 
 CUTS = ("no_grad", "inference_mode")
 CAPTURED = {

@@ -19,17 +19,17 @@ from torch2ms.analysis.reach import reached
 from torch2ms.analysis.tree import constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.bodies import body_of
-from torch2ms.tape.calls import Call, Outputs
-from torch2ms.tape.events import Event
-from torch2ms.tape.forms import decorator_of, optimizer_optional
-from torch2ms.tape.gradients import clipping, told
-from torch2ms.tape.interface import outputs_of, parameters_of
-from torch2ms.tape.ledger import Owner
-from torch2ms.tape.owners import concerns
-from torch2ms.tape.placement import place
+from torch2ms.tape.forms.bodies import body_of
+from torch2ms.tape.forms.calls import Call, Outputs
+from torch2ms.tape.forms.function import decorator_of, optimizer_optional
+from torch2ms.tape.forms.interface import outputs_of, parameters_of
+from torch2ms.tape.forms.placement import place
+from torch2ms.tape.forms.writer import Writer
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.plan import Class, Function, Item, Text
-from torch2ms.tape.writer import Writer
+from torch2ms.tape.uses.gradients import clipping, told
 
 # attributes of nn.Cell that a captured name must not hide, and those of nn.TrainOneStepCell
 TAKEN = {

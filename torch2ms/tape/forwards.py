@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from torch2ms.analysis.flow import expression_uses
-from torch2ms.tape.events import Event
-from torch2ms.tape.gradcalls import dependents
-from torch2ms.tape.handing import more_than
-from torch2ms.tape.ledger import Owner
-from torch2ms.tape.regions import Finder, Region
-from torch2ms.tape.stashes import Stash, feeding, related, used_among
-from torch2ms.tape.unseen import through_unseen
+from torch2ms.tape.forward.dependents import dependents
+from torch2ms.tape.forward.regions import Finder, Region
+from torch2ms.tape.forward.stashes import Stash, feeding, related, used_among
+from torch2ms.tape.forward.unseen import through_unseen
+from torch2ms.tape.functions.handing import more_than
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.verdicts import Verdicts
 
 

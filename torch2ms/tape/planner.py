@@ -8,34 +8,35 @@ from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape import gradients, owners
-from torch2ms.tape.calls import Call
 from torch2ms.tape.cells import CellWriter
-from torch2ms.tape.chains import plan_chains
-from torch2ms.tape.curvature import Curvature, plan_curvature
-from torch2ms.tape.episodes import plan_episode
-from torch2ms.tape.events import Event, find
-from torch2ms.tape.exports import plan_closure, plan_export
-from torch2ms.tape.forms import write
+from torch2ms.tape.derivatives.chains import plan_chains
+from torch2ms.tape.derivatives.curvature import Curvature, plan_curvature
+from torch2ms.tape.derivatives.gradcalls import plan_gradcall
+from torch2ms.tape.forms.calls import Call
+from torch2ms.tape.forms.function import write
+from torch2ms.tape.forms.naming import name_gradients
+from torch2ms.tape.forms.writer import Writer
+from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forwards import Outside, forward_of
-from torch2ms.tape.gradcalls import plan_gradcall
-from torch2ms.tape.handing import Handed, own_value
-from torch2ms.tape.helpers import plan_helper
-from torch2ms.tape.hooks import has_hooks, watched
-from torch2ms.tape.idle import drop_idle
-from torch2ms.tape.ledger import Owner
-from torch2ms.tape.lifting import Lifting, called_events, lifted
-from torch2ms.tape.naming import name_gradients
+from torch2ms.tape.functions.episodes import plan_episode
+from torch2ms.tape.functions.exports import plan_closure, plan_export
+from torch2ms.tape.functions.handing import Handed, own_value
+from torch2ms.tape.functions.helpers import plan_helper
+from torch2ms.tape.functions.lifting import Lifting, called_events, lifted
+from torch2ms.tape.functions.taking import Taken, plan_call, plan_definition
+from torch2ms.tape.ledger import owners
+from torch2ms.tape.ledger.events import Event, find
+from torch2ms.tape.ledger.hooks import has_hooks, watched
+from torch2ms.tape.ledger.idle import drop_idle
+from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.ledger.records import LOADS, Records
 from torch2ms.tape.plan import Plan, Text
-from torch2ms.tape.records import LOADS, Records
 from torch2ms.tape.refusals import give_up, refuse
-from torch2ms.tape.regions import Finder, Region
-from torch2ms.tape.resets import dead_clears, plan_clears, start_accumulators
-from torch2ms.tape.scaling import Scaling, holds_more, joined
-from torch2ms.tape.taking import Taken, plan_call, plan_definition
 from torch2ms.tape.telling import tell_call, tell_dead
+from torch2ms.tape.uses import gradients
+from torch2ms.tape.uses.resets import dead_clears, plan_clears, start_accumulators
+from torch2ms.tape.uses.scaling import Scaling, holds_more, joined
 from torch2ms.tape.verdicts import Verdicts
-from torch2ms.tape.writer import Writer
 
 
 def plan_scope(

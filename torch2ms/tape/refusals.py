@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.events import Event
+from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.plan import Plan
 
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.values import any_overlap
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.calls import Call
-from torch2ms.tape.events import Event
-from torch2ms.tape.ledger import Owner
+from torch2ms.tape.forms.calls import Call
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.ledger.records import LOADS
 from torch2ms.tape.plan import Plan, Text
-from torch2ms.tape.records import LOADS
 from torch2ms.tape.verdicts import Verdicts
 
 

@@ -10,15 +10,15 @@ from torch2ms.analysis.program import Scope
 from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import descend
 from torch2ms.analysis.values import any_overlap, overlaps
-from torch2ms.tape import owners
-from torch2ms.tape.events import Event
-from torch2ms.tape.handing import Handed
-from torch2ms.tape.ledger import ENTRY, Owner
+from torch2ms.tape.forward.regions import Finder, Region
+from torch2ms.tape.forward.unseen import through_unseen
+from torch2ms.tape.functions.handing import Handed
+from torch2ms.tape.functions.taking import Taken
+from torch2ms.tape.ledger import owners
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import ENTRY, Owner
+from torch2ms.tape.ledger.records import LOADS, STEPS, Records
 from torch2ms.tape.project import freezes
-from torch2ms.tape.records import LOADS, STEPS, Records
-from torch2ms.tape.regions import Finder, Region
-from torch2ms.tape.taking import Taken
-from torch2ms.tape.unseen import through_unseen
 
 NO_GRADIENT = "no gradient of `{}` reaches this step: torch leaves it alone, MindSpore's optimizer would move it"
 

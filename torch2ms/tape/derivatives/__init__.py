@@ -1,0 +1,1 @@
+"""`torch.autograd.grad`: gradients that are values, and what is differentiated again."""

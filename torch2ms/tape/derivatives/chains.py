@@ -1,0 +1,312 @@
+"""Derivatives of derivatives: several `autograd.grad(..., create_graph=True)` over the same inputs (PINNs).
+
+They become one compiled function: PyNative's second derivatives are wrong, compiled ones nest. Inside, each tensor that
+is differentiated is a function of the inputs, and each gradient call is `ms.grad` of such a function. Everything the
+compiled function uses is an argument: it keeps what it captures as it was at first.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis import liveness
+from torch2ms.analysis.flow import root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import FunctionInfo, ModuleInfo
+from torch2ms.analysis.tree import descend
+from torch2ms.findings import Finding, Tier
+from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
+from torch2ms.tape.forms.calls import all_ones
+from torch2ms.tape.forms.interface import definition_order
+from torch2ms.tape.forms.writer import Writer
+from torch2ms.tape.forward.dependents import dependents
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.plan import Copy, Function, Item, Plan, Text
+
+WHY = "one compiled function takes all derivatives over these inputs, everything it uses is an argument"
+
+
+@dataclass(eq=False)
+class Chain:
+    """Gradient calls of one block over common inputs, and the statements that lead to what they differentiate."""
+
+    calls: list[GradCall]
+    inputs: list[str] = field(default_factory=list)
+    steps: list[Stmt] = field(default_factory=list)  # what leads to the outputs, without the calls themselves
+
+    @property
+    def stmts(self) -> list[Stmt]:
+        return sorted([*self.steps, *(c.event.stmt for c in self.calls)], key=lambda s: s.number)
+
+
+def plan_chains(
+    events: list[Event], scope: Scope, module: ModuleInfo, plan: Plan, writer: Writer, callee: dict[int, FunctionInfo]
+) -> set[int]:
+    """Plan the chains of a scope; the ids of the events that are done."""
+    done: set[int] = set()
+    for chain in _chains(events, scope, module):
+        made = _Compiled(chain, scope, module, plan, writer, callee)
+        if made.ready():
+            made.write()
+            done |= {id(c.event) for c in chain.calls}
+    return done
+
+
+def _chains(events: list[Event], scope: Scope, module: ModuleInfo) -> list[Chain]:
+    found: list[Chain] = []
+    for event in events:
+        if event.kind != "gradcall":
+            continue
+        call = read(event, module)
+        if isinstance(call, str) or not event.create_graph or call.weights is not None or not _plain(call):
+            found.append(Chain([]))  # a border: what follows is a chain of its own
+            continue
+        steps = _slice(event, dependents(call.inputs, event, scope, module))
+        last = found[-1] if found else None
+        if (
+            last is None
+            or not last.calls
+            or last.calls[0].event.stmt.block is not event.stmt.block
+            or not (set(call.inputs) & set(last.inputs) or {id(s) for s in steps} & {id(s) for s in last.steps})
+            or _rebound(call.inputs, last, scope)
+        ):
+            last = Chain([])
+            found.append(last)
+        last.calls.append(call)
+        last.inputs += [n for n in call.inputs if n not in last.inputs]
+        known = {id(s) for s in last.steps}
+        last.steps += [s for s in steps if id(s) not in known]
+    for chain in found:
+        own = {id(c.event.stmt) for c in chain.calls}
+        chain.steps = sorted((s for s in chain.steps if id(s) not in own), key=lambda s: s.number)
+    around = any(e.kind in ("backward", "handed") for e in events)  # a forward of this scope holds the calls
+    return [c for c in found if len(c.calls) > (0 if around else 1)]
+
+
+def _plain(call: GradCall) -> bool:
+    event = call.event
+    ones = all(c is None or all_ones(c) for c in event.cotangents)
+    return ones and len(event.roots) == 1 and isinstance(event.roots[0], cst.Name)
+
+
+def _rebound(names: list[str], chain: Chain, scope: Scope) -> bool:
+    first = min((s.number for s in chain.stmts), default=0)
+    return any(s.number > first and set(names) & s.defs for s in scope.body.walk())
+
+
+def _slice(event: Event, tainted: set[int]) -> list[Stmt]:
+    """The statements of the block that lead from the inputs to the output."""
+    wanted = {dotted(event.roots[0])}
+    found: list[Stmt] = []
+    block = event.stmt.block.stmts
+    for stmt in reversed(block[: block.index(event.stmt)]):
+        if stmt.all_defs & wanted and any(id(s) in tainted for s in stmt.walk()):
+            found.append(stmt)
+            wanted |= {root(u) for u in stmt.all_uses}
+    return found
+
+
+class _Compiled:
+    """The compiled function of one chain."""
+
+    def __init__(
+        self,
+        chain: Chain,
+        scope: Scope,
+        module: ModuleInfo,
+        plan: Plan,
+        writer: Writer,
+        callee: dict[int, FunctionInfo],
+    ) -> None:
+        self.chain = chain
+        self.scope = scope
+        self.module = module
+        self.plan = plan
+        self.writer = writer
+        self.callee = callee
+        self.defined = {d for s in chain.stmts for d in s.all_defs}
+        self.arguments: dict[str, str] = {}  # place of the caller -> parameter
+        self.expressions: dict[int, str] = {}
+        self.methods: dict[str, Function] = {}
+        self.functions: list[Item] = []
+        self.made: dict[str, list[Item]] = {}  # name -> what makes it inside the function
+        self.others: list[Stmt] = []  # statements between that use what the chain makes
+
+    # --- whether it can be
+
+    def ready(self) -> bool:
+        """Everything in the chain has a compiled form that takes what it uses as arguments."""
+        chain, block = self.chain, self.chain.calls[0].event.stmt.block
+        names = [d for s in chain.stmts for d in s.defs]
+        if set(chain.inputs) & self.defined or any(_leaves_device(c) for s in chain.steps for c in s.calls):
+            return False
+        if any(s.blocks or s.muts for s in chain.stmts) or len(set(names)) != len(names):
+            return False
+        if any("." in d for d in self.defined) or any(self.target(c) is None for c in chain.calls):
+            return False
+        first, last = chain.stmts[0], chain.stmts[-1]
+        inside = {id(s) for s in chain.stmts}
+        for stmt in block.stmts[block.stmts.index(first) : block.stmts.index(last)]:
+            if id(stmt) in inside:
+                continue
+            uses = {root(u) for u in stmt.all_uses} & self.defined
+            if stmt.all_defs & ({root(u) for s in chain.stmts for u in s.uses} | self.defined) and uses:
+                return False
+            if uses:
+                self.others.append(stmt)
+        return all(self.capture(s, "self", self.expressions) for s in chain.steps)
+
+    def capture(self, stmt: Stmt, base: str, expressions: dict[int, str], own: frozenset[str] = frozenset()) -> bool:
+        """Give every value the statement uses from outside a parameter; `base` is what its `self` is to the caller."""
+        known = self.defined | set(self.chain.inputs) | own
+        for place in sorted(captured(stmt, self.module, known)):
+            if root(place) in known:
+                continue
+            outer = base + place[4:] if place.startswith("self.") else place
+            short = place.rpartition(".")[2]
+            if self.arguments.setdefault(outer, short) != short or list(self.arguments.values()).count(short) > 1:
+                return False
+            for node in descend(stmt.node):
+                if isinstance(node, (cst.Attribute, cst.Name)) and dotted(node) == place and "." in place:
+                    expressions[id(node)] = short
+        for call in stmt.calls:
+            if isinstance(call.func, cst.Attribute) and not self.method(call, base, expressions):
+                return False
+        covered = {id(n) for node in descend(stmt.node) if id(node) in expressions for n in descend(node)}
+        return not any(
+            isinstance(n, cst.Name) and n.value == "self" and id(n) not in covered for n in descend(stmt.node)
+        )
+
+    def method(self, call: cst.Call, base: str, expressions: dict[int, str]) -> bool:
+        """A method of the user's own is defined again inside, on the arguments."""
+        info = self.callee.get(id(call))
+        if info is None or info.cls is None or info.cls.kind == "module":
+            return True
+        assert isinstance(call.func, cst.Attribute)
+        receiver, name = dotted(call.func.value), call.func.attr.value
+        body = info.scope.body.stmts
+        node = info.scope.node
+        assert isinstance(node, cst.FunctionDef)
+        plain = not (node.params.kwonly_params or isinstance(node.params.star_arg, cst.Param) or node.params.star_kwarg)
+        if info.module is not self.module or not receiver or not plain or any(s.blocks for s in body):
+            return False
+        if any(_leaves_device(c) for s in body for c in s.calls):
+            return False
+        expressions[id(call.func)] = name
+        if name in self.methods:
+            return True
+        outer = base + receiver[4:] if receiver.startswith("self") else receiver
+        own: dict[int, str] = {}
+        local = frozenset(info.scope.locals) - {"self"}
+        self.methods[name] = made = Function(name, info.scope.params[1:], [])
+        if not all(self.capture(s, outer, own, local) for s in body if not _docstring(s)):
+            return False
+        made.body += [Copy(s, own) for s in body if not _docstring(s)]
+        return True
+
+    def target(self, call: GradCall) -> str | None:
+        """What takes the result of a call: a name, names in a tuple, "" for a larger statement; None if not seen."""
+        node = call.event.stmt.node
+        if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+            return None
+        target = node.targets[0].target
+        if node.value is not call.whole:
+            return "" if call.first and len(call.inputs) == 1 else None
+        if isinstance(target, cst.Name):
+            return target.value if call.first else None
+        if isinstance(target, cst.Tuple) and not call.first and len(target.elements) == len(call.inputs):
+            names = [dotted(e.value) for e in target.elements]
+            return ", ".join(names) if all(names) else None
+        return None
+
+    # --- writing it
+
+    def write(self) -> None:
+        chain, plan = self.chain, self.plan
+        block, last = chain.calls[0].event.stmt.block, chain.stmts[-1]
+        live = liveness.read_after(block, [*chain.stmts, *self.others], block.stmts.index(last))
+        live |= {root(u) for s in self.others for u in s.all_uses}
+        order = [n for s in chain.stmts for n in definition_order([s])]
+        results = [n for n in order if n in live]
+        outputs = {dotted(c.event.roots[0]) for c in chain.calls}
+        for stmt in chain.stmts:
+            call = next((c for c in chain.calls if c.event.stmt is stmt), None)
+            if call is not None:
+                self.differentiate(call)
+                continue
+            for name in sorted(stmt.defs & (outputs | set(results))):
+                self.forward(name, stmt)
+        body: list[Item] = [*self.methods.values(), *self.functions]
+        produced: list[Item] = []
+        for name in results:
+            produced += [i for i in self.made[name] if i not in produced]
+        returned = Text(f"return {', '.join(results)}")
+        name = self.writer.fresh(f"{dotted(chain.calls[0].event.roots[0])}_derivatives")
+        params = [*chain.inputs, *self.arguments.values()]
+        compiled = Function(name, params, [*body, *produced, returned], decorator="@ms.jit")
+        plan.before.setdefault(id(self.module.top_level(last)), []).append(compiled)
+        invoked = Text(f"{', '.join(results)} = {name}({', '.join([*chain.inputs, *self.arguments])})")
+        for stmt in [*chain.stmts, *self.others]:
+            plan.contexts[id(stmt)] = []
+        plan.contexts[id(last)] = [invoked, *(Copy(s, {}) for s in self.others)]
+        plan.needs.add("ms")
+        for call in chain.calls:
+            plan.findings.append(
+                Finding("T2M202", Tier.EXACT, "torch.autograd.grad with create_graph", WHY, line=call.event.stmt.lineno)
+            )
+
+    def needed(self, stmts: list[Stmt]) -> list[Item]:
+        """What makes the names that the statements use, where the chain makes them."""
+        used = {root(u) for s in stmts for u in s.uses}
+        items: list[Item] = []
+        for name, made in self.made.items():
+            if name in used:
+                items += [i for i in made if i not in items]
+        return items
+
+    def forward(self, name: str, last: Stmt) -> None:
+        """The function from the inputs to one tensor."""
+        wanted, own = {name}, []
+        for stmt in reversed([s for s in self.chain.steps if s.number <= last.number]):
+            if stmt.defs & wanted - self.made.keys():
+                own.append(stmt)
+                wanted |= {root(u) for u in stmt.uses}
+        own.reverse()
+        function = self.writer.fresh(f"forward_{name}")
+        inputs = ", ".join(self.chain.inputs)
+        body = [*self.needed(own), *(Copy(s, self.expressions) for s in own), Text(f"return {name}")]
+        self.functions.append(Function(function, list(self.chain.inputs), body))
+        self.made[name] = [Text(f"{name} = {function}({inputs})")]
+
+    def differentiate(self, call: GradCall) -> None:
+        """The gradient of such a function at the inputs of the call."""
+        output = dotted(call.event.roots[0])
+        inputs = ", ".join(self.chain.inputs)
+        function = next((t.template.split(" = ")[1].partition("(")[0] for t in self.made.get(output, ())
+                         if isinstance(t, Text) and t.template.startswith(f"{output} = forward_")), "")  # fmt: skip
+        if not function:  # the output is a gradient itself
+            function = self.writer.fresh(f"forward_{output}")
+            body = [*self.made[output], Text(f"return {output}")]
+            self.functions.append(Function(function, list(self.chain.inputs), body))
+        positions = [str(self.chain.inputs.index(n)) for n in call.inputs]
+        where = positions[0] if len(positions) == 1 else f"({', '.join(positions)})"
+        taken = f"ms.grad({function}{'' if where == '0' else f', {where}'})({inputs})"
+        target = self.target(call)
+        item: Item = Text(f"{target} = {taken}") if target else Copy(call.event.stmt, {id(call.whole): taken})
+        for name in sorted(call.event.stmt.defs):
+            self.made[name] = [*(self.needed([call.event.stmt]) if not target else []), item]
+
+
+def _leaves_device(call: cst.Call) -> bool:
+    """The call makes a Python value of a tensor, which compiled code would keep as it was at first."""
+    name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
+    if isinstance(call.func, cst.Attribute):
+        return name in ("item", "numpy", "tolist", "detach_")
+    return name in ("float", "int", "bool", "print", "input", "open")
+
+
+def _docstring(stmt: Stmt) -> bool:
+    return isinstance(stmt.node, cst.Expr) and isinstance(stmt.node.value, (cst.SimpleString, cst.ConcatenatedString))

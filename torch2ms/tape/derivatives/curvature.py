@@ -1,0 +1,336 @@
+"""Gradients with respect to weights that are differentiated again: penalties on gradients, Hessian-vector products.
+
+The inner gradient is a compiled function of everything it uses but the weights, which it captures: PyNative's second
+derivatives are wrong, and only Parameters stay live in compiled code. The statements of its forward give way to a call
+of it, and whatever differentiates again takes that call for a part of its own forward. Nothing stands in such a forward
+whose second derivative was not measured.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis import liveness
+from torch2ms.analysis.flow import expression_uses, root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import ModuleInfo, Project
+from torch2ms.analysis.tree import code, descend
+from torch2ms.analysis.values import Value, overlaps
+from torch2ms.findings import Finding, Tier
+from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
+from torch2ms.tape.forms.calls import Call, Outputs, all_ones
+from torch2ms.tape.forms.graphmode import Check, Unfit, lifetime, measured
+from torch2ms.tape.forms.interface import definition_order
+from torch2ms.tape.forms.writer import Writer
+from torch2ms.tape.forward.regions import Finder, Region
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.plan import Copy, Function, Item, Plan, Text
+
+WHY = "the inner gradient is compiled, everything it uses but the weights is an argument"
+CROSS_ENTROPY = ("torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy")
+SHAPES = ("size", "shape", "dim", "ndim", "numel")  # say nothing that varies
+SCORES = "the scores are (batch, classes), the labels class indices, and none of them is -100"
+
+
+@dataclass(eq=False)
+class Curvature:
+    """The gradients of a scope that are compiled: by id of the event why one is not, "" if it is."""
+
+    problems: dict[int, str] = field(default_factory=dict)
+    groups: list[set[int]] = field(default_factory=list)  # statements that gave way to one call
+
+    @property
+    def done(self) -> set[int]:
+        return {key for key, problem in self.problems.items() if not problem}
+
+    def holds(self, stmt: Stmt) -> bool:
+        """The statement is, or became a part of, such a call."""
+        return any(id(stmt) in group for group in self.groups)
+
+    def cut(self, stmts: list[Stmt]) -> bool:
+        """The statements hold a part of what gave way to a call, and not the call."""
+        own = {id(s) for s in stmts}
+        return any(group & own and group - own for group in self.groups)
+
+
+def plan_curvature(
+    events: list[Event], scope: Scope, module: ModuleInfo, plan: Plan, writer: Writer, finder: Finder, project: Project
+) -> Curvature:
+    """Plan these gradients of a scope."""
+    found = Curvature()
+    for event in events:
+        if event.kind != "gradcall" or not event.create_graph:
+            continue
+        call = read(event, module)
+        if isinstance(call, str) or call.weights is None:
+            continue
+        made = _Compiled(call, events, scope, module, plan, writer, project)
+        found.problems[id(event)] = problem = made.unready(finder)
+        if not problem:
+            made.write()
+            found.groups.append({id(s) for s in [*made.region.stmts, event.stmt]})
+            finder.event_stmts.discard(id(event.stmt))
+    return found
+
+
+class _Compiled:
+    """The compiled gradient of one call."""
+
+    def __init__(
+        self,
+        call: GradCall,
+        events: list[Event],
+        scope: Scope,
+        module: ModuleInfo,
+        plan: Plan,
+        writer: Writer,
+        project: Project,
+    ) -> None:
+        assert call.weights is not None
+        self.call, self.event, self.weights = call, call.event, call.weights
+        self.events = events
+        self.scope = scope
+        self.module = module
+        self.plan = plan
+        self.writer = writer
+        self.project = project
+        self.region = Region(call.event, call.event.stmt.block)
+        self.name = ""  # of what is differentiated
+        self.aux: list[str] = []  # what else leaves the forward
+        self.live: set[str] = set()
+        self.arguments: dict[str, str] = {}  # place of the caller -> parameter
+        self.kept: set[str] = set()  # names that are no arguments
+        self.losses: dict[int, Stmt] = {}  # calls of a cross entropy, which has a second derivative only written out
+        self.loop: Stmt | None = None
+        self.assumed: set[str] = set()
+
+    # --- whether it can be
+
+    def unready(self, finder: Finder) -> str:
+        """Why the call has no compiled form here, "" if it has one."""
+        event = self.event
+        if len(event.roots) != 1 or any(c is not None and not all_ones(c, self.scope) for c in event.cotangents):
+            return "a gradient of a gradient with an own cotangent or several outputs"
+        self.name = dotted(event.roots[0])
+        if not self.name or "." in self.name:
+            return "its output is no plain name"
+        self.region = region = finder.find(event, None)
+        if region.problem:
+            return region.problem
+        if not region.stmts:
+            return "the graph between its inputs and outputs is made by the caller of this function"
+        if region.guards or region.cut or region.after or region.block is not event.stmt.block:
+            return "its forward is not one run of statements"
+        if any(s.blocks for s in region.stmts):
+            return "its forward has control flow that compiled code would freeze"
+        return self.unfit() or self.leaks()
+
+    def leaks(self) -> str:
+        """Something of the forward is used where its gradient would count."""
+        stmts, event = self.region.stmts, self.event
+        defined = {d for s in stmts for d in s.all_defs}
+        if any("." in d for d in defined) or any(s.muts for s in stmts):
+            return "its forward changes attributes or tensors in place"
+        block = event.stmt.block
+        between = [
+            s for s in block.stmts[block.stmts.index(stmts[0]) : block.stmts.index(event.stmt)] if s not in stmts
+        ]
+        used = {root(u) for s in between for u in s.all_uses} & defined
+        if used:
+            return f"`{sorted(used)[0]}` is used between its forward and the call"
+        self.live = liveness.read_after(block, [*stmts, event.stmt], block.stmts.index(event.stmt))
+        self.live |= {root(u) for u in event.stmt.uses} & (defined - {self.name})
+        self.aux = [n for n in definition_order(stmts) if n in self.live and n != self.name]
+        varied = set(self.aux)
+        for stmt in self.scope.body.walk():
+            if stmt.number > event.stmt.number and not stmt.blocks and {root(u) for u in stmt.uses} & varied:
+                varied |= {root(d) for d in stmt.defs | stmt.muts}
+            if self.handed_on(stmt, varied):
+                return f"`{self.aux[0]}` leaves its forward and the function as well"
+        for other in self.events:
+            if other is event or other.stmt.number < event.stmt.number:
+                continue
+            if varied & {root(u) for r in other.roots for u in expression_uses(r, other.stmt)}:
+                return f"`{self.aux[0]}` leaves its forward as well, and is differentiated"
+        return ""
+
+    def handed_on(self, stmt: Stmt, varied: set[str]) -> bool:
+        """The statement gives a value that depends on one of the names to somebody who may differentiate it."""
+        node = stmt.node
+        if stmt.number <= self.event.stmt.number or not {root(u) for u in stmt.uses} & varied:
+            return False
+        if isinstance(node, cst.Return) and node.value is not None:
+            parts = [e.value for e in node.value.elements] if isinstance(node.value, cst.Tuple) else [node.value]
+            return any(self.module.value(p).deps and expression_uses(p, stmt) & varied for p in parts)
+        return any("." in place and value.deps for place, value in stmt.out.items() if place in stmt.defs)
+
+    def unfit(self) -> str:
+        """Why the forward is not compiled, or not differentiated twice."""
+        defined = {d for s in self.region.stmts for d in s.all_defs}
+        written: set[str] = set()  # losses that are written out
+        for stmt in self.region.stmts:
+            own = {id(c): dotted(c.func) for c in stmt.calls if self.module.value(c.func).name in CROSS_ENTROPY}
+            self.losses |= dict.fromkeys(own, stmt)
+            written |= set(own.values())
+            for place in sorted(captured(stmt, self.module, defined) - written):
+                self.arguments[place] = place.rpartition(".")[2]
+        covered = {id(n) for s in self.region.stmts for node in descend(s.node)
+                   if isinstance(node, (cst.Name, cst.Attribute)) and dotted(node) in self.arguments
+                   for n in descend(node)}  # fmt: skip
+        self.kept = {
+            n.value for s in self.region.stmts for n in descend(s.node) if isinstance(n, cst.Name)
+            and id(n) not in covered and n.value in {root(u) for u in s.uses} - defined - written
+        }  # fmt: skip
+        if "self" in self.kept:
+            return "its forward uses more of `self` than tensors, numbers and networks"
+        if len(set(self.arguments.values())) != len(self.arguments):
+            return "two things its forward uses have the same short name"
+        self.loop = self.hoisted()
+        made = Call(self.event, self.region, [Owner("list", code(self.weights), None)])
+        tensors = [p for p in self.arguments if self.kind(p) in ("tensor", "unknown") and "." not in p]
+        check = _Twice(self.project, set(self.losses))
+        try:
+            check.forward(made, tensors, Outputs(self.name, [], [], False), self.module)
+            if self.loop is not None:
+                lifetime(made, self.loop, check, self.module, self.project)
+        except Unfit as reason:
+            return f"its forward cannot be compiled and differentiated twice: {reason}"
+        self.assumed |= {f"`{n}` is a tensor" for n in check.unseen}
+        for key in self.losses:
+            node = next(c for c in self.losses[key].calls if id(c) == key)
+            if len(node.args) != 2 or any(a.star or a.keyword is not None for a in node.args):
+                return "a cross entropy with options has no second derivative here"
+            if self.module.value(node.func).kind != "api" and not check.bare(CROSS_ENTROPY[0]):
+                return "a cross entropy with options has no second derivative here"
+            self.assumed.add(SCORES)
+        return ""
+
+    def kind(self, place: str) -> str:
+        for stmt in self.region.stmts:
+            for node in descend(stmt.node):
+                if isinstance(node, (cst.Name, cst.Attribute)) and dotted(node) == place:
+                    return self.module.value(node).kind
+        return "unknown"
+
+    def hoisted(self) -> Stmt | None:
+        """The outermost loop above which the function can be made: the weights stay the same in it."""
+        places = expression_uses(self.weights, self.event.stmt)
+        found = None
+        for ancestor in self.event.stmt.ancestors():
+            if isinstance(ancestor.node, (cst.For, cst.While)):
+                if any(overlaps(d, p) for d in ancestor.all_defs for p in places):
+                    break
+                found = ancestor
+        return found
+
+    def anchor(self) -> Stmt:
+        """Where the function is made: in the module if the weights stay there, else above the loop around it."""
+        if self.scope.is_function and isinstance(self.weights, cst.Name) and not self.kept & self.scope.locals:
+            name, home, scope = self.weights.value, self.module.scope, self.scope
+            while scope.parent is not None and name not in scope.locals:
+                scope = scope.parent
+            made = [s for s in home.body.walk() if name in s.all_defs] if scope is home else []
+            declared = any(isinstance(s.node, cst.Global) and name in code(s.node)
+                           for each in home.walk() for s in each.body.walk())  # fmt: skip
+            if len(made) == 1 and not declared:
+                return self.module.top_level(self.event.stmt)
+        return self.loop if self.loop is not None else self.event.stmt
+
+    # --- writing it
+
+    def write(self) -> None:
+        event, plan, stmts = self.event, self.plan, self.region.stmts
+        above = self.anchor()
+        items: list[Item] = []
+        weights = code(self.weights)
+        if not isinstance(self.weights, cst.Name):
+            weights = self.writer.fresh("params")
+            items.append(Text(f"{weights} = {{0}}", [self.weights]))
+        for stmt in stmts:
+            for node in descend(stmt.node):
+                place = dotted(node) if isinstance(node, cst.Attribute) else ""
+                if place in self.arguments:
+                    plan.expressions[id(node)] = self.arguments[place]
+        forward, function = self.writer.fresh(f"forward_{self.name}"), self.writer.fresh(f"grad_{self.name}")
+        keeps = self.name in self.live or bool(self.aux)
+        returned = ", ".join([self.name, *self.aux])
+        taken = f"ms.{'value_and_grad' if keeps else 'grad'}({forward}, None, {weights}"
+        body: list[Item] = [
+            Function(forward, [], [*self.body(), Text(f"return {returned}")]),
+            Text(f"return {taken}{', has_aux=True' if self.aux else ''})()"),
+        ]
+        items.append(Function(function, list(self.arguments.values()), body, decorator="@ms.jit"))
+        plan.before.setdefault(id(above), []).extend(items)
+        for stmt in stmts:
+            plan.contexts[id(stmt)] = []
+        node = event.stmt.node
+        target = node.targets[0].target if isinstance(node, cst.Assign) and len(node.targets) == 1 else None
+        plain = isinstance(target, cst.Name) and isinstance(node, cst.Assign) and node.value is event.node
+        grads = dotted(target) if plain and target is not None else self.writer.fresh("grads")
+        left = f"({returned})" if self.aux else self.name
+        received = f"{left}, {grads}" if keeps else grads
+        call: list[Item] = [Text(f"{received} = {function}({', '.join(self.arguments)})")]
+        if not plain:
+            call.append(Copy(event.stmt, {id(event.node): grads}))
+        plan.contexts[id(event.stmt)] = call
+        plan.needs.add("ms")
+        tier, why = Tier.EXACT, WHY
+        if above is event.stmt and self.scope.is_function:
+            why += "; it is compiled again at each call of the function around it"
+        if self.assumed:
+            tier, why = Tier.ASSUMED, why + "; assumed: " + ", ".join(sorted(self.assumed))
+        what = "torch.autograd.grad with create_graph"
+        plan.findings.append(Finding("T2M202", tier, what, why, line=event.stmt.lineno))
+
+    def body(self) -> list[Item]:
+        """The forward, cross entropies written out."""
+        items: list[Item] = []
+        for stmt in self.region.stmts:
+            expressions: dict[int, str] = {}
+            for node in stmt.calls:
+                if id(node) not in self.losses:
+                    continue
+                names = []
+                for arg, short in zip(node.args, ("logits", "labels"), strict=True):
+                    name = dotted(arg.value)
+                    if not name or "." in name:
+                        name = self.writer.fresh(short)
+                        items.append(Text(f"{name} = {{0}}", [arg.value]))
+                    names.append(name)
+                scores, labels = names
+                picked = f"({scores} * ops.one_hot({labels}, {scores}.shape[1])).sum(1)"
+                expressions[id(node)] = f"(ops.logsumexp({scores}, 1) - {picked}).mean()"
+                self.plan.needs.add("ops")
+            items.append(Copy(stmt, expressions))
+        return items
+
+
+class _Twice(Check):
+    """Walks a forward that is differentiated twice; `losses` are calls that are written out."""
+
+    def __init__(self, project: Project, losses: set[int]) -> None:
+        super().__init__(project)
+        self.losses = losses
+
+    def call(self, node: cst.Call, module: ModuleInfo, local: set[str]) -> None:
+        if id(node) not in self.losses:
+            super().call(node, module, local)
+
+    def layer(self, value: Value, module: ModuleInfo) -> None:
+        if value.name in CROSS_ENTROPY:
+            raise Unfit("a cross entropy in a called function has no second derivative here")
+        super().layer(value, module)
+
+    def rule(self, name: str) -> None:
+        """The name or its twin was measured; losses beside the layers are looked at where they are called."""
+        if name in CROSS_ENTROPY[:1] or name.rpartition(".")[2] in SHAPES:
+            return
+        if name in measured("bare", "twice") and self.bare(name):
+            return
+        known = measured("holds", "twice")
+        if name not in known and name.replace("torch.Tensor.", "torch.") not in known:
+            raise Unfit(f"the second derivative of {name} was not measured")

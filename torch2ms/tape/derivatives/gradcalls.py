@@ -1,0 +1,295 @@
+"""`torch.autograd.grad`: the statements from inputs to outputs become a function, differentiated at the inputs."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+import libcst as cst
+
+from torch2ms.analysis import liveness
+from torch2ms.analysis.flow import expression_uses, root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.tree import code, constant, descend
+from torch2ms.findings import Finding, Tier
+from torch2ms.tape.forms.calls import Call, all_ones
+from torch2ms.tape.forms.function import write
+from torch2ms.tape.forms.writer import Writer
+from torch2ms.tape.forward.dependents import dependents
+from torch2ms.tape.forward.regions import Finder
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.plan import Function, Item, Plan, Text
+
+
+class Compiled(Protocol):
+    """The gradients of a scope that gave way to calls of compiled functions."""
+
+    def holds(self, stmt: Stmt) -> bool:
+        """The statement is, or became a part of, such a call."""
+
+    def cut(self, stmts: list[Stmt]) -> bool:
+        """The statements hold a part of what gave way to a call, and not the call."""
+
+
+@dataclass(eq=False)
+class GradCall:
+    """One call, its inputs by name (or the expression of a parameter list), and how its result is received."""
+
+    event: Event
+    inputs: list[str]
+    weights: cst.BaseExpression | None
+    whole: cst.BaseExpression  # the call, or its subscript [0]
+    first: bool  # `[0]` follows
+
+
+def plan_gradcall(
+    event: Event,
+    scope: Scope,
+    module: ModuleInfo,
+    plan: Plan,
+    writer: Writer,
+    finder: Finder,
+    repeats: bool,
+    compiled: Compiled,
+) -> str:
+    """Add the edits of one call to the plan; the reason if that cannot be done."""
+    call = read(event, module)
+    if isinstance(call, str):
+        return call
+    tainted = dependents(call.inputs, event, scope, module)
+    region = finder.find(event, None, active=tainted if call.weights is None else None)
+    if region.problem:
+        return region.problem
+    again = [s for s in region.all if id(s) in finder.taken]
+    if again and not repeats and not all(finder.pure(s) for s in again):
+        return "its forward is run for another gradient too, and would not give the same values twice"
+    if any(id(s) in plan.contexts for s in region.all if not compiled.holds(s)) or compiled.cut(region.all):
+        return "its forward is part of a compiled function"
+    if region.guards or region.cut or region.after and event.create_graph:
+        return "its forward is not one run of statements"
+    used = {root(u) for r in event.roots for u in expression_uses(r, event.stmt)}
+    if not region.stmts and not used & set(call.inputs) and call.weights is None:
+        return "the graph between its inputs and outputs is made by the caller of this function"
+    if not region.stmts and call.weights is not None and all(dotted(r) for r in event.roots):
+        return "the graph between its inputs and outputs is made by the caller of this function"
+    if event.create_graph:
+        return second_order(call, region.stmts, scope, module, plan, writer)
+    owners = [Owner("leaf", name, frozenset({name})) for name in call.inputs]
+    if call.weights is not None:
+        owners.append(Owner("list", code(call.weights), None))
+    before = plan.saved()
+    receive(call, owners, writer, plan)
+    made = Call(event, region, owners)
+    made.several = True
+    made.keep = id(event.stmt) not in plan.replaced
+    if call.weights is not None:
+        made.weights = call.weights
+    if problem := write(writer, made):
+        plan.restore(before)
+        return problem
+    for stmt in region.all:
+        finder.taken.setdefault(id(stmt), region)
+    plan.findings.append(Finding("T2M201", Tier.EXACT, "torch.autograd.grad", made.form, line=event.stmt.lineno))
+    plan.needs.add("ms")
+    return ""
+
+
+def read(event: Event, module: ModuleInfo) -> GradCall | str:
+    """What is differentiated with respect to what, or why that is not seen."""
+    inputs = event.inputs
+    if inputs is None or not event.roots:
+        return "its arguments are not seen"
+    whole, first = _subscripted(event)
+    if isinstance(inputs, (cst.Tuple, cst.List)):
+        names = [dotted(e.value) for e in inputs.elements]
+        if names and all(_is_weight(e.value, module) for e in inputs.elements):
+            return GradCall(event, [], inputs, whole, first)
+        if not all(names) or any("." in n for n in names):
+            return "an input is not a plain name"
+        return GradCall(event, names, None, whole, first)
+    value = module.value(inputs)
+    if value.kind == "params" or (value.kind == "list" and value.name in ("of param", "of parameter")):
+        return GradCall(event, [], inputs, whole, first)
+    name = dotted(inputs)
+    if name and _is_weight(inputs, module):
+        return GradCall(event, [], cst.List([cst.Element(inputs)]), whole, first)
+    if not name or "." in name:
+        return "an input is not a plain name"
+    if value.kind == "tensor" or value.kind == "unknown" and first and not name.endswith("s"):
+        return GradCall(event, [name], None, whole, first)
+    return f"whether `{name}` is a tensor or a list is not seen"
+
+
+def _is_weight(node: cst.BaseExpression, module: ModuleInfo) -> bool:
+    """A Parameter in the output as well: it is differentiated as a weight."""
+    value = module.value(node)
+    if value.kind == "param" or value.name in ("module_param", "parameter"):
+        return True
+    owned = isinstance(node, cst.Attribute) and module.value(node.value).kind == "module"
+    return owned and node.attr.value in ("weight", "bias")  # type: ignore[attr-defined]
+
+
+def _subscripted(event: Event) -> tuple[cst.BaseExpression, bool]:
+    assert isinstance(event.node, cst.Call)
+    if event.first:
+        return event.node, True
+    for node in descend(event.stmt.node):
+        if isinstance(node, cst.Subscript) and node.value is event.node and len(node.slice) == 1:
+            part = node.slice[0].slice
+            if isinstance(part, cst.Index) and constant(part.value) == 0:
+                return node, True
+    return event.node, False
+
+
+def receive(call: GradCall, owners: list[Owner], writer: Writer, plan: Plan) -> None:
+    """Name the gradients after the user's own targets where the statement does nothing else."""
+    event = call.event
+    node = event.stmt.node
+    target = (
+        node.targets[0].target
+        if isinstance(node, cst.Assign) and len(node.targets) == 1 and node.value is call.whole
+        else None
+    )
+    if target is not None and len(owners) == 1 and call.weights is None:
+        if call.first and isinstance(target, cst.Name):
+            owners[0].variable = target.value
+            plan.replaced[id(event.stmt)] = []
+            return
+        if (
+            not call.first
+            and isinstance(target, (cst.Tuple, cst.List))
+            and len(target.elements) == 1
+            and (name := dotted(target.elements[0].value))
+        ):
+            owners[0].variable = name
+            plan.replaced[id(event.stmt)] = []
+            return
+    if (
+        target is not None
+        and not call.first
+        and isinstance(target, cst.Tuple)
+        and len(target.elements) == len(owners) > 1
+    ):
+        names = [dotted(e.value) for e in target.elements]
+        if all(names):
+            for owner, name in zip(owners, names, strict=False):
+                owner.variable = name
+            plan.replaced[id(event.stmt)] = []
+            return
+    if target is not None and call.weights is not None and not call.first and isinstance(target, cst.Name):
+        owners[0].variable = target.value
+        plan.replaced[id(event.stmt)] = []
+        return
+    for owner in owners:
+        owner.variable = writer.fresh(f"{owner.place}_grad" if owner.kind == "leaf" else "grads")
+    names = [o.variable for o in owners]
+    if call.weights is not None:
+        plan.expressions[id(call.whole)] = f"{names[0]}[0]" if call.first else names[0]
+    elif call.first:
+        plan.expressions[id(call.whole)] = names[0]
+    else:
+        plan.expressions[id(call.whole)] = f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
+
+
+def second_order(
+    call: GradCall, stmts: list[Stmt], scope: Scope, module: ModuleInfo, plan: Plan, writer: Writer
+) -> str:
+    """create_graph=True: the inner gradient is compiled, since second order is wrong in PyNative mode.
+
+    Everything the compiled function uses is an argument: compiled code keeps what it captures as it was at first.
+    """
+    event = call.event
+    if call.weights is not None or not call.inputs:
+        return "the gradient of a gradient with respect to weights has no compiled form here"
+    if any(c is not None and not all_ones(c, scope) for c in event.cotangents) or len(event.roots) != 1:
+        return "a gradient of a gradient with an own cotangent or several outputs"
+    if any(s.blocks for s in stmts):
+        return "its forward has control flow that compiled code would freeze"
+    live = liveness.read_after(event.stmt.block, stmts, event.stmt.block.stmts.index(event.stmt)) if stmts else set()
+    live |= {root(u) for u in event.stmt.uses} - {
+        root(u) for c in event.cotangents if c is not None for u in expression_uses(c, event.stmt)
+    }
+    name = dotted(event.roots[0])
+    defined = {d for s in stmts for d in s.all_defs}
+    if any("." in d for d in defined):
+        return "its forward writes attributes"
+    outer = (defined & live) - {name}
+    if outer:
+        return f"`{sorted(outer)[0]}` leaves its forward as well"
+    arguments = list(call.inputs)
+    replaced: dict[str, str] = {}
+    for stmt in stmts:
+        for place in sorted(captured(stmt, module, defined)):
+            if place not in replaced and place not in call.inputs:
+                short = place.rpartition(".")[2]
+                replaced[place] = short
+                arguments.append(short)
+    for expr in event.roots:
+        for place in sorted(expression_uses(expr, event.stmt)):
+            if root(place) not in defined and place not in replaced and place not in call.inputs:
+                return "its output is computed in the call itself"
+    if len(set(arguments)) != len(arguments):
+        return "two things its forward uses have the same short name"
+    for stmt in stmts:
+        for node in descend(stmt.node):
+            if isinstance(node, (cst.Attribute, cst.Name)) and dotted(node) in replaced and "." in dotted(node):
+                plan.expressions[id(node)] = replaced[dotted(node)]
+    suffix = name.rpartition(".")[2] or "output"
+    inner = f"forward_{suffix}"
+    outer_name = writer.fresh(f"{suffix}_gradient")
+    keeps = name in live and bool(stmts)
+    positions = "" if len(call.inputs) == 1 else f", ({', '.join(str(i) for i in range(len(call.inputs)))})"
+    api = "value_and_grad" if keeps else "grad"
+    if keeps and not positions:
+        positions = ", 0"
+    body: list[Item] = [
+        Function(inner, list(call.inputs), [*stmts, Text("return {0}", [event.roots[0]])]),
+        Text(f"return ms.{api}({inner}{positions})({', '.join(call.inputs)})"),
+    ]
+    top = module.top_level(event.stmt)
+    plan.before.setdefault(id(top), []).append(Function(outer_name, arguments, body, decorator="@ms.jit"))
+    passed = [*call.inputs, *replaced]
+    invocation = f"{outer_name}({', '.join(passed)})"
+    for stmt in stmts:
+        plan.moved.add(id(stmt))
+    variables = [writer.fresh(f"{n}_grad") for n in call.inputs]
+    single = len(variables) == 1
+    if keeps:
+        taken = variables[0] if single else f"({', '.join(variables)})"
+        plan.replaced[id(event.stmt)] = [Text(f"{name}, {taken} = {invocation}"), event.stmt]
+        plan.moved.add(id(event.stmt))
+        plan.expressions[id(call.whole)] = variables[0] if call.first and single else (
+            f"({', '.join(variables)},)" if single else variables[0] if call.first
+            else f"({', '.join(variables)})")  # fmt: skip
+    else:
+        plan.expressions[id(call.whole)] = invocation if call.first and single else (
+            f"({invocation},)" if single else f"{invocation}[0]" if call.first else invocation)  # fmt: skip
+    plan.findings.append(Finding("T2M202", Tier.EXACT, "torch.autograd.grad with create_graph",
+                                 "the inner gradient is compiled, everything it uses is an argument",
+                                 line=event.stmt.lineno))  # fmt: skip
+    plan.needs.add("ms")
+    return ""
+
+
+def captured(stmt: Stmt, module: ModuleInfo, defined: set[str]) -> set[str]:
+    """Places a statement reads that are values, not functions or names of libraries."""
+    found = set()
+    callees = {dotted(c.func) for c in stmt.calls}
+    heads = {root(c) for c in callees}
+    names = {root(u) for u in stmt.uses}
+    for node in descend(stmt.node):
+        if not isinstance(node, (cst.Name, cst.Attribute)) or not dotted(node):
+            continue
+        value = module.value(node)
+        place = dotted(node)
+        if (
+            value.kind in ("module", "lossfn", "tensor", "param", "int", "float", "list", "tuple")
+            or (value.kind == "unknown" and place in callees and "." in place)
+            or (value.kind == "unknown" and place in names - heads and id(node) in module.values)
+        ):
+            if root(place) not in defined and place not in ("True", "False", "None"):
+                found.add(place)
+    return {p for p in found if not any(p != q and p.startswith(q + ".") and q in found for q in found)}

@@ -1,0 +1,95 @@
+"""The body of the function around a forward: declarations, the statements, and the root it returns."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis import liveness
+from torch2ms.analysis.flow import expression_uses, root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.tree import code
+from torch2ms.tape.forms.calls import Call, Outputs, all_ones
+from torch2ms.tape.forms.writer import Writer
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.plan import Item, Text
+
+
+def declare(writer: Writer, outputs: Outputs, stmts: list[Stmt]) -> list[Item]:
+    if outputs.shared and writer.scope.is_function:
+        return [Text(f"{name} = None") for name in outputs.shared if not bound_elsewhere(writer, name, stmts)]
+    return []
+
+
+def bound_elsewhere(writer: Writer, name: str, stmts: list[Stmt]) -> bool:
+    """The statements go on from what the name holds before them."""
+    kept = name in liveness.exposed(stmts) and not writer.unbound(stmts, [name])
+    return name in writer.scope.params or kept
+
+
+def body_of(writer: Writer, stmts: list[Stmt], outputs: Outputs, event: Event) -> list[Item]:
+    body: list[Item] = []
+    inherited = [n for n in sorted(writer.declared()) if any(n in s.all_defs for s in stmts)]
+    if inherited:
+        body.append(Text(f"global {', '.join(inherited)}"))
+    if outputs.shared:
+        body.append(Text(f"{'nonlocal' if writer.scope.is_function else 'global'} {', '.join(outputs.shared)}"))
+    bound = set().union(*(liveness.definite(s) for s in stmts)) if stmts else set()
+    maybe = [a for a in outputs.aux if a not in bound and a not in liveness.exposed(stmts)]
+    body += [Text(f"{name} = None") for name in maybe]
+    body += stmts
+    template, nodes = root_text(writer, event)
+    if event.scaled is not None and outputs.aux:
+        template = f"({template})"
+    body.append(Text(f"return {template}{outputs.returned}", nodes))
+    return body
+
+
+def root_text(writer: Writer, event: Event) -> tuple[str, list[cst.CSTNode]]:
+    if event.episode is not None:  # the call itself may become the name of its result where it stood
+        return code(event.roots[0]), []
+    nodes: list[cst.CSTNode] = list(event.roots)
+    parts = [f"{{{i}}}" for i, _ in enumerate(event.roots)]
+    for i, cotangent in enumerate(event.cotangents if weighted(writer, event) else ()):
+        if cotangent is not None and sequence(writer, event):
+            parts[i] = f"sum((g * u).sum() for g, u in zip({{{i}}}, {{{len(nodes)}}}))"
+            nodes.append(cotangent)
+        elif cotangent is not None and all_ones(cotangent, writer.scope):
+            parts[i] = f"{{{i}}}.sum()" if dotted(event.roots[i]) else f"({{{i}}}).sum()"
+        elif cotangent is not None:
+            varied = bool(writer.module.value(cotangent).deps)
+            writer.plan.needs |= {"ops"} if varied else set()
+            factor = f"ops.stop_gradient({{{len(nodes)}}})" if varied else f"{{{len(nodes)}}}"
+            parts[i] = f"({{{i}}} * {factor}).sum()"
+            nodes.append(cotangent)
+    text = " + ".join(parts)
+    if event.scaled is not None:
+        plain, scaled = text, f"{event.scaler}.scale({text})"
+        first, second = (plain, scaled) if event.inverse else (scaled, plain)
+        text = f"{first} if {{{len(nodes)}}} else {second}"
+        nodes.append(event.scaled)
+    elif event.scaler:
+        text = f"{event.scaler}.scale({text})"
+    return text, nodes
+
+
+def weighted(writer: Writer, event: Event) -> bool:
+    """Cotangents of the user's own where ms.vjp does not serve: the function returns the sum weighted with them."""
+    own = any(c is not None and not all_ones(c, writer.scope) for c in event.cotangents)
+    return own and (len(event.roots) > 1 or not writer.plan.records or sequence(writer, event))
+
+
+def sequence(writer: Writer, event: Event) -> bool:
+    """The one root is a list of tensors, and so is its cotangent."""
+    kinds = {writer.module.value(r).kind for r in [*event.roots, *event.cotangents] if r is not None}
+    return len(event.roots) == 1 and kinds <= {"tuple", "list"}
+
+
+def late_cotangent(writer: Writer, call: Call) -> bool:
+    """A cotangent uses what is made between the forward and the backward call."""
+    region, event = call.region, call.event
+    asked = {root(u) for c in event.cotangents if c is not None for u in expression_uses(c, event.stmt)}
+    end = event.stmt.number
+    start = region.all[-1].number if region.all else end
+    between = [s for s in writer.scope.body.walk() if start < s.number < end and s not in region.all]
+    return bool(asked & {root(d) for s in between for d in s.all_defs | s.all_muts})

@@ -1,0 +1,152 @@
+"""Writes one gradient call: the function around its forward region, the call, and what becomes of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import libcst as cst
+
+from torch2ms.analysis.flow import root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Stmt
+from torch2ms.tape.forms.bodies import body_of, declare, late_cotangent, weighted
+from torch2ms.tape.forms.calls import Call, Outputs, all_ones
+from torch2ms.tape.forms.graphmode import unfit
+from torch2ms.tape.forms.interface import differentiated_by, leaves_first, outputs_of, parameters_of, weight_nodes
+from torch2ms.tape.forms.placement import place
+from torch2ms.tape.forms.playbacks import write_cut, write_handed, write_played, write_vjp
+from torch2ms.tape.forms.receiving import receive
+from torch2ms.tape.forms.writer import Writer
+from torch2ms.tape.plan import Function, Item, Text
+
+
+def write(writer: Writer, call: Call) -> str:
+    """Plan the call; a reason if it has no form."""
+    region, event = call.region, call.event
+    writer.plan.inside += [*region.all, event.stmt]
+    made = {d for s in region.all for i in s.walk() if isinstance(i.node, cst.Assign) for d in i.defs}
+    if own := next((o.place for o in call.owners if o.kind == "leaf" and not o.parameter and o.place in made), ""):
+        return f"`{own}`, whose gradient is wanted, is made among the statements of its forward"
+    if call.played:
+        return write_played(writer, call)
+    given = [c for c in event.cotangents if c is not None and not all_ones(c, writer.scope)]
+    cotangent = bool(given) or event.kind == "handed"
+    if (region.cut or event.kind == "handed") and not writer.plan.records:
+        return "it needs ms.vjp, which runs the forward a second time before MindSpore 2.9"
+    wrap = next((writer.plan.halved[id(a)] for a in event.stmt.ancestors() if id(a) in writer.plan.halved), None)
+    if wrap is not None and (region.cut or event.cotangents != [None] * len(event.roots)):
+        return "it stands inside an autocast block, and its forward is cut"
+    if wrap is None:
+        wrap = one_block(writer, call)
+    if event.kind == "handed":
+        return write_handed(writer, call)
+    if region.cut:
+        return write_cut(writer, call)
+    if weighted(writer, event):
+        if late_cotangent(writer, call):
+            return "its cotangent is made from the output, and ms.vjp runs the forward again before MindSpore 2.9"
+    elif cotangent:
+        return write_vjp(writer, call)
+    suffix = writer.suffix(call)
+    function = writer.fresh(f"forward_{suffix}" if suffix else "forward_fn")
+    loop = writer.hoist(call)
+    stmts = region.all
+    outputs = outputs_of(writer, call, stmts)
+    params = parameters_of(writer, call, stmts, loop, outputs)
+    params = leaves_first(call, params)
+    body = body_of(writer, stmts, outputs, call.event)
+    target = ", ".join(params)
+    differentiated = differentiated_by(writer, call, params)
+    aux = ", has_aux=True" if outputs.aux else ""
+    direct = called_directly(writer, call, stmts, params)
+    left_out = "it runs in mixed precision" if wrap is not None else "it is no function of its own" if direct else ""
+    if event.episode is not None:
+        left_out = "it fills lists outside"
+    decorator = decorator_of(writer, call, params, outputs, loop, left_out)
+    definition: list[Item] = [*declare(writer, outputs, stmts), Function(function, params, body, decorator)]
+    if direct:
+        definition = []
+        function, target = direct
+    if wrap is not None:
+        definition.append(wrap(function))
+    if loop is not None and optimizer_optional(writer, call, loop):
+        writer.plan.before.setdefault(id(loop), []).extend(definition)
+        definition = []
+        invoke = f"ms.value_and_grad({function}{differentiated}{aux})({target})"
+    elif loop is not None:
+        grad = writer.fresh(f"grad_{suffix}" if suffix else "grad_fn")
+        definition.append(Text(f"{grad} = ms.value_and_grad({function}{differentiated}{aux})", weight_nodes(call)))
+        invoke = f"{grad}({target})"
+        writer.plan.before.setdefault(id(loop), []).extend(definition)
+        definition = []
+    else:
+        invoke = f"ms.value_and_grad({function}{differentiated}{aux})({target})"
+    received, follow = receive(writer, call)
+    steps: list[Item] = []
+    if event.episode is not None:
+        steps, follow = [*follow, *event.episode.follow_up(call.owners[0].variable, writer.plan)], []
+    inline = loop is None or optimizer_optional(writer, call, loop)
+    line = Text(f"{outputs.target()}, {received} = {invoke}", weight_nodes(call) if inline else [])
+    bound = outputs.target()
+    if outputs.aux and not outputs.wrapped:
+        bound = bound.removeprefix("(").removesuffix(")")
+    plain = Text(f"{bound} = {function}({target})")
+    place(writer, call, [*definition, line, *steps], plain, follow)
+    form = call.form or f"ms.value_and_grad of {len(stmts)} statement{'s' if len(stmts) != 1 else ''}"
+    call.form = form + call.compiled
+    return ""
+
+
+def decorator_of(
+    writer: Writer, call: Call, params: list[str], outputs: Outputs, loop: Stmt | None, left_out: str = ""
+) -> str:
+    """The decorator of the forward function: `@ms.jit` where that is asked for and found to be right."""
+    if not writer.plan.config.jit or writer.project is None:
+        return ""
+    reason = left_out or unfit(call, params, outputs, loop, (writer.module, writer.project))
+    call.compiled = f"; not compiled: {reason}" if reason else "; compiled"
+    return "" if reason else "@ms.jit"
+
+
+def one_block(writer: Writer, call: Call) -> Callable[[str], Text] | None:
+    """Where the forward is one block of mixed precision there is no second function around it."""
+    region, event = call.region, call.event
+    only = region.all[0] if len(region.all) == 1 else None
+    made = writer.plan.whole.get(id(only)) if only is not None and not region.guards else None
+    if only is None or made is None or event.scaler or not isinstance(event.roots[0], cst.Name) or len(event.roots) > 1:
+        return None
+    before = writer.plan.before[id(made.above)]
+    before[:] = [item for item in before if item not in made.items]
+    writer.plan.contexts[id(only)] = list(only.blocks[0].stmts)
+    return made.wrap
+
+
+def optimizer_optional(writer: Writer, call: Call, loop: Stmt) -> bool:
+    """The optimizer may be None where the step is conditional: it is asked for its parameters only there."""
+    guarded = any(isinstance(a.node, cst.If) and a.number > loop.number for a in call.event.stmt.ancestors())
+    node = writer.scope.node
+    if not guarded or not isinstance(node, cst.FunctionDef):
+        return False
+    optional = {
+        p.name.value
+        for p in [*node.params.params, *node.params.kwonly_params]
+        if p.default is not None and dotted(p.default) == "None"
+    }
+    return any(root(o.place) in optional for o in call.owners)
+
+
+def called_directly(writer: Writer, call: Call, stmts: list[Stmt], params: list[str]) -> tuple[str, str] | None:
+    """The called method or function is the function to differentiate: no wrapper around it."""
+    root_call = call.event.roots[0]
+    if (
+        stmts
+        or call.event.scaler
+        or not call.event.lifted
+        or not isinstance(root_call, cst.Call)
+        or any(o.kind == "leaf" for o in call.owners)
+    ):
+        return None
+    arguments = [dotted(a.value) for a in root_call.args]
+    if not all(arguments) or any(a.keyword is not None or a.star for a in root_call.args) or not dotted(root_call.func):
+        return None
+    return dotted(root_call.func), ", ".join(arguments)

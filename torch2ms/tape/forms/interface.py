@@ -1,0 +1,164 @@
+"""What goes into the function around a forward, what comes out, and what it is differentiated by."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis import liveness
+from torch2ms.analysis.flow import expression_uses, root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.values import UNKNOWN, Value
+from torch2ms.tape.forms.bodies import weighted
+from torch2ms.tape.forms.calls import Call, Outputs
+from torch2ms.tape.forms.writer import Writer
+from torch2ms.tape.forward.deletions import forget
+from torch2ms.tape.forward.regions import Region
+from torch2ms.tape.ledger.ledger import Owner
+
+PLAIN = {"int", "float", "str", "bool", "none"}
+NOT_RETURNED = {
+    "object",
+    "function",
+    "class",
+    "module",
+    "optimizer",
+    "numpy",
+    "dataset",
+    "loader",
+    "scheduler",
+    "method",
+}
+
+
+def outputs_of(writer: Writer, call: Call, stmts: list[Stmt]) -> Outputs:
+    event, region = call.event, call.region
+    name = dotted(event.roots[0]) if len(event.roots) == 1 and not event.scaler else ""
+    name = event.episode.name if event.episode is not None else name
+    if "." in name or weighted(writer, event):
+        name = ""
+    last = position(region)
+    gone = [event.stmt] if event.kind == "backward" and not event.branches and not event.lifted else []
+    live = liveness.read_after(region.block, [*region.all, *gone], last) if region.all else set()
+    if region.guarded:
+        inner = liveness.read_after(event.stmt.block, region.all, event.stmt.block.stmts.index(event.stmt))
+        live |= inner
+    for stmt in region.after:
+        live |= {root(u) for u in stmt.all_uses}
+    written: dict[str, Value] = {}
+    for stmt in stmts:
+        for inner_stmt in stmt.walk():
+            for place in sorted(inner_stmt.defs | inner_stmt.muts):
+                if "." not in place:
+                    written[place] = inner_stmt.out.get(place, UNKNOWN)
+    defined = {d for s in stmts for d in s.all_defs if "." not in d}
+    order = definition_order(stmts)
+    aux, shared = [], []
+    for place in order:
+        if place == name or place not in live or place not in defined:
+            continue
+        value = written[place]
+        if value.kind in NOT_RETURNED or (value.kind == "unknown" and not value.deps and not value.likely):
+            shared.append(place)
+        else:
+            aux.append(place)
+    wrapped = bool(aux) and all(written[a].kind in PLAIN for a in aux)
+    forget(defined - {name, *aux, *shared}, region.all, writer.scope, writer.plan)
+    return Outputs(name, aux, shared, wrapped)
+
+
+def definition_order(stmts: list[Stmt]) -> list[str]:
+    order: dict[str, None] = {}
+    for stmt in stmts:
+        for inner in stmt.walk():
+            for name in _target_order(inner):
+                order.setdefault(name)
+    return list(order)
+
+
+def position(region: Region) -> int:
+    block = region.block
+    if not region.stmts:
+        return block.stmts.index(region.event.stmt) if region.event.stmt in block.stmts else 0
+    return block.stmts.index(region.stmts[-1])
+
+
+def parameters_of(writer: Writer, call: Call, stmts: list[Stmt], loop: Stmt | None, outputs: Outputs) -> list[str]:
+    """Names that change between calls, in order of first use; everything else is captured."""
+    used = liveness.exposed(stmts)
+    bound = set().union(*(liveness.definite(s) for s in stmts)) if stmts else set()
+    asked = [call.event.scaled] if call.event.scaled is not None else []
+    asked += [c for c in call.event.cotangents if c is not None] if weighted(writer, call.event) else []
+    for expr in [*call.event.roots, *asked]:
+        for use in sorted(expression_uses(expr, call.event.stmt)):
+            if root(use) not in bound and root(use) not in used:
+                used.append(root(use))
+    own = {d for s in stmts for d in s.all_defs if "." not in d}
+    changing = set(own)
+    if loop is not None:
+        changing |= {d for d in loop.all_defs if "." not in d}
+    changing -= {n for n in writer.unbound(stmts, used) if loop is None or not carried(n, stmts)}
+    declared = writer.declared()
+    grown = {root(m) for s in stmts for m in s.all_muts} - own  # filled in place: reached through the closure
+    changing -= grown
+    return [
+        n for n in used if n in changing and n in writer.scope.locals and n not in outputs.shared and n not in declared
+    ]
+
+
+def leaves_first(call: Call, params: list[str]) -> list[str]:
+    """Leaves that are differentiated by position must be parameters."""
+    missing = [o.place for o in call.owners if o.kind == "leaf" and not o.parameter and o.place not in params]
+    return params + missing
+
+
+def differentiated_by(writer: Writer, call: Call, params: list[str]) -> str:
+    positions = [params.index(o.place) for o in call.owners if o.kind == "leaf" and not o.parameter]
+    held = [o.place for o in call.owners if o.parameter]
+    weights = [f"[{', '.join(held)}]"] if held else []
+    weights += [weights_of(o) for o in call.owners if o.kind != "leaf"]
+    where = (
+        "None" if not positions else str(positions[0]) if len(positions) == 1 else f"({', '.join(map(str, positions))})"
+    )
+    if not weights:
+        return "" if where == "0" else f", {where}"
+    return f", {where}, {' + '.join(weights)}"
+
+
+def weights_of(owner: Owner) -> str:
+    if owner.kind == "optimizer":
+        return f"{owner.place}.parameters"
+    if owner.kind in ("leaves", "params"):
+        return owner.place
+    if owner.kind == "list":
+        return "{0}"
+    return f"{owner.place}.trainable_params()"
+
+
+def weight_nodes(call: Call) -> list[cst.CSTNode]:
+    return [call.weights] if call.weights is not None else []
+
+
+def carried(name: str, stmts: list[Stmt]) -> bool:
+    """The statements read what the name was bound to in an earlier turn of the loop around them."""
+    for stmt in (inner for s in stmts for inner in s.walk()):
+        if any(root(u) == name for u in stmt.uses):
+            return True
+        if name in stmt.defs:
+            return False
+    return False
+
+
+def _target_order(stmt: Stmt) -> list[str]:
+    node = stmt.node
+    if isinstance(node, cst.Assign):
+        return [n for t in node.targets for n in _flat(t.target) if n in stmt.defs]
+    if isinstance(node, cst.For):
+        return [n for n in _flat(node.target) if n in stmt.defs]
+    return sorted(d for d in stmt.defs if "." not in d)
+
+
+def _flat(target: cst.CSTNode) -> list[str]:
+    if isinstance(target, (cst.Tuple, cst.List)):
+        return [n for e in target.elements for n in _flat(e.value)]
+    return [dotted(target)]

@@ -1,0 +1,83 @@
+"""Where a gradient call stands: in place of the forward, of the backward call, or in both branches of its guard."""
+
+from __future__ import annotations
+
+from torch2ms.analysis.flow import root
+from torch2ms.analysis.program import Stmt
+from torch2ms.tape.forms.calls import Call
+from torch2ms.tape.forms.interface import position
+from torch2ms.tape.forms.writer import Writer
+from torch2ms.tape.forward.regions import Region
+from torch2ms.tape.plan import Branch, Item, Text
+
+
+def place(writer: Writer, call: Call, line: list[Item], plain: Text, follow: list[Item]) -> None:
+    region, event = call.region, call.event
+    plan = writer.plan
+    for stmt in region.all:
+        plan.moved.add(id(stmt))
+    for stmt in region.after:
+        plan.moved.add(id(stmt))
+    after: list[Item] = list(region.after)
+    if call.keep:
+        plan.moved.add(id(event.stmt))
+        follow = [*follow, event.stmt]
+    if not region.guards:
+        if region.stmts and (adjacent(writer, region.stmts[-1], event.stmt) or id(region.stmts[-1]) in plan.replaced):
+            plan.replaced.setdefault(id(region.stmts[-1]), [])
+            plan.replaced[id(event.stmt)] = [*line, *after, *follow]
+        elif region.stmts:
+            plan.replaced[id(region.stmts[-1])] = [*line, *after]
+            plan.replaced[id(event.stmt)] = follow
+        else:
+            plan.replaced[id(event.stmt)] = [*line, *follow]
+        return
+    guard = region.guards[-1]
+    if len(region.guards) == 1 and invariant(guard, region):
+        call.form = "the gradient function where the condition holds, the plain forward where it does not"
+        otherwise: list[Item] = list(region.stmts) if region.guarded else [plain]
+        branch = Branch(guard.node.test, line, otherwise)  # type: ignore[union-attr]
+        merge(writer, call, guard, branch, after, follow)
+        return
+    call.form = "the gradient is taken with the forward, and used where the condition holds"
+    if region.guarded or not region.stmts:
+        plan.replaced[id(event.stmt)] = [*line, *follow]
+        return
+    plan.replaced[id(region.stmts[-1])] = [*line, *after]
+    plan.replaced[id(event.stmt)] = follow
+
+
+def adjacent(writer: Writer, last: Stmt, backward: Stmt) -> bool:
+    """Nothing that stays stands between the forward and the backward call."""
+    block = last.block
+    if backward.block is not block:
+        return False
+    between = block.stmts[block.stmts.index(last) + 1 : block.stmts.index(backward)]
+    return all(id(s) in writer.plan.moved or id(s) in writer.gone for s in between)
+
+
+def merge(writer: Writer, call: Call, guard: Stmt, branch: Branch, after: list[Item], follow: list[Item]) -> None:
+    """Join the new `if` with the user's own where nothing stands between."""
+    region, plan = call.region, writer.plan
+    block = region.block
+    anchor = region.stmts[-1]
+    between = block.stmts[block.stmts.index(anchor) + 1 : block.stmts.index(guard)]
+    plan.replaced[id(call.event.stmt)] = follow
+    own_body = guard.blocks[0]
+    taken = call.event.stmt.block is own_body and len(guard.blocks) == 1
+    reads = {root(u) for s in own_body.stmts for u in s.all_uses}
+    writes = {root(d) for s in region.after for d in s.all_defs | s.all_muts}
+    if taken and all(id(s) in plan.moved or id(s) in plan.replaced for s in between) and not reads & writes:
+        plan.replaced[id(anchor)] = []
+        plan.replaced[id(guard)] = [Branch(branch.test, [*branch.body, *own_body.stmts], branch.orelse), *after]
+        return
+    plan.replaced[id(anchor)] = [branch, *after]
+
+
+def invariant(guard: Stmt, region: Region) -> bool:
+    """The condition can be asked before the forward: nothing of the forward changes it, and it has no effects."""
+    reads = {root(u) for u in guard.uses}
+    writes = {root(d) for s in region.stmts for d in s.all_defs | s.all_muts}
+    between = region.block.stmts[position(region) + 1 : region.block.stmts.index(guard)]
+    writes |= {root(d) for s in between for d in s.all_defs | s.all_muts}
+    return not reads & writes and not guard.calls

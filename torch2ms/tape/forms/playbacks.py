@@ -1,0 +1,291 @@
+"""Gradient calls that run the forward in one place and play it back in another: `ms.vjp`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis import liveness
+from torch2ms.analysis.flow import expression_uses, root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.tree import code
+from torch2ms.tape.forms.bodies import body_of, declare
+from torch2ms.tape.forms.calls import Call, Outputs
+from torch2ms.tape.forms.interface import definition_order, outputs_of, parameters_of, weight_nodes, weights_of
+from torch2ms.tape.forms.receiving import receive
+from torch2ms.tape.forward.regions import Region
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.plan import Function, Item, Text
+
+if TYPE_CHECKING:
+    from torch2ms.tape.forms.writer import Writer
+
+
+def write_vjp(writer: Writer, call: Call) -> str:
+    """A cotangent of the user's own: the forward now, its playback with the cotangent where backward stood."""
+    region, event = call.region, call.event
+    if region.guards or any(o.parameter for o in call.owners):
+        return "a backward call with its own cotangent under a condition"
+    suffix = writer.suffix(call) or (dotted(event.roots[0]).rpartition(".")[2] or "output")
+    stmts = region.all
+    outputs = outputs_of(writer, call, stmts)
+    leaves = [o for o in call.owners if o.kind == "leaf"]
+    others = [o for o in call.owners if o.kind != "leaf"]
+    rebound = [n for n in parameters_of(writer, call, stmts, None, outputs) if n not in {o.place for o in leaves}]
+    if rebound:
+        return f"`{rebound[0]}` changes inside a forward that gets its own cotangent"
+    function = writer.fresh(f"forward_{suffix}")
+    playback = writer.fresh(f"{suffix}_vjp")
+    inputs = [o.place for o in leaves]
+    head = outputs.root or writer.fresh(suffix)
+    weights = f", weights={' + '.join(weights_of(o) for o in others)}" if others else ""
+    aux = ", has_aux=True" if outputs.aux else ""
+    tail = f", {outputs.returned.removeprefix(', ')}" if outputs.aux else ""
+    if len(outputs.aux) > 1 and not outputs.wrapped:
+        tail = f", ({', '.join(outputs.aux)})"
+    body = body_of(writer, stmts, outputs, event)
+    definition: list[Item] = [*declare(writer, outputs, stmts), Function(function, inputs, body)]
+    loop = writer.hoist(call)
+    if loop is not None:
+        writer.plan.before.setdefault(id(loop), []).extend(definition)
+        definition = []
+    arguments = "".join(f", {i}" for i in inputs)
+    line = Text(f"{head}, {playback}{tail} = ms.vjp({function}{arguments}{weights}{aux})", weight_nodes(call))
+    received, follow = receive(writer, call)
+    if leaves and not others:
+        received = f"{received}," if len(leaves) == 1 else received.strip("()")
+    elif leaves and len(leaves) == 1:
+        left, _, right = received.strip("()").partition(", ")
+        received = f"({left},), {right}"
+    elif leaves:
+        received = received[1:-1]
+    else:
+        received = f"_, {received}"
+    cotangents = list(event.cotangents)
+    back = Text(f"{received} = {playback}({{0}})", [c for c in cotangents if c is not None])
+    for stmt in [*region.all, *region.after]:
+        writer.plan.moved.add(id(stmt))
+    if region.stmts:
+        writer.plan.replaced[id(region.stmts[-1])] = [*definition, line, *region.after]
+        start: list[Item] = []
+    else:
+        start = [*definition, line]
+    kept: list[Item] = []
+    if call.keep:
+        writer.plan.moved.add(id(event.stmt))
+        kept = [event.stmt]
+    writer.plan.replaced[id(event.stmt)] = [*start, back, *follow, *kept]
+    call.form = "ms.vjp: one forward, played back with the cotangent"
+    return ""
+
+
+def write_handed(writer: Writer, call: Call) -> str:
+    """The forward now; the function that is called takes its playback."""
+    region, event = call.region, call.event
+    handing = event.handing
+    assert handing is not None
+    if region.guards or region.cut:
+        return "a loss that is handed on, with a condition or an update of weights inside its forward"
+    if event.stmt.blocks or event.stmt.line is None:
+        return "a loss that is handed on in the head of a compound statement"
+    stmts = region.all
+    outputs = outputs_of(writer, call, stmts)
+    loop = writer.hoist(call)
+    changing = parameters_of(writer, call, stmts, loop, outputs)
+    if not all(writer.is_tensor(n, [*stmts, event.stmt]) for n in changing):
+        loop, own = None, {d for s in stmts for d in s.all_defs}
+        changing = [n for n in changing if n in own]
+        if not all(writer.is_tensor(n, [*stmts, event.stmt]) for n in changing):
+            return f"`{changing[0]}` changes inside a forward whose playback is handed on"
+    name = dotted(event.roots[0]).rpartition(".")[2] or handing.handed.root
+    head = outputs.root or writer.fresh(name)
+    function, playback = writer.fresh(f"forward_{name}"), writer.fresh(f"{name}_vjp")
+    weights, nodes = handing.weights()
+    aux = ", has_aux=True" if outputs.aux else ""
+    tail = f", ({', '.join(outputs.aux)})" if len(outputs.aux) > 1 else f", {outputs.aux[0]}" if outputs.aux else ""
+    if outputs.wrapped:
+        tail = f", ({outputs.aux[0]},)" if len(outputs.aux) == 1 else tail
+    definition: list[Item] = [
+        *declare(writer, outputs, stmts),
+        Function(function, changing, body_of(writer, stmts, outputs, event)),
+    ]
+    if loop is not None:
+        writer.plan.before.setdefault(id(loop), []).extend(definition)
+        definition = []
+    inputs = "".join(f", {n}" for n in changing)
+    line = Text(f"{head}, {playback}{tail} = ms.vjp({function}{inputs}, weights={weights}{aux})", nodes)
+    writer.plan.moved |= {id(s) for s in [*region.all, *region.after]}
+    if region.stmts and not call.deferred:
+        writer.plan.replaced[id(region.stmts[-1])] = [*definition, line, *region.after]
+    else:
+        writer.plan.moved.add(id(event.stmt))
+        writer.plan.replaced[id(event.stmt)] = [*definition, line, *region.after, event.stmt]
+    if head != code(event.roots[0]):
+        writer.plan.arguments[id(handing.argument)] = head
+    writer.plan.beside[id(handing.argument)] = f"{handing.handed.playback}={playback}"
+    call.form = "ms.vjp: the forward here, its playback in the function that is called"
+    return ""
+
+
+def write_played(writer: Writer, call: Call) -> str:
+    """The graph of a parameter, played back where backward stood, or handed on."""
+    region, event = call.region, call.event
+    if event.handing is not None:
+        writer.plan.beside[id(event.handing.argument)] = f"{event.handing.handed.playback}={call.played}"
+        call.form = "the playback goes on to the function that uses it"
+        return ""
+    if region.guards or region.cut or region.after or event.branches:
+        return "what is done to the loss before its backward call is not one run of statements"
+    received, follow = receive(writer, call)
+    given = [c for c in event.cotangents if c is not None]
+    for stmt in region.stmts:
+        writer.plan.moved.add(id(stmt))
+        writer.plan.replaced[id(stmt)] = []
+    if not region.stmts and isinstance(event.roots[0], cst.Name) and not event.scaler:
+        cotangent = "{0}" if given else f"ops.ones_like({event.roots[0].value})"
+        writer.plan.needs.add("ops")
+        back: list[Item] = [Text(f"_, {received} = {call.played}({cotangent})", list(given))]
+    elif given:
+        return "a loss with a cotangent of its own that is changed before its backward call"
+    else:
+        (root_name,) = call.inputs
+        outputs = outputs_of(writer, call, region.stmts)
+        own = parameters_of(writer, call, region.stmts, None, outputs)
+        params = [root_name, *(n for n in own if n != root_name)]
+        function = writer.fresh(f"forward_{root_name}")
+        gradient = writer.fresh(f"{root_name}_grad")
+        aux = ", has_aux=True" if outputs.aux else ""
+        back = [
+            *declare(writer, outputs, region.stmts),
+            Function(function, params, body_of(writer, region.stmts, outputs, event)),
+            Text(f"{outputs.target()}, {gradient} = ms.value_and_grad({function}, 0{aux})({', '.join(params)})"),
+            Text(f"_, {received} = {call.played}({gradient})"),
+        ]
+    kept: list[Item] = []
+    if call.keep:
+        writer.plan.moved.add(id(event.stmt))
+        kept = [event.stmt]
+    writer.plan.replaced[id(event.stmt)] = [*back, *follow, *kept]
+    call.form = "the playback that callers hand over"
+    return ""
+
+
+def write_cut(writer: Writer, call: Call) -> str:
+    """Forward now, playback later: `ms.vjp` for the first part, a gradient call for the second."""
+    region, event = call.region, call.event
+    early, late = region.stmts[: region.cut], region.stmts[region.cut :]
+    used = set(liveness.exposed(late)) | {root(u) for e in event.roots for u in expression_uses(e, event.stmt)}
+    crossing = [n for n in definition_order(early) if n in used and writer.varied(n, early)]
+    places = {u for s in late for u in s.all_uses} | (event.stmt.uses if event.lifted else set())
+    attributes = sorted({d for s in early for d in s.all_defs if "." in d and d in places and writer.varied(d, early)})
+    suffix = writer.suffix(call)
+    loop = writer.hoist(call)
+    first = Region(event, region.block, early)
+    leaves = [o for o in call.owners if o.kind == "leaf" and not o.parameter]
+    others = [o for o in call.owners if o not in leaves]
+    if any(o.parameter for o in others) or any(writer.touches(late, o) for o in leaves):
+        return "a leaf is used in both parts of a forward that is cut"
+    weights = f", weights={' + '.join(weights_of(o) for o in others)}" if others else ""
+    live = liveness.read_after(region.block, early, region.block.stmts.index(early[-1])) | used
+    aux = [n for n in definition_order(early) if n in live and n not in crossing]
+    held = {a: a.rpartition(".")[2] for a in attributes}  # attributes cross under their own short names
+    own_names = [*crossing, *held.values()]
+    if not own_names or len(set(own_names)) != len(own_names):
+        return "what its two parts share is not seen"
+    crossing = [*crossing, *attributes]
+    params = parameters_of(
+        writer,
+        Call(Event("backward", early[-1], early[-1].node), first, call.owners),
+        early,
+        loop,
+        Outputs("", [], [], False),
+    )
+    name = "_".join(own_names)
+    playback = writer.fresh(f"{name}_vjp")
+    params += [o.place for o in leaves if o.place not in params]
+    simple = simple_call(writer, early, crossing, aux)
+    if simple and not {o.place for o in leaves} <= set(simple[1]):
+        simple = None
+    out = ", ".join(crossing)
+    received = out if len(crossing) == 1 else f"({out})"
+    extra = ""
+    definition: list[Item] = []
+    if simple:
+        function, arguments = simple
+    else:
+        function = writer.fresh(f"forward_{name}")
+        returned = out if len(crossing) == 1 and not aux else f"({out})" if aux and len(crossing) > 1 else out
+        if aux:
+            returned += ", " + ", ".join(aux)
+            extra = ", has_aux=True"
+        definition.append(Function(function, params, [*early, Text(f"return {returned}")]))
+        arguments = params
+    inputs = "".join(f", {a}" for a in arguments)
+    tail = ", " + (aux[0] if len(aux) == 1 else f"({', '.join(aux)})") if aux else ""
+    start = Text(f"{received}, {playback}{tail} = ms.vjp({function}{inputs}{weights}{extra})")
+    # second part
+    forward = writer.fresh(f"forward_{suffix}" if suffix else "forward_fn")
+    second_call = Call(event, Region(event, region.block, late, after=region.after), call.owners)
+    outputs = outputs_of(writer, second_call, late)
+    more = [p for p in parameters_of(writer, second_call, late, loop, outputs) if p not in crossing]
+    restore: list[Item] = [Text(f"{a} = {short}") for a, short in held.items()]
+    again = any(o.owns is None or writer.touches(late, o) for o in others)
+    positions = "0" if len(crossing) == 1 else f"({', '.join(str(i) for i in range(len(crossing)))})"
+    second_weights = f", {' + '.join(weights_of(o) for o in others)}" if again else ""
+    has_aux = ", has_aux=True" if outputs.aux else ""
+    definition.append(Function(forward, [*own_names, *more], [*restore, *body_of(writer, late, outputs, event)]))
+    arguments2 = ", ".join([*crossing, *more])
+    made = f"ms.value_and_grad({forward}, {positions}{second_weights}{has_aux})"
+    if loop is not None:
+        grad = writer.fresh(f"grad_{suffix}" if suffix else "grad_fn")
+        definition.append(Text(f"{grad} = {made}"))
+        made = grad
+        writer.plan.before.setdefault(id(loop), []).extend(definition)
+        definition = []
+    cotangent = [writer.fresh_once(f"{c}_grad") for c in own_names]
+    taken = cotangent[0] if len(cotangent) == 1 else f"({', '.join(cotangent)})"
+    if again:
+        direct = writer.fresh_once(f"direct_{others[0].variable}")
+        line = Text(f"{outputs.target()}, ({taken}, {direct}) = {made}({arguments2})")
+    else:
+        line = Text(f"{outputs.target()}, {taken} = {made}({arguments2})")
+    received_grads, follow = receive(writer, Call(event, region, others, call.accumulate, delayed=call.delayed))
+    of_leaves, more_follow = receive(writer, Call(event, region, leaves, call.accumulate, delayed=call.delayed))
+    follow += more_follow
+    names = dict(zip([o.place for o in leaves], of_leaves.strip("()").split(", "), strict=True)) if leaves else {}
+    of_inputs = ", ".join(names.get(a, "_") for a in arguments) + ("," if len(arguments) == 1 else "")
+    left = of_inputs if names and not others else f"{f'({of_inputs})' if names else '_'}, {received_grads}"
+    back: list[Item] = [Text(f"{left} = {playback}({taken})")]
+    if again:
+        back.append(Text(f"{received_grads} = tuple(a + b for a, b in zip({received_grads}, {direct}))"))
+    for stmt in region.stmts:
+        writer.plan.moved.add(id(stmt))
+    for stmt in region.after:
+        writer.plan.moved.add(id(stmt))
+    writer.plan.replaced[id(early[-1])] = [*definition[:1], start] if definition and not simple else [start]
+    second = [*definition[0 if simple else 1 :], line, *region.after]
+    if late:
+        writer.plan.replaced[id(late[-1])] = list(second)
+        writer.plan.replaced[id(event.stmt)] = [*back, *follow]
+    else:
+        writer.plan.replaced[id(event.stmt)] = [*second, *back, *follow]
+    call.form = f"cut at `{name}`: ms.vjp runs the first part once and plays it back after what stands between"
+    return ""
+
+
+def simple_call(writer: Writer, early: list[Stmt], crossing: list[str], aux: list[str]) -> tuple[str, list[str]] | None:
+    """`fake = netG(noise)`: the module itself is the function."""
+    if len(early) != 1 or aux or len(crossing) != 1:
+        return None
+    node = early[0].node
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1 or not isinstance(node.value, cst.Call):
+        return None
+    call = node.value
+    if writer.module.value(call.func).kind != "module" or not dotted(call.func):
+        return None
+    arguments = [dotted(a.value) for a in call.args if a.keyword is None and not a.star]
+    if len(arguments) != len(call.args) or not all(arguments) or dotted(node.targets[0].target) != crossing[0]:
+        return None
+    return dotted(call.func), arguments

@@ -1,0 +1,62 @@
+"""The names that take the gradients of a call: split among their owners, added to what they hold."""
+
+from __future__ import annotations
+
+from torch2ms.tape.forms.calls import Call
+from torch2ms.tape.forms.interface import weights_of
+from torch2ms.tape.forms.writer import Writer
+from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.plan import Item, Text
+
+
+def receive(writer: Writer, call: Call) -> tuple[str, list[Item]]:
+    """The target that takes the gradients, and the statements that hand them to their owners."""
+    follow: list[Item] = []
+    leaves = [o for o in call.owners if o.kind == "leaf" and not o.parameter]
+    others = [o for o in call.owners if o.kind != "leaf"]
+    held = [o for o in call.owners if o.parameter]
+    targets: dict[str, str] = {}
+    for owner in call.owners:
+        name = owner.variable
+        if owner.place in call.accumulate:
+            owner.accumulating = True
+            name = writer.fresh_once(f"new_{owner.variable}")
+            follow.append(added(owner, name, sure=call.accumulate[owner.place]))
+        elif owner.place in call.delayed:
+            name = writer.fresh_once(f"new_{owner.variable}")
+            follow.append(Text(f"{owner.variable} = {name}"))
+        targets[owner.place] = name
+    left = ", ".join(targets[o.place] for o in leaves)
+    if len(leaves) > 1:
+        left = f"({left})"
+    if not others and not held:
+        return left, follow
+    if held and not others:
+        names = ", ".join(targets[o.place] for o in held)
+        right = f"({names},)" if len(held) == 1 else f"({names})"
+    elif held:
+        right = writer.fresh_once("all_grads")
+        parts = [Text(f"{targets[o.place]} = {right}[{i}]") for i, o in enumerate(held)]
+        parts.append(Text(f"{targets[others[0].place]} = {right}[{len(held)}:]"))
+        follow = [*parts, *follow]
+    elif len(others) == 1:
+        right = targets[others[0].place]
+    else:
+        right = writer.fresh_once("all_grads")
+        parts, offset = [], ""
+        for owner in others:
+            end = f"{offset}len({weights_of(owner)})"
+            last = owner is others[-1]
+            parts.append(Text(f"{targets[owner.place]} = {right}[{offset.removesuffix(' + ')}:{'' if last else end}]"))
+            offset = end + " + "
+        follow = [*parts, *follow]
+    return (f"({left}, {right})" if leaves else right), follow
+
+
+def added(owner: Owner, new: str, sure: bool) -> Text:
+    old = owner.variable
+    if owner.kind == "leaf":
+        total = f"{old} + {new}"
+    else:
+        total = f"tuple(a + b for a, b in zip({old}, {new}))"
+    return Text(f"{old} = {total}" if sure else f"{old} = {new} if {old} is None else {total}")

@@ -1,0 +1,98 @@
+"""What the forms of one scope share: its plan, the names that are taken, and the loops around a call."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.flow import root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import ModuleInfo, Project
+from torch2ms.analysis.tree import descend
+from torch2ms.analysis.values import overlaps
+from torch2ms.tape.forms.calls import Call
+from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.plan import Plan
+
+
+class Writer:
+    """Writes the calls of one scope into the plan."""
+
+    def __init__(self, scope: Scope, module: ModuleInfo, plan: Plan, project: Project | None = None) -> None:
+        self.scope = scope
+        self.module = module
+        self.plan = plan
+        self.project = project
+        self.gone: set[int] = set()  # statements that are dropped
+        self.names = {n for s in module.scope.walk() for n in s.locals} | set(module.imports.table)
+
+    def fresh(self, base: str) -> str:
+        name, i = base, 2
+        while name in self.names:
+            name, i = f"{base}_{i}", i + 1
+        self.names.add(name)
+        return name
+
+    def fresh_index(self) -> str:
+        for name in ("i", "k", "n"):
+            if name not in self.names:
+                return name
+        return self.fresh("index")
+
+    def fresh_once(self, name: str) -> str:
+        self.names.add(name)
+        return name
+
+    def suffix(self, call: Call) -> str:
+        if not call.several:
+            return ""
+        node = call.event.roots[0]
+        name = call.event.name or dotted(node).rpartition(".")[2]
+        if not name and isinstance(node, cst.Call):
+            name = dotted(node.func).rpartition(".")[2].removeprefix("backward_").removeprefix("compute_")
+        return name or "loss"
+
+    def hoist(self, call: Call) -> Stmt | None:
+        """The outermost loop above which the gradient function can be made: its weights do not change inside."""
+        first = call.region.all[0] if call.region.all else call.event.stmt
+        anchor = first if not call.region.guards else call.region.guards[0]
+        found = None
+        weights = {root(o.place) for o in call.owners if o.kind != "leaf" or o.parameter}
+        for ancestor in anchor.ancestors():
+            if isinstance(ancestor.node, (cst.For, cst.While)):
+                changed = {root(d) for d in ancestor.all_defs if d in {o.place for o in call.owners} or "." not in d}
+                if changed & weights:
+                    break
+                found = ancestor
+        return found
+
+    def declared(self) -> set[str]:
+        """Names the scope declares global or nonlocal."""
+        return {
+            i.name.value
+            for s in self.scope.body.walk()
+            if isinstance(s.node, (cst.Global, cst.Nonlocal))
+            for i in s.node.names
+        }
+
+    def unbound(self, stmts: list[Stmt], names: list[str]) -> set[str]:
+        """Names without a value before the statements: a loop binds them that, for all we know, takes no turn."""
+        inside = {id(i) for s in stmts for i in s.walk()}
+        bound = {d for s in self.scope.body.walk() if id(s) not in inside for d in s.defs} | set(self.scope.params)
+        return {n for n in names if n not in bound}
+
+    def is_tensor(self, name: str, stmts: list[Stmt]) -> bool:
+        """Every use of the name in the statements is a tensor."""
+        seen = [
+            self.module.value(n)
+            for s in stmts for n in descend(s.node)
+            if isinstance(n, cst.Name) and n.value == name
+        ]  # fmt: skip
+        return bool(seen) and all(v.kind == "tensor" for v in seen)
+
+    def varied(self, name: str, stmts: list[Stmt]) -> bool:
+        return any(inner.out[name].deps for s in stmts for inner in s.walk() if name in inner.out)
+
+    def touches(self, stmts: list[Stmt], owner: Owner) -> bool:
+        uses = {u for s in stmts for u in s.all_uses}
+        return any(overlaps(u, o) for u in uses for o in owner.owns or ())

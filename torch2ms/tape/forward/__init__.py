@@ -1,0 +1,1 @@
+"""The statements that a gradient call differentiates."""

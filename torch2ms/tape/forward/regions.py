@@ -1,0 +1,332 @@
+"""The forward region of a backward call: the statements that become the differentiated function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis.flow import expression_uses, root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Block, Stmt
+from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.values import any_overlap, overlaps
+from torch2ms.tape.ledger.events import LEFT, Event
+from torch2ms.tape.ledger.hooks import late_hooks
+
+
+@dataclass(eq=False)
+class Region:
+    """The statements of one differentiated function, in order, and where they stood.
+
+    `block` holds them; `guards` are the `if` statements between that block and the backward call, outermost first, and
+    `guarded` the statements that stand under the innermost guard. `after` are statements that stood between and move
+    behind the gradient call; `cut` is the number of leading statements that must run before something between them.
+    """
+
+    event: Event
+    block: Block
+    stmts: list[Stmt] = field(default_factory=list)
+    guarded: list[Stmt] = field(default_factory=list)
+    guards: list[Stmt] = field(default_factory=list)
+    after: list[Stmt] = field(default_factory=list)
+    cut: int = 0
+    problem: str = ""
+
+    @property
+    def all(self) -> list[Stmt]:
+        return self.stmts + self.guarded
+
+
+class Finder:
+    """Finds regions in one scope. `busy` are statements that must keep their place: events, and regions of others."""
+
+    def __init__(self, module: ModuleInfo, dropped: set[int], events: list[Event]) -> None:
+        self.module = module
+        self.dropped = dropped
+        self.event_stmts = {id(e.stmt) for e in events} - dropped
+        self.taken: dict[int, Region] = {}
+        self.foreign: frozenset[str] = frozenset()  # leaves that no optimizer of the callers can own
+        self.holders: set[str] = set()  # names that are called: what they hold is no tensor
+        self.known: set[int] | None = None
+        self.mixed: set[int] = set()  # `with` blocks of mixed precision
+
+    def find(self, event: Event, owns: frozenset[str] | None, active: set[int] | None = None) -> Region:
+        """The region of an event whose gradients go to the owners of `owns` (None: to anyone).
+
+        `active` names the varied statements where they are known otherwise.
+        """
+        region = self.cut(event, owns, active)
+        if not region.problem and any(inner.off for stmt in region.all for inner in stmt.walk()):
+            region.problem = LEFT
+        return region
+
+    def cut(self, event: Event, owns: frozenset[str] | None, active: set[int] | None) -> Region:
+        """The statements that feed the event, whether or not they may become a function."""
+        self.known = active
+        start = event.stmt
+        wanted: set[str] = set()
+        for expr in event.roots:
+            wanted |= start.uses if event.lifted else expression_uses(expr, start)
+        region = Region(event, start.block)
+        levels: list[tuple[Block, list[Stmt], list[Stmt]]] = []
+        block, position = start.block, start.block.stmts.index(start)
+        chain: list[Stmt] = []
+        found_at = 0
+        while True:
+            active_here: list[Stmt] = []
+            feeding: list[Stmt] = []
+            for stmt in reversed(block.stmts[:position]):
+                written = {w for s in stmt.walk() for w in s.defs | s.muts if ".grad" not in w}
+                if not any(overlaps(w, u) for w in written for u in wanted):
+                    continue
+                (active_here if self.active(stmt, wanted, owns) else feeding).append(stmt)
+                if not stmt.blocks and not isinstance(stmt.node, cst.AugAssign) and not stmt.muts:
+                    wanted -= {d for d in stmt.defs if not any(u.startswith(d + ".") for u in wanted)}
+                wanted |= stmt.all_uses
+            if late := late_hooks(block.stmts[:position], active_here):
+                active_here = sorted([*active_here, *late], key=lambda s: -s.number)
+                feeding = [s for s in feeding if s not in late]
+            levels.append((block, active_here[::-1], feeding[::-1]))
+            if active_here:
+                found_at = len(levels) - 1
+            owner = block.owner
+            if owner is None:
+                break
+            chain.append(owner)
+            block, position = owner.block, owner.block.stmts.index(owner)
+        if found_at == 0:
+            self.fill(region, levels[0][0], levels[0][1], levels[0][2], start)
+            return region
+        between = chain[:found_at]
+        if between and all(isinstance(s.node, cst.With) and id(s) not in self.mixed for s in between):
+            if any(active for _, active, _ in levels[:found_at]):
+                region.problem = "its forward is spread over several blocks"
+                return region
+            self.fill(region, *levels[found_at], between[-1])
+            if region.cut and not region.problem:
+                region.problem = "something between its statements has to happen in between"
+            return region
+        if any(not isinstance(s.node, cst.If) for s in between):
+            kinds = {type(s.node).__name__.lower() for s in between if not isinstance(s.node, cst.If)}
+            region.problem = (
+                f"its forward stands outside the {'/'.join(sorted(kinds))} statement that holds the backward call"
+            )
+            return region
+        region.guards = between[::-1]
+        outer_block, outer_active, outer_feeding = levels[found_at]
+        middle = [a for level in levels[1:found_at] for a in level[1]]
+        if middle:
+            region.problem = "its forward is spread over several nested conditions"
+            return region
+        self.fill(region, outer_block, outer_active, outer_feeding, between[-1])
+        inner = Region(event, start.block)
+        self.fill(inner, start.block, levels[0][1], levels[0][2], start)
+        region.guarded = inner.stmts
+        region.after += inner.after
+        region.problem = region.problem or inner.problem
+        if inner.cut and not region.problem:
+            region.problem = "something between its statements has to happen in between"
+        return region
+
+    def active(self, stmt: Stmt, wanted: set[str], owns: frozenset[str] | None) -> bool:
+        """Varied with an owner of the gradients, and useful for the root."""
+        if self.known is not None:
+            return any(id(s) in self.known for s in stmt.walk())
+        for inner in stmt.walk():
+            for place, value in inner.out.items():
+                real = frozenset(d for d in value.deps if not d.startswith("@"))
+                if owns is None:
+                    real -= self.foreign
+                if place in self.holders and value.kind == "unknown":
+                    continue
+                if real and (owns is None or any_overlap(real, owns)):
+                    if (
+                        value.kind
+                        in ("module", "optimizer", "params", "named_params", "param", "object", "function", "class")
+                        or value.leaf
+                    ) and not value.name.startswith("torch.distributions."):  # a distribution is made of its tensors
+                        continue
+                    if any(overlaps(place, u) for u in wanted):
+                        return True
+        return False
+
+    def fill(self, region: Region, block: Block, active: list[Stmt], feeding: list[Stmt], end: Stmt) -> None:
+        """Choose which statements from the first to the last active one go inside."""
+        region.block = block
+        if not active:
+            return
+        grown = {root(m) for s in active for m in s.all_muts}
+        makers = [s for s in feeding if {root(d) for d in s.defs} & grown and not s.blocks]
+        active = sorted([*active, *makers], key=lambda s: s.number)  # a list is made where it is filled
+        feeding = [s for s in feeding if s not in makers]
+        stmts = block.stmts
+        first = stmts.index(active[0])
+        last = stmts.index(active[-1])
+        useful = {id(s) for s in active} | {id(s) for s in feeding}
+        last = max([last, *(stmts.index(s) for s in feeding if first < stmts.index(s) < stmts.index(end))])
+        if (
+            region.event.lifted
+            and end is region.event.stmt
+            and any(self.blocks(s) for s in stmts[last + 1 : stmts.index(end)])
+        ):
+            region.stmts = [s for s in stmts[first : last + 1] if id(s) in {id(a) for a in active}]
+            region.cut = len(region.stmts)  # the call itself is the second part
+            return
+        inside = list(stmts[first : last + 1])
+        for stmt in list(inside):
+            if id(stmt) in useful:
+                continue
+            if id(stmt) in self.dropped and not stmt.blocks:
+                inside.remove(stmt)
+                continue
+            if self.blocks(stmt):
+                self.split(region, inside, useful, {id(s) for s in active})
+                return
+        for stmt in reversed(list(inside)):
+            if id(stmt) not in useful and self.moves(stmt, inside[inside.index(stmt) + 1 :]):
+                inside.remove(stmt)
+                region.after.insert(0, stmt)
+        for stmt in list(inside):
+            filled = {root(m) for s in inside if s is not stmt for m in s.all_muts}
+            if {root(d) for d in stmt.all_defs} & filled:
+                continue  # it makes what a later one fills
+            if id(stmt) not in {id(s) for s in active} and self.moves(stmt, inside[: inside.index(stmt)]):
+                inside.remove(stmt)
+        filled = {root(m) for s in inside for m in s.all_muts}
+        more = [
+            s for s in feeding if s.number < inside[0].number and {root(d) for d in s.defs} & filled and not s.blocks
+        ]
+        if more:  # what an inner statement fills is made inside too
+            region.after = []
+            self.fill(
+                region,
+                block,
+                sorted([*active, *more], key=lambda s: s.number),
+                [s for s in feeding if s not in more],
+                end,
+            )
+            return
+        region.stmts = inside
+        for stmt in inside:
+            if reason := leaves(stmt):
+                region.problem = f"a `{reason}` stands inside its forward"
+            if any(id(s) in self.event_stmts for s in stmt.walk()):
+                region.problem = region.problem or "another gradient event stands inside its forward"
+
+    def split(self, region: Region, inside: list[Stmt], useful: set[int], active: set[int]) -> None:
+        """Something between the active statements has to stay between: cut the tape there."""
+        blockers = [s for s in inside if id(s) not in useful and self.blocks(s)]
+        first, last = inside.index(blockers[0]), inside.index(blockers[-1])
+        early = [s for s in inside[:first] if id(s) in useful]
+        middle = [s for s in inside[first:last] if id(s) in active]
+        if middle and not any(id(s) in active for s in early):
+            early, middle = middle, []
+        if middle:
+            region.problem = "its forward is interleaved with the update of another optimizer"
+        late = inside[last + 1 :]
+        while late and id(late[0]) not in active:
+            late.pop(0)
+        while early and id(early[-1]) not in active:
+            early.pop()
+        while early and id(early[0]) not in active:
+            early.pop(0)
+        region.stmts = early + late
+        region.cut = len(early)
+
+    def blocks(self, stmt: Stmt) -> bool:
+        """The statement must stay where it is, and nothing of a forward may pass it."""
+        if any(id(s) in self.event_stmts for s in stmt.walk()):
+            return True
+        if any(id(s) in self.taken for s in stmt.walk()) and not self.pure(stmt):
+            return True
+        return bool(leaves(stmt))
+
+    def pure(self, stmt: Stmt) -> bool:
+        """Running the statement twice makes no difference: no effects, no module whose statistics it could move."""
+        return not self.effects(stmt) and not stmt.all_muts and not stmt.blocks
+
+    def moves(self, stmt: Stmt, others: Iterable[Stmt]) -> bool:
+        """The statement commutes with the others: no shared writes, no shared order of effects."""
+        writes = {root(w) for w in stmt.all_defs | stmt.all_muts}
+        reads = {root(u) for u in stmt.all_uses}
+        effects = self.effects(stmt)
+        for other in others:
+            other_writes = {root(w) for w in other.all_defs | other.all_muts}
+            other_reads = {root(u) for u in other.all_uses}
+            if writes & (other_reads | other_writes) or reads & other_writes:
+                return False
+            if effects & self.effects(other):
+                return False
+        return True
+
+    def effects(self, stmt: Stmt) -> set[str]:
+        """Which orders the statement takes part in: io, and rng (random draws)."""
+        found: set[str] = set()
+        for inner in stmt.walk():
+            for call in inner.calls:
+                target = self.module.value(call.func)
+                name = dotted(call.func)
+                if target.kind == "builtin":
+                    if name in ("print", "input", "open"):
+                        found.add("io")
+                elif target.kind == "api":
+                    last = target.name.rpartition(".")[2]
+                    if (
+                        last.startswith(("rand", "normal", "bernoulli", "multinomial", "dropout", "uniform"))
+                        or "random" in target.name
+                    ):
+                        found.add("rng")
+                elif target.kind == "module":
+                    if not target.name.rpartition(".")[2].endswith("Loss"):
+                        found.add("rng")
+                elif target.kind in ("function", "class", "unknown", "method") and not isinstance(
+                    call.func, cst.Attribute
+                ):
+                    found |= {"io", "rng"}
+                elif isinstance(call.func, cst.Attribute):
+                    receiver = self.module.value(call.func.value)
+                    method = call.func.attr.value
+                    if receiver.kind in ("tensor", "param", "numpy", "list", "dict", "str", "size", "float", "int"):
+                        if receiver.kind == "numpy" and ("rng" in name or "random" in name):
+                            found.add("rng")
+                        elif method.startswith(("normal_", "uniform_", "bernoulli", "random_")):
+                            found.add("rng")
+                    elif method in (
+                        "append",
+                        "extend",
+                        "item",
+                        "keys",
+                        "values",
+                        "items",
+                        "format",
+                        "size",
+                        "update",
+                        "train",
+                        "eval",
+                    ):
+                        pass
+                    else:
+                        found |= {"io", "rng"}
+        return found
+
+
+def leaves(stmt: Stmt) -> str:
+    """The jump by which a statement may leave the statements around it, "" if none."""
+
+    def scan(s: Stmt, in_loop: bool) -> str:
+        if isinstance(s.node, cst.Return):
+            return "return"
+        if isinstance(s.node, cst.Expr) and isinstance(s.node.value, (cst.Yield, cst.Await)):
+            return "yield"
+        if isinstance(s.node, (cst.Break, cst.Continue)) and not in_loop:
+            return "break" if isinstance(s.node, cst.Break) else "continue"
+        for block in s.blocks:
+            for child in block.stmts:
+                loops = in_loop or (isinstance(s.node, (cst.For, cst.While)) and block.role == "body")
+                if found := scan(child, loops):
+                    return found
+        return ""
+
+    return scan(stmt, False)

@@ -1,0 +1,73 @@
+"""Forwards through callables whose code and kind are not seen: `loss = loss_module(batch)["loss"]`.
+
+Nothing tells what such a call is varied with, but a step needs a gradient: where a backward call feeds an optimizer and
+everything that leads to its root goes through calls like this, they are taken for the model. The finding says so.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torch2ms.analysis.flow import expression_uses, root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.tree import descend
+from torch2ms.tape.ledger.events import Event
+
+# names of values that may carry a graph of their own
+CARRIERS = re.compile(r"loss|logit|log_?p|prob|feat|embed|hidden|out|pred|value|score|latent", re.I)
+
+
+def through_unseen(event: Event, scope: Scope, module: ModuleInfo) -> tuple[set[int], list[str]]:
+    """The statements of the forward, and the callables that are taken for the model; nothing where it is not clear."""
+    chain = _slice(event, scope)
+    called: dict[str, None] = {}
+    active: set[int] = set()
+    tainted: set[str] = set()
+    for stmt in chain:
+        names = list(_models(stmt.calls, module))
+        if names or {root(u) for u in stmt.all_uses} & tainted:
+            called |= dict.fromkeys(names)
+            active.add(id(stmt))
+            tainted |= {root(d) for d in stmt.all_defs}
+    own = [n for r in event.roots for n in descend(r) if isinstance(n, cst.Call)]
+    called |= dict.fromkeys(_models(own, module))
+    if not called or (not own and not {root(u) for r in event.roots for u in expression_uses(r, event.stmt)} & tainted):
+        return set(), []
+    outside = {
+        root(u) for s in [*(s for s in chain if id(s) in active), event.stmt] for u in s.all_uses
+    } - {root(d) for s in chain for d in s.all_defs} - {c.partition(".")[0] for c in called}  # fmt: skip
+    if any(CARRIERS.search(name) for name in outside if _unknown(name, scope)):
+        return set(), []
+    return active, list(called)
+
+
+def _slice(event: Event, scope: Scope) -> list[Stmt]:
+    wanted = {root(u) for r in event.roots for u in expression_uses(r, event.stmt)}
+    found: list[Stmt] = []
+    around = {id(a) for a in event.stmt.ancestors()}
+    for stmt in reversed([s for s in scope.body.walk() if s.number < event.stmt.number and id(s) not in around]):
+        if {root(d) for d in stmt.defs} & wanted:
+            found.append(stmt)
+            wanted |= {root(u) for u in stmt.uses}
+    return found[::-1]
+
+
+def _models(calls: list[cst.Call], module: ModuleInfo) -> Iterator[str]:
+    """The callables among the calls of which nothing is known."""
+    for call in calls:
+        place = dotted(call.func)
+        value = module.value(call.func)
+        guessed = value.kind == "unknown" or (
+            value.kind == "lossfn" and value.likely and all(d.startswith("@") for d in value.deps)
+        )
+        if place and "." not in place and guessed and call.args and not place[:1].isupper():
+            yield place
+
+
+def _unknown(name: str, scope: Scope) -> bool:
+    return name in scope.params or name not in scope.locals

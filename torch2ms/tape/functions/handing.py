@@ -1,0 +1,224 @@
+"""A loss that callers make and a function differentiates: the playback of its graph is handed on beside it.
+
+`def optimize(loss, optimizer)` with `loss.backward()` inside becomes `def optimize(loss, loss_vjp, optimizer)`; its
+callers run the forward with `loss, loss_vjp = ms.vjp(forward_fn, weights=optimizer.parameters)`. Everything happens in
+the order in which it happened before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis.flow import root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import FunctionInfo, ModuleInfo
+from torch2ms.analysis.tree import descend
+from torch2ms.analysis.values import UNKNOWN, Value
+from torch2ms.tape.forward.dependents import dependents
+from torch2ms.tape.forward.regions import Region
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import ENTRY, Owner
+from torch2ms.tape.ledger.records import Records
+
+PURE = (cst.Name, cst.Attribute, cst.Subscript, cst.Index, cst.SubscriptElement, cst.Integer, cst.SimpleString)
+
+
+@dataclass(eq=False)
+class Handed:
+    """A parameter whose graph callers made, and the optimizers that use its gradients.
+
+    `clears`: what was in the gradients before does not matter; `leaves`: they are not empty afterwards.
+    """
+
+    info: FunctionInfo
+    backward: Event
+    root: str
+    playback: str
+    owners: list[Owner]
+    clears: bool
+    leaves: bool
+    called: bool = True  # a caller is seen
+
+
+@dataclass(eq=False)
+class Handing:
+    """One call that hands a loss on: `argument` is the loss, `weights` the parameters to differentiate."""
+
+    handed: Handed
+    call: cst.Call
+    argument: cst.Arg
+    optimizers: list[cst.BaseExpression | str]  # of the caller, in the order of the callee's owners
+    places: frozenset[str] = frozenset()
+    owns: dict[str, frozenset[str] | None] = field(default_factory=dict)
+
+    def weights(self) -> tuple[str, list[cst.CSTNode]]:
+        """The weights as a template, and the expressions that fill it."""
+        parts: list[str] = []
+        nodes: list[cst.CSTNode] = []
+        for optimizer in self.optimizers:
+            if isinstance(optimizer, str):
+                parts.append(f"{optimizer}.parameters")
+            else:
+                parts.append(f"{{{len(nodes)}}}.parameters")
+                nodes.append(optimizer)
+        return " + ".join(parts), nodes
+
+
+def handed_of(info: FunctionInfo, events: list[Event], taken: set[str]) -> Handed | None:
+    """What the function differentiates on behalf of its callers, where its parts are seen."""
+    scope, module = info.scope, info.module
+    backwards = [e for e in events if e.kind in ("backward", "handed")]
+    if len(backwards) != 1 or any(e.problem or e.kind in ("gradcall", "step_closure") for e in events):
+        return None
+    event = backwards[0]
+    if len(event.roots) != 1 or event.inputs is not None or event.create_graph or event.lifted or event.branches:
+        return None
+    name = made_outside(event, info)
+    if not name or any(name in s.defs for s in scope.body.walk() if s.number < event.stmt.number and s.blocks):
+        return None
+    own_value(event, name)
+    records = Records(scope, module, events)
+    wanted = records.takers(event) if event.kind == "backward" else _passed_on(event, records)
+    if not wanted or any(o.kind != "optimizer" for o in wanted):
+        return None
+    entering = any(n == ENTRY for o in wanted for n, _ in _before(records, event, o))
+    staying = any({n for n, _ in o.exit.held} - {ENTRY} for o in wanted)
+    playback = f"{name}_vjp"
+    while playback in taken:
+        playback += "_"
+    return Handed(info, event, name, playback, wanted, clears=not entering, leaves=staying)
+
+
+def _before(records: Records, event: Event, owner: Owner) -> frozenset[tuple[int, bool]]:
+    state = owner.before.get(records.number[id(event)])
+    return state.held if state is not None else frozenset()
+
+
+def _passed_on(event: Event, records: Records) -> list[Owner]:
+    assert event.handing is not None
+    return [o for o in records.owners if o.place in event.handing.places]
+
+
+def made_outside(event: Event, info: FunctionInfo) -> str:
+    """The parameter that the root is varied with, "" if it is varied with something else too."""
+    module = info.module
+    deps = frozenset().union(*(module.value(r).deps for r in event.roots))
+    own = {d[1:] for d in deps if d.startswith("@")}
+    places = [p for p in info.scope.params if p in own and p not in ("self", "cls")]
+    if len(places) > 1:
+        read = {n.value for r in event.roots for n in descend(r) if isinstance(n, cst.Name)}
+        places = [p for p in places if p in read]
+    if len(places) != 1:
+        return ""
+    passed = info.args.get(places[0], UNKNOWN).deps
+    if not all(d.startswith(("^", "@")) or d in passed for d in deps) or not arithmetic(places[0], event, info):
+        return ""
+    return places[0]
+
+
+def arithmetic(name: str, event: Event, info: FunctionInfo) -> bool:
+    """Only tensor operations lie between the parameter and the root: no call of something that may be a model."""
+    module = info.module
+    tainted = dependents([name], event, info.scope, module, entry=True)
+    stmts = [s for s in info.scope.body.walk() if id(s) in tainted and s is not event.stmt]
+    calls = [c for s in stmts for c in s.calls]
+    calls += [n for r in event.roots for n in descend(r) if isinstance(n, cst.Call)]
+    for call in calls:
+        target = module.value(call.func)
+        receiver = module.value(call.func.value) if isinstance(call.func, cst.Attribute) else UNKNOWN
+        read = isinstance(call.func, cst.Attribute) and call.func.attr.value in ("item", "detach", "mean", "sum")
+        if target.kind not in ("api", "builtin") and receiver.kind != "tensor" and not read:
+            return False
+    return True
+
+
+def own_value(event: Event, name: str) -> None:
+    """To its function the root is varied with the parameter, whatever callers made it of."""
+    event.value = Value("tensor", deps=frozenset({f"@{name}"}))
+
+
+def more_than(name: str, region: Region, module: ModuleInfo) -> str:
+    """What else the statements between a parameter and its backward call are varied with, "" if nothing is."""
+    made = {name} | {root(d) for s in region.all for d in s.all_defs}
+    for source in [*(s.node for s in region.all), *region.event.roots]:
+        for node in descend(source):
+            if isinstance(node, (cst.Name, cst.Attribute)) and (place := dotted(node)) and root(place) not in made:
+                value = module.value(node)
+                if value.kind == "module" and value.name.endswith("Loss"):
+                    continue
+                if value.deps and value.kind not in ("int", "float", "bool", "str", "none", "optimizer", "object"):
+                    return place
+    return ""
+
+
+def handing_at(handed: Handed, call: cst.Call, caller: ModuleInfo, scope: Scope) -> Handing | None:
+    """How one call hands the loss on; None where its arguments are not seen."""
+    if any(a.star for a in call.args):
+        return None
+    bound = bound_arguments(handed.info, call)
+    argument = bound.get(handed.root)
+    if argument is None:
+        return None
+    optimizers: list[cst.BaseExpression | str] = []
+    owns: dict[str, frozenset[str] | None] = {}
+    for owner in handed.owners:
+        head, _, rest = owner.place.partition(".")
+        if head == "self" and handed.info.cls is not None:
+            base = dotted(call.func.value) if isinstance(call.func, cst.Attribute) else ""
+            if not base:
+                return None
+            optimizers.append(f"{base}.{rest}")
+            owns[f"{base}.{rest}"] = moved(owner.owns, "self", base)
+        elif head in handed.info.scope.params:
+            given = bound.get(head)
+            if given is None or rest or not all(isinstance(n, PURE) for n in _inner(given.value)):
+                return None
+            value = caller.value(given.value)
+            place = value.place or dotted(given.value)
+            optimizers.append(given.value)
+            owns[place] = value.owns if value.kind == "optimizer" else None
+        else:
+            if handed.info.module is not caller or head in scope.locals and not scope.is_module:
+                return None
+            optimizers.append(owner.place)
+            owns[owner.place] = owner.owns
+    return Handing(handed, call, argument, optimizers, frozenset(owns), owns)
+
+
+def _inner(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    return (n for n in descend(node) if isinstance(n, cst.BaseExpression))
+
+
+def moved(owns: frozenset[str] | None, old: str, new: str) -> frozenset[str] | None:
+    if owns is None:
+        return None
+    return frozenset(new + o[len(old) :] if o == old or o.startswith(old + ".") else o for o in owns)
+
+
+def bound_arguments(info: FunctionInfo, call: cst.Call) -> dict[str, cst.Arg]:
+    """The argument of each parameter."""
+    node = info.scope.node
+    assert isinstance(node, cst.FunctionDef)
+    names = [p.name.value for p in [*node.params.posonly_params, *node.params.params]]
+    if info.cls is not None and not info.static and isinstance(call.func, cst.Attribute):
+        names = names[1:]
+    bound: dict[str, cst.Arg] = {}
+    free = iter(names)
+    for arg in call.args:
+        name = arg.keyword.value if arg.keyword is not None else next(free, "")
+        bound[name] = arg
+    return bound
+
+
+def event_of(handing: Handing, stmt: Stmt, caller: ModuleInfo) -> Event:
+    """The call as an event of its caller."""
+    value = caller.value(handing.argument.value)
+    root_value = value if value.deps else Value("tensor", deps=value.deps)
+    return Event(
+        "handed", stmt, handing.call, value=root_value, roots=[handing.argument.value], cotangents=[None],
+        handing=handing,
+    )  # fmt: skip

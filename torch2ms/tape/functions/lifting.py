@@ -1,0 +1,465 @@
+"""Backward calls whose step stands in the caller: the callee becomes the function that computes the loss.
+
+`backward_G()` that ends in `self.loss_G.backward()` returns `self.loss_G`; the caller, which steps, takes its gradient.
+A closure handed to `optimizer.step` is the same with the step as its caller.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+import libcst as cst
+
+from torch2ms.analysis.flow import root
+from torch2ms.analysis.infer import bind_arguments
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.values import Value
+from torch2ms.tape.forward.stashes import Stash, left_behind
+from torch2ms.tape.functions.episodes import Episode
+from torch2ms.tape.functions.handing import Handed, Handing, bound_arguments, event_of, handed_of, handing_at
+from torch2ms.tape.functions.helpers import Helper, call_of, helper_of, used_as_value
+from torch2ms.tape.functions.rollouts import Episodes
+from torch2ms.tape.functions.taking import Taken, Taking, events_of, fed, taken_of, taking_at, usable
+from torch2ms.tape.ledger.events import Event, find
+from torch2ms.tape.ledger.ledger import ENTRY
+from torch2ms.tape.ledger.records import Records
+
+
+@dataclass(eq=False)
+class Export:
+    """What a function does to gradients on behalf of its callers."""
+
+    backward: Event
+    clears: list[Event]
+    returns: Stmt | None  # the return statement that hands out the root already
+    closure: bool = False
+
+
+@dataclass(eq=False)
+class Site:
+    """A call of a function of the project."""
+
+    module: ModuleInfo
+    scope: Scope
+    stmt: Stmt
+    call: cst.Call
+
+
+@dataclass(eq=False)
+class Lifting:
+    """All exports of a project, by id of the function's scope, and what each method writes and reads of `self`."""
+
+    exports: dict[int, Export] = field(default_factory=dict)
+    sites: dict[int, list[Site]] = field(default_factory=dict)
+    callee: dict[int, FunctionInfo] = field(default_factory=dict)  # id of a call -> the function it reaches
+    functions: dict[int, FunctionInfo] = field(default_factory=dict)
+    helpers: dict[int, Helper] = field(default_factory=dict)  # by id of the scope
+    gradients: dict[int, Event] = field(default_factory=dict)  # by id of the call of a helper
+    taken: dict[int, Taken] = field(default_factory=dict)  # by id of the scope
+    takings: dict[int, Taking] = field(default_factory=dict)  # by id of the call
+    freezes: bool = False  # somewhere a parameter's requires_grad is written
+    handed: dict[int, Handed] = field(default_factory=dict)  # by id of the scope
+    handings: dict[int, Handing] = field(default_factory=dict)  # by id of the call
+    episodes: dict[int, Episode] = field(default_factory=dict)  # by id of the scope
+    incomplete: dict[int, str] = field(default_factory=dict)  # by id of the scope: why it is no episode
+    inside: list[FunctionInfo] = field(default_factory=list)  # what runs inside the episodes
+    left: list[Stash] = field(default_factory=list)  # lists outside of functions that hold graphs
+
+    def exporting(self) -> list[FunctionInfo]:
+        """The functions that became functions of the loss."""
+        return [*(self.functions[key] for key in self.exports), *self.inside]
+
+
+OBJECTS = ("unknown", "object", "module", "class", "builtin_super", "none")  # what may have methods of the project
+ROUNDS = 3  # a loss is handed on through as many functions
+
+LOADS = (
+    "step",
+    "scaler_step",
+    "clip_norm",
+    "clip_value",
+    "grad_loop",
+    "leaf_grad",
+    "unscale",
+    "scaler_update",
+    "step_closure",
+)
+
+
+def lift(project: Project) -> Lifting:
+    """Find the exports; adds to each call statement what its callee writes and reads of the receiver."""
+    lifting = Lifting(freezes=project.freezes)
+    functions = [(m, i) for m in project.modules.values() for i in m.functions.values()]
+    events: dict[int, list[Event]] = {}
+    unseen: set[str] = set()  # methods called on objects that are not known: one of them may be meant
+    lifting.functions = {id(i.scope): i for _, i in functions}
+    for module in project.modules.values():
+        for scope in module.scope.walk():
+            events[id(scope)] = find(scope, module)
+            own = {id(e.node) for e in events[id(scope)]}
+            for stmt in scope.body.walk():
+                for call in stmt.calls:
+                    info = resolve(call, stmt, scope, module, project)
+                    if info is None and isinstance(call.func, cst.Attribute) and id(call) not in own:
+                        if module.value(call.func.value).kind in OBJECTS:
+                            unseen.add(call.func.attr.value)
+                    if info is not None and stmt.off:
+                        unseen.add(info.name)  # the call stays as it is, and so must what it calls
+                    if info is not None:
+                        lifting.callee[id(call)] = info
+                        lifting.sites.setdefault(id(info.scope), []).append(Site(module, scope, stmt, call))
+    for site in [s for sites in lifting.sites.values() for s in sites]:
+        _narrow(lifting.callee[id(site.call)], site)
+    for _ in range(3):
+        for site in [s for sites in lifting.sites.values() for s in sites]:
+            _spread(lifting.callee[id(site.call)], site, lifting)
+    for _, info in functions:
+        export = _export(info, events[id(info.scope)])
+        if export is None:
+            continue
+        sites = lifting.sites.get(id(info.scope), [])
+        handed = _closure_sites(info, events, project)
+        if handed and not sites and all(closure_ready(e, export) for e in handed):
+            export.closure = True
+            lifting.exports[id(info.scope)] = export
+        elif not sites or handed or info.name in unseen:
+            continue
+        elif all(_usable(s, export, events[id(s.scope)]) for s in sites):
+            lifting.exports[id(info.scope)] = export
+    project.reads_gradients = any(e.kind in LOADS for found in events.values() for e in found)
+    project.leaving = {
+        id(scope) for m in project.modules.values() for scope in m.scope.walk() if _leaves(events[id(scope)], scope, m)
+    }
+    project.meeting = _meeting(lifting, project, events)
+    for _, info in functions:
+        if info.name not in unseen:
+            _help(info, lifting, events)
+    lifting.left = left_behind(list(project.modules.values()))
+    episodes = Episodes(project, lifting, events, unseen)
+    lifting.episodes, lifting.incomplete = episodes.found, episodes.reasons
+    lifting.inside = [i for e in episodes.found.values() for i in episodes.inside(e)]
+    hand_on(lifting, [i for _, i in functions if i.name not in unseen], events)
+    return lifting
+
+
+def _meeting(lifting: Lifting, project: Project, events: dict[int, list[Event]]) -> set[int]:
+    """Scopes with an optimizer in which another function leaves gradients: one caller or object has both."""
+    places: dict[int, set[tuple[int, str]]] = {}
+    for info in lifting.functions.values():
+        own = events[id(info.scope)]
+        found = places.setdefault(id(info.scope), set())
+        for owner in Records(info.scope, info.module, own).owners if own else ():
+            head = root(owner.place)
+            if owner.kind != "optimizer":
+                continue
+            if head == "self" and info.cls is not None:
+                found.add((id(info.cls), owner.place))
+            elif head not in info.scope.params:
+                found.add((id(info.module), owner.place) if head not in info.scope.locals else (id(info.scope), ""))
+            for site in lifting.sites.get(id(info.scope), []) if head in info.scope.params else ():
+                given = bound_arguments(info, site.call).get(head)
+                if given is not None and (place := dotted(given.value)):
+                    found.add((id(site.scope), place))
+    left = {key: places.get(key, set()) for key in project.leaving}
+    return {k for k, mine in places.items() if any(k != other and mine & theirs for other, theirs in left.items())}
+
+
+def _leaves(events: list[Event], scope: Scope, module: ModuleInfo) -> bool:
+    """Gradients are left in an optimizer when the scope ends: the next backward call elsewhere would add to them."""
+    if not any(e.kind == "backward" for e in events):
+        return False
+    owners = Records(scope, module, events).owners
+    return any(o.kind == "optimizer" and {n for n, _ in o.exit.held} - {ENTRY} for o in owners)
+
+
+def hand_on(lifting: Lifting, functions: list[FunctionInfo], events: dict[int, list[Event]]) -> None:
+    """Find the functions that use gradients of their callers, or go backward from what callers made.
+
+    One such function may call another: they are found in rounds, and given up where a call does not fit.
+    """
+    given_up: set[int] = set()
+    for turn in range(2 * ROUNDS):
+        for info in functions:
+            key = id(info.scope)
+            done = lifting.exports.keys() | lifting.handed.keys() | lifting.taken.keys() | lifting.episodes.keys()
+            if not {key} & (done | given_up):
+                _offer(info, lifting, events)
+        late = {k for k in lifting.handed if not _all_empty(k, lifting, events)}
+        late |= {k for k in lifting.taken if not _all_fed(k, lifting, events)}
+        if not late and turn >= ROUNDS - 1:
+            break
+        for key in late:
+            given_up.add(key)
+            lifting.handed.pop(key, None)
+            lifting.taken.pop(key, None)
+            for site in lifting.sites.get(key, []):
+                lifting.handings.pop(id(site.call), None)
+                lifting.takings.pop(id(site.call), None)
+
+
+def _help(info: FunctionInfo, lifting: Lifting, events: dict[int, list[Event]]) -> None:
+    """Enter a function that only differentiates, if all its calls are seen and in its own module."""
+    helper, sites = helper_of(info, events[id(info.scope)]), lifting.sites.get(id(info.scope), [])
+    if helper is None or not sites or any(s.module is not info.module for s in sites) or used_as_value(helper):
+        return
+    calls = [call_of(helper, s.call, s.stmt) for s in sites]
+    if all(calls):
+        lifting.helpers[id(info.scope)] = helper
+        lifting.gradients |= {id(s.call): c for s, c in zip(sites, calls, strict=True) if c is not None}
+
+
+def _offer(info: FunctionInfo, lifting: Lifting, events: dict[int, list[Event]]) -> None:
+    """Enter the function if it and all its calls fit."""
+    key = id(info.scope)
+    sites = lifting.sites.get(key, [])
+    own = _all_events(info.scope, info.module, lifting, events)
+    names = set(info.scope.locals) | set(info.module.imports.table)
+    handed = handed_of(info, own, names)
+    if handed is not None:
+        handings = [handing_at(handed, s.call, s.module, s.scope) for s in sites]
+        if all(handings):
+            handed.called = bool(sites)
+            lifting.handed[key] = handed
+            lifting.handings |= {id(s.call): h for s, h in zip(sites, handings, strict=True) if h is not None}
+        return
+    taken = taken_of(info, own, names) if sites else None
+    if taken is not None:
+        takings = [taking_at(taken, s.call, s.module, s.scope) for s in sites]
+        if all(t is not None and usable(t, s.stmt) for t, s in zip(takings, sites, strict=True)):
+            lifting.taken[key] = taken
+            lifting.takings |= {id(s.call): t for s, t in zip(sites, takings, strict=True) if t is not None}
+
+
+def _all_events(scope: Scope, module: ModuleInfo, lifting: Lifting, events: dict[int, list[Event]]) -> list[Event]:
+    found = [*events[id(scope)], *lifted(scope, module, lifting), *called_events(scope, module, lifting)]
+    return sorted(found, key=lambda e: e.stmt.number)
+
+
+def _all_empty(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bool:
+    """The function clears gradients itself, or every caller hands its loss on when they are empty."""
+    if lifting.handed[key].clears:
+        return True
+    for site in lifting.sites.get(key, []):
+        own = _all_events(site.scope, site.module, lifting, events)
+        records = Records(site.scope, site.module, own)
+        for event in own:
+            if event.handing is None or event.node is not site.call:
+                continue
+            if any(records.held(event, o) for o in records.owners if o.place in event.handing.places):
+                return False
+    return True
+
+
+def _all_fed(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bool:
+    """Every caller has the gradients that the function uses."""
+    for site in lifting.sites.get(key, []):
+        own = _all_events(site.scope, site.module, lifting, events)
+        records = Records(site.scope, site.module, own)
+        used = [e for e in own if e.kind == "taken" and e.node is site.call]
+        if not all(fed(e, records) for e in used):
+            return False
+        if lifting.freezes and any(e.value.kind != "optimizer" for e in used):  # not all parameters have gradients
+            return False
+    return True
+
+
+def called_events(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
+    """The calls of a scope that hand a loss or gradients on."""
+    found: list[Event] = []
+    for stmt in scope.body.walk():
+        for call in stmt.calls:
+            if (handing := lifting.handings.get(id(call))) is not None:
+                found.append(event_of(handing, stmt, module))
+            if (gradient := lifting.gradients.get(id(call))) is not None:
+                found.append(gradient)
+            if (taking := lifting.takings.get(id(call))) is not None:
+                found += events_of(taking, stmt)
+    return found
+
+
+def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, project: Project) -> FunctionInfo | None:
+    """The project's function that a call reaches, where that is certain."""
+    func = call.func
+    if isinstance(func, cst.Attribute):
+        receiver = module.value(func.value)
+        if receiver.kind in ("object", "module") and receiver.name:
+            cls = _class(receiver.name, module, project)
+            return cls.method(func.attr.value) if cls is not None else None
+        return None
+    value = module.value(func)
+    if value.kind == "function" and value.name:
+        current: Scope | None = scope
+        while current is not None:
+            for child in current.children:
+                if child.name == value.name and child.is_function:
+                    return module.functions[id(child)]
+            current = current.parent
+        found = project.find(value.name, module)
+        return found if isinstance(found, FunctionInfo) else None
+    return None
+
+
+def _class(name: str, module: ModuleInfo, project: Project):  # type: ignore[no-untyped-def]
+    home, _, last = name.rpartition(".")
+    owner = project.modules.get(home)
+    return owner.classes.get(last) if owner is not None else module.classes.get(name)
+
+
+def _narrow(info: FunctionInfo, site: Site) -> None:
+    """A call of a known method reads what the method reads, not the whole object."""
+    if info.cls is not None and isinstance(site.call.func, cst.Attribute):
+        base = dotted(site.call.func.value)
+        bare = any(isinstance(a.value, cst.Name) and a.value.value == base for a in site.call.args)
+        if base and not bare:
+            site.stmt.uses -= {base, f"{base}.{site.call.func.attr.value}"}
+
+
+def _whole(stmt: Stmt, info: FunctionInfo, lifting: Lifting) -> bool:
+    """The statement uses the object itself: passed on, or in a call of a method that is not seen."""
+    for call in stmt.calls:
+        if any(isinstance(a.value, cst.Name) and a.value.value == "self" for a in call.args):
+            return True
+        if (
+            isinstance(call.func, cst.Attribute)
+            and dotted(call.func.value) == "self"
+            and id(call) not in lifting.callee
+        ):
+            if info.module.value(call.func).kind not in ("module", "lossfn", "tensor", "function", "class"):
+                return True
+    return (
+        not stmt.calls
+        and not any(u.startswith("self.") for u in stmt.uses)
+        and not any(d.startswith("self.") for d in stmt.defs)
+    )
+
+
+def _spread(info: FunctionInfo, site: Site, lifting: Lifting) -> None:
+    """What the callee does to attributes of its object, as places of the caller."""
+    if info.cls is None or not isinstance(site.call.func, cst.Attribute):
+        return
+    base = dotted(site.call.func.value)
+    if not base:
+        return
+    for stmt in info.scope.body.walk():
+        whole = _whole(stmt, info, lifting)
+        for place in sorted(stmt.defs):  # the site itself may be among the statements
+            if place.startswith("self."):
+                moved = base + place[4:]
+                site.stmt.defs.add(moved)
+                value = stmt.out.get(place, Value())
+                site.stmt.out[moved] = replace(
+                    value, deps=frozenset(_move(d, base) for d in value.deps if not d.startswith("@"))
+                )
+        site.stmt.uses |= {base + p[4:] for p in stmt.uses if p.startswith("self.") or p == "self" and whole}
+        site.stmt.muts |= {base + p[4:] for p in stmt.muts if p.startswith("self.")}
+
+
+def _move(place: str, base: str) -> str:
+    return base + place[4:] if place.startswith("self.") else place
+
+
+def _export(info: FunctionInfo, events: list[Event]) -> Export | None:
+    """The function has one unconditional backward call and leaves the gradients to others."""
+    backwards = [e for e in events if e.kind == "backward"]
+    if len(backwards) != 1 or any(e.kind in LOADS or e.kind == "gradcall" or e.problem for e in events):
+        return None
+    event = backwards[0]
+    if event.stmt.block is not info.scope.body or len(event.roots) != 1 or event.inputs is not None:
+        return None
+    if any(c is not None for c in event.cotangents):
+        return None
+    name = dotted(event.roots[0])
+    if not name or root(name) in info.scope.params and name == root(name):
+        return None
+    returns = [s for s in info.scope.body.walk() if isinstance(s.node, cst.Return)]
+    after = info.scope.body.stmts[info.scope.body.stmts.index(event.stmt) + 1 :]
+    if not returns:
+        if any(name in s.all_defs for s in after):
+            return None
+        return Export(event, [e for e in events if e.kind == "clear"], None)
+    last = returns[0]
+    if (
+        len(returns) == 1
+        and last in after
+        and isinstance(last.node, cst.Return)
+        and last.node.value is not None
+        and dotted(last.node.value) == name
+    ):
+        return Export(event, [e for e in events if e.kind == "clear"], last)
+    return None
+
+
+def _usable(site: Site, export: Export, events: list[Event]) -> bool:
+    """The call stands alone (or names the loss), in a scope that uses the gradients."""
+    if not any(e.kind in LOADS for e in events):
+        return False
+    node = site.stmt.node
+    if isinstance(node, cst.Expr):
+        return node.value is site.call
+    if isinstance(node, cst.Assign) and export.returns is not None and not export.backward.scaler:
+        return node.value is site.call and len(node.targets) == 1 and isinstance(node.targets[0].target, cst.Name)
+    return False
+
+
+def _closure_sites(info: FunctionInfo, events: dict[int, list[Event]], project: Project) -> list[Event]:
+    """The `optimizer.step(closure)` events that are handed this function."""
+    found = []
+    for module in project.modules.values():
+        for scope in module.scope.walk():
+            for event in events[id(scope)]:
+                if event.kind == "step_closure" and closure_of(event, scope, module, project) is info:
+                    found.append(event)
+    return found
+
+
+def closure_ready(event: Event, export: Export) -> bool:
+    """A first-order optimizer, and a closure that clears, goes backward and returns the loss."""
+    if export.returns is None or not export.clears or not event.place:
+        return False
+    return event.value.name.startswith("torch.optim.") and not event.value.name.endswith("LBFGS")
+
+
+def closure_of(event: Event, scope: Scope, module: ModuleInfo, project: Project) -> FunctionInfo | None:
+    assert isinstance(event.node, cst.Call)
+    argument = event.node.args[0].value
+    return resolve(cst.Call(argument), event.stmt, scope, module, project)
+
+
+def lifted(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
+    """The events that calls of exporting functions are to this scope."""
+    found: list[Event] = [x for e in lifting.episodes.values() if e.site.scope is scope for x in e.events()]
+    for stmt in scope.body.walk():
+        for call in stmt.calls:
+            info = lifting.callee.get(id(call))
+            export = lifting.exports.get(id(info.scope)) if info is not None else None
+            if info is None or export is None or export.closure:
+                continue
+            base = dotted(call.func.value) if isinstance(call.func, cst.Attribute) else ""
+            for clear in export.clears:
+                place = _outside(clear.place, info, call, module, base)
+                found.append(Event("clear", stmt, call, place, replace(clear.value, place=place), lifted=True))
+            value = info.module.value(export.backward.roots[0])
+            deps = frozenset(_outside(d, info, call, module, base) for d in value.deps if not d.startswith("@"))
+            event = Event(
+                "backward", stmt, call, value=Value("tensor", deps=deps), roots=[call], cotangents=[None], lifted=True
+            )
+            event.scaler = _outside(export.backward.scaler, info, call, module, base)
+            if isinstance(stmt.node, cst.Assign):
+                event.name = dotted(stmt.node.targets[0].target)
+            found.append(event)
+    return found
+
+
+def _outside(place: str, info: FunctionInfo, call: cst.Call, module: ModuleInfo, base: str) -> str:
+    """A place of the callee in the caller's words."""
+    head, _, rest = place.lstrip("^").partition(".")
+    if head == "self" and base:
+        return base + place.lstrip("^")[4:]
+    bound = bind_arguments(
+        info, call, [module.value(a.value) for a in call.args], skip_self=info.cls is not None and not info.static
+    )
+    if head in bound and bound[head].place:
+        return bound[head].place + (f".{rest}" if rest else "")
+    return place

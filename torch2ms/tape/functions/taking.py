@@ -1,0 +1,213 @@
+"""Gradients that callers took and a function uses: they are handed in, and handed back where the function changes them.
+
+`def log_grad_norms(model, log)` that reads `p.grad` becomes `def log_grad_norms(model, grads, log)`; a function that
+clips returns what it made of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import FunctionInfo, ModuleInfo
+from torch2ms.analysis.tree import code
+from torch2ms.analysis.values import Value
+from torch2ms.findings import Finding, Tier
+from torch2ms.tape.functions.handing import bound_arguments, moved
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import ENTRY, Owner
+from torch2ms.tape.ledger.owners import concerns
+from torch2ms.tape.ledger.records import LOADS, Records
+from torch2ms.tape.plan import Plan, Text
+from torch2ms.tape.uses.gradients import inside_loop
+
+FILLS = ("backward", "handed", "gradcall", "step_closure")
+
+
+@dataclass(eq=False)
+class Taken:
+    """What a function does with gradients that its callers took. `gives`: it changes them, and returns them."""
+
+    info: FunctionInfo
+    owners: list[Owner]
+    variables: dict[str, str]  # place of an owner -> the parameter that brings its gradients
+    gives: bool
+    clears: bool
+    returns: Stmt | None  # the return statement that hands out something already
+
+
+@dataclass(eq=False)
+class Taking:
+    """One call of such a function, in the caller's words: the place and value behind each owner."""
+
+    taken: Taken
+    call: cst.Call
+    places: list[tuple[str, Value]] = field(default_factory=list)
+
+
+def taken_of(info: FunctionInfo, events: list[Event], names: set[str]) -> Taken | None:
+    """What the function does with gradients of its callers, where it goes backward from nothing itself."""
+    if any(e.kind in FILLS or e.problem or e.lifted for e in events) or not any(e.kind in LOADS for e in events):
+        return None
+    events = [e for e in events if e.kind != "leaf_grad" or not inside_loop(e, events)]
+    if any(e.kind in ("scaler_step", "unscale", "leaf_grad") for e in events):
+        return None
+    records = Records(info.scope, info.module, events)
+    loads = [e for e in events if e.kind in LOADS]
+    used = [o for o in records.owners if any(concerns(e, o, records.owners) for e in loads)]
+    if not used or any(o.kind not in ("optimizer", "module", "leaves", "params") for o in used):
+        return None
+    for load in loads:
+        owners = [o for o in used if concerns(load, o, records.owners)]
+        if not owners or any(not any(n == ENTRY for n, _ in records.held(load, o)) for o in owners):
+            return None
+    clears = all(not o.exit.held for o in used)
+    gives = not clears and any(_changes(e) for e in loads)
+    returns = [s for s in info.scope.body.walk() if isinstance(s.node, cst.Return)]
+    last = info.scope.body.stmts[-1]
+    if gives and returns and (len(returns) > 1 or returns[0] is not last or returns[0].node.value is None):  # type: ignore[union-attr]
+        return None
+    variables = {o.place: "grads" if len(used) == 1 else f"{o.place.rpartition('.')[2]}_grads" for o in used}
+    if names & set(variables.values()) or len(set(variables.values())) < len(used):
+        return None
+    return Taken(info, used, variables, gives, clears, returns[0] if gives and returns else None)
+
+
+def _changes(event: Event) -> bool:
+    if event.taking is not None:
+        return event.taking.taken.gives
+    return event.writes or event.kind in ("clip_norm", "clip_value")
+
+
+def taking_at(taken: Taken, call: cst.Call, caller: ModuleInfo, scope: Scope) -> Taking | None:
+    """One call in the caller's words; None where its arguments are not seen."""
+    if any(a.star for a in call.args):
+        return None
+    bound = bound_arguments(taken.info, call)
+    found = Taking(taken, call)
+    for owner in taken.owners:
+        head, _, rest = owner.place.partition(".")
+        if head == "self" and taken.info.cls is not None:
+            base = dotted(call.func.value) if isinstance(call.func, cst.Attribute) else ""
+            if not base:
+                return None
+            place = base + owner.place[4:]
+            owns = moved(owner.owns, "self", base)
+            kind = "optimizer" if owner.kind == "optimizer" else "params"
+            deps = frozenset({place}) if owner.kind == "module" else owns or frozenset()
+            found.places.append((place, Value(kind, deps=deps, owns=owns, place=place)))
+        elif head in taken.info.scope.params:
+            given = bound.get(head)
+            if given is None or rest:
+                return None
+            value = caller.value(given.value)
+            place = value.place or dotted(given.value)
+            if isinstance(given.value, cst.List) and all(dotted(e.value) for e in given.value.elements):
+                place = code(given.value)
+            if value.kind == "module":
+                value = Value("params", deps=frozenset({place}), place=place)
+            found.places.append((place, value))
+        else:
+            if taken.info.module is not caller or head in scope.locals and not scope.is_module:
+                return None
+            deps = frozenset({owner.place}) if owner.kind == "module" else owner.owns or frozenset()
+            kind = "optimizer" if owner.kind == "optimizer" else "params"
+            found.places.append((owner.place, Value(kind, deps=deps, owns=owner.owns, place=owner.place)))
+    return found
+
+
+def events_of(taking: Taking, stmt: Stmt) -> list[Event]:
+    """The call as events of its caller: it uses gradients, and may clear them."""
+    found = []
+    for owner, (place, value) in zip(taking.taken.owners, taking.places, strict=True):
+        used = Event("taken", stmt, taking.call, place, value, taking=taking, writes=taking.taken.gives)
+        used.name = owner.place
+        found.append(used)
+        if taking.taken.clears:
+            cleared = value if value.kind == "optimizer" else Value("params", deps=value.deps, place=place)
+            found.append(Event("clear", stmt, taking.call, place, cleared, lifted=True))
+    return found
+
+
+def fed(event: Event, records: Records) -> bool:
+    """The gradients that the call uses are all there: taken in this function, of exactly these parameters."""
+    owner = next((o for o in records.owners if concerns(event, o, records.owners)), None)
+    if owner is None or not records.held(event, owner):
+        return False
+    if event.value.kind == "optimizer":
+        return True
+    return owner.owns is not None and owner.owns == event.value.deps
+
+
+def usable(taking: Taking, stmt: Stmt) -> bool:
+    """The call stands where a changed tuple can be received."""
+    if not taking.taken.gives:
+        return not stmt.blocks
+    node = stmt.node
+    if isinstance(node, cst.Expr):
+        return node.value is taking.call
+    return (
+        isinstance(node, cst.Assign)
+        and len(node.targets) == 1
+        and node.value is taking.call
+        and isinstance(node.targets[0].target, cst.Name)
+        and taking.taken.returns is not None
+    )
+
+
+def plan_definition(taken: Taken, plan: Plan) -> None:
+    """The gradients as parameters, and as results where they change."""
+    scope = taken.info.scope
+    node = scope.node
+    assert isinstance(node, cst.FunctionDef)
+    named = {p.name.value: p for p in [*node.params.posonly_params, *node.params.params, *node.params.kwonly_params]}
+    for owner in taken.owners:
+        variable = taken.variables[owner.place]
+        if owner.place in named:
+            plan.beside[id(named[owner.place])] = variable
+        else:
+            plan.added.setdefault(id(node), []).append(variable)
+    if taken.gives:
+        changed = ", ".join(taken.variables.values())
+        if taken.returns is not None:
+            value = taken.returns.node.value  # type: ignore[union-attr]
+            plan.replaced[id(taken.returns)] = [Text(f"return {{0}}, {changed}", [value])]
+        else:
+            plan.behind.setdefault(id(scope.body.stmts[-1]), []).append(Text(f"return {changed}"))
+    why = "its callers hand it the gradients" + (", and take what it makes of them" if taken.gives else "")
+    plan.findings.append(Finding("T2M107", Tier.EXACT, "function that uses gradients", why, line=_line(scope)))
+
+
+def _line(scope: Scope) -> int:
+    return min(s.lineno for s in scope.body.stmts)
+
+
+def plan_call(event: Event, owners: list[Owner], plan: Plan) -> None:
+    """The gradients of one owner as an argument."""
+    taking = event.taking
+    owner = next(o for o in owners if concerns(event, o, owners))
+    assert taking is not None
+    variable = taking.taken.variables[event.name]
+    argument = bound_arguments(taking.taken.info, taking.call).get(event.name)
+    text = f"{variable}={owner.variable}"
+    if argument is not None:
+        plan.beside[id(argument)] = text
+    else:
+        node = taking.taken.info.scope.node
+        assert isinstance(node, cst.FunctionDef)
+        own = taking.taken.info.cls is not None and not taking.taken.info.static
+        last = len(taking.call.args) == len(node.params.params) - own and not node.params.posonly_params
+        if last and all(a.keyword is None for a in taking.call.args) and len(taking.taken.owners) == 1:
+            text = owner.variable
+        plan.added.setdefault(id(taking.call), []).append(text)
+    if taking.taken.gives:
+        taker = event.stmt.node
+        target = f"{dotted(taker.targets[0].target)}, " if isinstance(taker, cst.Assign) else ""
+        received = plan.given.setdefault(id(taking.call), [])
+        received.append(owner.variable)
+        plan.replaced[id(event.stmt)] = [Text(f"{target}{', '.join(received)} = {{0}}", [taking.call])]
+    why = "the gradients are an argument"
+    plan.findings.append(Finding("T2M107", Tier.EXACT, "call that uses gradients", why, line=event.stmt.lineno))

@@ -1,0 +1,330 @@
+"""What happens to gradients in one scope: backward calls, clears, loads, reads and writes of `.grad`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.tree import constant, descend
+from torch2ms.analysis.values import UNKNOWN, Value
+
+if TYPE_CHECKING:
+    from torch2ms.tape.functions.episodes import Episode
+    from torch2ms.tape.functions.handing import Handing
+    from torch2ms.tape.functions.taking import Taking
+
+BACKWARDS = {"torch.autograd.backward"}
+WRAPPERS = {"accelerator", "fabric", "engine", "model_engine"}
+ENGINE = "DeepSpeed's engine differentiates, steps and clears by itself"
+LIGHTNING = "Lightning runs the training from its own loop"
+
+
+@dataclass(eq=False)
+class Event:
+    """Something a statement does to gradients.
+
+    `kind`: backward, gradcall, clear, step, clip_norm, clip_value, grad_loop, leaf_grad, scaler_step, scaler_update,
+    unscale; handed, a call of a function that goes backward from its argument; taken, one that uses gradients.
+    `place` is the optimizer, module or leaf it happens to; `roots` are the differentiated expressions.
+    """
+
+    kind: str
+    stmt: Stmt
+    node: cst.CSTNode
+    place: str = ""
+    value: Value = UNKNOWN
+    roots: list[cst.BaseExpression] = field(default_factory=list)
+    cotangents: list[cst.BaseExpression | None] = field(default_factory=list)
+    inputs: cst.BaseExpression | None = None
+    create_graph: bool = False
+    first: bool = False  # the call gives the gradient itself, not a tuple
+    retain_graph: bool = False
+    scaler: str = ""
+    off: bool = False  # its scaler is switched off: it does nothing
+    branches: list[Stmt] = field(
+        default_factory=list
+    )  # the two backward calls, where `stmt` is the `if` that holds them
+    scaled: cst.BaseExpression | None = None  # ... its condition
+    inverse: bool = False  # ... and the loss is scaled where it does not hold
+    writes: bool = False
+    lifted: bool = False  # it happens in a function that the statement calls
+    taking: Taking | None = None  # the call uses gradients
+    handing: Handing | None = None  # the call hands a loss on
+    episode: Episode | None = None  # the call goes backward from what other calls kept, and steps
+    name: str = ""  # the name that takes the value of the root, where the root is a call
+    problem: str = ""  # why the statement cannot be translated, whatever is around it
+
+
+LEFT = "a comment says that a part of it is left as it is"
+
+
+def find(scope: Scope, module: ModuleInfo) -> list[Event]:
+    """All events of a scope in program order; nested definitions are scopes of their own."""
+    events: list[Event] = []
+    skip: set[int] = set()
+    for stmt in scope.body.walk():
+        if id(stmt) in skip:
+            continue
+        if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)) or marked(stmt):
+            continue
+        if isinstance(stmt.node, cst.For) and (loop := _parameter_loop(stmt, module)):
+            loop.problem = LEFT if any(s.off for s in stmt.walk()) else loop.problem
+            events.append(loop)
+            if loop.kind == "clear":
+                skip |= {id(s) for b in stmt.blocks for s in b.walk()}
+        for event in _statement(stmt, module):
+            event.problem = LEFT if stmt.off else event.problem
+            events.append(event)
+    return events
+
+
+def marked(stmt: Stmt) -> bool:
+    """An earlier conversion refused the statement."""
+    return any(line.comment is not None and line.comment.value.startswith("# torch2ms: T2M") for line in stmt.leading)
+
+
+def _statement(stmt: Stmt, module: ModuleInfo) -> list[Event]:
+    found: list[Event] = []
+    node = stmt.node
+    outer = node.value if isinstance(node, cst.Expr) else None
+    for call in stmt.calls:
+        event = _call(call, stmt, module)
+        if event is None:
+            continue
+        if event.kind in ("backward", "step", "clear") and call is not outer and event.kind != "step":
+            event.problem = "it is part of a larger expression"
+        found.append(event)
+    found += _leaf_events(stmt, module)
+    order = {"backward": 0}
+    return sorted(found, key=lambda e: order.get(e.kind, 1)) if len(found) > 1 else found
+
+
+def argument(call: cst.Call, position: int, name: str) -> cst.BaseExpression | None:
+    for arg in call.args:
+        if arg.keyword is not None and arg.keyword.value == name:
+            return arg.value
+    if position < len(call.args):
+        arg = call.args[position]
+        if arg.keyword is None and not arg.star:
+            return arg.value
+    return None
+
+
+def _on(node: cst.BaseExpression | None) -> bool:
+    return node is not None and constant(node) not in (False, None)
+
+
+def _listed(node: cst.BaseExpression | None) -> list[cst.BaseExpression]:
+    if isinstance(node, (cst.List, cst.Tuple)):
+        return [e.value for e in node.elements]
+    return [node] if node is not None else []
+
+
+def _call(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Event | None:
+    func = call.func
+    target = module.value(func)
+    if target.kind == "api":
+        return _api_call(target.name, call, stmt, module)
+    if not isinstance(func, cst.Attribute):
+        return None
+    name = func.attr.value
+    receiver = module.value(func.value)
+    place = dotted(func.value)
+    if name == "manual_backward" and call.args:
+        root = call.args[0].value
+        return Event("backward", stmt, call, roots=[root], cotangents=[None], problem=LIGHTNING)
+    if name == "backward":
+        return _backward(call, func, receiver, stmt, module)
+    if name == "zero_grad":
+        if receiver.kind in ("optimizer", "module", "unknown", "object"):
+            return Event("clear", stmt, call, receiver.place or place, receiver)
+    elif name == "step" and receiver.kind == "optimizer":
+        event = Event("step", stmt, call, receiver.place or place, receiver)
+        if call.args:
+            event.kind = "step_closure"
+        return event
+    elif receiver.kind == "scaler" and name in ("step", "update", "unscale_"):
+        kinds = {"step": "scaler_step", "update": "scaler_update", "unscale_": "unscale"}
+        optimizer = module.value(call.args[0].value) if call.args else UNKNOWN
+        opt_place = optimizer.place or (dotted(call.args[0].value) if call.args else "")
+        return Event(kinds[name], stmt, call, opt_place, optimizer, scaler=receiver.place or place)
+    return None
+
+
+def _backward(call: cst.Call, func: cst.Attribute, receiver: Value, stmt: Stmt, module: ModuleInfo) -> Event | None:
+    if receiver.kind in ("object", "module", "class", "api", "builtin_super", "modulefile", "ctx"):
+        place = dotted(func.value)
+        if place.rpartition(".")[2] not in WRAPPERS:
+            return None
+    place = dotted(func.value)
+    if place.rpartition(".")[2] in WRAPPERS and call.args and (receiver.kind != "tensor" or receiver.likely):
+        root = call.args[0].value
+        event = Event("backward", stmt, call, roots=[root], cotangents=[None], value=module.value(root))
+        reasons = module.plain.reasons if module.plain is not None else {}
+        unseen = ENGINE if "engine" in place else "what the wrapper around the training does beside it is not seen"
+        event.problem = reasons.get(id(call), unseen)
+        return event
+    event = Event("backward", stmt, call, value=receiver)
+    root = func.value
+    if isinstance(root, cst.Call) and isinstance(root.func, cst.Attribute) and root.func.attr.value == "scale":
+        scaler = module.value(root.func.value)
+        if scaler.kind == "scaler" and len(root.args) == 1:
+            event.scaler = scaler.place or dotted(root.func.value)
+            root = root.args[0].value
+    event.roots = [root]
+    gradient = argument(call, 0, "gradient")
+    event.cotangents = [gradient if gradient is not None and constant(gradient) is not None else None]
+    event.retain_graph = _on(argument(call, 1, "retain_graph"))
+    event.create_graph = _on(argument(call, 2, "create_graph"))
+    event.inputs = argument(call, 3, "inputs")
+    event.value = module.value(root)
+    if event.create_graph:
+        event.problem = "create_graph=True makes .grad part of a graph"
+    return event
+
+
+def _api_call(name: str, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Event | None:
+    if name == "torch.autograd.backward":
+        event = Event("backward", stmt, call)
+        event.roots = _listed(argument(call, 0, "tensors"))
+        given = argument(call, 1, "grad_tensors")
+        cotangents = _listed(given) if given is not None and constant(given) is not None else []
+        event.cotangents = [c if constant(c) is not None else None for c in cotangents] or [None] * len(event.roots)
+        event.create_graph = _on(argument(call, 3, "create_graph"))
+        event.inputs = argument(call, 5, "inputs")
+        event.value = Value("tensor", deps=frozenset().union(*(module.value(r).deps for r in event.roots)))
+        if event.create_graph:
+            event.problem = "create_graph=True makes .grad part of a graph"
+        return event
+    if name == "torch.autograd.grad":
+        event = Event("gradcall", stmt, call)
+        event.roots = _listed(argument(call, 0, "outputs"))
+        event.inputs = argument(call, 1, "inputs")
+        given = argument(call, 2, "grad_outputs")
+        cotangents = _listed(given) if given is not None and constant(given) is not None else []
+        event.cotangents = [c if constant(c) is not None else None for c in cotangents] or [None] * len(event.roots)
+        event.create_graph = _on(argument(call, 4, "create_graph"))
+        event.retain_graph = _on(argument(call, 3, "retain_graph"))
+        return event
+    last = name.rpartition(".")[2]
+    if last in ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_") and call.args:
+        value = module.value(call.args[0].value)
+        kind = "clip_value" if "value" in last else "clip_norm"
+        return Event(kind, stmt, call, value.place, value, writes=True)
+    return None
+
+
+def _grads_of(stmt: Stmt) -> list[cst.Attribute]:
+    """Every `something.grad` in a simple statement or the header of a compound one."""
+    roots: list[cst.CSTNode] = []
+    node = stmt.node
+    if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+        return []
+    if isinstance(node, (cst.If, cst.While)):
+        roots = [node.test]
+    elif isinstance(node, cst.For):
+        roots = [node.iter]
+    elif isinstance(node, cst.With):
+        roots = [i.item for i in node.items]
+    elif isinstance(node, (cst.Try, cst.TryStar, cst.Match)):
+        return []
+    else:
+        roots = [node]
+    return [n for r in roots for n in descend(r) if isinstance(n, cst.Attribute) and n.attr.value == "grad"]
+
+
+def _is_autograd_grad(node: cst.Attribute, module: ModuleInfo) -> bool:
+    return module.value(node).kind == "api" or module.value(node.value).kind == "api"
+
+
+def _leaf_events(stmt: Stmt, module: ModuleInfo) -> list[Event]:
+    """Reads and writes of `.grad` outside loops over parameters."""
+    found = []
+    for node in _grads_of(stmt):
+        if _is_autograd_grad(node, module):
+            continue
+        owner = module.value(node.value)
+        place = dotted(node.value)
+        kind = "leaf_grad"
+        clears = _clears(stmt, node)
+        if clears:
+            kind = "clear"
+        event = Event(kind, stmt, node, place, owner)
+        event.writes = _writes(stmt, node)
+        found.append(event)
+    return found
+
+
+def _clears(stmt: Stmt, grad: cst.Attribute) -> bool:
+    """`x.grad = None`, `x.grad.zero_()`, `x.grad.data.zero_()`, `x.grad.detach_()` as statements."""
+    node = stmt.node
+    if isinstance(node, cst.Assign) and len(node.targets) == 1 and node.targets[0].target is grad:
+        return constant(node.value) is None
+    if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call) and isinstance(node.value.func, cst.Attribute):
+        func = node.value.func
+        if func.attr.value in ("zero_", "detach_"):
+            base = func.value
+            if isinstance(base, cst.Attribute) and base.attr.value == "data":
+                base = base.value
+            return base is grad
+    return False
+
+
+def _writes(stmt: Stmt, grad: cst.Attribute) -> bool:
+    node = stmt.node
+    targets: list[cst.CSTNode] = []
+    if isinstance(node, cst.Assign):
+        targets = [t.target for t in node.targets]
+    elif isinstance(node, cst.AugAssign):
+        targets = [node.target]
+    elif isinstance(node, cst.Expr) and isinstance(node.value, cst.Call) and isinstance(node.value.func, cst.Attribute):
+        if node.value.func.attr.value.endswith("_"):
+            targets = [node.value.func.value]
+    return any(grad is n for t in targets for n in descend(t))
+
+
+def _parameter_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
+    """`for p in net.parameters():` whose body looks at `p.grad`."""
+    node = stmt.node
+    assert isinstance(node, cst.For)
+    iterated = module.value(node.iter)
+    grads = [(s, g) for b in stmt.blocks for s in b.walk() for g in _grads_of(s) if not _is_autograd_grad(g, module)]
+    if not grads:
+        return None
+    names = {dotted(n) for n in _target_names(node.target)}
+    # a sample that becomes a leaf in the body (`data.requires_grad = True`) is no parameter of the list
+    own = [(s, g) for s, g in grads if dotted(g.value) in names and not _own_leaf(module.value(g.value))]
+    if not own:
+        return None
+    place = iterated.place or (dotted(node.iter) if iterated.kind in ("list", "tuple", "params") else "")
+    event = Event("grad_loop", stmt, node, place, iterated)
+    event.writes = any(_writes(s, g) for s, g in own)
+    if len(own) == len(grads) and _only_clears(stmt, own):
+        event.kind = "clear"
+    return event
+
+
+def _own_leaf(value: Value) -> bool:
+    return value.kind == "tensor" and value.leaf
+
+
+def _target_names(target: cst.CSTNode) -> list[cst.CSTNode]:
+    if isinstance(target, (cst.Tuple, cst.List)):
+        return [n for e in target.elements for n in _target_names(e.value)]
+    return [target]
+
+
+def _only_clears(stmt: Stmt, grads: list[tuple[Stmt, cst.Attribute]]) -> bool:
+    """The body does nothing but drop gradients, maybe under `if p.grad is not None`."""
+    for block in stmt.blocks:
+        for inner in block.walk():
+            if isinstance(inner.node, (cst.If, cst.Pass, cst.Continue)):
+                continue
+            if not any(s is inner and _clears(s, g) for s, g in grads):
+                return False
+    return True

@@ -1,0 +1,55 @@
+"""Hooks see gradients on their way: a backward call runs for them even where nobody loads what it stores."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.flow import root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.project import ModuleInfo
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import Owner
+
+HOOKS = {"register_hook", "register_full_backward_hook", "register_full_backward_pre_hook"}
+
+
+def hooked(stmt: Stmt) -> set[str]:
+    """The places whose tensors a statement puts hooks on."""
+    found = set()
+    for call in stmt.calls:
+        if (
+            isinstance(call.func, cst.Attribute)
+            and call.func.attr.value == "register_hook"
+            and (place := dotted(call.func.value))
+        ):
+            found.add(root(place))
+    return found
+
+
+def late_hooks(before: list[Stmt], active: list[Stmt]) -> list[Stmt]:
+    """Statements that put hooks on what the active ones compute, but feed nothing themselves."""
+    made = {root(d) for s in active for d in s.defs}
+    return [s for s in before if s not in active and hooked(s) & made]
+
+
+def has_hooks(module: ModuleInfo) -> bool:
+    """Some function of the module waits for gradients."""
+    for scope in module.scope.walk():
+        for stmt in scope.body.walk():
+            if any(isinstance(c.func, cst.Attribute) and c.func.attr.value in HOOKS for c in stmt.calls):
+                return True
+    return False
+
+
+def watched(event: Event, module: ModuleInfo) -> list[Owner]:
+    """The modules and leaves behind a root, so that its gradient can be taken for the hooks alone."""
+    found: list[Owner] = []
+    kinds = {v.place: v for v in module.values.values() if v.place and (v.kind == "module" or v.leaf)}
+    deps = {d for node in event.roots for d in module.value(node).deps if not d.startswith(("@", "^"))}
+    for place in sorted(d for d in deps if not any(d.startswith(other + ".") for other in deps)):
+        held = kinds.get(place)
+        if held is None:
+            return []
+        found.append(Owner("module" if held.kind == "module" else "leaf", place, frozenset({place}), variable="_"))
+    return found

@@ -1,0 +1,242 @@
+"""The gradient ledger: what the `.grad` of an owner holds wherever it is used.
+
+An owner is an optimizer, a module or a leaf. Its state is the set of backward events whose gradients may be in it, each
+of this iteration or carried over from an earlier one, and whether it may be empty. Loops run to a fixpoint.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis.program import Block, Scope, Stmt
+from torch2ms.analysis.values import any_overlap, overlaps
+from torch2ms.tape.ledger.events import Event
+
+ENTRY = -1  # the event that stands for whatever callers left behind
+
+
+@dataclass(frozen=True)
+class State:
+    """What an owner's gradients may hold: (event number, carried) pairs, and whether they may be empty."""
+
+    held: frozenset[tuple[int, bool]] = frozenset()
+    empty: bool = True
+
+    def __or__(self, other: State) -> State:
+        return State(self.held | other.held, self.empty or other.empty)
+
+    def carried(self) -> State:
+        return State(frozenset((e, True) for e, _ in self.held), self.empty)
+
+    @property
+    def fresh(self) -> bool:
+        return not self.held
+
+
+@dataclass(eq=False)
+class Owner:
+    """Someone whose gradients are loaded. `owns` are the places whose parameters it holds, None where not seen."""
+
+    kind: str  # optimizer, module, leaf
+    place: str
+    owns: frozenset[str] | None
+    before: dict[int, State] = field(default_factory=dict)  # state before each event, by event number
+    exit: State = State()
+    assumed: set[str] = field(default_factory=set)
+    variable: str = "grads"  # the name that holds its gradients in the output
+    accumulating: bool = False
+    plain: bool = False  # an optimizer that leaves a parameter with zero gradient where it is
+    initial: bool = False  # its gradient may be looked at while there is none
+    parameter: bool = False  # a leaf that other functions see: a Parameter, differentiated by weight
+
+    def takes(self, deps: frozenset[str]) -> bool:
+        """Whether a backward through a root that is varied with `deps` stores into this owner."""
+        real = frozenset(d for d in deps if not d.startswith("@"))
+        if self.owns is None or not real:
+            return True
+        return any_overlap(self.owns, real)
+
+    def cleared_by(self, event: Event, alone: bool) -> bool:
+        """Whether a clear empties this owner; a relation that is not seen is assumed where the names speak for it."""
+        if event.place == self.place:
+            return True
+        cleared = event.value.owns if event.value.kind == "optimizer" else None
+        if event.value.kind in ("params", "named_params", "list", "module", "tensor", "unknown", "object", "param"):
+            cleared = frozenset({event.place}) if event.place else event.value.deps or None
+        if event.value.deps and event.value.kind in ("params", "named_params", "list", "param"):
+            cleared = event.value.deps
+        if self.owns is not None and cleared is not None:
+            if all(any(overlaps(c, o) and len(c) <= len(o) for c in cleared) for o in self.owns):
+                return True
+            if any_overlap(cleared, self.owns):
+                return True
+            if not any(c.startswith("^") for c in self.owns):
+                return False
+        if alone or _token(event.place) == _token(self.place):
+            self.assumed.add(f"`{event.place}` holds the parameters of `{self.place}`")
+            return True
+        return False
+
+
+_WORDS = re.compile(r"self|optimi[sz]ers?|optim|opt|models?|networks?|nets?|[._\d]", re.I)
+
+
+def _token(place: str) -> str:
+    return _WORDS.sub("", place).lower()
+
+
+class Ledger:
+    """Runs the events of a scope for every owner."""
+
+    def __init__(
+        self,
+        scope: Scope,
+        events: list[Event],
+        owners: list[Owner],
+        outside: set[str],
+        cleared: Sequence[Owner] = (),  # those whose gradients are empty on entry, as the user says
+    ) -> None:
+        self.scope = scope
+        self.events = events
+        self.by_stmt: dict[int, list[tuple[int, Event]]] = {}
+        for number, event in enumerate(events):
+            self.by_stmt.setdefault(id(event.stmt), []).append((number, event))
+        self.owners = owners
+        for owner in owners:
+            optimizers = [o for o in owners if o.kind == owner.kind]
+            known = owner.place.partition(".")[0] in outside and owner.kind != "leaf" and owner not in cleared
+            start = State(frozenset({(ENTRY, True)}), True) if known else State()
+            run = _Run(self, owner, alone=len(optimizers) == 1)
+            end = run.block(scope.body, start)
+            owner.exit = end if run.returned is None else end | run.returned
+
+
+class _Run:
+    def __init__(self, ledger: Ledger, owner: Owner, alone: bool) -> None:
+        self.ledger = ledger
+        self.owner = owner
+        self.alone = alone
+        self.breaks: list[State | None] = []
+        self.continues: list[State | None] = []
+        self.returned: State | None = None
+        self.dead = False
+
+    def block(self, block: Block, state: State) -> State:
+        for stmt in block.stmts:
+            state = self.stmt(stmt, state)
+        return state
+
+    def stmt(self, stmt: Stmt, state: State) -> State:
+        node = stmt.node
+        for number, event in self.ledger.by_stmt.get(id(stmt), ()):
+            state = self.event(number, event, state)
+        if self.owner.kind == "leaf" and self.owner.place in stmt.defs and not isinstance(node, cst.AugAssign):
+            state = State()  # the name is bound to another tensor
+        if isinstance(node, (cst.For, cst.While)):
+            return self.loop(stmt, state)
+        if isinstance(node, cst.If):
+            taken = [self.block(b, state) for b in stmt.blocks]
+            reach = [not _leaves(b) for b in stmt.blocks]
+            out: State | None = None
+            for one, falls in zip(taken, reach, strict=False):
+                if falls:
+                    out = one if out is None else out | one
+            if len(stmt.blocks) == 1:
+                out = state if out is None else out | state
+            return out if out is not None else taken[0]
+        if isinstance(node, (cst.Try, cst.TryStar)):
+            first = self.block(stmt.blocks[0], state)
+            out = first
+            for block in stmt.blocks[1:]:
+                if block.role == "handler":
+                    handled = self.block(block, state | first)
+                    if not _leaves(block):
+                        out = out | handled
+                else:
+                    out = self.block(block, out)
+            return out
+        if isinstance(node, cst.Match):
+            out = state
+            for block in stmt.blocks:
+                out = out | self.block(block, state)
+            return out
+        if isinstance(node, cst.Break) and self.breaks:
+            self.breaks[-1] = state if self.breaks[-1] is None else self.breaks[-1] | state
+        elif isinstance(node, cst.Continue) and self.continues:
+            self.continues[-1] = state if self.continues[-1] is None else self.continues[-1] | state
+        elif isinstance(node, cst.Return):
+            self.returned = state if self.returned is None else self.returned | state
+        for block in stmt.blocks:
+            state = self.block(block, state)
+        return state
+
+    def loop(self, stmt: Stmt, state: State) -> State:
+        head = state
+        out = state
+        for _ in range(4):
+            self.breaks.append(None)
+            self.continues.append(None)
+            end = self.block(stmt.blocks[0], head)
+            again = self.continues.pop()
+            left = self.breaks.pop()
+            if _leaves(stmt.blocks[0]):
+                end = again if again is not None else end
+            elif again is not None:
+                end = end | again
+            out = head | end | left if left is not None else head | end
+            new = state | end.carried()
+            if new == head:
+                break
+            head = head | new
+        for block in stmt.blocks[1:]:
+            out = self.block(block, out)
+        if clear := self.sweeps(stmt):  # every turn empties one parameter: afterwards all are empty
+            return State() if self.owner.cleared_by(clear, self.alone) else out
+        return out
+
+    def sweeps(self, stmt: Stmt) -> Event | None:
+        """A loop over parameters that clears each one's gradient."""
+        if not any(e.kind == "grad_loop" for _, e in self.ledger.by_stmt.get(id(stmt), ())):
+            return None
+        for inner in stmt.blocks[0].walk():
+            for _, event in self.ledger.by_stmt.get(id(inner), ()):
+                guards = [a for a in inner.ancestors() if a is not stmt and a.number > stmt.number]
+                if event.kind == "clear" and all(any(u.endswith(".grad") for u in g.uses) for g in guards):
+                    return event
+        return None
+
+    def swept(self, event: Event) -> bool:
+        """The clear of one parameter in such a loop: the others still hold theirs."""
+        return any(
+            any(e.kind == "grad_loop" for _, e in self.ledger.by_stmt.get(id(a), ())) for a in event.stmt.ancestors()
+        )
+
+    def event(self, number: int, event: Event, state: State) -> State:
+        seen = self.owner.before.get(number)
+        self.owner.before[number] = state if seen is None else seen | state
+        if event.kind == "handed" and event.handing is not None:
+            handed = event.handing.handed
+            if self.owner.place in event.handing.places:
+                left = frozenset({(number, False)}) if handed.leaves else frozenset()
+                return State(left, not left)
+            return State(state.held | {(number, False)}, False) if self.owner.takes(_root_deps(event)) else state
+        if event.kind == "backward" and self.owner.takes(_root_deps(event)):
+            return State(state.held | {(number, False)}, False)
+        if event.kind == "clear" and self.swept(event):
+            return state
+        if event.kind == "clear" and self.owner.cleared_by(event, self.alone):
+            return State()
+        return state
+
+
+def _root_deps(event: Event) -> frozenset[str]:
+    return event.value.deps
+
+
+def _leaves(block: Block) -> bool:
+    """The block never falls off its end."""
+    return bool(block.stmts) and isinstance(block.stmts[-1].node, (cst.Return, cst.Raise, cst.Break, cst.Continue))

@@ -1,0 +1,93 @@
+"""Whose gradients a scope loads."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.flow import free_uses, root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope
+from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.values import any_overlap, overlaps
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import Owner
+
+
+def collect(scope: Scope, module: ModuleInfo, events: list[Event]) -> list[Owner]:
+    """Optimizers that step, then modules and leaves whose gradients are read and that no optimizer owns."""
+    found: list[Owner] = []
+    for event in events:
+        if event.kind in ("step", "scaler_step") and all(o.place != event.place for o in found):
+            found.append(Owner("optimizer", event.place, event.value.owns, plain=event.value.dtype == "plain"))
+    for event in events:
+        if event.kind == "taken" and event.value.kind == "optimizer" and all(o.place != event.place for o in found):
+            found.append(Owner("optimizer", event.place, event.value.owns))
+        if event.handing is not None:
+            for place, owns in event.handing.owns.items():
+                if all(o.place != place for o in found):
+                    found.append(Owner("optimizer", place, owns))
+    for event in events:
+        if event.kind in ("clip_norm", "clip_value", "grad_loop", "unscale", "taken") and not any(
+            concerns(event, o, found) for o in found
+        ):
+            deps = event.value.deps or (frozenset({event.place}) if event.place else frozenset())
+            kind = _kind(event)
+            place = event.place or (next(iter(deps)) if len(deps) == 1 else "")
+            if place:
+                found.append(Owner(kind, place, deps))
+        elif (
+            event.kind == "leaf_grad"
+            and event.value.kind == "param"
+            and len(event.value.deps) == 1
+            and not any(concerns(event, o, found) for o in found)
+        ):
+            (place,) = event.value.deps
+            if not place.startswith(("^", "@")):
+                found.append(Owner("module", place, event.value.deps))
+        elif event.kind == "leaf_grad" and event.value.leaf and not any(concerns(event, o, found) for o in found):
+            found.append(Owner("leaf", event.place, frozenset({event.place})))
+    for owner in found:
+        if owner.kind == "leaf":
+            owner.parameter = seen_elsewhere(owner.place, scope)
+    return found
+
+
+def _kind(event: Event) -> str:
+    if event.value.kind in ("list", "tuple"):
+        return "leaves"
+    if event.kind == "unscale":
+        return "optimizer"
+    node = event.node
+    given = node.iter if isinstance(node, cst.For) else node
+    if isinstance(node, cst.Call):
+        given = node.args[0].value if node.args else node.func
+    return "params" if event.kind != "taken" and dotted(given) == event.place != "" else "module"
+
+
+def seen_elsewhere(place: str, scope: Scope) -> bool:
+    """A leaf that a nested or another function reads, or that lives in an attribute, cannot be an argument alone."""
+    if "." in place:
+        return True
+    return any(root(use) == place for child in scope.children for use in free_uses(child))
+
+
+def concerns(event: Event, owner: Owner, owners: list[Owner]) -> bool:
+    """Whether an event that uses gradients uses those of this owner."""
+    if event.kind in ("step", "scaler_step", "unscale", "scaler_update"):
+        return event.place == owner.place
+    if event.kind == "leaf_grad":
+        if owner.kind == "leaf":
+            return event.place == owner.place
+        return owner.owns is not None and bool(event.value.deps) and any_overlap(event.value.deps, owner.owns)
+    if event.value.kind == "optimizer" or event.value.name.startswith("param_group"):
+        return event.place == owner.place
+    used = event.value.deps or (frozenset({event.place}) if event.place else frozenset())
+    used = frozenset(d for d in used if not d.startswith("@"))
+    if owner.owns is not None:
+        return any(overlaps(d, o) for d in used for o in owner.owns)
+    optimizers = [o for o in owners if o.kind == "optimizer"]
+    if len(optimizers) == 1:
+        return owner.kind == "optimizer"
+    from torch2ms.tape.ledger.ledger import _token
+
+    return any(_token(d) == _token(owner.place) for d in used)

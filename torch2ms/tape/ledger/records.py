@@ -1,0 +1,100 @@
+"""What the ledger says of the gradient events of one scope: who loads what they store, and what they add to."""
+
+from __future__ import annotations
+
+from torch2ms.analysis.program import Scope
+from torch2ms.analysis.project import ModuleInfo
+from torch2ms.tape.ledger import owners
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import ENTRY, Ledger, Owner
+
+LOADS = ("step", "scaler_step", "clip_norm", "clip_value", "grad_loop", "leaf_grad", "unscale", "taken")
+STEPS = ("step", "scaler_step", "handed")
+
+
+class Records:
+    """The events of a scope, the owners of gradients, and the ledger's answers about them.
+
+    `entered`: callers may have left gradients behind; `assume_cleared`: the user says that they did not.
+    """
+
+    def __init__(
+        self,
+        scope: Scope,
+        module: ModuleInfo,
+        events: list[Event],
+        entered: bool = True,
+        assume_cleared: bool = False,
+    ) -> None:
+        self.scope = scope
+        self.module = module
+        self.assume_cleared = assume_cleared
+        outside = set(scope.params) | ({"self"} if scope.cls is not None else set())
+        if scope.is_function:
+            outside |= {e.place.partition(".")[0] for e in events if e.place.partition(".")[0] not in scope.locals}
+        self.outside = outside if entered else set()
+        self.read(events)
+
+    def read(self, events: list[Event]) -> None:
+        """Keep the records of these events."""
+        self.events = events
+        self.number = {id(e): n for n, e in enumerate(events)}
+        self.owners = owners.collect(self.scope, self.module, events)
+        self.ledger = Ledger(self.scope, events, self.owners, self.outside)
+        told = [o for o in self.owners if self.entry_leaks(o) and self.entry_reaches(o)] if self.assume_cleared else []
+        if told:  # the user's word: nothing is left of an earlier call
+            for owner in self.owners:
+                owner.before.clear()
+            for owner in told:
+                owner.assumed.add(f"the gradients of `{owner.place}` are clear when the function is called")
+            self.ledger = Ledger(self.scope, events, self.owners, self.outside, cleared=told)
+
+    def entry_reaches(self, owner: Owner) -> bool:
+        """What callers left behind is there when a backward call adds to it, or when it is loaded."""
+        return any(
+            (ENTRY, True) in self.held(e, owner)
+            for e in self.events
+            if e.kind == "backward" or e.kind in LOADS and owners.concerns(e, owner, self.owners)
+        )
+
+    def held(self, event: Event, owner: Owner) -> frozenset[tuple[int, bool]]:
+        state = owner.before.get(self.number[id(event)])
+        return state.held if state is not None else frozenset()
+
+    def takers(self, event: Event) -> list[Owner]:
+        """The owners that load what this backward event stores."""
+        number = self.number[id(event)]
+        found = []
+        for owner in self.owners:
+            loads = [e for e in self.events if e.kind in LOADS and owners.concerns(e, owner, self.owners)]
+            if any(number == n for load in loads for n, _ in self.held(load, owner)):
+                found.append(owner)
+        return found
+
+    def accumulates(self, event: Event, owner: Owner) -> bool:
+        """Something may be in the owner's gradients when this event adds to them."""
+        return any(n != ENTRY for n, _ in self.held(event, owner)) or self.entry_matters(event, owner)
+
+    def entry_matters(self, event: Event, owner: Owner) -> bool:
+        """Gradients that callers left behind reach this event, and this function leaves some itself."""
+        return any(n == ENTRY for n, _ in self.held(event, owner)) and bool({n for n, _ in owner.exit.held} - {ENTRY})
+
+    def may_be_empty(self, event: Event, owner: Owner) -> bool:
+        state = owner.before.get(self.number[id(event)])
+        return state is None or state.empty
+
+    def entry_leaks(self, owner: Owner) -> bool:
+        return bool({n for n, _ in owner.exit.held} - {ENTRY}) and not self.cleared_elsewhere(owner)
+
+    def cleared_elsewhere(self, owner: Owner) -> bool:
+        return self.scope.is_module
+
+    def root_deps(self, event: Event) -> frozenset[str]:
+        if event.lifted:
+            return event.value.deps
+        return frozenset().union(*(self.module.value(r).deps for r in event.roots))
+
+    def entry_seen(self, event: Event, owner: Owner, others: bool = False) -> bool:
+        """Gradients of an earlier call may be there: of this function, or of others that leave some behind."""
+        left = bool({n for n, _ in owner.exit.held} - {ENTRY})
+        return (ENTRY, True) in self.held(event, owner) and (left or others and owner.kind == "optimizer")

@@ -1,0 +1,84 @@
+"""What becomes of resets of gradients: most are dropped, the others empty the accumulators that take their place."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.findings import Finding, Tier
+from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.ledger.records import Records
+from torch2ms.tape.plan import Plan, Text
+from torch2ms.tape.refusals import refuse
+
+
+def dead_clears(records: Records) -> set[int]:
+    """Clears that nothing later notices: the next store starts afresh, or nobody loads."""
+    dead = set()
+    live_owners = [
+        o for o in records.owners if any(records.accumulates(e, o) for e in records.events if e.kind == "backward")
+    ]
+    for event in records.events:
+        if event.kind == "clear" and not any(o.cleared_by(event, len(records.owners) == 1) for o in live_owners):
+            dead.add(id(event.stmt))
+    return dead
+
+
+def plan_clears(records: Records, plan: Plan, dropped: set[int]) -> None:
+    for event in records.events:
+        if event.kind == "clear" and event.lifted and id(event.stmt) not in dropped:
+            for owner in records.owners:
+                if owner.accumulating and owner.cleared_by(event, len(records.owners) == 1):
+                    plan.before.setdefault(id(event.stmt), []).append(Text(f"{owner.variable} = None"))
+        if event.kind != "clear" or event.lifted:
+            continue
+        items: list[Text] = []
+        if id(event.stmt) not in dropped:
+            for owner in records.owners:
+                if owner.cleared_by(event, len(records.owners) == 1) and owner.accumulating:
+                    zeroed = owner.kind == "leaf" and isinstance(event.stmt.node, cst.Expr)
+                    plan.needs |= {"ops"} if zeroed else set()
+                    items.append(
+                        Text(f"{owner.variable} = {f'ops.zeros_like({owner.variable})' if zeroed else 'None'}")
+                    )
+        if items and any(id(a) in plan.contexts and id(a) not in plan.halved for a in event.stmt.ancestors()):
+            refuse(event, "it stands inside an autocast block, which becomes a function", plan)
+            continue
+        plan.replaced[id(event.stmt)] = list(items)
+        why = (
+            "becomes the reset of the accumulator"
+            if items
+            else "gradient functions start from nothing at each call: dropped"
+        )
+        plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=event.stmt.lineno))
+
+
+def start_accumulators(records: Records, scope: Scope, plan: Plan) -> None:
+    """Accumulators exist before the first loop that adds to them."""
+    for owner in records.owners:
+        if owner.kind == "leaf" and (owner.accumulating or owner.initial) and (made := _made(owner, scope)) is not None:
+            plan.behind.setdefault(id(made), []).append(Text(f"{owner.variable} = None"))
+            continue
+        if not owner.accumulating:
+            continue
+        first = next(
+            e for e in records.events if e.kind == "backward" and owner.place in {o.place for o in records.takers(e)}
+        )
+        top = first.stmt
+        for ancestor in first.stmt.ancestors():
+            top = ancestor
+        covered = any(
+            e.kind == "clear" and owner.cleared_by(e, len(records.owners) == 1)
+            and e.stmt.block is scope.body and e.stmt.number < top.number
+            for e in records.events
+        )  # fmt: skip
+        if not covered:
+            plan.before.setdefault(id(top), []).append(Text(f"{owner.variable} = None"))
+
+
+def _made(owner: Owner, scope: Scope) -> Stmt | None:
+    """The statement that makes a leaf."""
+    for stmt in scope.body.walk():
+        if owner.place in stmt.defs and stmt.out[owner.place].leaf:
+            return stmt
+    return None
