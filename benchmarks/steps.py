@@ -1,6 +1,6 @@
 """What a translated training step costs beside the same step written by hand in MindSpore.
 
-`python -m benchmarks steps [--rounds 30]` translates four fixtures, runs each in turn with its counterpart in `hand/`
+`python -m benchmarks steps [--rounds 30]` translates four fixtures, runs each in turn with the `by_hand.py` beside it
 in one process, and prints the ratio of the processor time from one optimizer call to the next. Of every such interval
 the best of all rounds counts, and the slowest quarter (data pipelines that start) is left out. It also counts how often
 layers run, in PyTorch, in the translation and in the hand-written program: no forward may be evaluated twice.
@@ -23,7 +23,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[1]
-HAND = Path(__file__).resolve().parent / "hand"
+EXAMPLES = ROOT / "fixtures" / "examples"
+NAMES = ("train_accumulate", "train_amp", "train_canonical", "train_gan_bn")
 LIMIT = 1.05
 LAYERS = {"Linear", "Dense", "Conv2d", "BatchNorm1d", "BatchNorm2d"}
 
@@ -31,18 +32,17 @@ LAYERS = {"Linear", "Dense", "Conv2d", "BatchNorm1d", "BatchNorm2d"}
 def main() -> None:
     """Measure the fixtures that have a counterpart, and judge."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks steps", description=__doc__)
-    parser.add_argument("names", nargs="*", help="of fixtures; default: all that have a counterpart in hand/")
+    parser.add_argument("names", nargs="*", default=NAMES, help="of fixtures/examples with a by_hand.py; default: %(default)s")
     parser.add_argument("--rounds", type=int, default=30, help="how often each program runs")
     options = parser.parse_args()
-    names = options.names or sorted(path.stem for path in HAND.glob("*.py"))
     print(f"{'fixture':20} {'steps':>6} {'translated':>12} {'by hand':>12} {'ratio':>7}   layer calls")
     good = True
-    for name in names:
-        original = ROOT / "fixtures" / "examples" / name / "original.py"
+    for name in options.names:
+        original = EXAMPLES / name / "original.py"
         with tempfile.TemporaryDirectory() as folder:
             translated = Path(folder) / "translated.py"
             translated.write_text(_translated(original), encoding="utf-8")
-            found = _child("mindspore", str(options.rounds), str(translated), str(HAND / f"{name}.py"))
+            found = _child("mindspore", str(options.rounds), str(translated), str(EXAMPLES / name / "by_hand.py"))
         torch_calls = _child("torch", "1", str(original))["calls"][0]
         (ours, theirs), calls = found["seconds"], found["calls"]
         ratio = ours / theirs

@@ -17,7 +17,7 @@ pytest.importorskip("mindspore", reason="the checkpoints are written by MindSpor
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("Layers", "ResNet", "Former")
 
-PROGRAM = '''
+PROGRAM = """
 import torch
 from torch import nn
 
@@ -74,8 +74,8 @@ class Layers(nn.Module):
         h = self.norm(self.act(self.conv(x)))
         out, _ = self.lstm(h)
         return out * 2
-'''
-TORCH = '''
+"""
+TORCH = """
 import numpy as np, torch, net
 from safetensors.torch import save_file
 
@@ -94,8 +94,8 @@ for name, value in x.items():
     else:
         torch.save(model.state_dict(), f"{name}.pth")
     np.savez(f"{name}.npz", x=value.numpy(), y=model(value).detach().numpy())
-'''
-MINDSPORE = '''
+"""
+MINDSPORE = """
 import mindspore as ms, numpy as np, net_ms as net
 
 for name, file in (("Layers", "Layers.ckpt"), ("ResNet", "ResNet.ckpt"), ("Former", "Former.ckpt"),
@@ -107,7 +107,7 @@ for name, file in (("Layers", "Layers.ckpt"), ("ResNet", "ResNet.ckpt"), ("Forme
     missing, extra = ms.load_param_into_net(model, values, strict_load=True)
     got = model(ms.Tensor(found["x"])).asnumpy()
     print(file, missing, extra, np.abs(got - found["y"]).max() < 1e-4)
-'''
+"""
 
 
 def python(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

@@ -21,38 +21,52 @@ def call(text: str) -> cst.Call:
     return node
 
 
-@pytest.mark.parametrize(("before", "after"), [
-    ("torch.cat([x,\n           y],  # both\n          dim=1)",
-     "ops.cat([x,\n           y],  # both\n          axis=1)"),
-    ("torch.stack(\n    [x, y],\n    dim=0,\n)", "ops.stack(\n    [x, y],\n    axis=0,\n)"),
-    ("torch.add(x, y if s else z, alpha=2)", "ops.add(x, (y if s else z) * 2)"),
-    ("torch.stack(v for v in x)", "ops.stack(v for v in x)"),
-    ("torch.stack((v for v in x), 1)", "ops.stack((v for v in x), 1)"),
-    ("(x\n .exp()\n .sum(dim=1))", "(x\n .exp()\n .sum(dim=1))"),
-    ("torch.relu(*args)", "ops.relu(*args)"),
-    ("torch.zeros(*x.shape)", "ops.zeros(x.shape)"),
-    ("x.max(\n    dim=1,  # rows\n    keepdim=True,\n)", "ops.max(\n    x, axis=1,  # rows\n    keepdims=True,\n)"),
-    ("torch.zeros(\n    2, 3,\n    device=device,  # where\n    dtype=d,  # what\n)",
-     "ops.zeros(\n    (2, 3),  # where\n    dtype=d,  # what\n)"),
-    ("torch.cat(\n    dim=1,  # one\n    tensors=[x, y],  # two\n)",
-     "ops.cat(\n    [x, y],  # one\n    axis=1,  # two\n)"),
-    ("(x\n .sum(1)  # rows\n .std(0))", "(ops.std(x\n .sum(1),  # rows\n 0, ddof=1))"),
-    ("torch.zeros(2,  # rows\n            3,  # columns\n            device=device)",
-     "ops.zeros((2,  # rows\n            3),  # columns\n            )"),
-    ("(x + y).relu()", "ops.relu(x + y)"),
-    ("torch.zeros(n)", "ops.zeros(n)"),
-])
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            "torch.cat([x,\n           y],  # both\n          dim=1)",
+            "ops.cat([x,\n           y],  # both\n          axis=1)",
+        ),
+        ("torch.stack(\n    [x, y],\n    dim=0,\n)", "ops.stack(\n    [x, y],\n    axis=0,\n)"),
+        ("torch.add(x, y if s else z, alpha=2)", "ops.add(x, (y if s else z) * 2)"),
+        ("torch.stack(v for v in x)", "ops.stack(v for v in x)"),
+        ("torch.stack((v for v in x), 1)", "ops.stack((v for v in x), 1)"),
+        ("(x\n .exp()\n .sum(dim=1))", "(x\n .exp()\n .sum(dim=1))"),
+        ("torch.relu(*args)", "ops.relu(*args)"),
+        ("torch.zeros(*x.shape)", "ops.zeros(x.shape)"),
+        ("x.max(\n    dim=1,  # rows\n    keepdim=True,\n)", "ops.max(\n    x, axis=1,  # rows\n    keepdims=True,\n)"),
+        (
+            "torch.zeros(\n    2, 3,\n    device=device,  # where\n    dtype=d,  # what\n)",
+            "ops.zeros(\n    (2, 3),  # where\n    dtype=d,  # what\n)",
+        ),
+        (
+            "torch.cat(\n    dim=1,  # one\n    tensors=[x, y],  # two\n)",
+            "ops.cat(\n    [x, y],  # one\n    axis=1,  # two\n)",
+        ),
+        ("(x\n .sum(1)  # rows\n .std(0))", "(ops.std(x\n .sum(1),  # rows\n 0, ddof=1))"),
+        (
+            "torch.zeros(2,  # rows\n            3,  # columns\n            device=device)",
+            "ops.zeros((2,  # rows\n            3),  # columns\n            )",
+        ),
+        ("(x + y).relu()", "ops.relu(x + y)"),
+        ("torch.zeros(n)", "ops.zeros(n)"),
+    ],
+)
 def test_text(before: str, after: str) -> None:
     assert translate(before)[0] == after
 
 
-@pytest.mark.parametrize("text", [
-    "torch.cat(parts, **options)",  # the dimension may hide in there, and MindSpore names it otherwise
-    "torch.sum(x, **options)",
-    "torch.cat([x], nonsense=1)",
-    "torch.argmax(x, 1, False, 3)",
-    "x.to(whatever)",
-])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "torch.cat(parts, **options)",  # the dimension may hide in there, and MindSpore names it otherwise
+        "torch.sum(x, **options)",
+        "torch.cat([x], nonsense=1)",
+        "torch.argmax(x, 1, False, 3)",
+        "x.to(whatever)",
+    ],
+)
 def test_refused_text_stays(text: str) -> None:
     translated, findings = translate(text)
     assert translated == text
@@ -77,10 +91,13 @@ def test_binding_by_position_keyword_and_numpy_name() -> None:
         signature.bind(parsed, call("f(dim=1)"), call("f(dim=1)"))
 
 
-@pytest.mark.parametrize(("name", "canonical"), [
-    ("torch.concat", "torch.cat"),
-    ("torch.functional.norm", "torch.norm"),
-])
+@pytest.mark.parametrize(
+    ("name", "canonical"),
+    [
+        ("torch.concat", "torch.cat"),
+        ("torch.functional.norm", "torch.norm"),
+    ],
+)
 def test_spellings(name: str, canonical: str) -> None:
     found = RULES.find(name)
     assert found is not None and found is RULES.find(canonical)
@@ -139,12 +156,15 @@ def test_no_placeholder_survives() -> None:
         assert call_outcome.node is None or "_placeholder_" not in api.code(call_outcome.node), name
 
 
-@pytest.mark.parametrize(("name", "arguments", "expected"), [
-    ("torch.nn.LayerNorm", "eps=1e-6", "(lambda dim: nn.LayerNorm((dim,), epsilon=1e-6))"),
-    ("torch.nn.Conv2d", "bias=False, padding=1", "partial(nn.Conv2d, pad_mode='pad', padding=1, has_bias=False)"),
-    ("torch.nn.BatchNorm2d", "eps=1e-3, momentum=0.01", "partial(nn.BatchNorm2d, eps=1e-3, momentum=0.99)"),
-    ("torch.nn.Conv2d", "padding_mode='reflect'", None),
-])
+@pytest.mark.parametrize(
+    ("name", "arguments", "expected"),
+    [
+        ("torch.nn.LayerNorm", "eps=1e-6", "(lambda dim: nn.LayerNorm((dim,), epsilon=1e-6))"),
+        ("torch.nn.Conv2d", "bias=False, padding=1", "partial(nn.Conv2d, pad_mode='pad', padding=1, has_bias=False)"),
+        ("torch.nn.BatchNorm2d", "eps=1e-3, momentum=0.01", "partial(nn.BatchNorm2d, eps=1e-3, momentum=0.99)"),
+        ("torch.nn.Conv2d", "padding_mode='reflect'", None),
+    ],
+)
 def test_partial(name: str, arguments: str, expected: str | None) -> None:
     rule = RULES.find(name)
     assert rule is not None
@@ -153,17 +173,20 @@ def test_partial(name: str, arguments: str, expected: str | None) -> None:
     assert (api.code(outcome.node) if outcome.node is not None else None) == expected
 
 
-@pytest.mark.parametrize(("name", "expected"), [
-    ("torch.nn.Linear", "nn.Dense"),
-    ("torch.nn.Conv2d", "nn.Conv2d"),
-    ("torch.nn.ConvTranspose2d", "nn.Conv2dTranspose"),
-    ("torch.nn.LayerNorm", "nn.LayerNorm"),
-    ("torch.nn.Dropout", "nn.Dropout"),
-    ("torch.nn.Module", "nn.Cell"),
-    ("torch.utils.data.DataLoader", "ds.Dataset"),
-    ("torch.nn.Softplus", "Softplus"),
-    ("torch.nn.CrossEntropyLoss", None),
-])
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("torch.nn.Linear", "nn.Dense"),
+        ("torch.nn.Conv2d", "nn.Conv2d"),
+        ("torch.nn.ConvTranspose2d", "nn.Conv2dTranspose"),
+        ("torch.nn.LayerNorm", "nn.LayerNorm"),
+        ("torch.nn.Dropout", "nn.Dropout"),
+        ("torch.nn.Module", "nn.Cell"),
+        ("torch.utils.data.DataLoader", "ds.Dataset"),
+        ("torch.nn.Softplus", "Softplus"),
+        ("torch.nn.CrossEntropyLoss", None),
+    ],
+)
 def test_class_that_is_only_named(name: str, expected: str | None) -> None:
     rule = RULES.find(name)
     assert rule is not None

@@ -13,7 +13,6 @@ from torch2ms.verify.report import Report
 from torch2ms.verify.runner import Case, verify_case
 from torch2ms.verify.warm import Pair, warm_pair
 
-PAIRS = Path(__file__).parent / "pairs"
 Check = Callable[..., Report]
 
 

@@ -1,4 +1,4 @@
-"""Mistakes of translations, planted in verified ones (fixtures/ and pairs/): kinds, places, and the rate found.
+"""Mistakes of translations, planted in verified ones (of fixtures, or by hand): kinds, places, and the rate found.
 
 python -m tests.verify.mutations [--places N]     plants every kind in N places and prints what was found
 """
@@ -14,9 +14,9 @@ from functools import cache
 from pathlib import Path
 
 from tests.fixture_cases import all_cases
+from tests.verify.hand_written import PAIRS
 from torch2ms.verify import Case, Report, verify_many
 
-PAIRS = Path(__file__).parent / "pairs"
 Change = str | Callable[[re.Match[str]], str]
 
 
@@ -122,7 +122,7 @@ def translations() -> tuple[tuple[str, Path, str], ...]:
     """Verified translations of one file: name, original, text."""
     cases = [case for case in all_cases() if case.single and not case.refused]
     found = [(case.name, case.main, case.folder / "expected.py") for case in cases]
-    found += [(f"pairs/{pair.name}", pair / "original.py", pair / "translated.py") for pair in sorted(PAIRS.iterdir())]
+    found += [(f"by_hand/{name}", pair.original, pair.translated) for name, pair in sorted(PAIRS.items())]
     return tuple((name, original, path.read_text(encoding="utf-8")) for name, original, path in found)
 
 

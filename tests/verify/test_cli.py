@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
 
+from tests.fixture_cases import FIXTURES
+from tests.verify.hand_written import PAIRS
 from torch2ms.verify.cli import verify
 from torch2ms.verify.report import Problem, Report, Step, Worst, cli_table
-
-PAIRS = Path(__file__).parent / "pairs"
 
 
 def call(*arguments: object):
@@ -19,8 +18,8 @@ def call(*arguments: object):
 
 
 def test_agreement_is_exit_code_0_and_json_is_written(tmp_path):
-    pair = PAIRS / "train_script"
-    done = call(pair / "original.py", pair / "translated.py", "--steps", 3, "--json", tmp_path / "report.json")
+    pair = PAIRS["train_script"]
+    done = call(pair.original, pair.translated, "--steps", 3, "--json", tmp_path / "report.json")
     assert done.exit_code == 0, done.output
     assert "executes" in done.stderr and done.output.rstrip().endswith("agree")
     document = json.loads((tmp_path / "report.json").read_text())
@@ -30,7 +29,7 @@ def test_agreement_is_exit_code_0_and_json_is_written(tmp_path):
 def test_the_options_of_a_conversion_reach_it(tmp_path):
     import shutil
 
-    shutil.copy(PAIRS.parents[2] / "fixtures" / "cell" / "with_loss_cell" / "original.py", tmp_path / "train.py")
+    shutil.copy(FIXTURES / "cell" / "with_loss_cell" / "original.py", tmp_path / "train.py")
     done = call(tmp_path / "train.py", "--style", "cell", "--jit", "--mode", "pynative", "--json", "-")
     assert done.exit_code == 0, done.output
     assert '"verdict": "agree"' in done.output
@@ -38,14 +37,14 @@ def test_the_options_of_a_conversion_reach_it(tmp_path):
 
 def test_difference_is_exit_code_1(tmp_path):
     translated = tmp_path / "translated.py"
-    translated.write_text((PAIRS / "train_script" / "translated.py").read_text().replace("lr=1e-2", "lr=1e-3"))
-    done = call(PAIRS / "train_script" / "original.py", translated)
+    translated.write_text((PAIRS["train_script"].translated).read_text().replace("lr=1e-2", "lr=1e-3"))
+    done = call(PAIRS["train_script"].original, translated)
     assert done.exit_code == 1 and "differ: first at step 1, weight 0.weight" in done.output
 
 
 def test_a_side_that_cannot_run_is_exit_code_2(tmp_path):
     (tmp_path / "broken.py").write_text("import torch\ntorch.zeros(2) @ torch.zeros(3)\n")
-    done = call(tmp_path / "broken.py", PAIRS / "train_script" / "translated.py")
+    done = call(tmp_path / "broken.py", PAIRS["train_script"].translated)
     assert done.exit_code == 2 and "not run: torch side: RuntimeError" in done.output
 
 
@@ -73,16 +72,16 @@ def test_the_table_names_the_first_divergence_and_shortens_long_runs():
 
 
 def test_a_recording_is_replayed_without_torch(tmp_path):
-    pair = PAIRS / "all_draws"
+    pair = PAIRS["all_draws"]
     recording = tmp_path / "torch.zip"
-    done = call(pair / "original.py", "--record", recording)
+    done = call(pair.original, "--record", recording)
     assert done.exit_code == 0 and "recorded" in done.output, done.output
-    done = call(pair / "translated.py", "--replay", recording, "--html", tmp_path / "report.html")
+    done = call(pair.translated, "--replay", recording, "--html", tmp_path / "report.html")
     assert done.exit_code == 0 and "noise: conv.bias" in done.output, done.output
     page = (tmp_path / "report.html").read_text()
     assert page.count("<polyline") == 4 and "<rect" in page and "conv.bias" in page and "http" not in page
     wrong = tmp_path / "wrong.py"
-    wrong.write_text((pair / "translated.py").read_text().replace("lr=1e-2", "lr=2e-2"))
+    wrong.write_text((pair.translated).read_text().replace("lr=1e-2", "lr=2e-2"))
     assert call(wrong, "--replay", recording).exit_code == 1
     (tmp_path / "torch.zip").write_bytes(b"nothing")
     assert call(wrong, "--replay", recording).exit_code == 2

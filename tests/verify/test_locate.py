@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
-PAIRS = Path(__file__).parent / "pairs"
+from tests.verify.hand_written import PAIRS
 
 
 @pytest.mark.parametrize(
@@ -39,9 +37,9 @@ PAIRS = Path(__file__).parent / "pairs"
     ],
 )
 def test_the_first_difference_is_located(pair, old, new, told, line, check):
-    text = (PAIRS / pair / "translated.py").read_text()
+    text = PAIRS[pair].translated.read_text()
     assert old in text
-    report = check(PAIRS / pair / "original.py", text.replace(old, new))
+    report = check(PAIRS[pair].original, text.replace(old, new))
     assert told in report.located[0], report.located
     if line:
         assert [where.split(":")[0].strip() for where in report.located[1:]] == ["torch", "mindspore"]
@@ -49,5 +47,5 @@ def test_the_first_difference_is_located(pair, old, new, told, line, check):
 
 
 def test_what_agrees_is_not_located(check):
-    report = check(PAIRS / "train_script" / "original.py", PAIRS / "train_script" / "translated.py")
+    report = check(PAIRS["train_script"].original, PAIRS["train_script"].translated)
     assert report.agrees and report.located == []

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from tests.verify.hand_written import PAIRS
 from torch2ms.verify import cli_table
-
-PAIRS = Path(__file__).parent / "pairs"
 
 # name: (pair, text to replace, replacement, what the report must name)
 MISTAKES = {
@@ -115,9 +112,9 @@ MISTAKES = {
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_planted_mistake_is_found(mistake, check):
     pair, old, new, named = MISTAKES[mistake]
-    text = (PAIRS / pair / "translated.py").read_text()
+    text = PAIRS[pair].translated.read_text()
     assert old in text
-    report = check(PAIRS / pair / "original.py", text.replace(old, new))
+    report = check(PAIRS[pair].original, text.replace(old, new))
     table = cli_table(report)
     assert report.verdict == "differ", table
     assert named in table.rpartition("differ:")[2], table

@@ -2,27 +2,25 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
+from tests.verify.hand_written import PAIRS
 from torch2ms.verify import cli_table
 
-PAIRS = sorted((Path(__file__).parent / "pairs").iterdir())
 WITHOUT_OPTIMIZER = {"leaf_scalars", "manual_sgd", "vjp_cotangent"}
 
 
-@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+@pytest.mark.parametrize("pair", PAIRS.values(), ids=lambda pair: pair.name)
 def test_a_right_translation_agrees(pair, check):
-    report = check(pair / "original.py", pair / "translated.py")
+    report = check(pair.original, pair.translated)
     assert report.agrees, cli_table(report)
     assert report.compared["gradient"] > 0 and report.compared["result"] > 0
     assert bool(report.steps) == (pair.name not in WITHOUT_OPTIMIZER)
 
 
 def test_every_kind_of_draw_is_replayed_and_noise_is_told_apart(check):
-    pair = Path(__file__).parent / "pairs" / "all_draws"
-    report = check(pair / "original.py", pair / "translated.py")
+    pair = PAIRS["all_draws"]
+    report = check(pair.original, pair.translated)
     assert report.agrees, cli_table(report)
     assert "35 random draws replayed" in report.notes
     assert [text.partition(":")[0] for text in report.noise] == ["conv.bias"]

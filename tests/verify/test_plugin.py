@@ -8,10 +8,14 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.verify.hand_written import PAIRS
+
 ROOT = Path(__file__).parent.parent.parent
-PAIR = Path(__file__).parent / "pairs" / "train_script"
+PAIR = PAIRS["train_script"]
 SUITE = """\
 import pytest
+
+from tests.verify.hand_written import PAIRS
 
 @pytest.mark.same_gradients("train.py", "train_ms.py", steps=3)
 def test_training_is_the_same(same_gradients):
@@ -36,8 +40,8 @@ def test_without_marker(same_gradients):
 
 def test_the_marker(tmp_path):
     (tmp_path / "test_port.py").write_text(SUITE)
-    shutil.copy(PAIR / "original.py", tmp_path / "train.py")
-    translated = (PAIR / "translated.py").read_text()
+    shutil.copy(PAIR.original, tmp_path / "train.py")
+    translated = PAIR.translated.read_text()
     (tmp_path / "train_ms.py").write_text(translated)
     (tmp_path / "wrong.py").write_text(translated.replace("lr=1e-2", "lr=2e-2"))
     done = subprocess.run(

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.verify.hand_written import PAIRS
 from torch2ms.verify import Case, assert_same_gradients, cli_table, verify, verify_many
 
-PAIRS = Path(__file__).parent / "pairs"
 TORCH = """\
 import torch
 w = torch.tensor([1.0, 2.0], requires_grad=True)
@@ -100,8 +100,8 @@ def test_large_tensors_are_sampled(check):
 
 
 def test_graph_mode(check):
-    pair = PAIRS / "train_canonical"
-    report = check(pair / "original.py", pair / "translated.py", mode="graph")
+    pair = PAIRS["train_canonical"]
+    report = check(pair.original, pair.translated, mode="graph")
     assert report.agrees and report.compared["loss"] == 12, cli_table(report)
 
 
@@ -170,7 +170,7 @@ def test_a_missing_device_is_not_run(tmp_path):
 
 
 def test_many_pairs_keep_their_order(tmp_path):
-    cases = [Case(PAIRS / n / "original.py", PAIRS / n / "translated.py") for n in ("leaf_scalars", "manual_sgd")]
+    cases = [Case(PAIRS[n].original, PAIRS[n].translated) for n in ("leaf_scalars", "manual_sgd")]
     broken = tmp_path / "broken.py"
     broken.write_text("1 / 0\n")
     reports = verify_many([cases[0], Case(cases[0].original, broken), cases[1]])
