@@ -107,6 +107,11 @@ def joined_keys(
     return tuple((left | {k: sure or left.get(k, False) for k, sure in right.items()}).items())
 
 
+def joined_deps(values: list[Value] | tuple[Value, ...]) -> frozenset[str]:
+    """What any of the values is varied with."""
+    return frozenset().union(*(v.deps for v in values)) if values else NO_DEPS
+
+
 def bounded(items: tuple[Value, ...]) -> tuple[Value, ...] | None:
     """The items of a container, None for too many: `t = (t, t)` again and again would double them each time."""
     left = MOST_ITEMS

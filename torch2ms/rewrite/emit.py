@@ -9,7 +9,7 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torch2ms.analysis.infer import is_no_grad
+from torch2ms.analysis.modes import is_no_grad
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Block, Scope, Stmt
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project, qualified

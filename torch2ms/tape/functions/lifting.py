@@ -10,8 +10,8 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
+from torch2ms.analysis.arguments import bind_arguments
 from torch2ms.analysis.flow import root
-from torch2ms.analysis.infer import bind_arguments
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project

@@ -1,0 +1,112 @@
+"""What an assignment binds, the target of a loop included."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis import guess, shapes
+from torch2ms.analysis.containers import element
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.usage import used
+from torch2ms.analysis.values import UNKNOWN, Value, join
+
+if TYPE_CHECKING:
+    from torch2ms.analysis.evaluate import Evaluator
+
+LIVING = {"module", "optimizer", "scheduler", "scaler", "object", "loader", "lossfn"}  # known by where they are kept
+
+
+def bind(target: cst.CSTNode, value: Value, ev: Evaluator) -> None:
+    """Give a target its value: a name, an attribute, or each of several from the parts of the value."""
+    if isinstance(target, (cst.Tuple, cst.List)):
+        for i, part in enumerate(target.elements):
+            bind(part.value, _part(value, i, len(target.elements)), ev)
+        return
+    if isinstance(target, cst.StarredElement):
+        bind(target.value, Value("list", deps=value.deps), ev)
+        return
+    place = dotted(target)
+    if not place:
+        ev.ev(target)
+        return
+    ev.env.forget_below(place)
+    if isinstance(target, cst.Attribute):
+        if target.attr.value == "grad":
+            ev.memo[id(target)] = Value("tensor", name="grad")
+            ev.ev(target.value)
+            return
+        owner = ev.ev(target.value)
+        if target.attr.value == "data" and owner.kind not in ("object", "module", "class", "modulefile"):
+            ev.memo[id(target)] = Value("tensor")
+            return
+    value = used(_placed(value, place), place, ev.modules)
+    if value.kind == "unknown":
+        value = _guessed(value, place)
+    ev.env[place] = value
+    ev.memo[id(target)] = value
+    remember(place, value, ev)
+
+
+def remember(place: str, value: Value, ev: Evaluator) -> None:
+    """Attributes of `self` are seen by every method."""
+    if ev.cls is None or not place.startswith("self.") or place.count(".") != 1:
+        return
+    attr = place[5:]
+    value = shapes.forgotten(replace(value, deps=frozenset(d for d in value.deps if not d.startswith("@"))))
+    old = ev.cls.attrs.get(attr)
+    ev.cls.attrs[attr] = value if old is None or old.kind == "unknown" and not old.deps else join(old, value)
+
+
+def iteration(node: cst.BaseExpression, iterated: Value, ev: Evaluator) -> Value:
+    """What one turn of `for ... in node` binds."""
+    if isinstance(node, cst.Call):
+        name = dotted(node.func)
+        args = [ev.memo.get(id(a.value), UNKNOWN) for a in node.args]
+        if name == "enumerate" and args:
+            return Value("tuple", items=(Value("int"), iteration(node.args[0].value, args[0], ev)))
+        if name == "zip":
+            parts = zip(node.args, args, strict=False)
+            return Value("tuple", items=tuple(iteration(a.value, v, ev) for a, v in parts))
+        if name == "range":
+            return Value("int")
+        if name in ("reversed", "sorted", "list", "tqdm", "tqdm.tqdm", "iter", "trange") and args:
+            return iteration(node.args[0].value, args[0], ev)
+    one = element(iterated)
+    if one.leaf:  # a leaf reached through a list: changed in place, it is a parameter
+        return Value("param", deps=one.deps)
+    return one
+
+
+def _part(value: Value, index: int, count: int) -> Value:
+    """What one of several targets gets."""
+    if value.items is not None and len(value.items) == count:
+        return value.items[index]
+    if value.kind == "tensor":
+        return Value("tensor", deps=value.deps, likely=value.likely)
+    if value.kind == "size":
+        return Value("int")
+    if value.name == "of tensor" or (value.kind == "tuple" and value.name == "tensors"):
+        return Value("tensor", deps=value.deps)
+    if value.kind in ("list", "params", "module", "numpy"):
+        return element(value)
+    return Value("unknown", deps=value.deps)
+
+
+def _placed(value: Value, place: str) -> Value:
+    if value.leaf and not value.place:
+        return replace(value, place=place, deps=frozenset({place}))
+    return replace(value, place=place) if value.kind in LIVING and not value.place else value
+
+
+def _guessed(value: Value, place: str) -> Value:
+    """An unknown value as the name of its place has it."""
+    guessed = guess.by_name(place.rpartition(".")[2])
+    if guessed.kind == "optimizer":  # made by a class in a variable, from the parameters it was given
+        owns = frozenset(d for d in value.deps if not d.startswith("@"))
+        return replace(guessed, place=place, owns=owns or None)
+    if guessed.kind == "scheduler" or (not value.deps and guessed.kind in ("device", "module", "lossfn")):
+        return replace(guessed, place=place)
+    return value

@@ -1,0 +1,241 @@
+"""What a call returns, and what it tells about the function that is called."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis import shapes, torchapi
+from torch2ms.analysis.arguments import Given, bind_arguments
+from torch2ms.analysis.containers import element
+from torch2ms.analysis.lookup import PURE_BUILTINS, class_of, function_of
+from torch2ms.analysis.methods import MODULE_METHODS, learn, learn_argument, module_method, tensor_method
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.project import ClassInfo, FunctionInfo
+from torch2ms.analysis.torchcalls import api_call, tensor_function
+from torch2ms.analysis.transfer import into, outward, spread
+from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, join, joined_deps
+from torch2ms.analysis.wrapped import FAMILIES
+
+if TYPE_CHECKING:
+    from torch2ms.analysis.evaluate import Evaluator
+
+HOST_KINDS = {"loader", "dataset", "scheduler", "str", "dict", "list", "int", "float"}
+
+
+def call(node: cst.Call, ev: Evaluator) -> Value:
+    """The value of a call; what it passes is remembered for the function of the project that it reaches."""
+    target = ev.ev(node.func)
+    args = [ev.ev(arg.value) for arg in node.args]
+    modules = frozenset(a.place for a in args if a.kind == "module" and a.place)
+    given = Given(node, args, joined_deps(args) | modules)
+    if target.kind == "api":
+        value = api_call(target.name, given)
+        if value is None:
+            learn_argument(node, args, target.name, ev)
+            value = tensor_function(target.name, given)
+        return value
+    if isinstance(node.func, cst.Attribute):
+        return _method(node.func, ev.memo.get(id(node.func.value), UNKNOWN), target, given, ev)
+    return _called(target, given, ev)
+
+
+# --- methods
+
+
+def _method(func: cst.Attribute, receiver: Value, target: Value, given: Given, ev: Evaluator) -> Value:
+    """`receiver.method(...)`"""
+    name = func.attr.value
+    if receiver.kind in ("object", "module", "class", "modulefile"):
+        cls = class_of(receiver, ev.module, ev.project)
+        method = cls.method(name) if cls is not None else None
+        if method is not None:
+            return _function(method, given, receiver)
+        if cls is not None and cls.kind == "autograd" and name == "apply":
+            return _applied(cls, given)
+        if cls is not None and cls.attr(name) is not None:
+            return _called(target, given, ev)
+    if receiver.kind == "builtin_super" and ev.cls is not None:
+        for parent in ev.cls.parents:
+            method = parent.method(name)
+            if method is not None:
+                return _function(method, given, Value("object", place="self", name=parent.qualified))
+        return Value("unknown", deps=given.deps | ({"self"} if name == "forward" else NO_DEPS))
+    if target.kind in ("class", "function"):
+        return _called(target, given, ev)
+    known = _of_kind(name, receiver, given)
+    return known if known is not None else _of_unknown(func, receiver, target, given, ev)
+
+
+def _of_kind(name: str, receiver: Value, given: Given) -> Value | None:
+    """A method of something torch or Python made; None where the kind of the receiver does not tell."""
+    kind, deps = receiver.kind, given.deps
+    if kind == "object" and receiver.name in FAMILIES:
+        return Value("unknown", deps=deps)
+    if kind in ("tensor", "param"):
+        value = tensor_method(name, receiver, deps, given.args)
+        return shapes.shaped(value, shapes.called(name, given.node, given.args, receiver))
+    if kind == "module":
+        return module_method(name, receiver, deps)
+    if kind == "optimizer":
+        return Value("dict" if name == "state_dict" else "none")
+    if kind == "scaler":
+        return Value("tensor", deps=deps, name="scaled") if name == "scale" else Value("unknown")
+    if kind == "numpy":
+        return Value("numpy")
+    if kind in HOST_KINDS:
+        return Value("unknown", deps=receiver.deps if kind in ("dict", "list") else NO_DEPS)
+    return None
+
+
+def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Given, ev: Evaluator) -> Value:
+    """A method of something unknown, which the method's name may say more about."""
+    name, place = func.attr.value, dotted(func.value)
+    unknown = receiver.kind == "unknown"
+    if name in MODULE_METHODS and (unknown or receiver.kind == "object" and place):
+        module = Value("module", place=receiver.place or place, likely=True)
+        if unknown and name in ("parameters", "named_parameters", "buffers"):
+            ev.memo[id(func.value)] = module
+        return module_method(name, module, given.deps)
+    words = any(a.keyword is not None and a.keyword.value in ("dim", "keepdim") for a in given.node.args)
+    swapped = name == "transpose" and len(given.args) == 2
+    if name in torchapi.TENSOR_METHODS or words or swapped or (name in ("size", "dim") and unknown):
+        ev.memo[id(func.value)] = replace(receiver, kind="tensor", likely=True)
+        learn(func.value, ev)
+        return tensor_method(name, replace(receiver, kind="tensor"), given.deps, given.args)
+    if name == "item":
+        return Value("float")
+    if unknown and not receiver.place and not receiver.deps:
+        return Value("unknown", deps=given.deps)
+    extra = receiver.deps
+    if receiver.place and receiver.kind in ("object", "unknown"):
+        extra |= {receiver.place}
+    if target.kind == "module":
+        extra |= {target.place or place}
+    return Value("unknown", deps=given.deps | extra)
+
+
+# --- functions, classes and modules
+
+
+def _called(target: Value, given: Given, ev: Evaluator) -> Value:
+    """A call of a value."""
+    if target.kind == "class":
+        return _instance(target, given, ev)
+    if target.kind == "function":
+        return _function_value(target, given, ev)
+    if target.kind == "builtin":
+        return _builtin(target.name, given)
+    if target.kind == "autograd" and (cls := class_of(target, ev.module, ev.project)) is not None:
+        return _applied(cls, given)
+    if target.kind in ("module", "lossfn"):
+        return _forward(target, given, ev)
+    own = frozenset({target.place}) if target.place and target.kind in ("unknown", "object") else NO_DEPS
+    return Value("unknown", deps=given.deps | own | target.deps)
+
+
+def _instance(target: Value, given: Given, ev: Evaluator) -> Value:
+    """A new object of a class of the project."""
+    cls = class_of(target, ev.module, ev.project)
+    if cls is None:
+        return UNKNOWN
+    init = cls.method("__init__")
+    if init is not None:
+        _pass(init, given, Value("object", place="self"))
+    kind = cls.kind if cls.kind in ("module", "dataset", "optimizer") else "object"
+    owns = given.args[0].deps if kind == "optimizer" and given.args else None
+    parts = tuple(a for a in given.args if a.kind == "module" and a.place) if kind == "module" else None
+    return Value(kind, name=cls.qualified, owns=owns, items=parts or None)
+
+
+def _function_value(target: Value, given: Given, ev: Evaluator) -> Value:
+    if target.name.startswith("torch.func:") and target.items:
+        return spread(target.items[0], given.deps)
+    info = function_of(target, ev)
+    return _function(info, given) if info is not None else Value("unknown", deps=given.deps | target.deps)
+
+
+def _forward(target: Value, given: Given, ev: Evaluator) -> Value:
+    """A module called: what its forward returns, varied with its parameters."""
+    last = target.name.rpartition(".")[2]
+    if target.kind == "lossfn" or last.endswith("Loss"):
+        return Value("tensor", deps=given.deps, likely=target.likely)
+    deps = frozenset({target.place}) if target.place else NO_DEPS
+    deps |= frozenset(i.place for i in target.items or () if i.place)  # modules it was built from
+    deps |= given.deps
+    cls = class_of(target, ev.module, ev.project)
+    forward = cls.method("forward") if cls is not None else None
+    if forward is not None:
+        return spread(_function(forward, given, target), deps)
+    if last in torchapi.RECURRENT:
+        one = Value("tensor", deps=deps)
+        state = Value("tuple" if last == "LSTM" else "tensor", deps=deps)
+        return Value("tuple", items=(one, state), deps=deps)
+    unknown = target.name and not target.name.startswith("torch.nn.")
+    return Value("unknown" if unknown else "tensor", deps=deps, likely=True)
+
+
+def _applied(cls: ClassInfo, given: Given) -> Value:
+    """`Function.apply(...)`: what forward returns, varied with every argument."""
+    forward = cls.method("forward")
+    if forward is None:
+        return Value("unknown", deps=given.deps)
+    passed = given
+    if cls.method("setup_context") is None:
+        node = given.node.with_changes(args=[cst.Arg(cst.Name("ctx")), *given.node.args])
+        passed = Given(node, [Value("ctx"), *given.args], given.deps)
+    value = _function(forward, passed)
+    items = value.items
+    if items is not None:
+        items = tuple(replace(i, kind="tensor", deps=given.deps, place="", leaf=False) for i in items)
+    return Value(value.kind if value.kind != "unknown" else "tensor", deps=given.deps, items=items)
+
+
+def _function(info: FunctionInfo, given: Given, receiver: Value | None = None) -> Value:
+    """What a function of the project returns, in the caller's places."""
+    bound = _pass(info, given, receiver)
+    if info.returns is None:
+        return Value("unknown", deps=given.deps)
+    depends = {
+        name: value.deps | {value.place} if value.kind in ("module", "object") and value.place else value.deps
+        for name, value in bound.items()
+    }
+    return outward(info.returns, depends, receiver.place if receiver is not None else "")
+
+
+def _pass(info: FunctionInfo, given: Given, receiver: Value | None) -> dict[str, Value]:
+    """Record what the caller passes, by parameter."""
+    as_method = info.cls is not None and not info.static and receiver is not None and receiver.kind != "class"
+    bound = bind_arguments(info, given.node, given.args, skip_self=as_method)
+    places = {value.place: name for name, value in bound.items() if value.place}
+    info.callers += 1
+    for name, value in bound.items():
+        mapped = into(value, name, places, receiver is not None and receiver.place == "self")
+        old = info.args.get(name)
+        info.args[name] = mapped if old is None else join(old, mapped)
+    return bound
+
+
+def _builtin(name: str, given: Given) -> Value:
+    """A function of Python itself."""
+    first, deps = given.first, given.deps
+    if name in PURE_BUILTINS:
+        return Value(PURE_BUILTINS[name], name="range" if name == "range" else "")
+    if name == "dict" and not any(a.star or not a.keyword for a in given.node.args):
+        return Value("dict", deps=deps, keys=tuple((a.keyword.value, True) for a in given.node.args if a.keyword))
+    if name == "super":
+        return Value("builtin_super", place="self")
+    if name == "float":
+        return Value("float")
+    if name in ("list", "tuple", "sorted", "reversed", "iter", "set"):
+        return first if first.kind == "params" else Value("list", deps=deps, items=first.items, name=first.name)
+    if name in ("sum", "max", "min"):
+        one = element(first) if first.kind in ("list", "tuple") else first
+        if one.kind == "tensor" or (deps and one.kind == "unknown"):
+            return Value("tensor", deps=deps, likely=True)
+        return Value(one.kind if one.kind in ("int", "float") else "unknown", deps=deps)
+    if name == "abs":
+        return first
+    return element(first) if name == "next" else Value("unknown", deps=deps)

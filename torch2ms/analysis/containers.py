@@ -1,0 +1,92 @@
+"""What containers hold and what iterating over them yields."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+
+from torch2ms.analysis import shapes
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.tree import constant
+from torch2ms.analysis.values import UNKNOWN, Value, join
+
+ELEMENTS = ("tensor", "int", "float", "str", "param", "numpy", "module")  # kinds a list is known to hold
+
+
+def element(value: Value) -> Value:
+    """What iterating over a value yields."""
+    if value.kind == "loader":
+        return Value("tensor", name="batch", likely=True)
+    if value.kind == "params":
+        return Value("param", deps=value.deps)
+    if value.kind == "named_params":
+        return Value("tuple", items=(Value("str"), Value("param", deps=value.deps)))
+    if value.name in ("of param_groups", "param_groups"):
+        return Value("dict", name="param_group", place=value.place)
+    if value.kind == "dataset":
+        return Value("tuple", items=value.items) if value.items else UNKNOWN
+    if value.items and value.kind != "module":
+        return _any(value, value.items)
+    if value.name == "range":
+        return Value("int")
+    if value.name.startswith("of ") and value.kind == "list":
+        kind = value.name[3:]
+        return Value(kind if kind in ELEMENTS else "unknown", deps=value.deps)
+    if value.kind == "tensor":
+        return Value("tensor", deps=value.deps, likely=value.likely)
+    if value.kind == "module":
+        return Value("module", place=value.place, likely=True)
+    if value.kind == "numpy":
+        return Value("numpy")
+    return Value("unknown", deps=value.deps)
+
+
+def subscript(base: Value, node: cst.Subscript) -> Value:
+    """What `base[...]` is."""
+    only = node.slice[0].slice if len(node.slice) == 1 else None
+    index = constant(only.value) if isinstance(only, cst.Index) else ...
+    items = base.items or ()
+    picked = items[index] if isinstance(index, int) and -len(items) <= index < len(items) else None
+    if base.kind in ("tuple", "list") and items:
+        return picked if picked is not None else _any(base, items)
+    if base.kind == "tensor" or base.name == "of tensor" and isinstance(index, int):
+        value = Value("tensor", deps=base.deps, likely=base.likely)
+        return shapes.shaped(value, shapes.element(base, node)) if base.kind == "tensor" else value
+    if base.kind == "size":
+        return Value("int" if isinstance(node.slice[0].slice, cst.Index) else "size")
+    if base.kind == "module":
+        if picked is not None:
+            return replace(picked, place=base.place)
+        return Value("module", place=base.place, likely=True)
+    if base.kind == "numpy":
+        return Value("numpy")
+    if base.name == "param_groups":
+        return Value("dict", name="param_group", place=base.place)
+    if base.name == "param_group":
+        return Value("float", name="param_group_item", place=base.place)
+    return Value("unknown", deps=base.deps)
+
+
+def grouped_optimizer(node: cst.CSTNode) -> cst.BaseExpression | None:
+    """The optimizer of `[p for group in optimizer.param_groups for p in group["params"]]`."""
+    if not isinstance(node, (cst.ListComp, cst.GeneratorExp)) or node.for_in.inner_for_in is None:
+        return None
+    outer, inner = node.for_in, node.for_in.inner_for_in
+    group = inner.iter
+    plain = not outer.ifs and not inner.ifs and inner.inner_for_in is None and dotted(node.elt) == dotted(inner.target)
+    if not plain or not dotted(node.elt) or not isinstance(group, cst.Subscript) or len(group.slice) != 1:
+        return None
+    index = group.slice[0].slice
+    named = isinstance(index, cst.Index) and constant(index.value) == "params"
+    if not named or dotted(group.value) != dotted(outer.target) or not isinstance(outer.iter, cst.Attribute):
+        return None
+    return outer.iter.value if outer.iter.attr.value == "param_groups" else None
+
+
+def _any(container: Value, items: tuple[Value, ...]) -> Value:
+    """One of the items, which of them is not known."""
+    value = items[0]
+    for item in items[1:]:
+        value = join(value, item)
+    return value.with_deps(container.deps | value.deps)

@@ -1,0 +1,87 @@
+"""What calls and assignments do to places they do not bind: leaves, and containers that take values in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis.assign import remember
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.tree import constant
+from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, joined_keys
+
+if TYPE_CHECKING:
+    from torch2ms.analysis.evaluate import Evaluator
+
+FILLING = {"append", "extend", "insert", "update", "add", "appendleft"}
+REORDERING = {"pop", "popitem", "clear", "setdefault"}
+ELEMENTS = {"tensor", "int", "float", "param", "module", "numpy"}  # kinds a list is known to hold
+
+
+def effects(stmt: Stmt, ev: Evaluator) -> None:
+    """Write what a statement does beside what it binds."""
+    for call in stmt.calls:
+        if isinstance(call.func, cst.Attribute):
+            place = dotted(call.func.value)
+            if place and ev.memo.get(id(call.func.value), UNKNOWN).kind != "api":
+                _called(call, place, call.func.attr.value, ev)
+    if isinstance(stmt.node, cst.Assign):
+        for target in stmt.node.targets:
+            part = target.target
+            if isinstance(part, cst.Attribute) and part.attr.value == "requires_grad":
+                _leaf(dotted(part.value), dotted(stmt.node.value) != "False", ev)
+            elif isinstance(part, cst.Subscript):
+                _stored(part, ev.memo.get(id(stmt.node.value), UNKNOWN), ev)
+
+
+def _called(call: cst.Call, place: str, method: str, ev: Evaluator) -> None:
+    """What calling a method does to the place it is called on."""
+    held = ev.env.get(place)
+    if method in FILLING and call.args:
+        _filled(place, held or Value("list"), method, ev.memo.get(id(call.args[-1].value), UNKNOWN), ev)
+    elif held is None:
+        return
+    elif method == "requires_grad_" and held.kind in ("tensor", "unknown"):
+        _leaf(place, not call.args or dotted(call.args[0].value) != "False", ev)
+    elif method in REORDERING and held.keys is not None:
+        ev.env[place] = replace(held, keys=None)
+    elif method.endswith("_") and not method.endswith("__") and held.kind == "tensor":
+        deps = held.deps.union(*(ev.memo.get(id(a.value), UNKNOWN).deps for a in call.args))
+        ev.env[place] = replace(held, deps=deps if method != "detach_" else NO_DEPS)
+
+
+def _leaf(place: str, on: bool, ev: Evaluator) -> None:
+    """A tensor begins to accumulate a gradient, or ends to."""
+    held = ev.env.get(place)
+    if held is not None and held.kind in ("tensor", "unknown"):
+        ev.env[place] = replace(held, kind="tensor", leaf=on, deps=frozenset({place} if on else ()), place=place)
+
+
+def _filled(place: str, base: Value, method: str, value: Value, ev: Evaluator) -> None:
+    """A container takes a value in."""
+    name = f"of {value.kind}" if method == "append" and value.kind in ELEMENTS else base.name
+    keys = base.keys
+    if base.kind == "dict":
+        both = base.keys is not None and value.keys is not None and method == "update"
+        keys = joined_keys(base.keys or (), value.keys or ()) if both else None
+    starts = value.starts if base.items == () else base.starts
+    ev.env[place] = replace(base, deps=base.deps | value.deps, items=None, name=name, starts=starts, keys=keys)
+    remember(place, ev.env[place], ev)
+
+
+def _stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:
+    """`place[key] = value`"""
+    place = dotted(target.value)
+    held = ev.env.get(place)
+    if held is None:
+        return
+    if value.deps - held.deps:
+        ev.env[place] = replace(held, deps=held.deps | value.deps, items=None)
+    if held.keys is not None:
+        part = target.slice[0].slice
+        key = constant(part.value) if isinstance(part, cst.Index) else ...
+        keys = joined_keys(held.keys, ((key, True),)) if isinstance(key, str) else None
+        ev.env[place] = replace(ev.env[place], keys=keys)

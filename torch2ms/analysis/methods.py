@@ -1,0 +1,73 @@
+"""What methods of tensors and modules return, and what calling one says about the object."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis import torchapi
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.values import NO_DEPS, Value
+
+if TYPE_CHECKING:
+    from torch2ms.analysis.evaluate import Evaluator
+
+RETURNING_SELF = {"to", "cuda", "cpu", "train", "eval", "float", "half", "double", "requires_grad_", "apply",
+                  "bfloat16"}  # fmt: skip
+MODULE_METHODS = {"parameters", "named_parameters", "buffers", "children", "modules", "named_modules", "zero_grad",
+                  "state_dict"}  # fmt: skip
+# these make tensors of anything, so their argument need not be one
+MAKERS = {"tensor", "as_tensor", "from_numpy", "zeros", "ones", "randn", "rand", "full", "cat", "stack", "arange",
+          "Tensor"}  # fmt: skip
+
+
+def tensor_method(name: str, receiver: Value, deps: frozenset[str], args: list[Value]) -> Value:
+    """What a method of a tensor returns."""
+    deps = deps | receiver.deps
+    if name == "size":
+        return Value("int" if args else "size")
+    if name in ("cuda", "cpu", "to", "contiguous", "float", "double", "half", "requires_grad_", "type", "type_as"):
+        leaf = (receiver.leaf and name == "contiguous") or (
+            name == "requires_grad_" and not any(a.kind == "bool" and a.likely for a in args)
+        )
+        value = Value("tensor", deps=deps, leaf=leaf, likely=receiver.likely)
+        return value if name != "type" or args else Value("str")
+    value = torchapi.result(f"torch.Tensor.{name}", deps, len(args))
+    return replace(value, likely=receiver.likely)
+
+
+def module_method(name: str, receiver: Value, deps: frozenset[str]) -> Value:
+    """What a method of a module returns."""
+    own = frozenset({receiver.place}) if receiver.place else NO_DEPS
+    own |= frozenset(i.place for i in receiver.items or () if i.place)  # modules it was built from
+    if name == "buffers":
+        return Value("params", name="buffers")
+    if name == "parameters":
+        return Value("params", deps=own, place=receiver.place)
+    if name == "named_parameters":
+        return Value("named_params", deps=own, place=receiver.place)
+    if name in RETURNING_SELF:
+        return receiver
+    if name == "state_dict":
+        return Value("dict", name="state_dict")
+    if name in ("children", "modules"):
+        return Value("list", name="of module", place=receiver.place)
+    if name in ("zero_grad", "load_state_dict", "register_buffer", "add_module", "register_parameter"):
+        return Value("none")
+    return Value("unknown", deps=deps | own)
+
+
+def learn(node: cst.CSTNode, ev: Evaluator) -> None:
+    """A use that only a tensor of torch answers makes the place a likely tensor."""
+    place = dotted(node)
+    held = ev.env.get(place)
+    if place and held is not None and held.kind == "unknown":
+        ev.env[place] = replace(held, kind="tensor", likely=True)
+
+
+def learn_argument(node: cst.Call, args: list[Value], name: str, ev: Evaluator) -> None:
+    """What a function of torch is given first is a tensor, unless it makes one of anything."""
+    if args and args[0].kind == "unknown" and name.count(".") <= 3 and name.rpartition(".")[2] not in MAKERS:
+        learn(node.args[0].value, ev)

@@ -1,0 +1,67 @@
+"""Values on their way between a caller and a function, or between an object and its attributes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from torch2ms.analysis import shapes
+from torch2ms.analysis.values import NO_DEPS, Value
+
+
+def into(value: Value, name: str, places: dict[str, str], same_self: bool) -> Value:
+    """A caller's value in the callee's places; what the callee has no name for keeps a caret."""
+    known = ("^", "@", "self.") if same_self else ("^", "@")
+
+    def move(place: str) -> str:
+        for outer, inner in places.items():
+            if place == outer or place.startswith(outer + "."):
+                return inner + place[len(outer) :]
+        return place if place.startswith(known) else "^" + place
+
+    owns = frozenset(move(o) for o in value.owns) if value.owns is not None else None
+    deps = frozenset(move(d) for d in value.deps if not d.startswith("@"))
+    return shapes.forgotten(replace(value, place=name, deps=deps, owns=owns, items=None))
+
+
+def outward(value: Value, params: dict[str, frozenset[str]], receiver: str) -> Value:
+    """What a function returns in the places of its caller, `params` telling what its parameters depend on there."""
+    deps: frozenset[str] = NO_DEPS
+    for dep in value.deps:
+        plain = dep.lstrip("@^")
+        head, _, rest = plain.partition(".")
+        if head in params:
+            deps |= params[head]
+        elif head == "self" and receiver:
+            deps |= {receiver + ("." + rest if rest else "")}
+        elif not dep.startswith(("@", "^")):
+            deps |= {dep}
+    owns = None if value.owns is None else outward(Value(deps=value.owns), params, receiver).deps
+    items = tuple(outward(i, params, receiver) for i in value.items) if value.items is not None else None
+    place = value.place
+    if value.kind in ("module", "optimizer", "object", "scheduler") and not place.startswith("self."):
+        place = ""  # made inside: it lives where the caller puts it
+    elif place.startswith("self.") and receiver:
+        place = receiver + place[4:]
+    return replace(value, deps=deps, items=items, place=place, owns=owns, leaf=False)
+
+
+def rebase(value: Value, old: str, new: str) -> Value:
+    """The same value seen from another place: `self.net` of `trainer` is `trainer.net`."""
+    if old == new or not new:
+        return value
+
+    def move(place: str) -> str:
+        return new + place[len(old) :] if place == old or place.startswith(old + ".") else place
+
+    items = tuple(rebase(i, old, new) for i in value.items) if value.items is not None else None
+    owns = frozenset(move(o) for o in value.owns) if value.owns is not None else None
+    deps = frozenset(move(d) for d in value.deps)
+    return replace(value, place=move(value.place), deps=deps, owns=owns, items=items)
+
+
+def spread(value: Value, deps: frozenset[str]) -> Value:
+    """The output of a module: every tensor in it is varied with its parameters."""
+    items = tuple(spread(i, deps) for i in value.items) if value.items is not None else None
+    if value.kind in ("int", "float", "str", "bool", "none", "numpy"):
+        return value
+    return replace(value, deps=value.deps | deps, items=items, leaf=False)
