@@ -18,7 +18,8 @@ from torch2ms.check import check_output
 from torch2ms.config import Config
 from torch2ms.findings import Finding, Result
 from torch2ms.rewrite import functions, imports
-from torch2ms.rewrite.emit import Emitter, Told
+from torch2ms.rewrite.emit import Emitter
+from torch2ms.rewrite.writer import Told, Writer
 from torch2ms.tape.autocast import plan_autocast
 from torch2ms.tape.functions.lifting import lift
 from torch2ms.tape.plan import Plan
@@ -149,10 +150,10 @@ def translate(
 ) -> tuple[str, list[Finding]]:
     """The text a module becomes, and what was decided on the way; `told` are the only findings that count."""
     aliases = imports.conflicts(module.scope, module.imports)
-    emitter = Emitter(project, module, rules, plan, aliases, told)
-    tree = emitter.emit()
-    tree = imports.rewrite(tree, module.imports, emitter.needs, aliases, imports.kept_names(module.scope))
-    findings = sorted((f for f in emitter.findings if emitter.counts(f)), key=lambda f: f.line)
+    writer = Writer(project, module, rules, plan, aliases, told)
+    tree = Emitter(writer).emit()
+    tree = imports.rewrite(tree, module.imports, writer.needs, aliases, imports.kept_names(module.scope))
+    findings = sorted((f for f in writer.findings if writer.counts(f)), key=lambda f: f.line)
     return tree.code, findings
 
 

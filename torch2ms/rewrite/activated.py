@@ -6,8 +6,6 @@ after the call is the activation of the old tensor.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import libcst as cst
 
 from torch2ms.analysis import activations, liveness
@@ -15,22 +13,21 @@ from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.tree import code
 from torch2ms.findings import Tier
-from torch2ms.rewrite.expressions import Expressions
+from torch2ms.rewrite import apis
+from torch2ms.rewrite.positions import Positions
+from torch2ms.rewrite.writer import Writer
 
-if TYPE_CHECKING:
-    from torch2ms.rewrite.statements import Statements
 
-
-def activated(statements: Statements, stmt: Stmt) -> list[cst.BaseStatement]:
-    """Plans the uses in the statement that see the activated tensor; the lines that give it to later statements."""
-    plan, module = statements.emitter.plan, statements.module
-    if id(stmt) in statements.looked_at:
+def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseStatement]:
+    """Plans the uses in the statement that see the activated tensor; the lines that give it to later writer."""
+    plan, module = writer.plan, writer.module
+    if id(stmt) in looked_at:
         return []
     for call in stmt.calls:
         first = call.args[0] if call.args else None
         if first is None or first.keyword is not None or first.star or not isinstance(first.value, cst.Name):
             continue
-        acts = activations.changes(call, module, statements.emitter.project)
+        acts = activations.changes(call, module, writer.project)
         if not acts:
             continue
         names = {first.value.value} | other_names(first.value.value, stmt)
@@ -38,37 +35,34 @@ def activated(statements: Statements, stmt: Stmt) -> list[cst.BaseStatement]:
         later = names & liveness.read_after(stmt.block, [stmt], stmt.block.stmts.index(stmt)) - stmt.defs
         if not here and not later:
             continue
-        statements.looked_at.add(id(stmt))
+        looked_at.add(id(stmt))
         sure = acts - {activations.UNSURE}
         text = next(iter(sure))
         what = f"{code(call.func)}({first.value.value})"
         if len(sure) > 1 or text.startswith("("):
             why = f"it changes `{first.value.value}` in place, which is used again"
-            statements.refuse("T2M614", what, why, "say inplace=False, or take the activation before the call")
+            writer.refuse("T2M614", what, why, "say inplace=False, or take the activation before the call")
             return []
         why = f"torch changes `{first.value.value}` in place: what is used again is the activation"
         tier = Tier.EXACT
         if activations.UNSURE in acts:
             tier, why = Tier.ASSUMED, f"{why}; assumed: the module begins with one"
-        statements.tell("T2M614", what, why, tier)
+        writer.tell("T2M614", what, why, tier)
         for node in here:
-            plan.expressions[id(node)] = applied(statements, text, node.value)
+            plan.expressions[id(node)] = applied(writer, text, node.value)
         return [line for name in sorted(later)
-                for line in statements.text(f"{name} = {applied(statements, text, name)}")]  # fmt: skip
+                for line in writer.text(f"{name} = {applied(writer, text, name)}")]  # fmt: skip
     return []
 
 
-def applied(statements: Statements, text: str, name: str) -> str:
+def applied(writer: Writer, text: str, name: str) -> str:
     """The activation of a name, in MindSpore."""
     function, _, rest = text.partition("(")
     call = cst.parse_expression(f"{function}({name}{rest}")
     assert isinstance(call, cst.Call)
-    emitter = statements.emitter
-    visitor = Expressions(
-        emitter.project, emitter.module, emitter.rules, emitter.plan, emitter.differentiated, emitter.aliases
-    )
-    made = visitor.api_call(f"torch.nn.functional.{function}", call, call)
-    emitter.absorb(visitor.notes)
+    work = writer.translation()
+    made = apis.called(f"torch.nn.functional.{function}", call, call, work, Positions(work.module, work.plan))
+    writer.absorb(work.notes)
     return code(made)
 
 

@@ -16,22 +16,23 @@ from torch2ms.analysis.tree import code
 from torch2ms.api.template import atomic
 from torch2ms.findings import Tier
 from torch2ms.rewrite.nested import evaluated_first
+from torch2ms.rewrite.sharing import fresh
 
 if TYPE_CHECKING:
-    from torch2ms.rewrite.statements import Statements
+    from torch2ms.rewrite.inplace import InPlace
 
 
-def hoisted(statements: Statements, stmt: Stmt) -> list[cst.BaseStatement]:
+def hoisted(in_place: InPlace, stmt: Stmt) -> list[cst.BaseStatement]:
     """The in-place change that a statement begins with, as statements above; what is left of it is planned."""
-    call = _first(statements, stmt)
-    plan = statements.emitter.plan
+    call = _first(in_place, stmt)
+    plan = in_place.writer.plan
     if call is None or id(call) in plan.expressions or id(call) in plan.refused:
         return []
     if _out(call) is not None:
-        lines, place = _written(statements, stmt, call)
+        lines, place = _written(in_place, stmt, call)
     else:
         method = _as_method(call)
-        lines = statements.in_place(stmt, method) or []
+        lines = in_place.in_place(stmt, method) or []
         place = code(call.args[0].value) if lines else ""
         if not lines:  # told by in_place
             plan.refused.add(id(call))
@@ -40,24 +41,24 @@ def hoisted(statements: Statements, stmt: Stmt) -> list[cst.BaseStatement]:
     return lines
 
 
-def _first(statements: Statements, stmt: Stmt) -> cst.Call | None:
+def _first(in_place: InPlace, stmt: Stmt) -> cst.Call | None:
     """The call that changes a tensor and is evaluated before anything else of the statement."""
-    for node in evaluated_first(stmt, statements.module):
-        if isinstance(node, cst.Call) and (_is_function(statements, node) or _writes(statements, node)):
+    for node in evaluated_first(stmt, in_place.module):
+        if isinstance(node, cst.Call) and (_is_function(in_place, node) or _writes(in_place, node)):
             return node
     return None
 
 
-def _is_function(statements: Statements, call: cst.Call) -> bool:
+def _is_function(in_place: InPlace, call: cst.Call) -> bool:
     """`torch.relu_(x)`."""
-    name = statements.module.value(call.func).name
+    name = in_place.module.value(call.func).name
     changing = name.endswith("_") and not name.endswith("__")
     plain = changing and name.startswith("torch.") and name.count(".") == 1 and is_foreign(name)
     return plain and bool(call.args) and call.args[0].keyword is None and bool(dotted(call.args[0].value))
 
 
-def _writes(statements: Statements, call: cst.Call) -> bool:
-    target = statements.module.value(call.func)
+def _writes(in_place: InPlace, call: cst.Call) -> bool:
+    target = in_place.module.value(call.func)
     return _out(call) is not None and target.kind == "api" and target.name.startswith("torch.")
 
 
@@ -76,10 +77,10 @@ def _out(call: cst.Call) -> cst.BaseExpression | None:
     return None
 
 
-def _written(statements: Statements, stmt: Stmt, call: cst.Call) -> tuple[list[cst.BaseStatement], str]:
+def _written(in_place: InPlace, stmt: Stmt, call: cst.Call) -> tuple[list[cst.BaseStatement], str]:
     """`out=c`: the result is assigned to `c`, in the element type of `c`."""
     target = _out(call)
-    module, emitter = statements.module, statements.emitter
+    module, writer = in_place.module, in_place.writer
     args = [arg for arg in call.args if arg.value is not target]
     if args:
         args[-1] = args[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
@@ -89,20 +90,20 @@ def _written(statements: Statements, stmt: Stmt, call: cst.Call) -> tuple[list[c
         return [], ""
     names = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else [target]
     loop = any(owner.is_loop for owner in stmt.ancestors())
-    fresh = all(statements.fresh(name, but=None if loop else stmt) for name in names)
-    if not fresh and (many or held.kind != "tensor"):
+    unshared = all(fresh(name, writer.scope, but=None if loop else stmt) for name in names)
+    if not unshared and (many or held.kind != "tensor"):
         return [], ""
     if held.kind != "tensor" and module.value(call).kind != "tuple":  # lists of pieces: torch returns None there
         return [], ""
-    made = emitter.expression(call.with_changes(args=args))
+    made = writer.expression(call.with_changes(args=args))
     assert isinstance(made, cst.BaseExpression)
     place = code(target)
     if held.kind == "tensor" and (not held.dtype or module.value(call).dtype != held.dtype or held.likely):
         text = code(made) if atomic(made) else f"({code(made)})"
         made = cst.parse_expression(f"{text}.astype({place}.dtype)")
-    if fresh:
-        statements.tell("T2M611", "out=", "the result is assigned")
-        return statements.text(f"{place.strip('()')} = {code(made)}"), place
+    if unshared:
+        writer.tell("T2M611", "out=", "the result is assigned")
+        return writer.text(f"{place.strip('()')} = {code(made)}"), place
     why = f"written into `{place}`, which has other names; assumed: it has the shape of the result"
-    statements.tell("T2M611", "out=", why, Tier.ASSUMED)
-    return statements.text(f"{place}.copy_({code(made)})"), place
+    writer.tell("T2M611", "out=", why, Tier.ASSUMED)
+    return writer.text(f"{place}.copy_({code(made)})"), place

@@ -6,7 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import libcst as cst
 
+from torch2ms.analysis.program import Stmt
+
 Lines = tuple[cst.EmptyLine, ...]
+BLANK = cst.EmptyLine(indent=False)
 
 
 def comments_only(lines: Iterable[cst.EmptyLine]) -> Lines:
@@ -73,3 +76,24 @@ def prepended(body: cst.IndentedBlock, new: list[cst.BaseStatement]) -> cst.Inde
     )
     position = 1 if doc else 0
     return body.with_changes(body=[*body.body[:position], *new, *body.body[position:]])
+
+
+def spaced(nodes: list[cst.BaseStatement], top: bool) -> list[cst.BaseStatement]:
+    """Blank lines around new definitions as PEP 8 has them."""
+    out: list[cst.BaseStatement] = []
+    after = False
+    for node in nodes:
+        gap = 2 if top else 1
+        if after or isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+            node = led(node, (BLANK,) * gap)
+        after = isinstance(node, (cst.FunctionDef, cst.ClassDef))
+        out.append(node)
+    return out
+
+
+def line(stmt: Stmt, node: cst.CSTNode) -> cst.SimpleStatementLine:
+    """A small statement on a line of its own, with the comment that stood behind it."""
+    small = node.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) if hasattr(node, "semicolon") else node
+    if stmt.line is not None and stmt.trailing is not None:
+        return cst.SimpleStatementLine([small], trailing_whitespace=stmt.trailing)  # type: ignore[list-item]
+    return cst.SimpleStatementLine([small])  # type: ignore[list-item]

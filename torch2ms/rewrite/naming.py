@@ -1,13 +1,16 @@
-"""A part of an expression that its translation needs twice gets a name of its own, above the statement."""
+"""New names: for a part of an expression that its translation needs twice, and for whatever else needs one."""
 
 from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.flow import root
 from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.tree import children, code, descend
 from torch2ms.api import Rule, binding_of
 from torch2ms.rewrite.nested import LATE
+from torch2ms.tape.plan import Plan
 
 
 def named(
@@ -26,9 +29,7 @@ def named(
         before, after, base = bound.original.value, bound.updated.value, part if part != "input" else "tensor"
     if not undisturbed(stmt, before):
         return None
-    name, number = base, 2
-    while name in taken:
-        name, number = f"{base}_{number}", number + 1
+    name = free(base, taken)
     taken.add(name)
     text = code(after)
     line = f"{name} = {text if chr(10) in text else code(after.with_changes(lpar=[], rpar=[]))}"
@@ -37,6 +38,33 @@ def named(
     index = updated.args.index(bound.updated)
     args = [a.with_changes(value=cst.Name(name)) if i == index else a for i, a in enumerate(updated.args)]
     return updated.with_changes(args=args), line
+
+
+def names_of(module: ModuleInfo) -> set[str]:
+    """Every name that means something somewhere in a module."""
+    found = set(module.imports.table)
+    for scope in module.scope.walk():
+        found |= scope.locals | set(scope.params) | {root(u) for s in scope.body.walk() for u in s.uses}
+    return found
+
+
+def taken_names(module: ModuleInfo, plan: Plan) -> set[str]:
+    """The names of the module with those that the plan has given."""
+    if not plan.names:
+        plan.names |= names_of(module)
+    return plan.names
+
+
+def unused(base: str, module: ModuleInfo, plan: Plan) -> str:
+    """A name that means nothing in the module yet."""
+    return free(base, taken_names(module, plan))
+
+
+def free(base: str, taken: set[str]) -> str:
+    name, number = base, 2
+    while name in taken:
+        name, number = f"{base}_{number}", number + 1
+    return name
 
 
 def undisturbed(stmt: Stmt, part: cst.CSTNode) -> bool:

@@ -11,57 +11,44 @@ from torch2ms.analysis import liveness
 from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.tree import children, code, descend
+from torch2ms.rewrite.chains import base, is_change
+from torch2ms.rewrite.sharing import fresh
 
 if TYPE_CHECKING:
-    from torch2ms.rewrite.statements import Statements
+    from torch2ms.rewrite.inplace import InPlace
 
-NOT_IN_PLACE = {"requires_grad_", "retain_grad_", "detach_"}
 LATE = (cst.Lambda, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp, cst.IfExp, cst.BooleanOperation)
 
 
-def is_change(node: cst.CSTNode) -> bool:
-    """A call that is written like a change in place: `x.add_(y)`."""
-    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
-        return False
-    name = node.func.attr.value
-    return name.endswith("_") and not name.endswith("__") and name not in NOT_IN_PLACE
-
-
-def base(node: cst.CSTNode) -> cst.CSTNode:
-    """What a chain of in-place methods starts from."""
-    while is_change(node):
-        node = node.func.value  # type: ignore[attr-defined]
-    return node
-
-
-def raise_changes(statements: Statements, stmt: Stmt) -> list[cst.BaseStatement]:
+def raise_changes(in_place: InPlace, stmt: Stmt) -> list[cst.BaseStatement]:
     """The changes as statements of their own, to stand above; one whose tensor is not read again stays, as a value."""
+    writer = in_place.writer
     above: list[cst.BaseStatement] = []
     first = True
     for call in _changes(stmt.node):
         target = base(call)
-        receiver = statements.module.value(target)
-        if id(call) in statements.emitter.plan.expressions:
+        receiver = in_place.module.value(target)
+        if id(call) in writer.plan.expressions:
             continue
         if receiver.kind not in ("tensor", "param") or not isinstance(target, (cst.Name, cst.Attribute)):
             return above
         uses = [n for n in descend(stmt.node) if isinstance(n, cst.Name) and code(n) == code(target)]
-        fresh = statements.fresh(target)
+        unshared = fresh(target, writer.scope)
         block = stmt.block
-        local = statements.emitter.scope.is_function  # names of a module are read from outside
-        alone = local and len(uses) == 1 and statements.fresh(target, but=stmt)
+        local = writer.scope.is_function  # names of a module are read from outside
+        alone = local and len(uses) == 1 and fresh(target, writer.scope, but=stmt)
         if alone and code(target) not in liveness.read_after(block, [stmt], block.stmts.index(stmt)):
             chain: cst.CSTNode = call
             while is_change(chain):
-                statements.emitter.plan.temporaries.add(id(chain))
+                writer.plan.temporaries.add(id(chain))
                 chain = chain.func.value  # type: ignore[attr-defined]
-        elif first and (fresh and len(uses) == 1 or any(n is call for n in evaluated_first(stmt, statements.module))):
-            made = statements.in_place(stmt, call)
+        elif first and (unshared and len(uses) == 1 or any(n is call for n in evaluated_first(stmt, in_place.module))):
+            made = in_place.in_place(stmt, call)
             if made is None:
-                statements.emitter.plan.refused.add(id(call))
+                writer.plan.refused.add(id(call))
                 return above
             above += made
-            statements.emitter.plan.expressions[id(call)] = code(target)
+            writer.plan.expressions[id(call)] = code(target)
         first = False
     return above
 

@@ -255,11 +255,3 @@ class Naming(cst.CSTTransformer):
         body = f"({body})" if "\n" in body and not updated.body.lpar else body
         self.made.append(f"def {name}({code(updated.params).strip()}):\n    return {body}")
         return cst.Name(name)
-
-
-def names_of(module: ModuleInfo) -> set[str]:
-    """Every name that means something somewhere in a module."""
-    found = set(module.imports.table)
-    for scope in module.scope.walk():
-        found |= scope.locals | set(scope.params) | {root(u) for s in scope.body.walk() for u in s.uses}
-    return found

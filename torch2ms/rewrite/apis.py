@@ -1,0 +1,75 @@
+"""Names of torch, where they are called and where they are values."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.names import canonical, is_foreign
+from torch2ms.analysis.project import ModuleInfo, qualified
+from torch2ms.api import Rule, apply_attribute, apply_call, apply_class, apply_partial, apply_value
+from torch2ms.api.template import parenthesised
+from torch2ms.rewrite import transforms
+from torch2ms.rewrite.parameters import is_weight, joined
+from torch2ms.rewrite.positions import Positions
+from torch2ms.rewrite.stars import written_out
+from torch2ms.rewrite.transformed import transformed
+from torch2ms.rewrite.translation import Translation
+
+
+def spelled(node: cst.BaseExpression, name: str, module: ModuleInfo) -> bool:
+    """The expression is the imported name itself, not a variable that holds it."""
+    if canonical(qualified(node, module.imports)) == name:
+        return True
+    return bool(module.imports.stars) and isinstance(node, cst.Name) and name.endswith(f".{node.value}")
+
+
+def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, where: Positions) -> cst.BaseExpression:
+    """A call of an imported name."""
+    if name == "functools.partial" and original.args:
+        first = work.module.value(original.args[0].value)
+        rule = work.rules.find(first.name) if first.kind == "api" and is_foreign(first.name) else None
+        if rule is not None:
+            work.notes.findings = [f for f in work.notes.findings if f.what != first.name]
+            return work.take(apply_partial(rule, original, updated, work.facts), updated)
+    if name == "copy.deepcopy" and len(original.args) == 1:
+        held = work.module.value(original.args[0].value)
+        if held.kind == "tensor" and not held.likely and not is_weight(held):
+            work.tell("T2M601", name, "Tensor.copy(): a deep copy of a tensor shares its memory in MindSpore")
+            return cst.Call(cst.Attribute(parenthesised(updated.args[0].value), cst.Name("copy")))
+    if name == "itertools.chain" and (parameters := joined(original, work)) is not None:
+        return parameters
+    if not is_foreign(name):
+        return updated
+    rule = work.rules.find(name)
+    left = updated.with_changes(func=work.full_name(name, updated.func))
+    if rule is None:
+        return work.unknown(name, left)
+    if kind := transforms.transform(name):
+        return transformed(kind, rule, original, updated, left, work, where)
+    outcome = work.apply(rule, original, updated)
+    if outcome.node is None and any(a.star == "**" for a in original.args):
+        if (calls := written_out(original, updated, rule, work.module)) is not None:
+            outcome = apply_call(rule, *calls, work.facts)
+    return work.take(outcome, left)
+
+
+def used(
+    name: str, original: cst.BaseExpression, updated: cst.BaseExpression, work: Translation, where: Positions
+) -> cst.BaseExpression:
+    """A name that is not called: a dtype, a class, a function handed on."""
+    rule = work.rules.find(name)
+    left = work.full_name(name, updated)
+    if rule is None:
+        return work.unknown(name, left)
+    if isinstance(original, cst.Attribute) and isinstance(updated, cst.Attribute) and _is_attribute(rule):
+        return work.take(apply_attribute(rule, original, updated, work.facts), updated)
+    outcome = apply_value(rule, original, work.facts)
+    if id(original) in where.classes:
+        named = apply_class(rule, original)
+        plain = isinstance(outcome.node, (cst.Name, cst.Attribute))
+        return work.take(outcome if named.node is None and plain else named, left)
+    return work.take(outcome, left)
+
+
+def _is_attribute(rule: Rule) -> bool:
+    return bool(getattr(rule, "attribute", False))

@@ -1,0 +1,218 @@
+"""Assignments: writes of weights and learning rates, new leaves, new modules."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.names import dotted, is_foreign
+from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.project import qualified
+from torch2ms.analysis.tree import code, constant
+from torch2ms.analysis.values import Value
+from torch2ms.api.template import atomic
+from torch2ms.findings import Tier
+from torch2ms.rewrite import layout
+from torch2ms.rewrite.inplace import InPlace, is_data
+from torch2ms.rewrite.modes import mode_sensitive
+from torch2ms.rewrite.settings import steers
+from torch2ms.rewrite.sharing import is_parameter
+from torch2ms.rewrite.writer import Writer
+
+ASSIGNING = {cst.AddAssign: ("assign_add", "+"), cst.SubtractAssign: ("assign_sub", "-"), cst.MultiplyAssign: ("", "*"),
+             cst.DivideAssign: ("", "/")}  # fmt: skip
+
+
+class Assignments:
+    """Plain and augmented assignments whose translation is more than that of their expressions."""
+
+    def __init__(self, writer: Writer, in_place: InPlace) -> None:
+        self.writer = writer
+        self.module = writer.module
+        self.in_place = in_place
+
+    def assign(self, stmt: Stmt, node: cst.Assign) -> list[cst.BaseStatement] | None:
+        if len(node.targets) != 1:
+            return None
+        target = node.targets[0].target
+        named = qualified(target, self.module.imports) if isinstance(target, cst.Attribute) else ""
+        if is_foreign(named) and "." in named and (steers(named, self.writer) or named.startswith("torch.backends.")):
+            return []
+        if is_data(target, self.module):
+            assert isinstance(target, cst.Attribute)
+            return self.data(target, node)
+        if isinstance(target, cst.Attribute) and target.attr.value == "requires_grad":
+            value = self.module.value(target.value)
+            place = dotted(target.value)
+            if (
+                value.kind == "tensor"
+                and value.name not in ("module_param", "parameter")
+                and place
+                and place not in self.writer.plan.leaves
+            ):
+                if not value.likely:
+                    why = "gradient functions name what they differentiate: dropped"
+                    self.writer.tell("T2M303", "requires_grad", why)
+                    return []
+                if constant(node.value) is True and place in self.writer.scope.locals:
+                    why = (
+                        "dropped, as gradient functions name what they differentiate; "
+                        f"assumed: `{place}` is no parameter"
+                    )
+                    self.writer.tell("T2M303", "requires_grad", why, Tier.ASSUMED)
+                    return []
+            return None
+        if isinstance(target, cst.Subscript):
+            value = self.module.value(target)
+            if value.name == "param_group_item" and _key(target) == "lr":
+                self.writer.needs.add("ops")
+                self.writer.tell(
+                    "T2M502",
+                    "learning rate of a group",
+                    "written with ops.assign: plain writes are ignored or shadow the scheduler",
+                )
+                self.writer.plan.expressions.setdefault(id(target), code(target))
+                return self.writer.text("ops.assign({0}, {1})", target, node.value)
+            return None
+        made = self.leaf(stmt, node, target)
+        if made is not None:
+            return made
+        if isinstance(node.value, cst.Call) and self.module.value(node.value.func).name.startswith("torch.nn.init."):
+            lines = self.in_place.drawn(stmt, node.value)
+            if lines is not None:
+                filled = next(a.value for a in node.value.args if a.keyword is None or a.keyword.value == "tensor")
+                return [*lines, *self.writer.text(f"{code(target)} = {{0}}", filled)]
+        return self.constructed(stmt, node, target)
+
+    def data(self, target: cst.Attribute, node: cst.Assign) -> list[cst.BaseStatement] | None:
+        base = target.value
+        value = self.module.value(base)
+        if is_parameter(base, value, self.module, self.writer.plan) or value.kind == "unknown":
+            self.writer.needs.add("ops")
+            tier = Tier.EXACT if value.kind != "unknown" else Tier.ASSUMED
+            self.writer.tell("T2M611", "write of .data", "ops.assign, which compiled code sees too", tier)
+            return self.writer.text("ops.assign({0}, {1})", base, node.value)
+        if isinstance(base, cst.Name):
+            self.writer.tell("T2M611", "write of .data", "the local tensor is bound again")
+            return self.writer.text("{0} = {1}", base, node.value)
+        return None
+
+    def augmented(self, stmt: Stmt, node: cst.AugAssign) -> list[cst.BaseStatement] | None:
+        target: cst.CSTNode = node.target
+        while is_data(target, self.module):
+            target = target.value  # type: ignore[attr-defined]
+        value = self.module.value(target)
+        if (reached := self.through(stmt, node, value)) is not None:
+            return reached
+        group = isinstance(target, cst.Subscript) and value.name == "param_group_item" and _key(target) == "lr"
+        if not group and not is_parameter(target, value, self.module, self.writer.plan):
+            return (
+                None
+                if target is node.target
+                else self.writer.text(f"{{0}} {code(node.operator).strip()} {{1}}", target, node.value)
+            )
+        assign, symbol = ASSIGNING.get(type(node.operator), ("", ""))
+        if not symbol:
+            self.writer.refuse(
+                "T2M611", "augmented assignment of a parameter", "this operator has no assigning form", "use ops.assign"
+            )
+            return None
+        self.writer.needs.add("ops")
+        self.writer.tell("T2M611", "in-place change of a parameter", "ops.assign, which compiled code sees too")
+        if assign and not group:
+            return self.writer.text(f"ops.{assign}({{0}}, {{1}})", target, node.value)
+        self.writer.plan.expressions.setdefault(id(target), code(target))
+        right = (
+            "{1}"
+            if isinstance(node.value, (cst.Name, cst.Attribute, cst.Call, cst.Integer, cst.Float, cst.Subscript))
+            else "({1})"
+        )
+        old = "{0}.item()" if group else "{0}"
+        return self.writer.text(f"ops.assign({{0}}, {old} {symbol} {right})", target, node.value)
+
+    def through(self, stmt: Stmt, node: cst.AugAssign, value: Value) -> list[cst.BaseStatement] | None:
+        """`y = x; y += 1`: the change reaches `x`, where something still reads it."""
+        if value.kind != "tensor" or value.likely or not isinstance(node.target, cst.Name) or value.leaf:
+            return None
+        name = node.target.value
+        others = set()
+        for other in self.writer.scope.body.walk():
+            if isinstance(other.node, cst.Assign) and isinstance(other.node.value, cst.Name):
+                held = self.module.value(other.node.value)
+                pair = {other.node.value.value, *(dotted(t.target) for t in other.node.targets)}
+                if name in pair and other.number < stmt.number and held.kind == "tensor" and not held.likely:
+                    others |= pair - {name}
+        later = [s for s in self.writer.scope.body.walk() if s.number > stmt.number]
+        loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
+        if not others & {use for s in (*later, *loops) for use in s.uses}:
+            return None
+        self.writer.tell("T2M611", "in-place change", "written into the tensor, which another name holds too")
+        symbol = code(node.operator).strip().removesuffix("=")
+        value_text = "{0}" if atomic(node.value) else "({0})"
+        return self.writer.text(f"{name}.copy_({name} {symbol} {value_text})", node.value)
+
+    def leaf(self, stmt: Stmt, node: cst.Assign, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
+        """A leaf that an optimizer owns, or that is changed through an alias, is a Parameter."""
+        place = dotted(target)
+        value = self.module.value(node.value)
+        if not place or not value.leaf or place not in self.writer.plan.leaves:
+            return None
+        made = self.writer.expression(node.value)
+        text = code(made)
+        self.writer.needs.add("ms")
+        name = place.rpartition(".")[2]
+        if text.startswith("ms.Parameter("):
+            if "name=" in text:
+                return None
+            return self.writer.text(f"{place} = {text[:-1]}, name={name!r})")
+        self.writer.tell("T2M305", "leaf tensor", "it is trained: a Parameter")
+        return self.writer.text(f"{place} = ms.Parameter({text}, name={name!r})")
+
+    def constructed(self, stmt: Stmt, node: cst.Assign, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
+        """Modules of torch start in training mode, cells do not."""
+        owner = self.writer.scope.cls
+        inside = owner is not None and self.module.classes[owner.name].kind == "module"
+        if inside or self.writer.scope.node.__class__ is cst.ClassDef:
+            return None
+        pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(target, node.value)]
+        if (
+            isinstance(target, cst.Tuple)
+            and isinstance(node.value, cst.Tuple)
+            and len(target.elements) == len(node.value.elements)
+        ):
+            pairs = [(t.value, v.value) for t, v in zip(target.elements, node.value.elements, strict=False)]
+        places = []
+        for place, made in pairs:
+            value = self.module.value(made)
+            if (
+                value.kind == "module"
+                and dotted(place)
+                and self.constructs(made)
+                and mode_sensitive(value, self.writer.project, self.module)
+            ):
+                places.append(dotted(place))
+        if not places:
+            return None
+        lines: list[cst.BaseStatement] = [layout.line(stmt, self.writer.expression(node))]
+        for name in places:
+            self.writer.tell("T2M306", "new module", "torch modules start in training mode, cells do not: set_train()")
+            lines += self.writer.text(f"{name}.set_train()")
+        stmt.trailing = None
+        return lines
+
+    def constructs(self, node: cst.BaseExpression) -> bool:
+        """A call that makes a module: its class, possibly moved to a device at once."""
+        while (
+            isinstance(node, cst.Call)
+            and isinstance(node.func, cst.Attribute)
+            and node.func.attr.value in ("to", "cuda", "cpu", "double", "float")
+        ):
+            node = node.func.value
+        if not isinstance(node, cst.Call):
+            return False
+        target = self.module.value(node.func)
+        return target.kind == "class" or (target.kind == "api" and is_foreign(target.name))
+
+
+def _key(node: cst.Subscript) -> object:
+    part = node.slice[0].slice
+    return constant(part.value) if isinstance(part, cst.Index) else None

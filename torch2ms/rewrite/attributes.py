@@ -1,0 +1,112 @@
+"""Attributes that are read: of tensors, layers, optimizers and loaders."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.values import Value
+from torch2ms.analysis.wrapped import FAMILIES
+from torch2ms.api import apply_attribute
+from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.parameters import is_weight
+from torch2ms.rewrite.positions import Positions
+from torch2ms.rewrite.translation import Translation
+
+LAYER_ATTRIBUTES = {
+    "running_mean": ("moving_mean", "a normalisation layer"),
+    "running_var": ("moving_variance", "a normalisation layer"),
+    "in_features": ("in_channels", "a linear layer"),
+    "out_features": ("out_channels", "a linear layer"),
+}  # attribute -> its name in MindSpore, and what must have it
+GRADIENTS = ("MindSpore tensors carry no gradients", "use the gradients that the gradient function returns")
+
+
+def attribute(
+    original: cst.Attribute, updated: cst.Attribute, work: Translation, where: Positions
+) -> cst.BaseExpression:
+    """An attribute of a variable, by what is known of the variable."""
+    receiver = work.module.value(original.value)
+    attr = original.attr.value
+    stored = id(original) in where.stores
+    if receiver.kind == "object" and receiver.name in FAMILIES and not stored:
+        what = f"{FAMILIES[receiver.name]}: {attr}"
+        work.refuse("T2M532", what, "it has no counterpart in MindSpore", "write what it is by hand")
+        return updated
+    if attr == "apply" and work.module.value(original).kind == "autograd":
+        cls = work.class_of(receiver)
+        return cst.Call(updated.value) if cls is not None and not cls.refused else updated
+    if attr == "module" and receiver.kind == "module" and not stored and _no_wrapper(receiver, work):
+        return updated.value
+    if (name := _ruled(receiver, attr)) and (rule := work.rules.find(name)) is not None:
+        return work.take(apply_attribute(rule, original, updated, work.facts), updated)
+    if receiver.kind in ("tensor", "param"):
+        return _of_tensor(receiver, original, updated, work, stored)
+    if receiver.kind == "unknown" and attr == "grad" and id(original) not in work.plan.refused:
+        work.refuse("T2M115", "Tensor.grad", *GRADIENTS)
+    return _of_layer(receiver, attr, updated, work)
+
+
+def _ruled(receiver: Value, attr: str) -> str:
+    """The name under which the rules may have an attribute of such an object."""
+    if receiver.kind == "tuple" and receiver.name == "return_types":
+        return f"torch.return_types.{attr}"
+    if receiver.kind == "optimizer" and attr in ("state", "defaults"):
+        return f"torch.optim.Optimizer.{attr}"
+    if receiver.kind == "loader":
+        return f"torch.utils.data.DataLoader.{attr}"
+    if receiver.kind == "dataset" or receiver.kind in ("object", "module") and receiver.name.startswith("torch."):
+        return f"{receiver.name}.{attr}"
+    return ""
+
+
+def _no_wrapper(receiver: Value, work: Translation) -> bool:
+    """`model.module` of a model that was wrapped for several devices."""
+    cls = work.class_of(receiver)
+    if cls is not None and (cls.attr("module") is not None or cls.method("module") is not None):
+        return False
+    tier = Tier.ASSUMED if receiver.likely or not receiver.name else Tier.EXACT
+    why = "there is no wrapper around the model: the model itself"
+    work.notes.findings.append(Finding("T2M509", tier, "model.module", why))
+    return True
+
+
+def _of_tensor(
+    receiver: Value, original: cst.Attribute, updated: cst.Attribute, work: Translation, stored: bool
+) -> cst.BaseExpression:
+    attr = original.attr.value
+    if attr == "data":
+        return updated.value
+    if attr == "requires_grad" and receiver.kind == "tensor" and not receiver.likely:
+        if not stored and (known := _requires_grad(receiver, work)) is not None:
+            return known
+        if not is_weight(receiver):
+            if not stored:
+                work.refuse("T2M115", "Tensor.requires_grad", "tensors carry no such flag in MindSpore",
+                            "leave it out: gradient functions name what they differentiate")  # fmt: skip
+            return updated
+    rule = work.rules.find(f"torch.Tensor.{attr}")
+    if rule is not None:
+        return work.take(apply_attribute(rule, original, updated, work.facts), updated)
+    if attr in ("grad", "grad_fn", "is_leaf") and id(original) not in work.plan.refused:
+        work.refuse("T2M115", f"Tensor.{attr}", *GRADIENTS)
+    return updated
+
+
+def _requires_grad(receiver: Value, work: Translation) -> cst.BaseExpression | None:
+    """What the analysis knows stands for the flag, where every source of the tensor is seen."""
+    if receiver.name in ("module_param", "parameter") or any(d.startswith(("@", "^")) for d in receiver.deps):
+        return None
+    work.tell("T2M303", "Tensor.requires_grad", "what the analysis knows of it stands for it")
+    return cst.Name("True" if receiver.deps else "False")
+
+
+def _of_layer(receiver: Value, attr: str, updated: cst.Attribute, work: Translation) -> cst.BaseExpression:
+    """Attributes of layers that have another name in MindSpore."""
+    kinds = ("module", "unknown") if attr.endswith("_features") else ("module",)
+    if receiver.kind not in kinds or attr not in LAYER_ATTRIBUTES or receiver.name.startswith("torch."):
+        return updated
+    if any(attr in c.attrs for m in work.project.modules.values() for c in m.classes.values()):
+        return updated  # a class of the project has an attribute of this name
+    moved, layer = LAYER_ATTRIBUTES[attr]
+    work.notes.findings.append(Finding("T2M505", Tier.ASSUMED, attr, f"the module is taken for {layer}"))
+    return updated.with_changes(attr=cst.Name(moved))

@@ -1,0 +1,177 @@
+"""Calls of methods: of tensors, modules, optimizers, and of what programs hold in variables of their own."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.tree import code, constant
+from torch2ms.analysis.values import Value
+from torch2ms.analysis.wrapped import FAMILIES
+from torch2ms.api import apply_call
+from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite import strings
+from torch2ms.rewrite.chains import base
+from torch2ms.rewrite.draws import draw
+from torch2ms.rewrite.parameters import enumerated
+from torch2ms.rewrite.positions import Positions
+from torch2ms.rewrite.translation import Translation
+
+OWN_METHODS = {"forward": "construct", "train": "set_train"}
+DEVICES = ("to", "cuda", "cpu")
+OWNERS = {
+    "optimizer": "torch.optim.Optimizer",
+    "scaler": "torch.amp.GradScaler",
+    "scheduler": "torch.optim.lr_scheduler.LRScheduler",
+}  # kind of a receiver -> where the rules have its methods
+
+
+class MethodCalls:
+    """Translates `receiver.method(...)` by what is known of the receiver."""
+
+    def __init__(self, work: Translation, where: Positions) -> None:
+        self.work = work
+        self.module = work.module
+        self.where = where
+
+    def method(self, original: cst.Call, func: cst.Attribute, updated: cst.Call) -> cst.BaseExpression:
+        if func.attr.value == "format" and isinstance(text := constant(func.value), str):
+            return strings.formatted(original, text, updated, self.work)
+        if func.attr.value == "format" and any(strings.holds_tensors(arg, self.work) for arg in original.args):
+            return strings.attributes_formatted(original, updated, self.work)
+        receiver = self.module.value(func.value)
+        name = func.attr.value
+        if not isinstance(updated.func, cst.Attribute):
+            return updated
+        if receiver.kind == "builtin_super":
+            return renamed(updated, OWN_METHODS.get(name, name)) if name == "forward" else updated
+        if receiver.kind in ("tensor", "param"):
+            return self.tensor_method(name, receiver, original, updated)
+        cls = self.work.class_of(receiver)
+        if cls is not None:
+            if cls.method(name) is not None:
+                if cls.kind == "module" and name in OWN_METHODS:
+                    return renamed(updated, OWN_METHODS[name])
+                return updated
+            if cls.kind == "autograd" and name == "apply":
+                if cls.refused:
+                    what, todo = f"{cls.scope.name}.apply", "call the Cell that replaces it"
+                    self.work.refuse("T2M402", what, "the function itself is refused", todo)
+                    return updated
+                return updated.with_changes(func=cst.Call(updated.func.value))
+        if receiver.kind == "object":
+            return self.of_object(name, receiver, original, updated)
+        if receiver.kind == "unknown":
+            return self.of_unknown(name, original, updated) if dotted(func.value) or name in DEVICES else updated
+        if receiver.kind == "module":
+            return self.of_module(name, original, updated)
+        if receiver.kind == "scheduler" and name == "get_last_lr" and not original.args:
+            if id(original) not in self.where.indexed:
+                self.work.tell("T2M502", "learning rates of a scheduler", "Parameters in MindSpore: read as numbers")
+                return cst.parse_expression(f"[lr.item() for lr in {code(updated)}]")
+        if receiver.kind in OWNERS:
+            return self.work.ruled(f"{OWNERS[receiver.kind]}.{name}", original, updated)
+        return updated
+
+    def of_object(self, name: str, receiver: Value, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        if receiver.name in FAMILIES and id(original) not in self.work.plan.refused:
+            return self.wrapped(name, original, updated)
+        if not receiver.name.startswith("torch."):
+            return updated
+        rule = self.work.rules.find(f"{receiver.name}.{name}")
+        if rule is None:
+            return self.work.unknown(f"{receiver.name}.{name}", updated)
+        return self.work.take(apply_call(rule, original, updated, self.work.facts), updated)
+
+    def of_module(self, name: str, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        project = self.work.project
+        if name == "named_parameters" and not original.args and not project.keeps_state and not project.renames:
+            why = "no layer of the project keeps statistics or renames weights"
+            self.work.tell("T2M505", "Module.named_parameters", why)
+            return renamed(updated, "parameters_and_names")
+        if name in ("parameters", "buffers") and not original.args:
+            return enumerated(name, original, updated, self.work, self.where)
+        return self.work.ruled(f"torch.nn.Module.{name}", original, updated)
+
+    def of_unknown(self, name: str, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        """A receiver that is not seen, by methods that only one kind of object has."""
+        if name in DEVICES:
+            return self.work.ruled(f"torch.Tensor.{name}", original, updated) if self.places(original) else updated
+        if name in ("parameters", "buffers") and not original.args:
+            return enumerated(name, original, updated, self.work, self.where)
+        modes = name in ("eval", "train") and len(original.args) <= 1
+        if modes or name in ("named_parameters", "state_dict", "load_state_dict"):
+            return self.work.ruled(f"torch.nn.Module.{name}", original, updated)
+        return updated
+
+    def wrapped(self, name: str, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        """A method of an accelerator that one process cannot do without."""
+        kind = FAMILIES[self.module.value(original.func.value).name]  # type: ignore[attr-defined]
+        if (rule := self.work.rules.find(f"{kind}.{name}")) is not None:
+            return self.work.take(apply_call(rule, original, updated, self.work.facts), updated)
+        why = "it has no counterpart in MindSpore"
+        self.work.refuse("T2M532", f"{kind}: {name}", why, "write what it does by hand")
+        return updated
+
+    def places(self, call: cst.Call) -> bool:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in ("cuda", "cpu"):
+            return True
+        return bool(call.args) and self.module.value(call.args[0].value).kind in ("device", "str")
+
+    def tensor_method(self, name: str, receiver: Value, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        assert isinstance(updated.func, cst.Attribute)
+        if name in ("detach", "detach_"):
+            if id(original) in self.where.host:
+                self.work.tell("T2M302", "Tensor.detach", "nothing is recorded here: dropped")
+                return updated.func.value
+        if name in ("retain_grad", "requires_grad_"):
+            why = "gradient functions name what they differentiate: dropped"
+            self.work.tell("T2M303", f"Tensor.{name}", why)
+            return updated.func.value
+        rule = self.work.rules.find(f"torch.Tensor.{name}")
+        if drawn := draw(original, updated, self.module):
+            self.work.notes.needs.add("ops")
+            why = "a temporary filled in place: one draw of the same numbers"
+            self.work.tell("T2M611", f"Tensor.{name}", why)
+            return cst.parse_expression(drawn.replace("ops.", f"{self.work.alias('ops')}.", 1))
+        if name.endswith("_") and not name.endswith("__"):
+            plain = rule or self.work.rules.find(f"torch.Tensor.{name[:-1]}")
+            lone = id(original) in self.work.plan.temporaries or isinstance(base(original), cst.Call)
+            if lone and name in ("fill_", "zero_") and len(updated.args) == (name == "fill_"):
+                like = "zeros_like" if name == "zero_" else "full_like"
+                made = cst.parse_expression(f"{self.work.alias('ops')}.{like}()")
+                assert isinstance(made, cst.Call)
+                given = [updated.func.value, *(a.value for a in updated.args)]
+                self.work.notes.needs.add("ops")
+                why = "a temporary filled in place: a new tensor of its shape"
+                self.work.tell("T2M611", f"Tensor.{name}", why)
+                return made.with_changes(args=[cst.Arg(value) for value in given])
+            if plain is not None and lone:  # a temporary: nobody else sees the change
+                named = cst.Name(plain.name.rpartition(".")[2])
+                asked = updated.with_changes(func=updated.func.with_changes(attr=named))
+                return self.work.take(apply_call(plain, original, asked, self.work.facts), updated)
+            self.work.refuse("T2M610", f"Tensor.{name}", "an in-place change inside an expression",
+                             "write it as a statement of its own; "
+                             "MindSpore's in-place methods do nothing on CPU")  # fmt: skip
+            return updated
+        if rule is None:
+            return updated if receiver.likely else self.work.unknown(f"torch.Tensor.{name}", updated)
+        outcome = self.work.apply(rule, original, updated)
+        if receiver.likely and outcome.node is not None:
+            why = "the receiver is taken for a tensor by its use"
+            outcome = replace(outcome, findings=tuple(_assumed(f, why) for f in outcome.findings))
+        return self.work.take(outcome, updated)
+
+
+def renamed(call: cst.Call, name: str) -> cst.Call:
+    """The call with another method of the same receiver."""
+    assert isinstance(call.func, cst.Attribute)
+    return call.with_changes(func=call.func.with_changes(attr=cst.Name(name)))
+
+
+def _assumed(finding: Finding, why: str) -> Finding:
+    if finding.tier is not Tier.EXACT:
+        return finding
+    return replace(finding, tier=Tier.ASSUMED, why=f"{finding.why}; {why}" if finding.why else why)

@@ -1,0 +1,22 @@
+"""Chains of in-place methods: `x.add_(y).mul_(z)`."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+NOT_IN_PLACE = {"requires_grad_", "retain_grad_", "detach_"}
+
+
+def is_change(node: cst.CSTNode) -> bool:
+    """A call that is written like a change in place: `x.add_(y)`."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+        return False
+    name = node.func.attr.value
+    return name.endswith("_") and not name.endswith("__") and name not in NOT_IN_PLACE
+
+
+def base(node: cst.CSTNode) -> cst.CSTNode:
+    """What a chain of in-place methods starts from."""
+    while is_change(node):
+        node = node.func.value  # type: ignore[attr-defined]
+    return node

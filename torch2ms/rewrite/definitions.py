@@ -1,0 +1,185 @@
+"""Functions and classes: heads, decorators and bases around translated bodies."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis.modes import is_no_grad
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.project import ClassInfo, FunctionInfo, qualified
+from torch2ms.analysis.tree import descend
+from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite import layout
+from torch2ms.rewrite.signatures import with_parameters
+from torch2ms.rewrite.translation import FullNames
+
+if TYPE_CHECKING:
+    from torch2ms.rewrite.emit import Emitter
+
+
+class Definitions:
+    """`def` and `class` statements of a module."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        self.emitter = emitter
+        self.writer = emitter.writer
+        self.module = emitter.writer.module
+
+    def function_def(self, stmt: Stmt, node: cst.FunctionDef) -> cst.FunctionDef:
+        scope = self.emitter.by_node[id(node)]
+        info = self.module.functions[id(scope)]
+        outer, outer_scope = self.writer.differentiated, self.writer.scope
+        head = self.writer.plan.heads.get(id(node))
+        self.writer.differentiated = info.differentiated and head is None
+        self.writer.scope = scope
+        decorators, above = self.decorators(node, info)
+        params = self.writer.expression(head.params if head is not None else node.params)
+        if head is None:
+            assert isinstance(params, cst.Parameters)
+            params = with_parameters(node, params, self.writer.plan)
+        typed = node.returns is not None and (head is None or head.returns)
+        returns = self.writer.expression(node.returns) if typed and node.returns is not None else None
+        name = head.name if head is not None else self.method_name(info)
+        held, self.writer.marked = self.writer.marked, []
+        waiting, self.writer.above = self.writer.above, []
+        body = self.emitter.body(scope.body)
+        self.writer.marked, self.writer.above = held, waiting
+        self.writer.differentiated, self.writer.scope = outer, outer_scope
+        if body is None:
+            body = cst.IndentedBlock(layout.parse("pass", self.writer.config))
+        if (index := self.tensor_index(info)) and isinstance(body, cst.IndentedBlock):
+            body = layout.prepended(body, layout.parse(f"{index} = int({index})", self.writer.config))
+        result = node.with_changes(
+            body=body, params=params, decorators=decorators, returns=returns, name=node.name.with_changes(value=name)
+        )
+        if above:
+            result = result.with_changes(leading_lines=[*result.leading_lines, *above])
+        return result
+
+    def decorators(self, node: cst.FunctionDef, info: FunctionInfo) -> tuple[list[cst.Decorator], layout.Lines]:
+        kept: list[cst.Decorator] = []
+        above: layout.Lines = ()
+        head = self.writer.plan.heads.get(id(node))
+        for decorator in node.decorators:
+            called = decorator.decorator.func if isinstance(decorator.decorator, cst.Call) else decorator.decorator
+            if head is not None and dotted(called).rpartition(".")[2] in head.dropped:
+                above += layout.comments_only(decorator.leading_lines) + layout.trailing_comment(
+                    decorator.trailing_whitespace
+                )
+            elif any(line.comment is not None and "T2M304" in line.comment.value for line in node.leading_lines):
+                kept.append(decorator)  # an earlier conversion refused it
+            elif is_no_grad(decorator.decorator, self.module):
+                above += layout.comments_only(decorator.leading_lines) + layout.trailing_comment(
+                    decorator.trailing_whitespace
+                )
+                why = "nothing is recorded outside gradient functions: the decorator goes"
+                tier, code_ = Tier.EXACT, "T2M301"
+                finding = Finding(code_, tier, "no_grad decorator", why, line=self.writer.line)
+                cut = self.returns(info) if info.differentiated else []
+                if cut is None:
+                    finding = Finding("T2M304", Tier.REFUSED, "no_grad decorator",
+                                      "the function also runs inside a gradient function",
+                                      "put ops.stop_gradient around what it returns", self.writer.line)  # fmt: skip
+                    self.writer.marked.append(finding)
+                    kept.append(decorator)
+                self.writer.findings.append(finding)
+                for value in cut or ():
+                    self.emitter.statements.stopped.add(id(value))
+            else:
+                kept.append(decorator.with_changes(decorator=self.writer.expression(decorator.decorator)))
+        return kept, above
+
+    def returns(self, info: FunctionInfo) -> list[cst.BaseExpression] | None:
+        """The tensors a no_grad function returns, whose gradients are stopped; None where they are not seen."""
+        found: list[cst.BaseExpression] = []
+        for stmt in info.scope.body.walk():
+            if not isinstance(stmt.node, cst.Return) or stmt.node.value is None:
+                continue
+            value = stmt.node.value
+            parts = [e.value for e in value.elements] if isinstance(value, cst.Tuple) else [value]
+            for part in parts:
+                kind = self.module.value(part).kind
+                if kind == "tensor":
+                    found.append(part)
+                elif kind not in ("int", "float", "bool", "str", "none", "numpy", "size"):
+                    return None
+        return found
+
+    def class_def(self, stmt: Stmt, node: cst.ClassDef) -> cst.ClassDef:
+        scope = self.emitter.by_node[id(node)]
+        cls = self.module.classes[node.name.value]
+        bases = self.bases(cls, node)
+        if cls.refused:
+            kept = node.visit(FullNames(self.module, self.writer.needs))
+            assert isinstance(kept, cst.ClassDef)
+            return kept
+        decorators = [d.with_changes(decorator=self.writer.expression(d.decorator)) for d in node.decorators]
+        held, self.writer.marked = self.writer.marked, []
+        outer, self.writer.scope = self.writer.scope, scope
+        body = self.emitter.body(scope.body)
+        self.writer.scope = outer
+        self.writer.marked = held
+        result = node.with_changes(body=body, decorators=decorators)
+        if bases != list(node.bases):
+            result = result.with_changes(bases=bases)
+            if not bases and not node.keywords:
+                result = result.with_changes(lpar=cst.MaybeSentinel.DEFAULT, rpar=cst.MaybeSentinel.DEFAULT)
+        return result
+
+    def bases(self, cls: ClassInfo, node: cst.ClassDef) -> list[cst.Arg]:
+        kept = []
+        for arg in node.bases:
+            name = qualified(arg.value, self.module.imports)
+            if name in ("torch.nn.Module", "torch.nn.modules.module.Module", "torch.nn.modules.Module"):
+                self.writer.needs.add("nn")
+                self.writer.tell("T2M501", "nn.Module", "nn.Cell; forward becomes construct")
+                alias = self.writer.aliases.get("nn", "nn")
+                kept.append(arg.with_changes(value=cst.parse_expression(f"{alias}.Cell")))
+            elif name.startswith("torch.utils.data.") and name.rpartition(".")[2] in ("Dataset", "IterableDataset"):
+                self.writer.tell(
+                    "T2M504", "Dataset", "any object with __getitem__ and __len__ is a source of a MindSpore dataset"
+                )
+            elif name.startswith("torch.autograd") and name.endswith("Function"):
+                if cls.refused:
+                    self.writer.refuse(
+                        "T2M402",
+                        "autograd.Function",
+                        cls.refused,
+                        f"write a Cell with construct and bprop: {cls.refused}",
+                    )
+                    kept.append(arg)
+                else:
+                    self.writer.needs.add("nn")
+                    kept.append(
+                        arg.with_changes(value=cst.parse_expression(f"{self.writer.aliases.get('nn', 'nn')}.Cell"))
+                    )
+            else:
+                kept.append(arg.with_changes(value=self.writer.expression(arg.value)))
+        if kept and len(kept) < len(node.bases):
+            kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        return kept
+
+    def tensor_index(self, info: FunctionInfo) -> str:
+        """The index a dataset's `__getitem__` puts into a tensor: the pipeline's NumPy integers are refused there."""
+        if info.cls is None or info.cls.kind != "dataset" or info.name != "__getitem__" or len(info.scope.params) != 2:
+            return ""
+        name = info.scope.params[1]
+        for stmt in info.scope.body.walk():
+            for node in descend(stmt.node) if not stmt.blocks else ():
+                if isinstance(node, cst.Subscript) and self.module.value(node.value).kind == "tensor":
+                    if any(isinstance(e.slice, cst.Index) and dotted(e.slice.value) == name for e in node.slice):
+                        self.writer.tell(
+                            "T2M504",
+                            "index of a dataset",
+                            "a NumPy integer in MindSpore, which tensors refuse: made an int",
+                        )
+                        return name
+        return ""
+
+    def method_name(self, info: FunctionInfo) -> str:
+        if info.cls is not None and info.cls.kind == "module":
+            return {"forward": "construct", "train": "set_train"}.get(info.name, info.name)
+        return info.name

@@ -1,0 +1,61 @@
+"""What the analysis knows of an expression, in the words of the API rules."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torch2ms.analysis import shapes
+from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
+
+TYPE = re.compile(r"torch\.(\w+Tensor)")  # the name of a type, which programs give a name of their own
+
+
+class ModuleFacts:
+    """Answers for the expressions of one module."""
+
+    def __init__(self, project: Project, module: ModuleInfo) -> None:
+        self.project = project
+        self.module = module
+
+    def kind(self, node: cst.BaseExpression) -> str:
+        value = self.module.value(node)
+        if value.kind == "api" and TYPE.fullmatch(value.name):
+            return "dtype"
+        kind = {"param": "tensor", "lossfn": "module"}.get(value.kind, value.kind)
+        return kind if kind not in ("api", "class", "object", "method", "autograd", "builtin", "params") else "unknown"
+
+    def rank(self, node: cst.BaseExpression) -> int | None:
+        value = self.module.value(node)
+        return value.rank if not value.likely and not self.module.reshapes else None
+
+    def dtype(self, node: cst.BaseExpression) -> str:
+        value = self.module.value(node)
+        if value.kind == "dtype":
+            return value.name.rpartition(".")[2]
+        if isinstance(node, (cst.List, cst.Tuple, cst.UnaryOperation, cst.BinaryOperation)) and value.kind != "tensor":
+            return shapes.literal(node, value)[0]
+        return value.dtype if not value.likely and not self.module.reshapes else ""
+
+    def cls(self, node: cst.BaseExpression) -> str:
+        """The qualified class of a module, "" where it is not seen."""
+        value = self.module.value(node)
+        return value.name if value.kind == "module" else ""
+
+    def columns(self, node: cst.BaseExpression) -> int | None:
+        """How many values a sample of a dataset has, 0 for a bare value, None where it is not seen."""
+        value = self.module.value(node)
+        if value.kind != "dataset" or value.items:
+            return len(value.items) if value.kind == "dataset" and value.items else None
+        found = self.project.find(value.name, self.module)
+        method = found.method("__getitem__") if isinstance(found, ClassInfo) else None
+        returns = method.returns if method is not None else None
+        if returns is not None and returns.kind == "dict":
+            return 0
+        if returns is None or (returns.kind != "tensor" and not (returns.kind == "tuple" and returns.items)):
+            return None
+        return len(returns.items) if returns.items else 0
+
+    def varied(self, node: cst.BaseExpression) -> bool:
+        return any(not d.startswith("@") for d in self.module.value(node).deps)

@@ -1,0 +1,63 @@
+"""Gradient modes: the blocks of `with torch.no_grad()` and the like dissolve into what surrounds them."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.project import qualified
+from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite import layout
+from torch2ms.rewrite.writer import Writer
+
+
+def opened(mode: cst.With, stmt: Stmt, writer: Writer) -> layout.Lines:
+    lines = tuple(mode.leading_lines)
+    header = mode.body.header if isinstance(mode.body, cst.IndentedBlock) else None
+    writer.findings.append(Finding("T2M301", Tier.EXACT, "gradient mode block",
+                                 "MindSpore records only inside gradient functions: dissolved",
+                                 line=max(stmt.lineno - 1, 1)))  # fmt: skip
+    return lines + layout.trailing_comment(header)
+
+
+def closed(mode: cst.With, stmts: list[Stmt], writer: Writer) -> tuple[list[cst.BaseStatement], layout.Lines]:
+    footer = mode.body.footer if isinstance(mode.body, cst.IndentedBlock) else ()
+    nodes: list[cst.BaseStatement] = []
+    if writer.differentiated and cuts(mode, writer):
+        names: dict[str, None] = {}
+        for stmt in stmts:
+            for inner in stmt.walk():
+                for place in sorted(inner.defs):
+                    if inner.out.get(place) is not None and inner.out[place].kind in (
+                        "tensor",
+                        "unknown",
+                        "tuple",
+                        "list",
+                        "dict",
+                    ):
+                        names.setdefault(place)
+                names = {n: None for n in names if n not in _cut(inner)}
+        for name in names:
+            nodes += writer.text(f"{name} = ops.stop_gradient({name})")
+            writer.needs.add("ops")
+    return nodes, layout.comments_only(footer)
+
+
+def cuts(mode: cst.With, writer: Writer) -> bool:
+    for item in mode.items:
+        name = qualified(item.item.func if isinstance(item.item, cst.Call) else item.item, writer.module.imports)
+        if name.rpartition(".")[2] in ("no_grad", "inference_mode"):
+            return True
+    return False
+
+
+def _cut(stmt: Stmt) -> set[str]:
+    """What a statement itself cuts from the graph: `x.detach_()`, `x = y.detach()`."""
+    node = stmt.node
+    value = node.value if isinstance(node, (cst.Expr, cst.Assign)) else None
+    if not isinstance(value, cst.Call) or not isinstance(value.func, cst.Attribute):
+        return set()
+    if isinstance(node, cst.Expr) and value.func.attr.value == "detach_":
+        return {dotted(value.func.value)}
+    return stmt.defs if value.func.attr.value in ("detach", "detach_") else set()

@@ -1,0 +1,83 @@
+"""What the planner made: new statements, functions, classes and branches."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.rewrite import layout
+from torch2ms.tape.plan import Branch, Class, Copy, Function, Item, Text
+
+if TYPE_CHECKING:
+    from torch2ms.rewrite.emit import Emitter
+
+
+class Items:
+    """Writes the items of a plan, with the statements that moved into them."""
+
+    def __init__(self, emitter: Emitter) -> None:
+        self.emitter = emitter
+        self.writer = emitter.writer
+
+    def item(self, item: Item) -> list[cst.BaseStatement]:
+        if isinstance(item, Text):
+            return self.writer.marked_text(item)
+        if isinstance(item, Function):
+            return [self.function(item)]
+        if isinstance(item, Class):
+            return [self.new_class(item)]
+        if isinstance(item, Branch):
+            return [self.branch(item)]
+        if isinstance(item, Copy):
+            return self.copy(item)
+        return self.emitter.sequence([item], placed=True)[0]
+
+    def copy(self, item: Copy) -> list[cst.BaseStatement]:
+        plan, key = self.writer.plan, id(item.stmt)
+        expressions, context = plan.expressions, plan.contexts.pop(key, None)
+        plan.expressions = expressions | item.expressions
+        moved = key in plan.moved
+        plan.moved.add(key)
+        nodes = self.emitter.sequence([item.stmt], placed=True)[0]
+        plan.expressions = expressions
+        if not moved:
+            plan.moved.discard(key)
+        if context is not None:
+            plan.contexts[key] = context
+        return nodes
+
+    def function(self, item: Function) -> cst.FunctionDef:
+        outer = self.writer.differentiated
+        self.writer.differentiated = outer or item.differentiated
+        body, pending = self.emitter.sequence(item.body, placed=True)
+        self.writer.differentiated = outer
+        if any(isinstance(i, Function) for i in item.body):
+            body = layout.spaced(body, top=False)
+        if body:
+            body[0] = body[0].with_changes(
+                leading_lines=[*item.comments, *layout.strip_blank(tuple(body[0].leading_lines))]  # type: ignore[attr-defined]
+            )
+        decorator = self.writer.aliased(item.decorator) + "\n" if item.decorator else ""
+        head = layout.parse(f"{decorator}def {item.name}({', '.join(item.params)}):\n    pass", self.writer.config)[0]
+        assert isinstance(head, cst.FunctionDef)
+        return head.with_changes(body=cst.IndentedBlock(body, footer=pending))
+
+    def new_class(self, item: Class) -> cst.ClassDef:
+        (made,) = layout.parse(self.writer.aliased(item.text), self.writer.config)
+        assert isinstance(made, cst.ClassDef)
+        body = [*made.body.body, layout.led(self.function(item.method), (layout.BLANK,))]
+        return made.with_changes(body=made.body.with_changes(body=body))
+
+    def branch(self, item: Branch) -> cst.If:
+        body, footer = self.emitter.sequence(item.body, placed=True)
+        orelse, footer2 = self.emitter.sequence(item.orelse, placed=True)
+        body[0] = body[0].with_changes(leading_lines=layout.strip_blank(tuple(body[0].leading_lines)))  # type: ignore[attr-defined]
+        orelse[0] = orelse[0].with_changes(leading_lines=layout.strip_blank(tuple(orelse[0].leading_lines)))  # type: ignore[attr-defined]
+        comments: list[cst.EmptyLine] = []
+        test = self.writer.expression(item.test)
+        assert isinstance(test, cst.BaseExpression)
+        return cst.If(
+            test, cst.IndentedBlock(body, footer=footer),
+            orelse=cst.Else(cst.IndentedBlock(orelse, footer=footer2)), leading_lines=comments,
+        )  # fmt: skip

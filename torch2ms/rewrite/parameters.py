@@ -1,0 +1,78 @@
+"""Lists of parameters: `net.parameters()`, and those of several modules joined."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.tree import code
+from torch2ms.analysis.values import Value
+from torch2ms.rewrite.positions import Positions
+from torch2ms.rewrite.translation import Translation
+
+
+def enumerated(
+    name: str, original: cst.Call, updated: cst.Call, work: Translation, where: Positions
+) -> cst.BaseExpression:
+    """`net.parameters()`: cells list statistics of normalisation among them, and frozen ones not as trainable."""
+    assert isinstance(updated.func, cst.Attribute)
+    receiver = code(updated.func.value)
+    if not work.project.freezes:
+        form = "trainable_params()" if name == "parameters" else "untrainable_params()"
+        work.tell("T2M505", f"Module.{name}", f"nothing is frozen in the project: {form}")
+        return cst.parse_expression(f"{receiver}.{form}")
+    if name == "parameters" and id(original) in where.trained:
+        work.tell("T2M505", "Module.parameters", "an optimizer takes what is trainable when it is made")
+        return cst.parse_expression(f"{receiver}.trainable_params()")
+    if name == "parameters" and id(original) in where.filtered:
+        work.tell("T2M505", "Module.parameters", "the comprehension filters by requires_grad")
+        return cst.parse_expression(f"{receiver}.get_parameters()")
+    if name == "parameters" and not work.project.keeps_state:
+        work.tell(
+            "T2M505",
+            "Module.parameters",
+            "parameters may be frozen, and no layer of the project keeps statistics: get_parameters()",
+        )
+        return cst.parse_expression(f"{receiver}.get_parameters()")
+    test = "not in" if name == "parameters" else "in"
+    work.tell("T2M505", f"Module.{name}", "parameters may be frozen: told apart from statistics by name")
+    return cst.parse_expression(f"[p for p in {receiver}.get_parameters() if 'moving_' {test} p.name]")
+
+
+def joined(original: cst.BaseExpression, work: Translation) -> cst.BaseExpression | None:
+    """Parameters of several stand-alone nets in one list: equal names are told apart by a CellList."""
+    modules = parameter_modules(original, work.module)
+    if modules is None or len(modules) < 2:
+        return None
+    work.notes.needs.add("nn")
+    work.tell("T2M506", "parameters of several modules", "a CellList gives them different names")
+    nn = work.alias("nn")
+    return cst.parse_expression(f"{nn}.CellList([{', '.join(code(m) for m in modules)}]).trainable_params()")
+
+
+def parameter_modules(node: cst.BaseExpression, module: ModuleInfo) -> list[cst.BaseExpression] | None:
+    """The modules of `list(a.parameters()) + list(b.parameters())` or `chain(a.parameters(), b.parameters())`."""
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+        left, right = parameter_modules(node.left, module), parameter_modules(node.right, module)
+        return [*left, *right] if left is not None and right is not None else None
+    if isinstance(node, cst.Call):
+        target = module.value(node.func)
+        if dotted(node.func) in ("list", "tuple") and len(node.args) == 1:
+            return parameter_modules(node.args[0].value, module)
+        if target.kind == "api" and target.name == "itertools.chain":
+            parts = [parameter_modules(a.value, module) for a in node.args]
+            return [m for p in parts for m in p] if all(p is not None for p in parts) else None  # type: ignore[union-attr]
+        if (
+            isinstance(node.func, cst.Attribute)
+            and node.func.attr.value == "parameters"
+            and not node.args
+            and dotted(node.func.value)
+        ):
+            return [node.func.value]
+    return None
+
+
+def is_weight(value: Value) -> bool:
+    """A tensor that is a Parameter in MindSpore."""
+    return value.leaf or value.name in ("module_param", "parameter")

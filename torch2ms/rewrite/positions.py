@@ -1,0 +1,104 @@
+"""Where each part of a statement stands: called, indexed, assigned to, handed to an optimizer."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.narrow import CLASS_NAME
+from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.tree import code, descend
+from torch2ms.rewrite import transforms
+from torch2ms.rewrite.rewriter import Rewriter
+from torch2ms.tape.plan import Plan
+
+
+class Positions(Rewriter):
+    """Sets of node ids, filled on the way down; what translates the nodes on the way up reads them."""
+
+    def __init__(self, module: ModuleInfo, plan: Plan) -> None:
+        self.module = module
+        self.plan = plan
+        self.callees: set[int] = set()
+        self.called: set[int] = set()  # calls whose result is called, bound or mapped: it is seen what becomes of it
+        self.applied: dict[int, cst.Call] = {}  # callee -> its call
+        self.nested = 0  # lambdas and comprehensions around
+        self.inner: set[int] = set()  # parts of a dotted name
+        self.classes: set[int] = set()  # what isinstance asks for
+        self.class_names: set[int] = set()  # strings that are compared with the name of a class
+        self.host: set[int] = set()  # receivers of `.numpy()`, `.item()` and the like
+        self.stores: set[int] = set()  # targets of assignments
+        self.trained: set[int] = set()  # `parameters()` calls that feed an optimizer
+        self.indexed: set[int] = set()  # calls of which one element is taken
+        self.filtered: set[int] = set()  # ... or a comprehension that asks for requires_grad
+
+    def visit_Call(self, node: cst.Call) -> bool | None:
+        if id(node) in self.plan.expressions:
+            return False
+        self.callees.add(id(node.func))
+        self.called.add(id(node.func))
+        self.applied[id(node.func)] = node
+        if transforms.transform(self.module.value(node.func).name) == "vmap" and node.args:
+            self.called.add(id(node.args[0].value))
+        if self.module.value(node).kind == "optimizer":
+            self.trained |= {id(n) for arg in node.args for n in descend(arg.value)}
+        if dotted(node.func) in ("isinstance", "issubclass") and len(node.args) > 1:
+            self.mark_classes(node.args[1].value)
+        if isinstance(node.func, cst.Attribute) and self.module.value(node.func.value).name == CLASS_NAME:
+            self.class_names |= {id(arg.value) for arg in node.args}
+        if isinstance(node.func, cst.Attribute) and node.func.attr.value in ("numpy", "item", "tolist", "cpu"):
+            self.host.add(id(node.func.value))
+        return None
+
+    def visit_CompFor(self, node: cst.CompFor) -> None:
+        if any("requires_grad" in code(test) for test in node.ifs):
+            self.filtered.add(id(node.iter))
+            self.trained.discard(id(node.iter))
+
+    def mark_classes(self, node: cst.CSTNode) -> None:
+        self.classes.add(id(node))
+        for element in getattr(node, "elements", ()):
+            self.mark_classes(element.value)
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool | None:
+        if id(node) in self.plan.expressions:
+            return False
+        value = self.module.value(node)
+        if value.kind in ("api", "dtype", "class", "function", "modulefile"):
+            part: cst.CSTNode = node.value
+            while isinstance(part, (cst.Attribute, cst.Name)):
+                self.inner.add(id(part))
+                part = part.value if isinstance(part, cst.Attribute) else cst.Pass()
+        return None
+
+    def visit_Comparison(self, node: cst.Comparison) -> None:
+        parts = [node.left, *(c.comparator for c in node.comparisons)]
+        if any(self.module.value(p).name == CLASS_NAME for p in parts):
+            self.class_names |= {id(p) for p in parts}
+
+    def visit_Subscript(self, node: cst.Subscript) -> bool:
+        if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
+            self.indexed.add(id(node.value))
+        return id(node) not in self.plan.expressions
+
+    def visit_Assign(self, node: cst.Assign) -> None:
+        if len(node.targets) == 1 and dotted(node.targets[0].target):
+            self.called.add(id(node.value))
+
+    def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
+        self.stores |= {id(n) for n in _stored(node.target)}
+
+    def visit_AnnAssign(self, node: cst.AnnAssign) -> None:
+        self.stores |= {id(n) for n in _stored(node.target)}
+
+    def visit_AugAssign(self, node: cst.AugAssign) -> None:
+        self.stores.add(id(node.target))
+
+    def visit_ClassDef(self, node: cst.ClassDef) -> bool:
+        return False
+
+
+def _stored(target: cst.BaseExpression) -> list[cst.BaseExpression]:
+    if isinstance(target, (cst.Tuple, cst.List)):
+        return [n for e in target.elements for n in _stored(e.value)]
+    return [target]

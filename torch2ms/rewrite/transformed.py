@@ -1,0 +1,83 @@
+"""Calls of function transforms (torch.func) and of what they return."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.tree import descend
+from torch2ms.api import Rule, apply_call
+from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite import transforms
+from torch2ms.rewrite.naming import taken_names
+from torch2ms.rewrite.positions import Positions
+from torch2ms.rewrite.translation import Translation
+
+
+def transformed(
+    kind: str,
+    rule: Rule,
+    original: cst.Call,
+    updated: cst.Call,
+    left: cst.BaseExpression,
+    work: Translation,
+    where: Positions,
+) -> cst.BaseExpression:
+    """A function transform: lambdas that MindSpore would have to read get a name above the statement."""
+    functions = transforms.Functions(work.project, work.module)
+    problem = functions.problem(kind, original)
+    if (
+        kind in ("jacrev", "jacfwd", "hessian")
+        and original.args
+        and (outer := where.applied.get(id(original))) is not None
+    ):
+        if functions.vector_on_the_right(original.args[0].value, outer):
+            problem = problem or "MindSpore's Jacobians fail on the product of a matrix and a vector"
+    lambdas = (
+        kind in transforms.COMPILED and any(isinstance(n, cst.Lambda) for n in descend(original.args[0]))
+        if original.args
+        else False
+    )
+    if kind == "grad_and_value" and id(original) not in where.called:
+        problem = problem or "MindSpore returns the value first: the calls of this function must be seen"
+    if lambdas and where.nested:
+        problem = (
+            problem or "MindSpore reads the source of the function, and this lambda uses names of an expression"
+        )
+    if problem:
+        work.refuse("T2M220", rule.name, problem, "write the function with ms.grad, ms.vmap or ms.jit by hand")
+        return left
+    if kind in transforms.COMPILED and original.args and functions.multiplies_vectors(original.args[0].value):
+        why = "no matrix in it is multiplied with a vector: MindSpore fails on that when it maps the vector"
+        work.notes.findings.append(Finding("T2M221", Tier.ASSUMED, rule.name, why))
+    if kind == "jacobian" and (short := transforms.at_position(original, updated, work.module)) is not None:
+        work.notes.needs.add("ms")
+        work.tell("T2M221", rule.name, "the lambda only chooses an argument: its position is differentiated")
+        return short
+    if lambdas:
+        taken = taken_names(work.module, work.plan)
+        first = updated.args[0].visit(transforms.Naming(taken, work.notes.above))
+        updated = updated.with_changes(args=[first, *updated.args[1:]])
+        work.tell("T2M221", rule.name, "MindSpore reads the source of the function: the lambda has a name")
+    return work.take(apply_call(rule, original, updated, work.facts), left)
+
+
+def swapped(node: cst.CSTNode, work: Translation) -> bool:
+    """A call of what grad_and_value made: MindSpore gives the value first."""
+    if not isinstance(node, cst.Call) or work.module.value(node.func).name != "torch.func:grad_and_value":
+        return False
+    return not any(f.code == "T2M220" for f in work.notes.findings)
+
+
+def assigned(original: cst.Assign, updated: cst.Assign, work: Translation) -> cst.Assign:
+    """`grads, value = grad_and_value(f)(x)` changes the order of its targets."""
+    target = updated.targets[0].target
+    value = updated.value
+    if not swapped(original.value, work) or not isinstance(value, cst.Subscript) or len(updated.targets) != 1:
+        return updated
+    if not isinstance(target, cst.Tuple) or len(target.elements) != 2:
+        return updated
+    one, two = target.elements
+    pair = [one.with_changes(value=two.value), two.with_changes(value=one.value)]
+    return updated.with_changes(
+        value=value.value, targets=[updated.targets[0].with_changes(target=target.with_changes(elements=pair))]
+    )

@@ -1,0 +1,183 @@
+"""What the API rules make of an expression, and what that brings up for the statement around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis.names import dotted, is_foreign
+from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.tree import code, descend
+from torch2ms.analysis.values import UNKNOWN, Value
+from torch2ms.api import Outcome, Rule, Rules, apply_call
+from torch2ms.api.imports import IMPORTS
+from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.facts import ModuleFacts
+from torch2ms.rewrite.naming import named, taken_names
+from torch2ms.tape.plan import Plan
+
+_LOOP = (
+    "T2M533",
+    "Lightning runs the training from its own loop",
+    "a Cell, and a plain loop with ms.value_and_grad",
+)
+PAGES = {
+    "pytorch_lightning": _LOOP,
+    "lightning": _LOOP,
+    "lightning_fabric": _LOOP,
+    "deepspeed": ("T2M534", "DeepSpeed's engine differentiates and steps", "ms.value_and_grad and an optimizer"),
+}  # packages that run the training themselves: code, reason and what to do
+
+
+@dataclass
+class Notes:
+    """What the translation of one statement brought up."""
+
+    findings: list[Finding] = field(default_factory=list)
+    needs: set[str] = field(default_factory=set)
+    first: list[str] = field(default_factory=list)  # assignments that go right above it
+    above: list[str] = field(default_factory=list)  # definitions that go above the statement
+
+    @property
+    def refused(self) -> list[Finding]:
+        return [f for f in self.findings if f.tier is Tier.REFUSED]
+
+
+class Translation:
+    """One instance per statement; `notes` collects what was decided."""
+
+    def __init__(
+        self, project: Project, module: ModuleInfo, rules: Rules, plan: Plan, aliases: dict[str, str]
+    ) -> None:
+        self.project = project
+        self.module = module
+        self.rules = rules
+        self.plan = plan
+        self.aliases = aliases
+        self.facts = ModuleFacts(project, module)
+        self.mixed = module.uses_mindspore  # translated before: what is left of torch are names, not methods
+        self.notes = Notes()
+        self.stmt: Stmt | None = None  # the simple statement that the expression belongs to
+
+    def alias(self, name: str) -> str:
+        """The name under which one of MindSpore's packages is imported here."""
+        return self.aliases.get(name, name)
+
+    def apply(self, rule: Rule, original: cst.Call, updated: cst.Call) -> Outcome:
+        """What the rule makes of a call; what it needs twice gets a name above the statement."""
+        outcome = apply_call(rule, original, updated, self.facts)
+        lines: dict[str, str] = {}  # parts that have a name by now, and the line that gives it
+        while outcome.twice and outcome.twice not in lines and self.stmt is not None and not self.mixed:
+            taken = taken_names(self.module, self.plan)
+            made = named(outcome.twice, rule, original, updated, self.stmt, taken)
+            if made is None:
+                return outcome
+            updated, lines[outcome.twice] = made
+            outcome = apply_call(rule, original, updated, self.facts)
+        if outcome.node is not None:
+            self.notes.first += lines.values()
+        return outcome
+
+    def ruled(self, name: str, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        rule = self.rules.find(name)
+        if rule is None:
+            return updated
+        return self.take(apply_call(rule, original, updated, self.facts), updated)
+
+    def take(self, outcome: Outcome, updated: cst.BaseExpression) -> cst.BaseExpression:
+        self.notes.findings.extend(outcome.findings)
+        self.notes.needs |= outcome.needs
+        if outcome.node is None:
+            return updated
+        node = outcome.node
+        if self.aliases.keys() & outcome.needs:
+            aliased = _Aliased(self.aliases, {id(n) for n in descend(updated)})
+            renamed = node.visit(aliased)
+            assert isinstance(renamed, cst.BaseExpression)
+            node = aliased.renamed(node, renamed)
+        if getattr(updated, "lpar", None) and not getattr(node, "lpar", None) and "\n" in code(node):
+            return node.with_changes(lpar=updated.lpar, rpar=updated.rpar)
+        return node
+
+    def unknown(self, name: str, updated: cst.BaseExpression) -> cst.BaseExpression:
+        if (page := PAGES.get(name.partition(".")[0])) is not None:
+            self.refuse(page[0], name, *page[1:])
+            return updated
+        if name.count(".") == 0 or name in ("torch.nn", "torch.nn.functional", "torch.optim"):
+            why = "the module itself is used as a value"
+        else:
+            why = "no rule for this name"
+        self.refuse("T2M600", name, why, "write the MindSpore form by hand")
+        return updated
+
+    def full_name(self, name: str, node: cst.BaseExpression) -> cst.BaseExpression:
+        """What stays torch is written in full where its short name now means MindSpore's module."""
+        head = dotted(node).partition(".")[0]
+        if head not in IMPORTS or not is_foreign(name):
+            return node
+        self.notes.needs.add(name.partition(".")[0])
+        return cst.parse_expression(name)
+
+    def class_of(self, receiver: Value) -> ClassInfo | None:
+        if receiver.kind not in ("object", "module", "class", "dataset", "optimizer", "autograd") or not receiver.name:
+            return None
+        found = self.project.find(receiver.name, self.module)
+        if isinstance(found, ClassInfo):
+            return found
+        home, _, last = receiver.name.rpartition(".")
+        owner = self.project.modules.get(home)
+        return owner.classes.get(last) if owner is not None else None
+
+    def planned(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:
+        text = self.plan.expressions[id(original)]
+        node = cst.parse_expression(text)
+        if getattr(updated, "lpar", None) and not getattr(node, "lpar", None):
+            node = node.with_changes(lpar=updated.lpar, rpar=updated.rpar)
+        return node
+
+    def refuse(self, rule: str, what: str, why: str, todo: str) -> None:
+        self.notes.findings.append(Finding(rule, Tier.REFUSED, what, why, todo))
+
+    def tell(self, rule: str, what: str, why: str) -> None:
+        self.notes.findings.append(Finding(rule, Tier.EXACT, what, why))
+
+
+class FullNames(cst.CSTTransformer):
+    """Code that stays torch: short names that now mean MindSpore's modules are written in full."""
+
+    def __init__(self, module: ModuleInfo, needs: set[str]) -> None:
+        super().__init__()
+        self.module = module
+        self.needs = needs
+
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
+        value = self.module.values.get(id(original), UNKNOWN)
+        if value.kind != "api" or not is_foreign(value.name) or original.value not in IMPORTS:
+            return updated
+        self.needs.add(value.name.partition(".")[0])
+        return cst.parse_expression(value.name)
+
+
+class _Aliased(cst.CSTTransformer):
+    """Gives the names that a rule brought the aliases under which they are imported; `own` are the user's nodes."""
+
+    def __init__(self, aliases: dict[str, str], own: set[int]) -> None:
+        super().__init__()
+        self.aliases = aliases
+        self.own = own
+
+    def on_visit(self, node: cst.CSTNode) -> bool:
+        return id(node) not in self.own
+
+    def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
+        return updated.with_changes(value=self.renamed(original.value, updated.value))
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
+        return updated.with_changes(func=self.renamed(original.func, updated.func))
+
+    def renamed(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:
+        if isinstance(original, cst.Name) and original.value in self.aliases and id(original) not in self.own:
+            return cst.Name(self.aliases[original.value])
+        return updated

@@ -1,0 +1,122 @@
+"""Writes expressions and new lines for the statement at hand, and keeps what they bring up."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import libcst as cst
+
+from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.project import ModuleInfo, Project
+from torch2ms.analysis.tree import code
+from torch2ms.api import Rules
+from torch2ms.api.imports import IMPORTS
+from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite import layout
+from torch2ms.rewrite.expressions import Expressions
+from torch2ms.rewrite.translation import Notes, Translation
+from torch2ms.tape.plan import Plan, Text
+
+Told = tuple[str, int, str]  # code, line and construct of a finding
+
+
+class Writer:
+    """One per module; those who know a sort of statement write by it."""
+
+    def __init__(
+        self,
+        project: Project,
+        module: ModuleInfo,
+        rules: Rules,
+        plan: Plan,
+        aliases: dict[str, str],
+        told: frozenset[Told] | None = None,
+    ) -> None:
+        self.project = project
+        self.module = module
+        self.rules = rules
+        self.plan = plan
+        self.aliases = aliases
+        self.told = told
+        self.config = module.tree.config_for_parsing
+        self.findings: list[Finding] = list(plan.findings)
+        self.needs: set[str] = set(plan.needs)
+        self.marked: list[Finding] = []  # what was refused in the statement at hand
+        self.above: list[str] = []  # definitions that go above it
+        self.first: list[str] = []  # assignments that go right above it, if it is a simple one
+        self.stmt: Stmt | None = None  # ... which is this one
+        self.line = 0
+        self.scope = module.scope
+        self.differentiated = False  # whether the function at hand runs inside a gradient function
+
+    def translation(self) -> Translation:
+        """A new sheet for one expression."""
+        work = Translation(self.project, self.module, self.rules, self.plan, self.aliases)
+        work.stmt = self.stmt
+        return work
+
+    def alias(self, name: str) -> str:
+        """The name under which one of MindSpore's packages is imported here."""
+        return self.aliases.get(name, name)
+
+    def expression(self, node: cst.CSTNode) -> cst.CSTNode:
+        """Translate one expression; what it brings up belongs to the statement being emitted."""
+        work = self.translation()
+        result = Expressions(work).rewrite(node)
+        self.absorb(work.notes)
+        return result
+
+    def absorb(self, notes: Notes) -> None:
+        line = self.line
+        for finding in notes.findings:
+            placed = replace(finding, line=line)
+            self.findings.append(placed)
+            if finding.tier is Tier.REFUSED:
+                self.marked.append(placed)
+        self.needs |= notes.needs
+        self.above += notes.above
+        self.first += notes.first
+
+    def text(self, template: str, *nodes: cst.CSTNode) -> list[cst.BaseStatement]:
+        """New statements; `{0}` stands for the translation of the first node."""
+        template = self.aliased(template)
+        parts = [code(self.expression(node)) for node in nodes]
+        text = re.sub(r"\{(\d+)\}", lambda m: parts[int(m.group(1))], template) if parts else template
+        return [*self.defined(), *layout.parse(text, self.config)]
+
+    def defined(self) -> list[cst.BaseStatement]:
+        """Functions that the expressions of a statement need above it."""
+        texts, self.above = self.above, []
+        return [node for text in texts for node in layout.parse(text, self.config)]
+
+    def marked_text(self, item: Text) -> list[cst.BaseStatement]:
+        """New statements, with what was refused in them marked above."""
+        waiting, self.marked = self.marked, []
+        nodes = self.text(item.template, *item.nodes)
+        marks = dict.fromkeys(m.mark.replace("\n", " ") for m in self.marked if self.counts(m))
+        if marks:
+            nodes[0] = layout.led(nodes[0], tuple(layout.comment_line(m) for m in marks))
+        self.marked = waiting
+        return nodes
+
+    def aliased(self, text: str) -> str:
+        """New code under the names that MindSpore's packages have in this module; `optim.` is always the user's."""
+        for name, alias in self.aliases.items():
+            if name == "optim" or name not in IMPORTS:
+                continue
+            text = re.sub(rf"\b{name}\.", f"{alias}.", text)
+        return text
+
+    def counts(self, finding: Finding) -> bool:
+        """Nobody asked to leave the place alone, and what was asked for speaks of it."""
+        told = self.told is None or (finding.code, finding.line, finding.what) in self.told
+        return told and not self.module.directives.speaks_of(finding.code, finding.line)
+
+    def tell(self, rule: str, what: str, why: str, tier: Tier = Tier.EXACT) -> None:
+        self.findings.append(Finding(rule, tier, what, why, line=self.line))
+
+    def refuse(self, rule: str, what: str, why: str, todo: str) -> None:
+        finding = Finding(rule, Tier.REFUSED, what, why, todo, self.line)
+        self.findings.append(finding)
+        self.marked.append(finding)
