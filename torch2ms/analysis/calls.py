@@ -84,7 +84,7 @@ def _of_kind(name: str, receiver: Value, given: Given) -> Value | None:
     if kind == "scaler":
         return Value("tensor", deps=deps, name="scaled") if name == "scale" else Value("unknown")
     if kind == "numpy":
-        return Value("numpy")
+        return shapes.numpy_made(name, given.node, given.args, method=True)
     if kind in HOST_KINDS:
         return Value("unknown", deps=receiver.deps if kind in ("dict", "list") else NO_DEPS)
     return None
@@ -230,7 +230,8 @@ def _builtin(name: str, given: Given) -> Value:
     if name == "float":
         return Value("float")
     if name in ("list", "tuple", "sorted", "reversed", "iter", "set"):
-        return first if first.kind == "params" else Value("list", deps=deps, items=first.items, name=first.name)
+        held = "of numpy" if first.kind == "numpy" else first.name
+        return first if first.kind == "params" else Value("list", deps=deps, items=first.items, name=held)
     if name in ("sum", "max", "min"):
         one = element(first) if first.kind in ("list", "tuple") else first
         if one.kind == "tensor" or (deps and one.kind == "unknown"):

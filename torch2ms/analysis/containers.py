@@ -38,7 +38,7 @@ def element(value: Value) -> Value:
     if value.kind == "module":
         return Value("module", place=value.place, likely=True)
     if value.kind == "numpy":
-        return Value("numpy")
+        return Value("numpy", rank=value.rank - 1 if value.rank else None)
     return Value("unknown", deps=value.deps)
 
 
@@ -60,7 +60,7 @@ def subscript(base: Value, node: cst.Subscript) -> Value:
             return replace(picked, place=base.place)
         return Value("module", place=base.place, likely=True)
     if base.kind == "numpy":
-        return Value("numpy")
+        return Value("numpy", rank=shapes.element(base, node)[1])
     if base.name == "param_groups":
         return Value("dict", name="param_group", place=base.place)
     if base.name == "param_group":

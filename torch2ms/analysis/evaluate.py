@@ -70,6 +70,8 @@ class Evaluator:
     def comparison(self, node: cst.Comparison) -> Value:
         values = [self.ev(node.left), *(self.ev(c.comparator) for c in node.comparisons)]
         tests = all(isinstance(c.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)) for c in node.comparisons)
+        if not tests and any(v.kind == "numpy" and v.rank != 0 for v in values):
+            return Value("numpy")
         if tests or not any(v.kind == "tensor" for v in values):
             return Value("bool")
         return Value("tensor", dtype="bool", rank=shapes.promoted(values[0], values[-1])[1])

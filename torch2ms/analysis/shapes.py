@@ -61,6 +61,9 @@ _PARAMETERS = {
 }  # fmt: skip
 
 
+_NUMPY_NUMBERS = {"argmax": 1, "argmin": 1, "choice": 1, "integers": 2}  # a number, given so many arguments at most
+
+
 def category(dtype: str) -> str:
     """b, i, f or c; "" for an unknown type."""
     if dtype == "bool":
@@ -87,7 +90,7 @@ def shaped(value: Value, shape: Shape) -> Value:
 def forgotten(value: Value) -> Value:
     """A value seen from where it may be another one by then."""
     items = tuple(forgotten(i) for i in value.items) if value.items is not None else None
-    if value.kind == "tensor" and (value.dtype or value.rank is not None):
+    if value.kind in ("tensor", "numpy") and (value.dtype or value.rank is not None):
         return replace(value, dtype="", rank=None, items=items)
     return value if items == value.items else replace(value, items=items)
 
@@ -317,9 +320,22 @@ def _number(node: cst.BaseExpression) -> Value:
     return Value(type(found).__name__) if type(found) in (bool, int, float) else Value()
 
 
+def numpy_made(name: str, node: cst.Call, values: Sequence[Value], method: bool = False) -> Value:
+    """What a function of NumPy returns; its rank where it matters to an index: 0 is a number, which is no array."""
+    count = sum(arg.keyword is None for arg in node.args)
+    named = {arg.keyword.value for arg in node.args if arg.keyword is not None}
+    if name == "randint" and count <= 2 and "size" not in named:
+        return Value("int")
+    most = _NUMPY_NUMBERS.get(name, 0) - (method and name in ("argmax", "argmin"))
+    if name in _NUMPY_NUMBERS and count <= most and not named & {"size", "axis", "keepdims"}:
+        return Value("numpy", rank=0)
+    row = name == "arange" or name == "permutation" and bool(values) and values[0].kind == "int"
+    return Value("numpy", rank=1 if row else None)
+
+
 def element(value: Value, node: cst.Subscript) -> Shape:
-    """Type and rank of `tensor[...]`."""
-    dtype, rank = _shape(value)
+    """Type and rank of `tensor[...]`, and the rank of `array[...]`."""
+    dtype, rank = _shape(value) if value.kind != "numpy" else ("", value.rank)
     for part in node.slice:
         index = part.slice
         if isinstance(index, cst.Slice):

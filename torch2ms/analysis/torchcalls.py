@@ -123,7 +123,7 @@ def _host(name: str, given: Given) -> Value:
     """A call into a library that knows nothing of gradients, as far as the name tells."""
     root = name.partition(".")[0]
     if root == "numpy":
-        return Value("numpy")
+        return shapes.numpy_made(name.rpartition(".")[2], given.node, given.args)
     if root == "copy" and given.args:
         return replace(given.first, place="")
     if name == "itertools.chain" and all(a.kind in ("params", "list") for a in given.args):

@@ -15,6 +15,7 @@ from torch2ms.rewrite.facts import TYPE
 from torch2ms.rewrite.parameters import joined
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.signatures import with_arguments
+from torch2ms.rewrite.subscripts import indexed
 from torch2ms.rewrite.transformed import assigned, swapped
 from torch2ms.rewrite.translation import Translation
 
@@ -82,7 +83,7 @@ class Expressions(Positions):
         if not self.mixed and (what := self.learning_rate(original)):
             self.work.tell("T2M502", what, "a Parameter in MindSpore: read as a number")
             return cst.Call(cst.Attribute(updated, cst.Name("item")))
-        return updated
+        return updated if self.mixed else indexed(original, updated, self.work)
 
     def learning_rate(self, node: cst.Subscript) -> str:
         """What a subscript reads a learning rate from: `group["lr"]`, `scheduler.get_last_lr()[0]`."""
