@@ -18,6 +18,7 @@ IMPORTS: dict[str, str] = {
     "vision": "from mindspore.dataset import vision",
     "transforms": "from mindspore.dataset import transforms",
     "ds": "import mindspore.dataset as ds",
+    "special": "from scipy import special",
 }
 for _name in ("NumpySlicesDataset", "GeneratorDataset", "SequentialSampler", "RandomSampler", "SubsetSampler",
               "DistributedSampler", "SubsetRandomSampler", "WeightedRandomSampler", "MnistDataset", "Cifar10Dataset",

@@ -120,9 +120,9 @@ class Translator(cst.CSTTransformer):
             for owner in (cls, GROUPS.get(made.returns if made is not None else "", "torch.Tensor")):
                 if (found := self.rules.find(f"{owner}.{node.attr.value}")) is not None:
                     return found
-        if isinstance(node, cst.Attribute) and node.attr.value in ("values", "indices"):
-            if self.facts.kind(node.value) == "tuple":  # what torch.max(x, 1) and its like give
-                return self.rules.find(f"torch.return_types.{node.attr.value}")
+        if isinstance(node, cst.Attribute) and self.facts.kind(node.value) == "tuple":
+            if (field := self.rules.find(f"torch.return_types.{node.attr.value}")) is not None:
+                return field  # of what torch.max(x, 1) and its like give
         return self.rules.find(name) if name is not None else None
 
     def visit_Call(self, node: cst.Call) -> None:

@@ -1,0 +1,146 @@
+"""Decompositions and products of matrices. Where MindSpore's CPU has no gradient, it is that of the first-order change."""
+
+import math
+
+import mindspore as ms
+import numpy as np
+from mindspore import ops
+
+
+def det(x):
+    return x[..., 0, 0] if x.shape[-1] == 1 else ops.det(x)
+
+
+def slogdet(x):
+    if x.shape[-1] == 1:
+        return ops.sign(x[..., 0, 0]), ops.log(ops.abs(x[..., 0, 0]))
+    return ops.slogdet(x)
+
+
+def logdet(x):
+    return ops.log(det(x))
+
+
+def inverse(x):
+    return 1 / x if x.shape[-1] == 1 else ops.inverse(x)
+
+
+def transposed(x):
+    return x.swapaxes(-1, -2)
+
+
+def cross(x, y, dim):
+    shape = np.broadcast_shapes(x.shape, y.shape)
+    return ops.cross(ops.broadcast_to(x, shape), ops.broadcast_to(y, shape), dim)
+
+
+def multi_dot(matrices):
+    result, *rest = matrices
+    for matrix in rest:
+        result = ops.matmul(result, matrix)
+    return result
+
+
+def matrix_exp(x):
+    size = float(ops.abs(x).sum(-1).max())
+    squarings = max(0, math.ceil(math.log2(size)) + 2) if size > 0 else 0
+    step = x / 2**squarings
+    term = result = ops.eye(x.shape[-1], x.shape[-1], x.dtype) + ops.zeros_like(x)
+    for place in range(1, 13):
+        term = ops.matmul(term, step) / place
+        result = result + term
+    for _ in range(squarings):
+        result = ops.matmul(result, result)
+    return result
+
+
+def solve_triangular(a, b, upper, left=True, unitriangular=False):
+    a = ops.triu(a) if upper else ops.tril(a)
+    if unitriangular:
+        eye = ops.eye(a.shape[-1], a.shape[-1], a.dtype)
+        a = a * (1 - eye) + eye
+    return ops.matmul(inverse(a), b) if left else ops.matmul(b, inverse(a))
+
+
+def triangular_solve(b, a, upper=True, transpose=False, unitriangular=False):
+    solution = solve_triangular(transposed(a) if transpose else a, b, upper != transpose, True, unitriangular)
+    return solution, a
+
+
+def solve(a, b, left=True):
+    if b.ndim == 1 or b.ndim == a.ndim - 1 and b.shape == a.shape[:-1]:
+        return ops.matmul(inverse(a), b.unsqueeze(-1)).squeeze(-1)
+    return ops.matmul(inverse(a), b) if left else ops.matmul(b, inverse(a))
+
+
+def tensorinv(a, ind=2):
+    rows = math.prod(a.shape[:ind])
+    return inverse(a.reshape(rows, rows)).reshape(a.shape[ind:] + a.shape[:ind])
+
+
+def tensorsolve(a, b, dims=None):
+    if dims is not None:
+        dims = [dim % a.ndim for dim in dims]
+        a = ops.movedim(a, tuple(dims), tuple(range(a.ndim - len(dims), a.ndim)))
+    size = math.prod(b.shape)
+    return ops.matmul(inverse(a.reshape(size, size)), b.reshape(-1, 1)).reshape(a.shape[b.ndim :])
+
+
+def cholesky(a, upper=False):
+    change = a - ops.stop_gradient(a)
+    factor = ops.stop_gradient(ops.cholesky(ops.stop_gradient(a)))
+    back = inverse(factor)
+    change = ops.matmul(ops.matmul(back, (change + transposed(change)) / 2), transposed(back))
+    half = ops.tril(ops.ones(a.shape[-2:], dtype=a.dtype)) - ops.eye(a.shape[-1], a.shape[-1], a.dtype) / 2
+    factor = factor + ops.matmul(factor, change * half)
+    return transposed(factor) if upper else factor
+
+
+def eigh(a, uplo="L"):
+    values, vectors = (ms.Tensor(part) for part in np.linalg.eigh(a.asnumpy(), uplo))
+    change = a - ops.stop_gradient(a)
+    change = ops.matmul(ops.matmul(transposed(vectors), (change + transposed(change)) / 2), vectors)
+    gaps = values.unsqueeze(-2) - values.unsqueeze(-1)
+    slopes = ops.where(gaps == 0, ops.zeros_like(gaps), 1 / ops.where(gaps == 0, ops.ones_like(gaps), gaps))
+    return values + ops.diagonal(change, 0, -2, -1), vectors + ops.matmul(vectors, slopes * change)
+
+
+def qr(a, mode="reduced"):
+    q, r = (ops.stop_gradient(part) for part in ops.qr(ops.stop_gradient(a), mode))
+    change = ops.matmul(a - ops.stop_gradient(a), inverse(r))
+    turned = ops.matmul(transposed(q), change)
+    below = ops.tril(turned, -1)
+    turn = below - transposed(below)
+    return q + change - ops.matmul(q, turned - turn), r + ops.matmul(turned - turn, r)
+
+
+def svd(a, full_matrices=True):
+    return tuple(ms.Tensor(part) for part in np.linalg.svd(a.asnumpy(), full_matrices))
+
+
+def svd_with_v(a, full_matrices=False):
+    u, values, vh = svd(a, full_matrices)
+    return u, values, transposed(vh)
+
+
+def eig(a):
+    kind = {np.dtype(np.float64): np.complex128}.get(a.asnumpy().dtype, np.complex64)
+    return tuple(ms.Tensor(part.astype(kind)) for part in np.linalg.eig(a.asnumpy()))
+
+
+def matrix_rank(a, atol=None, rtol=None, hermitian=False):
+    a = a.asnumpy()
+    sizes = np.abs(np.linalg.eigvalsh(a)) if hermitian else np.linalg.svd(a, compute_uv=False)
+    if rtol is None:
+        rtol = 0.0 if atol else max(a.shape[-2:]) * np.finfo(a.dtype).eps
+    limit = np.maximum(atol or 0.0, rtol * sizes.max(-1, keepdims=True))
+    return ms.Tensor(np.asarray((sizes > limit).sum(-1)))
+
+
+def lstsq(a, b):
+    """The solution of least squares and the rank; as in torch by default, neither rests nor singular values."""
+    vector = b.ndim == a.ndim - 1
+    solution = ops.matmul(ops.pinv(a), b.unsqueeze(-1) if vector else b)
+    rank = ms.Tensor(np.asarray(np.linalg.matrix_rank(a.asnumpy())))
+    empty = ops.zeros((0,), dtype=a.dtype)
+    return solution.squeeze(-1) if vector else solution, empty, rank, empty

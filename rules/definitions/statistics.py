@@ -1,0 +1,131 @@
+"""What torch measures of a tensor's elements and MindSpore does not: quantiles, modes, norms without a kink at zero."""
+
+import math
+
+import mindspore as ms
+import numpy as np
+from mindspore import ops
+
+
+def aminmax(x, dim=None, keepdim=False):
+    """The smallest and the largest elements; NaN where there is one."""
+    found = ops.amin(x, dim, keepdim), ops.amax(x, dim, keepdim)
+    if x.dtype not in (ms.float16, ms.bfloat16, ms.float32, ms.float64):
+        return found
+    missing = ops.isnan(x).any(dim, keepdim)
+    return tuple(ops.where(missing, ops.full_like(one, math.nan), one) for one in found)
+
+
+def vector_norm(x, ord=2, dim=None, keepdim=False):
+    """The norm of the elements; its gradient at zero is zero."""
+    size = ops.abs(x)
+    size = ops.real(size) if size.is_complex() else size
+    if abs(ord) == math.inf:
+        return ops.amax(size, dim, keepdim) if ord > 0 else ops.amin(size, dim, keepdim)
+    if ord == 0:
+        return (size != 0).astype(size.dtype).sum(dim, keepdims=keepdim)
+    if ord == 1:
+        return size.sum(dim, keepdims=keepdim)
+    total = (size * size if ord == 2 else size**ord).sum(dim, keepdims=keepdim)
+    above = ops.where(total == 0, ops.ones_like(total), total)
+    return ops.where(total == 0, ops.zeros_like(total), ops.sqrt(above) if ord == 2 else above ** (1 / ord))
+
+
+def signbit(x):
+    """Where the sign is set, that of -0.0 too."""
+    bits = {ms.float16: ms.int16, ms.bfloat16: ms.int16, ms.float32: ms.int32, ms.float64: ms.int64}
+    return (x.view(bits[x.dtype]) if x.dtype in bits else x) < 0
+
+
+def quantile(x, q, dim=None, keepdim=False, interpolation="linear"):
+    rows = x.reshape(-1) if dim is None else ops.movedim(x, dim, -1)
+    count = ops.full(rows.shape[:-1] + (1,), rows.shape[-1], dtype=x.dtype)
+    found = quantiles_of(rows, q, count, interpolation)
+    missing = ops.isnan(rows).any(-1)
+    return shaped_quantiles(ops.where(missing, ops.full_like(found, math.nan), found), x, q, dim, keepdim)
+
+
+def nanquantile(x, q, dim=None, keepdim=False, interpolation="linear"):
+    rows = x.reshape(-1) if dim is None else ops.movedim(x, dim, -1)
+    missing = ops.isnan(rows)
+    count = ops.logical_not(missing).astype(x.dtype).sum(-1, keepdims=True)
+    filled = ops.where(missing, ops.full_like(rows, math.inf), rows)
+    found = quantiles_of(filled, q, ops.maximum(count, ops.ones_like(count)), interpolation)
+    found = ops.where(count[..., 0] == 0, ops.full_like(found, math.nan), found)
+    return shaped_quantiles(found, x, q, dim, keepdim)
+
+
+def quantiles_of(rows, q, count, interpolation):
+    """The quantiles of the first `count` elements of every sorted row, the levels in front."""
+    ordered = ops.sort(rows, axis=-1)[0]
+    levels = q.reshape(-1) if isinstance(q, ms.Tensor) else ms.Tensor([q], rows.dtype)
+    place = levels * (count - 1)
+    if interpolation in ("lower", "higher", "nearest"):
+        rounding = {"lower": ops.floor, "higher": ops.ceil, "nearest": ops.round}[interpolation]
+        found = ops.gather_elements(ordered, -1, rounding(place).astype(ms.int64))
+    else:
+        low = ops.gather_elements(ordered, -1, ops.floor(place).astype(ms.int64))
+        high = ops.gather_elements(ordered, -1, ops.ceil(place).astype(ms.int64))
+        share = 0.5 if interpolation == "midpoint" else place - ops.floor(place)
+        found = low + ops.where(high == low, ops.zeros_like(low), high - low) * share
+    return ops.movedim(found, -1, 0)
+
+
+def shaped_quantiles(found, x, q, dim, keepdim):
+    if keepdim and dim is None:
+        found = found.reshape((-1,) + (1,) * x.ndim)
+    elif keepdim:
+        found = found.unsqueeze(dim % x.ndim + 1)
+    return found if isinstance(q, ms.Tensor) and q.ndim else found[0]
+
+
+def mode(x, dim=-1, keepdim=False):
+    """The smallest of the most frequent elements, and where it stands last."""
+    if x.ndim == 0:
+        return x, ops.zeros((), dtype=ms.int64)
+
+    def last_place(row):
+        values, counts = np.unique(row, return_counts=True)
+        return np.flatnonzero(row == values[counts.argmax()])[-1]
+
+    index = ms.Tensor(np.expand_dims(np.apply_along_axis(last_place, dim, x.asnumpy()), dim))
+    found = ops.gather_elements(x, dim, index), index
+    return found if keepdim else tuple(part.squeeze(dim) for part in found)
+
+
+def histogram(x, bins, range=None, weight=None, density=False):
+    weight = None if weight is None else weight.asnumpy().reshape(-1)
+    bins = bins.asnumpy() if isinstance(bins, ms.Tensor) else bins
+    counts, edges = np.histogram(x.asnumpy().reshape(-1), bins, range, density, weight)
+    return ms.Tensor(counts, x.dtype), ms.Tensor(edges, x.dtype)
+
+
+def gradient(x, spacing=1, dim=None, edge_order=1):
+    """The slopes along every dimension, from the places of the elements or the steps between them."""
+    dims = tuple(range(x.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
+    spacings = spacing if isinstance(spacing, (tuple, list)) else (spacing,) * len(dims)
+    return tuple(slope_along(x, one, axis, edge_order) for one, axis in zip(spacings, dims))
+
+
+def slope_along(x, spacing, axis, edge_order):
+    x = ops.movedim(x, axis, -1)
+    if isinstance(spacing, ms.Tensor) and spacing.ndim:
+        steps = spacing[1:] - spacing[:-1]
+    else:
+        steps = ops.ones(x.shape[-1] - 1, dtype=x.dtype) * spacing
+    slopes = (x[..., 1:] - x[..., :-1]) / steps
+    before, after = steps[:-1], steps[1:]
+    inner = (slopes[..., :-1] * after + slopes[..., 1:] * before) / (before + after)
+    first, last = slopes[..., :1], slopes[..., -1:]
+    if edge_order == 2:
+        first = first - (slopes[..., 1:2] - first) * steps[0] / (steps[0] + steps[1])
+        last = last + (last - slopes[..., -2:-1]) * steps[-1] / (steps[-1] + steps[-2])
+    return ops.movedim(ops.cat((first, inner, last), -1), -1, axis)
+
+
+def drawn_poisson(rate):
+    return ms.Tensor(np.random.poisson(rate.asnumpy()), rate.dtype)
+
+
+def drawn_binomial(count, prob):
+    return ms.Tensor(np.random.binomial(count.asnumpy().astype(np.int64), prob.asnumpy()), prob.dtype)
