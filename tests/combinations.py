@@ -1,0 +1,291 @@
+"""Training programs put together at random from what real ones do, each translated and run on both sides.
+
+    python -m tests.combinations [--count 60] [--seed 0] [--keep FOLDER]
+
+prints one line per program: agree, differ, not run, or the codes it was refused with; then the counts. Every program
+runs in PyTorch as it stands. Exit status 1 where one differs or cannot run. `--keep` writes those that do not agree.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from textwrap import indent
+
+from torch2ms import Tier, convert_source
+from torch2ms.verify.report import Report, cli_table
+from torch2ms.verify.runner import Case
+from torch2ms.verify.warm import verify_many
+
+HEAD = """\
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+torch.manual_seed({seed})
+
+{classes}
+"""
+
+MODELS = {
+    "sequential": "model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))",
+    "norm": "model = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 3))",
+    "batch norm": "model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))",
+    "dropout": "model = nn.Sequential(nn.Linear(6, 8), nn.Sigmoid(), nn.Dropout(0.2), nn.Linear(8, 3))",
+    "class": "model = Net()",
+    "two outputs": "model = Both()",
+}
+CLASSES = {
+    "class": '''
+class Net(nn.Module):
+    def __init__(self, hidden=8):
+        super().__init__()
+        self.body = nn.Linear(6, hidden)
+        self.head = nn.Linear(hidden, 3)
+        self.scale = nn.Parameter(torch.tensor(0.7))
+
+    def forward(self, x):
+        h = F.relu(self.body(x))
+        if x.shape[0] > 2:
+            h = h + 0.1 * h.mean(dim=0, keepdim=True)
+        return self.scale * self.head(h)
+''',
+    "two outputs": '''
+class Both(nn.Module):
+    def __init__(self):
+        super(Both, self).__init__()
+        self.body = nn.Linear(6, 8)
+        self.head, self.code = nn.Linear(8, 3), nn.Linear(8, 2)
+
+    def forward(self, x):
+        h = torch.tanh(self.body(x))
+        return self.head(h), self.code(h)
+''',
+}
+OPTIMIZERS = (
+    "torch.optim.SGD({params}, lr=0.1)",
+    "torch.optim.SGD({params}, lr=0.05, momentum=0.9, weight_decay=1e-3)",
+    "torch.optim.Adam({params}, lr=1e-2)",
+    "torch.optim.AdamW({params}, lr=1e-2, weight_decay=0.05)",
+    "torch.optim.RMSprop({params}, lr=1e-2)",
+)
+FORWARDS = {
+    "plain": "out = model(x)\nloss = F.cross_entropy(out, y)",
+    "criterion": "out = model(x)\nloss = criterion(out, y)",
+    "in one": "loss = criterion(model(x), y)",
+    "two terms": "out = model(x)\nce = criterion(out, y)\nreg = out.pow(2).mean()\nloss = ce + 0.1 * reg",
+    "grows": "out = model(x)\nloss = criterion(out, y)\nif i % 2 == 0:\n    loss = loss + 0.05 * out.abs().sum()",
+    "in place": "loss = 0.0\nfor part, want in zip(x.chunk(2), y.chunk(2)):\n    loss += criterion(model(part), want)",
+    "list": "losses = [criterion(model(x * s), y) for s in (0.5, 1.0)]\nloss = sum(losses) / len(losses)",
+    "dict": "out = model(x)\nparts = {'ce': criterion(out, y), 'l1': out.abs().mean()}\nloss = sum(parts.values())",
+    "helper": "loss, out = compute_loss(model, x, y)",
+    "detached target": "out = model(x)\nwith torch.no_grad():\n    target = model(x + 0.01).softmax(-1)\n"
+    "loss = criterion(out, y) + F.mse_loss(out.softmax(-1), target)",
+    "weights": "out = model(x)\nloss = criterion(out, y)\nfor p in model.parameters():\n    loss = loss + 1e-3 * p.norm() ** 2",
+    "noise": "out = model(x + 0.1 * torch.randn_like(x))\nloss = criterion(out, y)",
+    "masked": "out = model(x)\nkeep = y > 0\nloss = criterion(out[keep], y[keep]) if keep.any() else out.sum() * 0.0",
+}
+HELPER = '''
+def compute_loss(model, x, y):
+    """The loss and the prediction."""
+    out = model(x)
+    return F.cross_entropy(out, y, label_smoothing=0.1), out
+
+'''
+BACKWARDS = {
+    "plain": "loss.backward()",
+    "scaled": "(loss / 2).backward()",
+    "gradient": "loss.backward(gradient=torch.tensor(0.5))",
+    "module": "torch.autograd.backward(loss)",
+    "guarded": "if torch.isfinite(loss):\n    loss.backward()",
+    "twice": "loss.backward(retain_graph=True)\n(0.5 * loss).backward()",
+    "grad": "for p, g in zip(model.parameters(), torch.autograd.grad(loss, model.parameters())):\n    p.grad = g",
+}
+RESETS = {
+    "optimizer": "{opt}.zero_grad()",
+    "to none": "{opt}.zero_grad(set_to_none=True)",
+    "model": "model.zero_grad()",
+    "loop": "for p in model.parameters():\n    p.grad = None",
+    "missing": "",
+}
+BETWEEN = {
+    "nothing": "",
+    "clip norm": "nn.utils.clip_grad_norm_(model.parameters(), 0.5)",
+    "clip and log": "norm = torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)\nprint(f'norm {norm:.4f}')",
+    "clip value": "nn.utils.clip_grad_value_(model.parameters(), 0.1)",
+    "scale": "for p in model.parameters():\n    if p.grad is not None:\n        p.grad.mul_(0.5)",
+    "clamp data": "for p in model.parameters():\n    p.grad.data.clamp_(-0.05, 0.05)",
+    "log": "total = sum(p.grad.norm() ** 2 for p in model.parameters()) ** 0.5\nprint(f'{total.item():.4f}')",
+}
+STEPS = {
+    "always": "{opt}.step()",
+    "every other": "if (i + 1) % 2 == 0:\n    {opt}.step()",
+    "scheduled": "{opt}.step()\nsched.step()",
+    "by hand": "with torch.no_grad():\n    for p in model.parameters():\n        p -= 0.05 * p.grad",
+}
+AFTER = {
+    "nothing": "",
+    "losses": "history.append(loss.item())",
+    "meter": "running += loss.item() * x.size(0)",
+    "decay": "for group in {opt}.param_groups:\n    group['lr'] *= 0.95",
+    "average": "with torch.no_grad():\n    for e, p in zip(ema.parameters(), model.parameters()):\n"
+    "        e.mul_(0.9).add_(p, alpha=0.1)",
+    "clamp": "for p in model.parameters():\n    p.data.clamp_(-0.6, 0.6)",
+    "evaluate": "model.eval()\nwith torch.no_grad():\n    print(f'{F.cross_entropy(model(xs[0]), ys[0]).item():.4f}')\n"
+    "model.train()",
+    "stop": "if loss.item() < 0.2:\n    break",
+}
+LOOPS = {
+    "batches": "for epoch in range(3):\n    for i, (x, y) in enumerate(zip(xs, ys)):\n{body}",
+    "steps": "for i in range(7):\n    x, y = xs[i % 3], ys[i % 3]\n{body}",
+    "while": "i = 0\nwhile i < 6:\n    x, y = xs[i % 3], ys[i % 3]\n{body}\n    i += 1",
+    "skips": "for i in range(8):\n    if i == 3:\n        continue\n    x, y = xs[i % 3], ys[i % 3]\n{body}",
+}
+TRAINER = """
+
+class Trainer:
+    def __init__(self, model, criterion):
+        self.model = model
+        self.criterion = criterion
+"""
+PLACES = ("script", "function", "method", "nested")
+
+
+@dataclass(frozen=True)
+class Program:
+    """What was drawn, and the program that comes of it."""
+
+    seed: int
+    drawn: dict[str, str] = field(hash=False)
+    text: str
+
+    @property
+    def name(self) -> str:
+        return f"{self.seed}: " + ", ".join(f"{kind} {choice}" for kind, choice in self.drawn.items())
+
+
+def program(seed: int) -> Program:
+    """The program of a seed; the same one every time."""
+    draw = random.Random(seed)
+    drawn: dict[str, str] = {}
+
+    def pick(kind: str, choices: Sequence[str], plain: float = 0.0) -> str:
+        choices = list(choices)
+        drawn[kind] = choices[0] if draw.random() < plain else draw.choice(choices)
+        return drawn[kind]
+
+    model = pick("model", list(MODELS))
+    forward = FORWARDS[pick("forward", list(FORWARDS))]
+    backward = BACKWARDS[pick("backward", list(BACKWARDS), 0.4)]
+    if model == "two outputs":
+        forward = forward.replace("model(x * s)", "model(x * s)[0]").replace("model(part)", "model(part)[0]")
+        forward = forward.replace("model(x), y)", "model(x)[0], y)").replace("out = model(x)", "out, code = model(x)")
+        forward = forward.replace("model(x + 0.01)", "model(x + 0.01)[0]")
+        forward = forward.replace("out = model(x + 0.1", "out, code = model(x + 0.1")
+        if drawn["forward"] == "helper":
+            forward = "loss, (out, code) = compute_loss(model, x, y)"
+        if "code" in forward:  # else nothing reaches its layer, and PyTorch leaves None
+            forward += "\nloss = loss + 0.1 * code.pow(2).mean()"
+        elif backward.startswith("for"):
+            forward, backward = "out, code = model(x)\nloss = criterion(out, y) + code.mean() ** 2", backward
+    opt = draw.choice(("opt", "optimizer", "optim"))
+    place = pick("place", PLACES)
+    reset = RESETS[pick("reset", list(RESETS), 0.4)].format(opt=opt)
+    where = pick("reset at", ("start", "before backward", "end"), 0.4)
+    between = BETWEEN[pick("between", list(BETWEEN), 0.3)]
+    step = STEPS[pick("step", list(STEPS), 0.5)].format(opt=opt)
+    after = AFTER[pick("after", list(AFTER))].replace("{opt}", opt)
+    loop = LOOPS[pick("loop", list(LOOPS))]
+    if "guarded" in drawn["backward"] or "p.grad" in step + between and drawn["reset"] != "missing":
+        where = drawn["reset at"] = "start" if where == "end" and "guarded" in drawn["backward"] else where
+    parts = {"start": [reset, forward], "before backward": [forward, reset], "end": [forward]}[where]
+    parts += [backward, between, step] + ([reset] if where == "end" else []) + [after]
+    body = "\n".join(part for part in parts if part)
+    if drawn["after"] in ("evaluate",) and model == "two outputs":
+        body = body.replace("model(xs[0])", "model(xs[0])[0]")
+    params = "model.parameters()"
+    lines = [MODELS[model], "criterion = nn.CrossEntropyLoss()"]
+    setup = f"{opt} = " + draw.choice(OPTIMIZERS).format(params=params)
+    if "sched" in step:
+        setup += f"\nsched = torch.optim.lr_scheduler.StepLR({opt}, step_size=2, gamma=0.5)"
+    if "ema" in after:
+        setup += "\nema = copy.deepcopy(model)"
+    setup += "\nhistory, running = [], 0.0"
+    train = setup + "\n" + loop.format(body=indent(body, "        " if loop.startswith("for epoch") else "    "))
+    report = "print([round(v, 4) for v in history], round(running, 3))"
+    data = "xs = [torch.randn(4, 6) for _ in range(3)]\nys = [torch.tensor([0, 1, 2, (k + 1) % 3]) for k in range(3)]"
+    helper = HELPER.replace("(out, y", "(out[0], y") if model == "two outputs" else HELPER
+    text = HEAD.format(seed=seed, classes=CLASSES.get(model, "") + (helper if "compute_loss" in forward else ""))
+    if "ema" in after:
+        text = "import copy\n" + text
+    text += "\n".join([*lines, data]) + "\n"
+    text += _placed(place, train, report)
+    text += "print(sum(p.abs().sum().item() for p in model.parameters()))\n"
+    return Program(seed, drawn, text)
+
+
+def _placed(place: str, train: str, report: str) -> str:
+    """The training code at the top level, in a function, a method, or a function inside of one."""
+    body = f"{train}\n{report}"
+    if place == "method":
+        body = body.replace("model", "self.model").replace("criterion(", "self.criterion(")
+    inside, deeper = indent(body, "    "), indent(body, "        ")
+    return {
+        "script": f"{body}\n",
+        "function": f"\n\ndef train(model, xs, ys, criterion):\n{inside}\n\n\ntrain(model, xs, ys, criterion)\n",
+        "method": f"{TRAINER}\n    def fit(self, xs, ys):\n{deeper}\n\n\nTrainer(model, criterion).fit(xs, ys)\n",
+        "nested": f"\n\ndef main():\n    def run():\n{deeper}\n\n    run()\n\n\nmain()\n",
+    }[place]
+
+
+def outcomes(programs: Sequence[Program], workers: int = 2) -> dict[Program, Report | list[str]]:
+    """What became of each: its report, or the codes with which it was refused."""
+    found: dict[Program, Report | list[str]] = {}
+    with tempfile.TemporaryDirectory(prefix="torch2ms-combinations-") as name:
+        cases: dict[Program, Case] = {}
+        for drawn in programs:
+            result = convert_source(drawn.text, path="program.py")
+            assert not result.error, f"{drawn.name}\n{drawn.text}\n{result.error}"
+            refused = [f"{f.code} {f.what}: {f.why}" for f in result.findings if f.tier is Tier.REFUSED]
+            if refused:
+                found[drawn] = refused
+                continue
+            left, right = (Path(name) / f"{drawn.seed}_{side}.py" for side in ("torch", "mindspore"))
+            left.write_text(drawn.text, encoding="utf-8")
+            right.write_text(result.text, encoding="utf-8")
+            cases[drawn] = Case(left, right, explain=False)
+        found.update(zip(cases, verify_many(list(cases.values()), workers=workers), strict=True))
+    return {drawn: found[drawn] for drawn in programs}
+
+
+def main() -> int:
+    """Print what became of each, and how many agree."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=60)
+    parser.add_argument("--seed", type=int, default=0, help="of the first program")
+    parser.add_argument("--keep", type=Path, help="folder for the programs that do not agree, and their tables")
+    options = parser.parse_args()
+    counts: Counter[str] = Counter()
+    for drawn, outcome in outcomes([program(options.seed + n) for n in range(options.count)]).items():
+        verdict = outcome.verdict if isinstance(outcome, Report) else "refused"
+        counts[verdict] += 1
+        told = "" if verdict != "refused" else " | " + "; ".join(dict.fromkeys(outcome))  # type: ignore[arg-type]
+        print(f"{verdict:8} {drawn.name}{told}", flush=True)
+        if options.keep and verdict != "agree":
+            options.keep.mkdir(parents=True, exist_ok=True)
+            (options.keep / f"{drawn.seed}.py").write_text(drawn.text, encoding="utf-8")
+            (options.keep / f"{drawn.seed}.txt").write_text(
+                cli_table(outcome) if isinstance(outcome, Report) else "\n".join(outcome), encoding="utf-8"
+            )
+    print(dict(counts))
+    return 1 if set(counts) - {"agree", "refused"} else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
