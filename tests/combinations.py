@@ -42,7 +42,7 @@ MODELS = {
     "two outputs": "model = Both()",
 }
 CLASSES = {
-    "class": '''
+    "class": """
 class Net(nn.Module):
     def __init__(self, hidden=8):
         super().__init__()
@@ -55,8 +55,8 @@ class Net(nn.Module):
         if x.shape[0] > 2:
             h = h + 0.1 * h.mean(dim=0, keepdim=True)
         return self.scale * self.head(h)
-''',
-    "two outputs": '''
+""",
+    "two outputs": """
 class Both(nn.Module):
     def __init__(self):
         super(Both, self).__init__()
@@ -66,7 +66,7 @@ class Both(nn.Module):
     def forward(self, x):
         h = torch.tanh(self.body(x))
         return self.head(h), self.code(h)
-''',
+""",
 }
 OPTIMIZERS = (
     "torch.optim.SGD({params}, lr=0.1)",

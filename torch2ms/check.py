@@ -30,9 +30,7 @@ TORCH_PACKAGES = ("torch", "torchvision")
 GIVEN = frozenset(dir(builtins)) | {"__file__", "__path__", "__annotations__", "__class__", "get_ipython", "display"}
 
 
-def check_output(
-    source: str, text: str, findings: Iterable[Finding], reconvert: Callable[[str], str] | None
-) -> str:
+def check_output(source: str, text: str, findings: Iterable[Finding], reconvert: Callable[[str], str] | None) -> str:
     """One clear sentence on what is wrong with the translation `text` of `source`; "" when nothing is.
 
     `reconvert` is missing where a person left lines alone that nothing in the text marks.

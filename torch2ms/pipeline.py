@@ -137,9 +137,7 @@ def _convert(
     text, findings = translate(project, module, plan, rules)
     if text != source:
         numbered = path in config.left_alone  # numbers of lines mean nothing in the translation
-        problem = check_output(
-            source, text, findings, None if numbered else lambda again: _again(again, config, path)
-        )
+        problem = check_output(source, text, findings, None if numbered else lambda again: _again(again, config, path))
         if problem:
             return Result(path, source, source, tuple(findings), error=problem)
     return Result(path, source, text, tuple(findings))

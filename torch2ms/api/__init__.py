@@ -18,6 +18,22 @@ from torch2ms.api.rules import Form, Rule, RuleError, Rules
 from torch2ms.api.signature import code, literal
 
 __all__ = [
-    "Choice", "Facts", "Form", "NoFacts", "Outcome", "Rule", "RuleError", "Rules", "Use", "apply_attribute",
-    "apply_call", "apply_class", "apply_partial", "apply_value", "binding_of", "code", "literal", "returns",
+    "Choice",
+    "Facts",
+    "Form",
+    "NoFacts",
+    "Outcome",
+    "Rule",
+    "RuleError",
+    "Rules",
+    "Use",
+    "apply_attribute",
+    "apply_call",
+    "apply_class",
+    "apply_partial",
+    "apply_value",
+    "binding_of",
+    "code",
+    "literal",
+    "returns",
 ]

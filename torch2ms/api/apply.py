@@ -106,16 +106,15 @@ def _receivers(
 
 
 def _chosen(form: Form, choice: Choice) -> Form:
-    changed = replace(form, to=choice.to, assume=choice.assume, refuse=choice.refuse, todo=choice.todo,
-                      uses=choice.uses)
+    changed = replace(
+        form, to=choice.to, assume=choice.assume, refuse=choice.refuse, todo=choice.todo, uses=choice.uses
+    )
     if choice.evidence is not None:
         changed = replace(changed, evidence=choice.evidence)
     return replace(changed, returns=choice.returns) if choice.returns is not None else changed
 
 
-def _fill_call(
-    rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | None, updated: cst.Call
-) -> Outcome:
+def _fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | None, updated: cst.Call) -> Outcome:
     if form.refuse or form.to is None:
         return _refused(rule, _NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
     if (lacking := _lacking(rule, form.template)) is not None:
@@ -156,10 +155,9 @@ def _fill_call(
     return Outcome(node, (_told(rule, form, node), *dropped), names, form.returns, form=form)
 
 
-def _floated(
-    form: Form, use: Use, receiver: cst.BaseExpression | None
-) -> tuple[Use, cst.BaseExpression | None]:
+def _floated(form: Form, use: Use, receiver: cst.BaseExpression | None) -> tuple[Use, cst.BaseExpression | None]:
     """Arguments of integers and booleans as float32, into which torch converts them by itself."""
+
     def converted(node: cst.BaseExpression) -> cst.BaseExpression:
         text = signature.code(template.parenthesised(node))
         return cst.parse_expression(f"{text}.astype(ms.float32)")
@@ -280,8 +278,12 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
         return Outcome(template.parenthesised(parsed.root.deep_clone()), (found,), needs(parsed), "function")
     bare = _bare(rule, form)
     if bare is None:
-        return _refused(rule, _VALUE, "its MindSpore form cannot be written without the arguments",
-                        "write a small function around the call")
+        return _refused(
+            rule,
+            _VALUE,
+            "its MindSpore form cannot be written without the arguments",
+            "write a small function around the call",
+        )
     target, written, told = bare
     if not written:
         return Outcome(target, (told,), needs(form.template), "function")
@@ -374,8 +376,9 @@ def apply_partial(rule: Rule, original: cst.Call, updated: cst.Call, facts: Fact
         form = replace(form, to=rule.partial, refuse="", assume=rule.value_assume)
     elif rule.choose is not None or form.to is None or form.refuse or not isinstance(form.template.root, cst.Call):
         return _refused(rule, _VALUE, form.refuse or "its MindSpore form cannot be written as a partial")
-    optional = tuple(replace(p, default="None") if p.default is None and not p.variadic else p
-                     for p in form.signature.params)
+    optional = tuple(
+        replace(p, default="None") if p.default is None and not p.variadic else p for p in form.signature.params
+    )
     try:
         binding = signature.bind(signature.Signature(optional), inner, inner_updated)
     except BindError as error:

@@ -38,8 +38,20 @@ class NoFacts:
         return False
 
 
-_QUESTIONS = ("passed", "given", "value", "known", "named", "text", "count", "starred", "kind", "rank", "dtype",
-              "varied")
+_QUESTIONS = (
+    "passed",
+    "given",
+    "value",
+    "known",
+    "named",
+    "text",
+    "count",
+    "starred",
+    "kind",
+    "rank",
+    "dtype",
+    "varied",
+)
 _LITERAL_KINDS = {bool: "bool", int: "int", float: "float", str: "str", list: "list", tuple: "tuple", dict: "dict"}
 
 

@@ -20,12 +20,39 @@ IMPORTS: dict[str, str] = {
     "ds": "import mindspore.dataset as ds",
     "special": "from scipy import special",
 }
-for _name in ("NumpySlicesDataset", "GeneratorDataset", "SequentialSampler", "RandomSampler", "SubsetSampler",
-              "DistributedSampler", "SubsetRandomSampler", "WeightedRandomSampler", "MnistDataset", "Cifar10Dataset",
-              "Cifar100Dataset", "FashionMnistDataset", "ImageFolderDataset"):
+for _name in (
+    "NumpySlicesDataset",
+    "GeneratorDataset",
+    "SequentialSampler",
+    "RandomSampler",
+    "SubsetSampler",
+    "DistributedSampler",
+    "SubsetRandomSampler",
+    "WeightedRandomSampler",
+    "MnistDataset",
+    "Cifar10Dataset",
+    "Cifar100Dataset",
+    "FashionMnistDataset",
+    "ImageFolderDataset",
+):
     IMPORTS[_name] = f"from mindspore.dataset import {_name}"
-for _name in ("initializer", "Normal", "TruncatedNormal", "Uniform", "XavierUniform", "XavierNormal", "HeUniform",
-              "HeNormal", "Constant", "Zero", "One", "Orthogonal", "Sparse", "Dirac", "Identity"):
+for _name in (
+    "initializer",
+    "Normal",
+    "TruncatedNormal",
+    "Uniform",
+    "XavierUniform",
+    "XavierNormal",
+    "HeUniform",
+    "HeNormal",
+    "Constant",
+    "Zero",
+    "One",
+    "Orthogonal",
+    "Sparse",
+    "Dirac",
+    "Identity",
+):
     IMPORTS[_name] = f"from mindspore.common.initializer import {_name}"
 for _name in ("Categorical", "Bernoulli"):
     IMPORTS[_name] = f"from mindspore.nn.probability.distribution import {_name}"

@@ -22,8 +22,21 @@ else:
     import tomli as tomllib
 
 _FORM_KEYS = {"sig", "to", "drop", "returns", "evidence", "assume", "refuse", "todo"}
-_RULE_KEYS = _FORM_KEYS | {"when", "alias", "value", "value_assume", "class", "setting", "star", "partial",
-                           "method", "code", "attribute", "floats", "lacks"}
+_RULE_KEYS = _FORM_KEYS | {
+    "when",
+    "alias",
+    "value",
+    "value_assume",
+    "class",
+    "setting",
+    "star",
+    "partial",
+    "method",
+    "code",
+    "attribute",
+    "floats",
+    "lacks",
+}
 
 # what every signature may have, and what becomes of it; a rule that names the parameter in its target keeps it
 DROPPED = {
@@ -172,8 +185,10 @@ _MODULES = (
     (re.compile(r"^torch\._C\._(nn|linalg|special|fft)\.(?:\1_)?(\w+)$"), r"torch.\1.\2"),
     (re.compile(r"^torch\.nn\.Parameter\.(\w+)$"), r"torch.Tensor.\1"),
     (re.compile(r"^torch\.distributions\.(?!transforms|constraints|kl\b)[a-z]\w*\.(.+)$"), r"torch.distributions.\1"),
-    (re.compile(r"^torch\.distributions\.(?:[a-z]\w*\.)?[A-Z]\w*\.([a-z]\w*)$"),
-     r"torch.distributions.Distribution.\1"),
+    (
+        re.compile(r"^torch\.distributions\.(?:[a-z]\w*\.)?[A-Z]\w*\.([a-z]\w*)$"),
+        r"torch.distributions.Distribution.\1",
+    ),
 )
 
 
@@ -284,8 +299,18 @@ def _rules_of(name: str, entry: dict[str, Any], source: str) -> Iterator[Rule]:
     texts = {key: entry.get(key, "") for key in ("value_assume", "partial", "star")}
     flags = {key: entry.get(key, False) for key in ("setting", "attribute")}
     types = {"floats": entry.get("floats", False), "lacks": tuple(entry.get("lacks", ()))}
-    yield Rule(name, forms, entry.get("value"), cls=entry.get("class", ""), choose=choose, aliases=aliases,
-               source=source, **texts, **flags, **types)
+    yield Rule(
+        name,
+        forms,
+        entry.get("value"),
+        cls=entry.get("class", ""),
+        choose=choose,
+        aliases=aliases,
+        source=source,
+        **texts,
+        **flags,
+        **types,
+    )
     method = entry.get("method")
     if method:
         short_names = [alias.rsplit(".", 1)[-1] for alias in aliases if alias.count(".") == 1]

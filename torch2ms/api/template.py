@@ -1,12 +1,12 @@
 """Targets written as Python with {placeholders}: parsing them, and filling them with a call's own arguments.
 
-    {p}       the argument for torch's parameter p, positional; left out where the user left it out
-    {p:kw}    positional where the user wrote it so and nothing before it is missing, else `kw=`
-    kw={p}    always by keyword
-    {p!}      written out with torch's default where the user left it out
-    {p|f}     passed through the transform f (transforms.py), also {p|f:kw}
-    {*p}      the arguments of a variadic parameter, spread
-    {self}    the receiver of a method
+{p}       the argument for torch's parameter p, positional; left out where the user left it out
+{p:kw}    positional where the user wrote it so and nothing before it is missing, else `kw=`
+kw={p}    always by keyword
+{p!}      written out with torch's default where the user left it out
+{p|f}     passed through the transform f (transforms.py), also {p|f:kw}
+{*p}      the arguments of a variadic parameter, spread
+{self}    the receiver of a method
 """
 
 from __future__ import annotations
@@ -89,8 +89,22 @@ def atomic(node: cst.BaseExpression) -> bool:
     """True where a node can stand next to any operator without parentheses."""
     if getattr(node, "lpar", ()):
         return True
-    plain = (cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.SimpleString, cst.FormattedString, cst.Integer,
-             cst.Float, cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp, cst.SetComp)
+    plain = (
+        cst.Name,
+        cst.Attribute,
+        cst.Call,
+        cst.Subscript,
+        cst.SimpleString,
+        cst.FormattedString,
+        cst.Integer,
+        cst.Float,
+        cst.List,
+        cst.Dict,
+        cst.Set,
+        cst.ListComp,
+        cst.DictComp,
+        cst.SetComp,
+    )
     return isinstance(node, plain)
 
 
@@ -377,8 +391,10 @@ def _separated(items: list[tuple[Bound | None, cst.Arg]], old: list[cst.Arg]) ->
         last = last.with_changes(whitespace_after_arg=old[-1].whitespace_after_arg)
     result.append(last)
     if len(result) > 1:
-        result = [arg.with_changes(value=parenthesised(arg.value)) if isinstance(arg.value, cst.GeneratorExp) else arg
-                  for arg in result]
+        result = [
+            arg.with_changes(value=parenthesised(arg.value)) if isinstance(arg.value, cst.GeneratorExp) else arg
+            for arg in result
+        ]
     return _with_lost_comments(result, [-1 if bound is None else bound.index for bound, _ in items], old)
 
 

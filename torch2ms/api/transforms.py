@@ -34,8 +34,9 @@ def tuple_of(value: Value) -> cst.BaseExpression:
     elements: list[cst.BaseElement] = []
     for place, arg in enumerate(value):
         comma = arg.comma if place < len(value) - 1 else cst.MaybeSentinel.DEFAULT
-        elements.append(cst.StarredElement(_operand(arg.value), comma=comma) if arg.star
-                        else cst.Element(arg.value, comma=comma))
+        elements.append(
+            cst.StarredElement(_operand(arg.value), comma=comma) if arg.star else cst.Element(arg.value, comma=comma)
+        )
     return cst.Tuple(elements, lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 

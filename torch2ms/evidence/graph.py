@@ -24,7 +24,7 @@ from torch2ms.evidence.sides import inputs
 # what does not stand in a forward function, or is Python that is not compiled in any
 OUTSIDE = ("steps(", "optim.", "lr_scheduler.", "initializer", "Dataset", "ms.grad", "ms.vjp", "ms.jac", "set_seed",
            "lambda", " for ", "_hook(")  # fmt: skip
-HEAD = '''from torch2ms.evidence.sides import values_of
+HEAD = """from torch2ms.evidence.sides import values_of
 
 
 def filled(net):
@@ -34,7 +34,7 @@ def filled(net):
     return net.set_train()
 
 
-'''
+"""
 
 
 class _Outside(ast.NodeTransformer):

@@ -36,12 +36,28 @@ def inputs() -> dict[str, Any]:
 
     square = f(3, 3)
     return {
-        "x": f(3, 4), "y": f(3, 4), "z": f(4, 5), "p": np.abs(f(3, 4)) + 0.5, "q": np.abs(f(3, 4)) + 0.3,
-        "u": np.tanh(f(3, 4)) * 0.9, "a": f(2, 3, 4), "b": f(2, 4, 5), "c": f(2, 3, 5), "im": f(2, 3, 6, 6), "v": f(4),
+        "x": f(3, 4),
+        "y": f(3, 4),
+        "z": f(4, 5),
+        "p": np.abs(f(3, 4)) + 0.5,
+        "q": np.abs(f(3, 4)) + 0.3,
+        "u": np.tanh(f(3, 4)) * 0.9,
+        "a": f(2, 3, 4),
+        "b": f(2, 4, 5),
+        "c": f(2, 3, 5),
+        "im": f(2, 3, 6, 6),
+        "v": f(4),
         "w": f(3),
-        "s": np.float32(0.7), "k": rng.randint(-5, 6, (3, 4)), "k2": rng.randint(1, 6, (3, 4)),
-        "k1": rng.randint(0, 6, 8), "ki": np.array([2, 0, 1]), "i": rng.randint(0, 3, (3, 4)), "t": np.array([1, 3, 0]),
-        "m": rng.rand(3, 4) > 0.5, "m2": rng.rand(3, 4) > 0.5, "sq": square + 3 * np.eye(3, dtype=np.float32),
+        "s": np.float32(0.7),
+        "k": rng.randint(-5, 6, (3, 4)),
+        "k2": rng.randint(1, 6, (3, 4)),
+        "k1": rng.randint(0, 6, 8),
+        "ki": np.array([2, 0, 1]),
+        "i": rng.randint(0, 3, (3, 4)),
+        "t": np.array([1, 3, 0]),
+        "m": rng.rand(3, 4) > 0.5,
+        "m2": rng.rand(3, 4) > 0.5,
+        "sq": square + 3 * np.eye(3, dtype=np.float32),
         "spd": (square @ square.T + np.eye(3)).astype(np.float32),
         "tri": np.tril(square + 3 * np.eye(3)).astype(np.float32),
         "up": np.sort(f(6)),
@@ -99,8 +115,13 @@ def values_of(name: str, shape: tuple[int, ...]) -> NDArray[Any]:
     """The same values for a parameter on both sides: by its torch name, whatever MindSpore calls it."""
     import numpy as np
 
-    for own, torch_name in (("gamma", "weight"), ("beta", "bias"), ("embedding_table", "weight"), ("dense", "linear"),
-                            ("bn2d.", "")):
+    for own, torch_name in (
+        ("gamma", "weight"),
+        ("beta", "bias"),
+        ("embedding_table", "weight"),
+        ("dense", "linear"),
+        ("bn2d.", ""),
+    ):
         name = name.replace(own, torch_name)
     name = "weight" if name == "w" else name
     draws = np.random.RandomState(zlib.crc32(name.encode()))
@@ -139,18 +160,35 @@ def run_torch(jobs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         names = {k: torch.tensor(v) for k, v in inputs().items()}
         for name in job["grad"]:
             names[name].requires_grad_(True)
-        scope = {"torch": torch, "F": F, "nn": nn, "np": np, "device": "cpu", "size": (2, 3), "filled": filled,
-                 "steps": steps, "optim": torch.optim, "lr_scheduler": torch.optim.lr_scheduler,
-                 "init": torch.nn.init, "data": torch.utils.data, **names}
+        scope = {
+            "torch": torch,
+            "F": F,
+            "nn": nn,
+            "np": np,
+            "device": "cpu",
+            "size": (2, 3),
+            "filled": filled,
+            "steps": steps,
+            "optim": torch.optim,
+            "lr_scheduler": torch.optim.lr_scheduler,
+            "init": torch.nn.init,
+            "data": torch.utils.data,
+            **names,
+        }
         try:
             outs = flat(evaluate(job["text"], scope), torch.Tensor)
-            total = sum((o * torch.from_numpy(weights(tuple(o.shape))).to(o.dtype)).sum() for o in outs
-                        if isinstance(o, torch.Tensor) and o.requires_grad and o.is_floating_point())
+            total = sum(
+                (o * torch.from_numpy(weights(tuple(o.shape))).to(o.dtype)).sum()
+                for o in outs
+                if isinstance(o, torch.Tensor) and o.requires_grad and o.is_floating_point()
+            )
             grads = None
             if isinstance(total, torch.Tensor) and job["grad"]:
                 found = torch.autograd.grad(total, [names[n] for n in job["grad"]], allow_unused=True)
-                grads = [np.zeros(names[n].shape, np.float32) if g is None else g.numpy()
-                         for n, g in zip(job["grad"], found, strict=True)]
+                grads = [
+                    np.zeros(names[n].shape, np.float32) if g is None else g.numpy()
+                    for n, g in zip(job["grad"], found, strict=True)
+                ]
             counted = [bool(job["grad"]) and isinstance(o, torch.Tensor) and o.requires_grad for o in outs]
             shown = [plain(o, lambda v: v.detach().numpy(), torch.Tensor) for o in outs]
             result: dict[str, Any] = {"outs": shown, "counted": counted, "grads": grads}
@@ -203,8 +241,9 @@ def run_mindspore(jobs: list[dict[str, Any]], device: str) -> Iterator[dict[str,
         held: list[Any] = []
         made: list[str] = []
 
-        def forward(*values: Any, job: Any = job, mask: Any = mask, scope: Any = scope, held: Any = held,
-                    made: Any = made) -> Any:
+        def forward(
+            *values: Any, job: Any = job, mask: Any = mask, scope: Any = scope, held: Any = held, made: Any = made
+        ) -> Any:
             found = flat(evaluate(made[0], {**scope, **dict(zip(job["grad"], values, strict=True))}), ms.Tensor)
             held[:] = found
             total = ms.Tensor(0.0)

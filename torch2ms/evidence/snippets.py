@@ -10,16 +10,50 @@ import libcst as cst
 from torch2ms import api
 from torch2ms.findings import Finding, Tier
 
-ROOTS = {"torch": "torch", "F": "torch.nn.functional", "nn": "torch.nn", "optim": "torch.optim",
-         "lr_scheduler": "torch.optim.lr_scheduler", "init": "torch.nn.init", "data": "torch.utils.data"}
-GROUPS = {"module": "torch.nn.Module", "lossfn": "torch.nn.Module", "optimizer": "torch.optim.Optimizer",
-          "scheduler": "torch.optim.lr_scheduler.LRScheduler", "loader": "torch.utils.data.DataLoader",
-          "distribution": "torch.distributions.Distribution"}
+ROOTS = {
+    "torch": "torch",
+    "F": "torch.nn.functional",
+    "nn": "torch.nn",
+    "optim": "torch.optim",
+    "lr_scheduler": "torch.optim.lr_scheduler",
+    "init": "torch.nn.init",
+    "data": "torch.utils.data",
+}
+GROUPS = {
+    "module": "torch.nn.Module",
+    "lossfn": "torch.nn.Module",
+    "optimizer": "torch.optim.Optimizer",
+    "scheduler": "torch.optim.lr_scheduler.LRScheduler",
+    "loader": "torch.utils.data.DataLoader",
+    "distribution": "torch.distributions.Distribution",
+}
 KINDS = {"device": "device", "size": "tuple"}
 TENSORS = {
-    "x": 2, "y": 2, "z": 2, "p": 2, "q": 2, "u": 2, "sq": 2, "spd": 2, "tri": 2,
-    "a": 3, "b": 3, "c": 3, "im": 4, "v": 1, "w": 1, "s": 0,
-    "k": 2, "k2": 2, "ki": 1, "i": 2, "m": 2, "m2": 2, "t": 1, "up": 1, "k1": 1,
+    "x": 2,
+    "y": 2,
+    "z": 2,
+    "p": 2,
+    "q": 2,
+    "u": 2,
+    "sq": 2,
+    "spd": 2,
+    "tri": 2,
+    "a": 3,
+    "b": 3,
+    "c": 3,
+    "im": 4,
+    "v": 1,
+    "w": 1,
+    "s": 0,
+    "k": 2,
+    "k2": 2,
+    "ki": 1,
+    "i": 2,
+    "m": 2,
+    "m2": 2,
+    "t": 1,
+    "up": 1,
+    "k1": 1,
 }
 INTEGERS, MASKS = ("k", "k1", "k2", "ki", "i", "t"), ("m", "m2")
 

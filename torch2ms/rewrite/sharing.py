@@ -58,9 +58,7 @@ def _shares(stmt: Stmt, name: str) -> bool:
     node = stmt.node
     if isinstance(node, cst.Assign):
         values = (
-            [e.value for e in node.value.elements]
-            if isinstance(node.value, (cst.Tuple, cst.List))
-            else [node.value]
+            [e.value for e in node.value.elements] if isinstance(node.value, (cst.Tuple, cst.List)) else [node.value]
         )
         if any(name in _sources(v) for v in values):
             return True

@@ -40,9 +40,7 @@ def transformed(
     if kind == "grad_and_value" and id(original) not in where.called:
         problem = problem or "MindSpore returns the value first: the calls of this function must be seen"
     if lambdas and where.nested:
-        problem = (
-            problem or "MindSpore reads the source of the function, and this lambda uses names of an expression"
-        )
+        problem = problem or "MindSpore reads the source of the function, and this lambda uses names of an expression"
     if problem:
         work.refuse("T2M220", rule.name, problem, "write the function with ms.grad, ms.vmap or ms.jit by hand")
         return left

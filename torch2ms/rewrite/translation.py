@@ -48,9 +48,7 @@ class Notes:
 class Translation:
     """One instance per statement; `notes` collects what was decided."""
 
-    def __init__(
-        self, project: Project, module: ModuleInfo, rules: Rules, plan: Plan, aliases: dict[str, str]
-    ) -> None:
+    def __init__(self, project: Project, module: ModuleInfo, rules: Rules, plan: Plan, aliases: dict[str, str]) -> None:
         self.project = project
         self.module = module
         self.rules = rules

@@ -15,7 +15,7 @@ from torch2ms.tape.verdicts import Verdicts
 
 def tell_call(call: Call, verdicts: Verdicts, plan: Plan) -> None:
     tier, why = Tier.EXACT, call.form
-    notes = sorted({n for o in call.owners for n in o.assumed} | call.assumed)
+    notes = sorted({n for o in call.owners for n in o.assumed} | call.assumed | call.region.assumed)
     if notes:
         tier, why = Tier.ASSUMED, why + "; assumed: " + ", ".join(notes)
     if any(_partly(call.event, o, verdicts) for o in call.owners):

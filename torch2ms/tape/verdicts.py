@@ -160,7 +160,7 @@ class Verdicts:
                 value = self.module.value(node)
                 if root(place) not in read or any(place.startswith(c + ".") for c in called if c):
                     continue
-                if place in called and value.kind == "unknown":
+                if place in called or value.kind == "unknown" and root(place) in region.graphless:
                     continue
                 if (
                     not place
@@ -177,6 +177,9 @@ class Verdicts:
                 real = frozenset(d for d in value.deps if not d.startswith("@") and not overlaps(d, place))
                 if real and (owns is None or any(d.startswith("^") for d in real) or any_overlap(real, owns)):
                     if self.only_cut(node, source):
+                        continue
+                    if value.kind == "unknown" and root(place) in region.handed_in:
+                        region.graphless.add(root(place))
                         continue
                     return place
         if event.lifted:

@@ -33,8 +33,13 @@ def folded(node: cst.BaseExpression) -> cst.BaseExpression:
         compare = COMPARISONS.get(type(node.comparisons[0].operator))
         known = (bool, int, type(None))
         if compare is not None and isinstance(left, known) and isinstance(right, known):
-            same = isinstance(left, int) and isinstance(right, int) or not isinstance(
-                node.comparisons[0].operator, (cst.GreaterThan, cst.LessThan, cst.GreaterThanEqual, cst.LessThanEqual)
+            same = (
+                isinstance(left, int)
+                and isinstance(right, int)
+                or not isinstance(
+                    node.comparisons[0].operator,
+                    (cst.GreaterThan, cst.LessThan, cst.GreaterThanEqual, cst.LessThanEqual),
+                )
             )
             return cst.Name(str(compare(left, right))) if same else node
     if isinstance(node, cst.IfExp) and isinstance(value := constant(node.test), bool):

@@ -54,9 +54,7 @@ class Steps:
         found = {self.one(m, c, scope, module, around) for m, c, scope in self.made}
         return found.pop() if len(found) == 1 else "" if found else "1"
 
-    def one(
-        self, home: ModuleInfo, call: cst.Call, scope: Scope, module: ModuleInfo, around: list[cst.CSTNode]
-    ) -> str:
+    def one(self, home: ModuleInfo, call: cst.Call, scope: Scope, module: ModuleInfo, around: list[cst.CSTNode]) -> str:
         given = objects.keyword(call, "gradient_accumulation_steps")
         if given is None and len(call.args) > 3 and all(a.keyword is None and not a.star for a in call.args[:4]):
             given = call.args[3].value

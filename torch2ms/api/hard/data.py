@@ -23,8 +23,10 @@ def loader(use: Use) -> Choice:
         return Choice(f"NumpySlicesDataset(({arrays}), {order}){tail}", uses=("dataset", *used), assume=assume)
     names, guessed = _columns(use)
     if names is None:
-        return Choice(refuse="a sample is one value or a dict, and a MindSpore dataset yields a list of columns",
-                      todo="return a tuple from __getitem__ and unpack it in the loop")
+        return Choice(
+            refuse="a sample is one value or a dict, and a MindSpore dataset yields a list of columns",
+            todo="return a tuple from __getitem__ and unpack it in the loop",
+        )
     assume = "; ".join(text for text in (guessed, assume) if text)
     columns = "[" + ", ".join(f"'{name}'" for name in names) + "]"
     return Choice(f"GeneratorDataset({{dataset}}, {columns}, {order}){tail}", assume=assume, uses=used)
@@ -32,11 +34,15 @@ def loader(use: Use) -> Choice:
 
 def _refused(use: Use) -> Choice | None:
     if use.given("collate_fn"):
-        return Choice(refuse="collate_fn has no counterpart in a portable dataset pipeline",
-                      todo="collate in the source, or with .batch(n, per_batch_map=...)")
+        return Choice(
+            refuse="collate_fn has no counterpart in a portable dataset pipeline",
+            todo="collate in the source, or with .batch(n, per_batch_map=...)",
+        )
     if use.given("batch_sampler"):
-        return Choice(refuse="batch_sampler has no counterpart in a portable dataset pipeline",
-                      todo="yield whole batches from the source")
+        return Choice(
+            refuse="batch_sampler has no counterpart in a portable dataset pipeline",
+            todo="yield whole batches from the source",
+        )
     if use.given("sampler") and use.given("shuffle") and use.value("shuffle") is not False:
         return Choice(refuse="sampler and shuffle together", todo="give the sampler only")
     return None

@@ -27,8 +27,10 @@ def attention(use: Use) -> Choice:
     scale = "{scale}" if use.given("scale") else "{query}.shape[-1] ** -0.5"
     scores = f"ops.matmul({{query}}, {{key}}.swapaxes(-1, -2)) * {scale}"
     if use.value("is_causal") is not False or use.given("attn_mask") and not use.dtype("attn_mask"):
-        return Choice("scaled_dot_product_attention({query}, {key}, {value}, {attn_mask:attn_mask}, "
-                      "{dropout_p:dropout_p}, {is_causal:is_causal}, {scale:scale})")
+        return Choice(
+            "scaled_dot_product_attention({query}, {key}, {value}, {attn_mask:attn_mask}, "
+            "{dropout_p:dropout_p}, {is_causal:is_causal}, {scale:scale})"
+        )
     if use.given("attn_mask"):
         kind = use.dtype("attn_mask")
         if kind == "bool":
@@ -65,13 +67,17 @@ def lp_pool(use: Use) -> Choice:
     """`lp_poolNd`: one definition for all dimensions."""
     dims = use.short[-2]
     last = "" if dims == "2" else f", dims={dims}"
-    return Choice("lp_pool({input}, {norm_type:norm_type}, {kernel_size:kernel_size}, {stride:stride}, "
-                  f"{{ceil_mode:ceil_mode}}{last})")
+    return Choice(
+        "lp_pool({input}, {norm_type:norm_type}, {kernel_size:kernel_size}, {stride:stride}, "
+        f"{{ceil_mode:ceil_mode}}{last})"
+    )
 
 
 def max_unpool(use: Use) -> Choice:
     """`max_unpoolNd`: one definition for all dimensions."""
     dims = use.short[-2]
     last = "" if dims == "2" else f", dims={dims}"
-    return Choice("max_unpool({input}, {indices:indices}, {kernel_size:kernel_size}, {stride:stride}, "
-                  f"{{padding:padding}}, {{output_size:output_size}}{last})")
+    return Choice(
+        "max_unpool({input}, {indices:indices}, {kernel_size:kernel_size}, {stride:stride}, "
+        f"{{padding:padding}}, {{output_size:output_size}}{last})"
+    )

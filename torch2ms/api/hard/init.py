@@ -7,8 +7,9 @@ from torch2ms.api.facts import Use
 from torch2ms.api.signature import UNKNOWN, code
 
 _SET = "{{tensor}}.set_data(initializer({initial}, {{tensor}}.shape, {{tensor}}.dtype))"
-_DRAWN = ("{tensor}.set_data(ops.uniform({tensor}.shape, ms.Tensor({a!}, {tensor}.dtype), "
-          "ms.Tensor({b!}, {tensor}.dtype)))")
+_DRAWN = (
+    "{tensor}.set_data(ops.uniform({tensor}.shape, ms.Tensor({a!}, {tensor}.dtype), ms.Tensor({b!}, {tensor}.dtype)))"
+)
 
 
 def uniform_(use: Use) -> Choice:
@@ -20,4 +21,3 @@ def uniform_(use: Use) -> Choice:
     if nodes[0] is not None and nodes[1] is not None and code(nodes[0]).strip() == f"-{code(nodes[1]).strip()}":
         return Choice(_SET.format(initial="Uniform({b})"), uses=("a",))
     return Choice(_DRAWN)
-

@@ -12,8 +12,9 @@ from torch2ms.api.signature import UNKNOWN, code
 
 _ARITHMETIC = (cst.BinaryOperation, cst.UnaryOperation, cst.Integer)
 _NUMERIC = ("int", "len", "max", "min")
-_SIZES = ("{{in_channels:in_channels}}, {{out_channels:out_channels}}, {{kernel_size{k}:kernel_size}}, "
-          "{{stride{k}:stride}}, ")
+_SIZES = (
+    "{{in_channels:in_channels}}, {{out_channels:out_channels}}, {{kernel_size{k}:kernel_size}}, {{stride{k}:stride}}, "
+)
 
 
 def _is_number(use: Use, name: str) -> bool | None:
@@ -68,8 +69,10 @@ def _conv_padded(use: Use) -> Choice:
     dims = int(use.short[-2])
     mode, sizes = use.value("padding_mode"), _numbers(use.value("padding"), dims)
     if sizes is None or mode not in ("circular", "reflect", "replicate") or dims == 3 and mode == "reflect":
-        return Choice(refuse=f"MindSpore's {use.short} pads with zeros only",
-                      todo="put nn.ReflectionPad2d or ops.pad before it and leave padding out")
+        return Choice(
+            refuse=f"MindSpore's {use.short} pads with zeros only",
+            todo="put nn.ReflectionPad2d or ops.pad before it and leave padding out",
+        )
     sides = "(" + ", ".join(f"{n}, {n}" for n in reversed(sizes)) + ")"
     rest = "stride={stride}, dilation={dilation}, group={groups}, has_bias={bias!}"
     to = f"Padded{use.short}({{in_channels}}, {{out_channels}}, {{kernel_size}}, {sides}, '{mode}', {rest})"
@@ -93,9 +96,11 @@ def _conv_padding(use: Use) -> tuple[str | None, str, tuple[str, ...]]:
     return "pad_mode='pad', padding={padding}", assume, ()
 
 
-_TRANSPOSED = ("{name}({{in_channels:in_channels}}, {{out_channels:out_channels}}, {{kernel_size:kernel_size}}, "
-               "{{stride:stride}}, {{padding:padding}}, {{output_padding:output_padding}}, {{groups:groups}}, "
-               "{{bias:bias}}, {{dilation:dilation}})")
+_TRANSPOSED = (
+    "{name}({{in_channels:in_channels}}, {{out_channels:out_channels}}, {{kernel_size:kernel_size}}, "
+    "{{stride:stride}}, {{padding:padding}}, {{output_padding:output_padding}}, {{groups:groups}}, "
+    "{{bias:bias}}, {{dilation:dilation}})"
+)
 
 
 def conv_transpose(use: Use) -> Choice:
@@ -133,8 +138,10 @@ def max_pool(use: Use) -> Choice:
     """`nn.MaxPoolNd`: the stride is written, padding needs its mode."""
     extra = ""
     if any(use.given(name) for name in ("padding", "dilation", "ceil_mode", "return_indices")):
-        extra = (", pad_mode='pad', padding={padding|only}, dilation={dilation}, return_indices={return_indices}, "
-                 "ceil_mode={ceil_mode}")
+        extra = (
+            ", pad_mode='pad', padding={padding|only}, dilation={dilation}, return_indices={return_indices}, "
+            "ceil_mode={ceil_mode}"
+        )
     return _pool(use, extra)
 
 
@@ -157,8 +164,9 @@ def _pool(use: Use, extra: str) -> Choice:
     return Choice(f"nn.{use.short}({{kernel_size{only}}}, {{kernel_size{only}}}{extra})", uses=("stride",))
 
 
-_OWN_NORM = ("LayerNorm({normalized_shape:normalized_shape}, {eps:eps}, {elementwise_affine:elementwise_affine}, "
-             "{bias:bias})")
+_OWN_NORM = (
+    "LayerNorm({normalized_shape:normalized_shape}, {eps:eps}, {elementwise_affine:elementwise_affine}, {bias:bias})"
+)
 _NORM = "nn.LayerNorm({shape}, epsilon={{eps!}}, dtype={{dtype}})"
 
 
@@ -180,8 +188,10 @@ def layer_norm(use: Use) -> Choice:
 def upsample(use: Use) -> Choice:
     """`nn.Upsample`: a factor is a float, and the size it gives is what counts."""
     if use.value("mode") in ("bicubic", "nearest-exact", "area") or _fractional(use.value("scale_factor")):
-        return Choice("Upsample({size:size}, {scale_factor:scale_factor}, {mode:mode}, {align_corners:align_corners})",
-                      uses=("recompute_scale_factor",))
+        return Choice(
+            "Upsample({size:size}, {scale_factor:scale_factor}, {mode:mode}, {align_corners:align_corners})",
+            uses=("recompute_scale_factor",),
+        )
     return _resized(use, "mode={mode}, align_corners={align_corners}", "recompute_scale_factor")
 
 
@@ -220,8 +230,10 @@ def module_to(use: Use) -> Choice:
     if use.given("dtype") or use.kind("target") == "dtype" or "dtype" in text:
         if text in ("torch.float32", "torch.float"):
             return Choice("{self}", uses=("dtype", "target"), assume="its parameters are float32, as cells make them")
-        return Choice(refuse="MindSpore cells do not convert their parameters",
-                      todo="use .to_float(ms.float16) for mixed precision, or give dtype= to the layers")
+        return Choice(
+            refuse="MindSpore cells do not convert their parameters",
+            todo="use .to_float(ms.float16) for mixed precision, or give dtype= to the layers",
+        )
     kind = use.kind("target")
     assume = "" if kind in ("device", "str", "int", "none") or "dev" in text.lower() else f"{text} is a device"
     return Choice("{self}", uses=("target",), assume=assume)
@@ -236,8 +248,10 @@ def _container(use: Use, name: str, target: str) -> Choice:
     for bound in bounds:
         found = _FUNCTION.search(code(bound.updated.value))
         if found:
-            return Choice(refuse="a layer that is a function in MindSpore stands among cells",
-                          todo="write a cell whose construct calls the function")
+            return Choice(
+                refuse="a layer that is a function in MindSpore stands among cells",
+                todo="write a cell whose construct calls the function",
+            )
     return Choice(target)
 
 
@@ -255,8 +269,10 @@ def cell_dict(use: Use) -> Choice:
     """`nn.ModuleDict({...})`: its values may not be containers themselves."""
     node = use.node("modules")
     if node is not None and any(word in code(node) for word in ("Sequential", "ModuleList", "ModuleDict")):
-        return Choice(refuse="MindSpore's CellDict takes no SequentialCell, CellList or CellDict",
-                      todo="give the cells names of their own, or wrap each in a Cell")
+        return Choice(
+            refuse="MindSpore's CellDict takes no SequentialCell, CellList or CellDict",
+            todo="give the cells names of their own, or wrap each in a Cell",
+        )
     return _container(use, "modules", "nn.CellDict({modules})")
 
 
@@ -268,5 +284,7 @@ def add_module(use: Use) -> Choice:
     # insert_child_to_cell would leave the cell's name out of its parameters' names, which an optimizer then finds twice
     if cls or (use.receiver is not None and code(use.receiver) == "self"):
         return Choice("setattr({self}, {name}, {module})", assume="its class does not inherit from nn.Sequential")
-    return Choice(refuse="cannot tell whether this is an nn.Sequential, which would not run the new layer",
-                  todo="write net.name = layer, or net.append(layer) for a Sequential")
+    return Choice(
+        refuse="cannot tell whether this is an nn.Sequential, which would not run the new layer",
+        todo="write net.name = layer, or net.append(layer) for a Sequential",
+    )

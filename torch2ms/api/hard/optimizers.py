@@ -16,8 +16,9 @@ def adam(use: Use) -> Choice:
     passes over amsgrad.
     """
     if use.value("decoupled_weight_decay") is True:
-        return Choice(f"optim.AdamW({_FIRST}, weight_decay={{weight_decay|as_float!}}, {_LAST})",
-                      uses=("decoupled_weight_decay",))
+        return Choice(
+            f"optim.AdamW({_FIRST}, weight_decay={{weight_decay|as_float!}}, {_LAST})", uses=("decoupled_weight_decay",)
+        )
     if not use.given("weight_decay") or use.value("weight_decay") == 0:
         return Choice(f"optim.AdamW({_FIRST}, weight_decay=0.0, {_LAST})", uses=("weight_decay",))
     return Choice(f"AdamL2({_FIRST}, {{weight_decay|as_float:weight_decay}}, {_LAST})")

@@ -21,9 +21,13 @@ def save(use: Use) -> Choice:
             if after.endswith(ending) and "{" not in after:
                 return Choice(f"ms.save_checkpoint({after.removesuffix(ending)}, {{f|ckpt}})", uses=("obj",))
     if isinstance(before, cst.Dict) or use.kind("obj") == "tensor":
-        return Choice(refuse="a checkpoint of MindSpore holds the parameters of one cell",
-                      todo="ms.save_checkpoint(net, path, append_dict={...}), numbers only; tensors with numpy.save")
+        return Choice(
+            refuse="a checkpoint of MindSpore holds the parameters of one cell",
+            todo="ms.save_checkpoint(net, path, append_dict={...}), numbers only; tensors with numpy.save",
+        )
     if any(word in code(before).lower() for word in _WORDS):
         return Choice("ms.save_checkpoint({obj}, {f|ckpt})", assume=f"{code(before)} holds the parameters of a cell")
-    return Choice(refuse="a cell or another object cannot be pickled whole",
-                  todo="save its parameters: ms.save_checkpoint(net, path)")
+    return Choice(
+        refuse="a cell or another object cannot be pickled whole",
+        todo="save its parameters: ms.save_checkpoint(net, path)",
+    )

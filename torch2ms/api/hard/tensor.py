@@ -9,8 +9,15 @@ from torch2ms.api.facts import Use
 from torch2ms.api.signature import code
 
 _OLD_TYPES = {
-    "FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16", "BFloat16Tensor": "bfloat16",
-    "LongTensor": "int64", "IntTensor": "int32", "ShortTensor": "int16", "CharTensor": "int8", "ByteTensor": "uint8",
+    "FloatTensor": "float32",
+    "DoubleTensor": "float64",
+    "HalfTensor": "float16",
+    "BFloat16Tensor": "bfloat16",
+    "LongTensor": "int64",
+    "IntTensor": "int32",
+    "ShortTensor": "int16",
+    "CharTensor": "int8",
+    "ByteTensor": "uint8",
     "BoolTensor": "bool_",
 }
 _SIZE = re.compile(
@@ -38,8 +45,10 @@ def to(use: Use) -> Choice:
         return Choice("{self}.astype({target})", assume=f"{text} is a dtype")
     if any(word in text for word in _DEVICE_WORDS):
         return Choice("{self}", returns="same", assume=f"{text} is a device")
-    return Choice(refuse="cannot tell whether the argument is a device, a dtype or a tensor",
-                  todo="drop .to(device), or write .to(dtype=...)")
+    return Choice(
+        refuse="cannot tell whether the argument is a device, a dtype or a tensor",
+        todo="drop .to(device), or write .to(dtype=...)",
+    )
 
 
 def typed(use: Use) -> Choice:

@@ -92,7 +92,10 @@ def plan_gradcall(
         return problem
     for stmt in region.all:
         finder.taken.setdefault(id(stmt), region)
-    plan.findings.append(Finding("T2M201", Tier.EXACT, "torch.autograd.grad", made.form, line=event.stmt.lineno))
+    tier, why = Tier.EXACT, made.form
+    if region.assumed:
+        tier, why = Tier.ASSUMED, f"{why}; assumed: {', '.join(sorted(region.assumed))}"
+    plan.findings.append(Finding("T2M201", tier, "torch.autograd.grad", why, line=event.stmt.lineno))
     plan.needs.add("ms")
     return ""
 

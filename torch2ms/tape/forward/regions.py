@@ -11,9 +11,13 @@ from torch2ms.analysis.flow import expression_uses, root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Block, Stmt
 from torch2ms.analysis.project import ModuleInfo
-from torch2ms.analysis.values import any_overlap, overlaps
+from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.tape.ledger.events import LEFT, Event
 from torch2ms.tape.ledger.hooks import late_hooks
+
+
+HOLDERS = {"module", "optimizer", "params", "named_params", "param", "object", "function", "class"}  # of weights
+TENSOR = Value("tensor")
 
 
 @dataclass(eq=False)
@@ -23,6 +27,8 @@ class Region:
     `block` holds them; `guards` are the `if` statements between that block and the backward call, outermost first, and
     `guarded` the statements that stand under the innermost guard. `after` are statements that stood between and move
     behind the gradient call; `cut` is the number of leading statements that must run before something between them.
+    `graphless` are names of unseen origin, made outside of a loop that goes backward each time without keeping graphs:
+    had they graphs, the second time would fail. `handed_in` are those that such a loop takes from what it runs over.
     """
 
     event: Event
@@ -32,7 +38,15 @@ class Region:
     guards: list[Stmt] = field(default_factory=list)
     after: list[Stmt] = field(default_factory=list)
     cut: int = 0
+    graphless: set[str] = field(default_factory=set)
+    handed_in: set[str] = field(default_factory=set)
     problem: str = ""
+
+    @property
+    def assumed(self) -> set[str]:
+        """What the choice of statements assumes, for the finding."""
+        names = ", ".join(f"`{name}`" for name in sorted(self.graphless))
+        return {f"what is made outside of the loop brings no graph along ({names})"} if names else set()
 
     @property
     def all(self) -> list[Stmt]:
@@ -77,13 +91,18 @@ class Finder:
         while True:
             active_here: list[Stmt] = []
             feeding: list[Stmt] = []
+            outside = any(active for _, active, _ in levels) and repeated(event, chain)
             for stmt in reversed(block.stmts[:position]):
                 written = {w for s in stmt.walk() for w in s.defs | s.muts if ".grad" not in w}
                 if not any(overlaps(w, u) for w in written for u in wanted):
                     continue
-                (active_here if self.active(stmt, wanted, owns) else feeding).append(stmt)
-                if not stmt.blocks and not isinstance(stmt.node, cst.AugAssign) and not stmt.muts:
-                    wanted -= {d for d in stmt.defs if not any(u.startswith(d + ".") for u in wanted)}
+                varied = self.varied(stmt, wanted, owns)
+                if outside and varied and all(value.kind == "unknown" for value in varied.values()):
+                    region.graphless |= varied.keys()
+                    varied = {}
+                (active_here if varied else feeding).append(stmt)
+                if not stmt.blocks and not isinstance(stmt.node, cst.AugAssign):
+                    wanted -= {d for d in stmt.defs - stmt.muts if not any(u.startswith(d + ".") for u in wanted)}
                 wanted |= stmt.all_uses
             if late := late_hooks(block.stmts[:position], active_here):
                 active_here = sorted([*active_here, *late], key=lambda s: -s.number)
@@ -95,6 +114,11 @@ class Finder:
             if owner is None:
                 break
             chain.append(owner)
+            if isinstance(owner.node, cst.For):
+                targets = {d for d in wanted if any(overlaps(d, t) for t in owner.defs)}
+                wanted = wanted - targets | owner.uses
+                if levels[found_at][1] and repeated(event, chain):
+                    region.handed_in |= {t for t in targets if unseen(t, owner)}
             block, position = owner.block, owner.block.stmts.index(owner)
         if found_at == 0:
             self.fill(region, levels[0][0], levels[0][1], levels[0][2], start)
@@ -130,27 +154,27 @@ class Finder:
             region.problem = "something between its statements has to happen in between"
         return region
 
-    def active(self, stmt: Stmt, wanted: set[str], owns: frozenset[str] | None) -> bool:
-        """Varied with an owner of the gradients, and useful for the root."""
+    def varied(self, stmt: Stmt, wanted: set[str], owns: frozenset[str] | None) -> dict[str, Value]:
+        """What the statement makes that is varied with an owner of the gradients, and useful for the root."""
         if self.known is not None:
-            return any(id(s) in self.known for s in stmt.walk())
+            known = [s for s in stmt.walk() if id(s) in self.known]
+            made = {p: v for s in known for p, v in s.out.items() if any(overlaps(p, u) for u in wanted)}
+            return made or ({"": TENSOR} if known else {})
+        found = {}
         for inner in stmt.walk():
             for place, value in inner.out.items():
                 real = frozenset(d for d in value.deps if not d.startswith("@"))
                 if owns is None:
                     real -= self.foreign
-                if place in self.holders and value.kind == "unknown":
+                if place in self.holders:
                     continue
                 if real and (owns is None or any_overlap(real, owns)):
-                    if (
-                        value.kind
-                        in ("module", "optimizer", "params", "named_params", "param", "object", "function", "class")
-                        or value.leaf
-                    ) and not value.name.startswith("torch.distributions."):  # a distribution is made of its tensors
+                    held = value.kind in HOLDERS or value.leaf
+                    if held and not value.name.startswith("torch.distributions."):  # a distribution is its tensors
                         continue
                     if any(overlaps(place, u) for u in wanted):
-                        return True
-        return False
+                        found[place] = value
+        return found
 
     def fill(self, region: Region, block: Block, active: list[Stmt], feeding: list[Stmt], end: Stmt) -> None:
         """Choose which statements from the first to the last active one go inside."""
@@ -310,6 +334,24 @@ class Finder:
                     else:
                         found |= {"io", "rng"}
         return found
+
+
+def repeated(event: Event, around: list[Stmt]) -> bool:
+    """A loop is among the statements around the event, and every turn of it goes backward and frees the graphs."""
+    if event.retain_graph or event.create_graph:
+        return False
+    for stmt in around:
+        if isinstance(stmt.node, cst.If):
+            return False
+        if isinstance(stmt.node, (cst.For, cst.While)):
+            return not any(isinstance(s.node, (cst.Break, cst.Return)) for b in stmt.blocks for s in b.stmts)
+    return False
+
+
+def unseen(place: str, stmt: Stmt) -> bool:
+    """Nothing is known of what the statement puts there."""
+    value = stmt.out.get(place)
+    return value is not None and value.kind == "unknown"
 
 
 def leaves(stmt: Stmt) -> str:

@@ -1,0 +1,53 @@
+"""What is made outside of a loop: a graph that every turn would need, or a value of unseen origin."""
+
+from __future__ import annotations
+
+import pytest
+
+from torch2ms import Tier, convert_source
+
+PROGRAM = """\
+import torch
+from torch import nn
+import torch.nn.functional as F
+from elsewhere import make
+
+model = nn.Linear(3, 2)
+optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+
+
+def train(x, y):
+    code = {made}
+    for _ in range(3):
+        optimizer.zero_grad()
+        loss = F.mse_loss(model(x) + {used}, y)
+        {backward}
+        optimizer.step()
+"""
+
+
+def tiers(made: str, used: str = "code", backward: str = "loss.backward()") -> tuple[Tier, str]:
+    result = convert_source(PROGRAM.format(made=made, used=used, backward=backward))
+    assert not result.error
+    (found,) = [f for f in result.findings if f.code in ("T2M101", "T2M110")]
+    return found.tier, found.why
+
+
+def test_what_is_of_unseen_origin_is_assumed_to_hold_no_graph() -> None:
+    tier, why = tiers("make(model)(3)")
+    assert tier is Tier.ASSUMED and "brings no graph along (`code`)" in why
+    assert "brings no graph" not in tiers("torch.ones(2)")[1]
+
+
+@pytest.mark.parametrize(
+    "made, used, backward",
+    [
+        ("model(x).mean()", "code", "loss.backward()"),  # a graph: PyTorch goes through it each time, if it can
+        ("torch.cat([model.weight.mean(1)])", "code", "loss.backward()"),
+        ("make(model)(3)", "code", "loss.backward(retain_graph=True)"),
+        ("make(model)(3)", "code", "if y.sum() > 0: loss.backward()"),  # perhaps once
+        ("make(model)(3)", "code", "loss.backward(); break"),
+    ],
+)
+def test_a_graph_made_outside_is_not_left_out(made: str, used: str, backward: str) -> None:
+    assert tiers(made, used, backward)[0] is Tier.REFUSED
