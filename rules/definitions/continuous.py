@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 from mindspore import ops
 
 
@@ -173,7 +172,7 @@ class HalfNormal(Distribution):
         return ops.square(self.scale) * (1 - 2 / math.pi)
 
     def rsample(self, sample_shape=()):
-        return self.scale * draws_of(np.abs(np.random.standard_normal(self.drawn_shape(sample_shape))))
+        return self.scale * ops.abs(ops.standard_normal(self.drawn_shape(sample_shape)))
 
     def log_prob(self, value):
         found = -ops.square(value / self.scale) / 2 - ops.log(self.scale) + math.log(2 / math.pi) / 2

@@ -62,7 +62,7 @@ def draws_of(array):
 
 
 def unit_draws(shape):
-    return draws_of(np.random.uniform(1e-7, 1 - 1e-7, shape))
+    return ops.clamp(ops.uniform(shape, ms.Tensor(0.0), ms.Tensor(1.0)), 1e-7, 1 - 1e-7)
 
 
 class NormalDistribution(Distribution):
@@ -84,10 +84,11 @@ class NormalDistribution(Distribution):
         return ops.square(self.scale)
 
     def rsample(self, sample_shape=()):
-        return self.loc + self.scale * draws_of(np.random.standard_normal(self.drawn_shape(sample_shape)))
+        return self.loc + self.scale * ops.standard_normal(self.drawn_shape(sample_shape))
 
     def log_prob(self, value):
-        return -ops.square((value - self.loc) / self.scale) / 2 - ops.log(self.scale) - math.log(2 * math.pi) / 2
+        exponent = ops.square(value - self.loc) / (2 * ops.square(self.scale))
+        return -exponent - ops.log(self.scale) - math.log(2 * math.pi) / 2
 
     def entropy(self):
         return 0.5 + 0.5 * math.log(2 * math.pi) + ops.log(self.scale)
@@ -196,7 +197,7 @@ class MultivariateNormal(Distribution):
         return ops.broadcast_to(ops.square(self.scale_tril).sum(-1), self.whole_shape)
 
     def rsample(self, sample_shape=()):
-        draws = draws_of(np.random.standard_normal(self.drawn_shape(sample_shape)))
+        draws = ops.standard_normal(self.drawn_shape(sample_shape))
         return self.loc + ops.matmul(self.scale_tril, draws.expand_dims(-1)).squeeze(-1)
 
     def half_determinant(self):

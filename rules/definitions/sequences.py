@@ -1,7 +1,5 @@
 """Sequences of different lengths, batches made of samples, and vectors of parameters."""
 
-import mindspore as ms
-import numpy as np
 from mindspore import ops
 
 
@@ -49,16 +47,3 @@ class BatchSampler:
     def __len__(self):
         full, rest = divmod(len(self.sampler), self.batch_size)
         return full + (rest > 0 and not self.drop_last)
-
-
-def default_collate(batch):
-    first = batch[0]
-    if isinstance(first, ms.Tensor):
-        return ops.stack(batch)
-    if isinstance(first, (bool, int, float, np.ndarray)):
-        return ms.Tensor(np.array(batch, np.float64 if isinstance(first, float) else None))
-    if isinstance(first, dict):
-        return {key: default_collate([sample[key] for sample in batch]) for key in first}
-    if isinstance(first, (tuple, list)):
-        return [default_collate(column) for column in zip(*batch)]
-    return list(batch)

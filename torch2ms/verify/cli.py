@@ -140,20 +140,24 @@ def convert_folder(program: Path, target: Path, config: Config | None = None) ->
     """Convert the program and the modules beside it; other files are linked, so that relative data is found."""
     from torch2ms.findings import Tier
     from torch2ms.pipeline import convert_project
+    from torch2ms.source import SourceError, SourceFile, decode, read_bytes
 
     root = program.parent
-    sources: dict[str, str] = {}
+    sources: dict[str, SourceFile] = {}
     for path in sorted(root.rglob("*")):
         relative = path.relative_to(root)
         if SKIPPED & set(relative.parts) or not path.is_file():
             continue
         (target / relative).parent.mkdir(parents=True, exist_ok=True)
-        if path.suffix == ".py":
-            sources[relative.as_posix()] = path.read_text(encoding="utf-8")
-        else:
-            (target / relative).symlink_to(path)
-    for name, result in convert_project(sources, config or Config()).items():
-        (target / name).write_text(result.text, encoding="utf-8")
+        try:
+            if path.suffix == ".py":
+                sources[relative.as_posix()] = decode(read_bytes(path))
+                continue
+        except SourceError:  # not Python that can be read: if the program needs the file, it will say so
+            pass
+        (target / relative).symlink_to(path)
+    for name, result in convert_project({k: v.text for k, v in sources.items()}, config or Config()).items():
+        (target / name).write_bytes(sources[name].encode(result.text))
         if result.error:
             click.echo(f"{name}: not converted: {result.error}", err=True)
         elif refused := result.count(Tier.REFUSED):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import random
+import sys
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -160,8 +161,13 @@ class MindSporeDraws:
         def __init__(data: Any, source: Any, *args: Any, **kwargs: Any) -> None:
             sampler, shuffle = kwargs.get("sampler"), kwargs.get("shuffle")
             indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__")
-            if indexed and self.loaders in passes:
-                source = Samples(source, self.stream, self.loaders, passes[self.loaders])
+            follow = functools.partial(Samples, stream=self.stream, number=self.loaders)
+            owner: Any = sys._getframe(1).f_locals.get("self")
+            if isinstance(source, range) and hasattr(owner, "source"):  # a pipeline of indices brings an order only
+                if self.loaders in passes:
+                    data.samples = owner.source = follow(owner.source, passes=passes[self.loaders])
+            elif indexed and self.loaders in passes:
+                source = follow(source, passes=passes[self.loaders])
             self.loaders += 1
             shuffles = shuffle is True or (shuffle is None and sampler is None)
             if indexed and not args[5:] and (shuffles or isinstance(sampler, dataset.RandomSampler)):
@@ -245,6 +251,9 @@ class Samples:
     def __len__(self) -> int:
         return len(self.source)
 
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.source, name)
+
     def __getitem__(self, index: int) -> Any:
         """A sample torch did not fetch is fetched ahead and thrown away: any does."""
         index = int(index)
@@ -255,6 +264,6 @@ class Samples:
 
 def _replayed(data: Any) -> list[RecordedOrder | Samples]:
     """The orders and samples in a pipeline that follow the recording."""
-    held = (getattr(data, "sampler", None), getattr(data, "source", None))
+    held = (getattr(data, "sampler", None), getattr(data, "source", None), getattr(data, "samples", None))
     own = [part for part in held if isinstance(part, (RecordedOrder, Samples))]
     return own + [part for child in getattr(data, "children", []) for part in _replayed(child)]

@@ -9,6 +9,7 @@ from torch2ms.api.facts import Use
 from torch2ms.api.signature import code
 
 _FROM_NUMPY = "ms.Tensor.from_numpy"
+_CALLABLE = ("function", "method", "class", "lambda")
 
 
 def loader(use: Use) -> Choice:
@@ -18,26 +19,18 @@ def loader(use: Use) -> Choice:
         return refused
     tail = _batched(use)
     order, assume, used = _order(use)
+    names, guessed = _columns(use)
+    if use.given("collate_fn") or names is None:
+        return _collated(use, order, used)
     arrays = _arrays(use)
     if arrays is not None:
         return Choice(f"NumpySlicesDataset(({arrays}), {order}){tail}", uses=("dataset", *used), assume=assume)
-    names, guessed = _columns(use)
-    if names is None:
-        return Choice(
-            refuse="a sample is one value or a dict, and a MindSpore dataset yields a list of columns",
-            todo="return a tuple from __getitem__ and unpack it in the loop",
-        )
     assume = "; ".join(text for text in (guessed, assume) if text)
     columns = "[" + ", ".join(f"'{name}'" for name in names) + "]"
     return Choice(f"GeneratorDataset({{dataset}}, {columns}, {order}){tail}", assume=assume, uses=used)
 
 
 def _refused(use: Use) -> Choice | None:
-    if use.given("collate_fn"):
-        return Choice(
-            refuse="collate_fn has no counterpart in a portable dataset pipeline",
-            todo="collate in the source, or with .batch(n, per_batch_map=...)",
-        )
     if use.given("batch_sampler"):
         return Choice(
             refuse="batch_sampler has no counterpart in a portable dataset pipeline",
@@ -46,6 +39,18 @@ def _refused(use: Use) -> Choice | None:
     if use.given("sampler") and use.given("shuffle") and use.value("shuffle") is not False:
         return Choice(refuse="sampler and shuffle together", todo="give the sampler only")
     return None
+
+
+def _collated(use: Use, order: str, used: tuple[str, ...]) -> Choice:
+    """Batches that are not lists of columns: a dict, a single value, whatever `collate_fn` returns."""
+    if use.kind("batch_size") == "none":
+        return Choice(refuse="samples without a batch that are not lists of columns",
+                      todo="iterate over the dataset itself")
+    collate = "default_collate"
+    if use.given("collate_fn"):  # what may be None at run time keeps torch's default
+        collate = "{collate_fn}" if use.kind("collate_fn") in _CALLABLE else "{collate_fn} or default_collate"
+    return Choice(f"CollatedLoader({{dataset}}, {{batch_size!}}, {collate}, drop_remainder={{drop_last}}, {order})",
+                  uses=used)
 
 
 def _batched(use: Use) -> str:
