@@ -44,13 +44,15 @@ def _refused(use: Use) -> Choice | None:
 def _collated(use: Use, order: str, used: tuple[str, ...]) -> Choice:
     """Batches that are not lists of columns: a dict, a single value, whatever `collate_fn` returns."""
     if use.kind("batch_size") == "none":
-        return Choice(refuse="samples without a batch that are not lists of columns",
-                      todo="iterate over the dataset itself")
+        return Choice(
+            refuse="samples without a batch that are not lists of columns", todo="iterate over the dataset itself"
+        )
     collate = "default_collate"
     if use.given("collate_fn"):  # what may be None at run time keeps torch's default
         collate = "{collate_fn}" if use.kind("collate_fn") in _CALLABLE else "{collate_fn} or default_collate"
-    return Choice(f"CollatedLoader({{dataset}}, {{batch_size!}}, {collate}, drop_remainder={{drop_last}}, {order})",
-                  uses=used)
+    return Choice(
+        f"CollatedLoader({{dataset}}, {{batch_size!}}, {collate}, drop_remainder={{drop_last}}, {order})", uses=used
+    )
 
 
 def _batched(use: Use) -> str:
