@@ -85,7 +85,8 @@ def _optimizer(name: str, given: Given) -> Value:
     owns = first.deps if first.kind in ("params", "list", "named_params", "tuple") or first.deps else None
     named = {a.keyword.value for a in args if a.keyword is not None}
     few = sum(a.keyword is None for a in args) <= 2 and not {"momentum", "weight_decay"} & named
-    plain = name.endswith(".SGD") and few  # a step is -lr * gradient, nothing is remembered
+    # a step is -lr * gradient and nothing is remembered, or a gradient that is missing counts as zeros
+    plain = name.endswith(".SGD") and few or name.endswith(".LBFGS")
     return Value("optimizer", name=name, owns=owns or None, dtype="plain" if plain else "")
 
 

@@ -145,11 +145,15 @@ def run_torch(jobs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
         return net
 
     def steps(net: Any, opt: Any, x: Any, sched: Any = None, metric: Any = None) -> list[Any]:
+        def closure() -> Any:
+            opt.zero_grad()
+            loss = (net(x) ** 2).sum()
+            loss.backward()
+            return loss
+
         seen = []
         for _ in range(5):
-            opt.zero_grad()
-            (net(x) ** 2).sum().backward()
-            opt.step()
+            opt.step(closure)
             if sched is not None:
                 sched.step(*([metric] if metric is not None else []))
             seen += [float(group["lr"]) for group in opt.param_groups]
@@ -222,8 +226,10 @@ def run_mindspore(jobs: list[dict[str, Any]], device: str) -> Iterator[dict[str,
         seen = []
         grad_fn = ms.value_and_grad(lambda x: (net(x) ** 2).sum(), None, opt.parameters)
         for _ in range(5):
-            _, grads = grad_fn(x)
-            opt(grads)
+            if hasattr(opt, "step"):  # L-BFGS asks for gradients itself
+                opt.step(lambda: grad_fn(x))
+            else:
+                opt(grad_fn(x)[1])
             if sched is not None:
                 sched.step(*([metric] if metric is not None else []))
             seen += [float(group["lr"]) for group in opt.param_groups]

@@ -44,6 +44,8 @@ class Assignments:
         if isinstance(target, cst.Attribute) and target.attr.value == "requires_grad":
             value = self.module.value(target.value)
             place = dotted(target.value)
+            if constant(node.value) is True and value.kind == "tensor" and (made := self.trained(target.value)):
+                return made
             if (
                 value.kind == "tensor"
                 and value.name not in ("module_param", "parameter")
@@ -173,6 +175,18 @@ class Assignments:
             return self.writer.text(f"{place} = {text[:-1]}, name={name!r})")
         self.writer.tell("T2M305", "leaf tensor", "it is trained: a Parameter")
         return self.writer.text(f"{place} = ms.Parameter({text}, name={name!r})")
+
+    def trained(self, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
+        """A tensor that callers gave, or that was made as any other, becomes a Parameter where it begins to be one."""
+        place = dotted(target)
+        if place not in self.writer.plan.leaves or "." in place or place not in self.writer.scope.locals:
+            return None
+        given = place in self.writer.scope.params
+        why = "it is trained: a Parameter"
+        why += "; assumed: callers go on with what the function returns, not with what they gave" if given else ""
+        self.writer.tell("T2M305", "leaf tensor", why, Tier.ASSUMED if given else Tier.EXACT)
+        self.writer.needs.add("ms")
+        return self.writer.text(f"{place} = ms.Parameter({place}, name={place!r})")
 
     def constructed(self, stmt: Stmt, node: cst.Assign, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
         """Modules of torch start in training mode, cells do not."""

@@ -62,6 +62,7 @@ def plan_scope(
             *(e for e in events if e not in closures),
             *lifted(scope, module, lifting),
             *called_events(scope, module, lifting),
+            *(c.load() for c in [lifting.closures.get(id(scope))] if c is not None),
         ],
         key=lambda e: e.stmt.number,
     )
@@ -357,6 +358,9 @@ class _ScopePlanner:
 
     def step(self, event: Event, owner: Owner) -> None:
         if event.lifted:  # written with the gradient call
+            return
+        if event.closure is not None:
+            self.plan.replaced[id(event.stmt)] = [Text(f"return {{0}}, {owner.variable}", [event.node])]
             return
         state = owner.before[self.records.number[id(event)]]
         text = f"{owner.place}({owner.variable})"

@@ -8,6 +8,9 @@ from torch2ms.tape.plan import Plan
 
 
 def refuse(event: Event, why: str, plan: Plan) -> None:
+    if event.closure is not None:
+        event.closure.refuse(why, plan)
+        return
     names = {"backward": ("T2M110", "backward call"), "handed": ("T2M110", "call that goes backward"),
              "gradcall": ("T2M210", "torch.autograd.grad"),
              "clear": ("T2M112", "reset of gradients"), "step": ("T2M113", "optimizer step"),

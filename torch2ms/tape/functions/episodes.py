@@ -8,7 +8,6 @@ function, all of them and in their order; `finish_episode` returns the loss, and
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -18,13 +17,11 @@ from torch2ms.analysis.project import FunctionInfo
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forward.regions import Region
+from torch2ms.tape.functions.sites import Site
 from torch2ms.tape.ledger.events import Event, argument
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.uses.gradients import clipping, told
-
-if TYPE_CHECKING:
-    from torch2ms.tape.functions.lifting import Site
 
 CLIPS = ("clip_norm", "clip_value")
 

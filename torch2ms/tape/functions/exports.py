@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import libcst as cst
-
-from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope
 from torch2ms.analysis.project import ModuleInfo, Project
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.functions.lifting import Export, Lifting, closure_of, closure_ready
+from torch2ms.tape.functions.closures import closure_of, plan_step
+from torch2ms.tape.functions.lifting import Export, Lifting
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.plan import Plan, Text
 
@@ -39,41 +36,11 @@ def plan_export(export: Export, plan: Plan) -> None:
 def plan_closure(
     event: Event, scope: Scope, module: ModuleInfo, plan: Plan, lifting: Lifting, project: Project
 ) -> bool:
-    """`optimizer.step(closure)` of a first-order optimizer: gradient of the closure, then the step."""
+    """Write `optimizer.step(closure)`, where the closure is one of those that were found."""
     info = closure_of(event, scope, module, project)
     export = lifting.exports.get(id(info.scope)) if info is not None else None
-    if export is None or not export.closure or not closure_ready(event, export):
+    if info is None or not (export is not None and export.closure) and id(info.scope) not in lifting.closures:
         return False
-    assert isinstance(event.node, cst.Call)
-    function = event.node.args[0].value
-    node = event.stmt.node
-    if isinstance(node, cst.Expr):
-        target = "_"
-    elif (
-        isinstance(node, cst.Assign)
-        and len(node.targets) == 1
-        and node.value is event.node
-        and dotted(node.targets[0].target)
-    ):
-        target = dotted(node.targets[0].target)
-    else:
-        return False
-    grads = Writer(scope, module, plan).fresh("grads")
-    plan.replaced[id(event.stmt)] = [
-        Text(f"{target}, {grads} = ms.value_and_grad({{0}}, None, {event.place}.parameters)()", [function]),
-        Text(f"{event.place}({grads})"),
-    ]
-    plan.needs.add("ms")
-    plan.findings.append(
-        Finding(
-            "T2M106",
-            Tier.EXACT,
-            "step with a closure",
-            "gradient of the closure, then the step",
-            line=event.stmt.lineno,
-        )
-    )
-    for clear in export.clears:
-        why = "gradient functions start from nothing at each call: dropped"
-        plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=clear.stmt.lineno))
-    return True
+    if id(info.scope) in lifting.closures and lifting.closures[id(info.scope)].refused:
+        return True
+    return plan_step(event, export is not None, scope, module, plan)

@@ -17,10 +17,12 @@ from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.values import Value
 from torch2ms.tape.forward.stashes import Stash, left_behind
+from torch2ms.tape.functions.closures import Closure, Handover, closure_in, handovers, has_form
 from torch2ms.tape.functions.episodes import Episode
 from torch2ms.tape.functions.handing import Handed, Handing, bound_arguments, event_of, handed_of, handing_at
 from torch2ms.tape.functions.helpers import Helper, call_of, helper_of, used_as_value
 from torch2ms.tape.functions.rollouts import Episodes
+from torch2ms.tape.functions.sites import Site, resolve
 from torch2ms.tape.functions.taking import Taken, Taking, events_of, fed, taken_of, taking_at, usable
 from torch2ms.tape.ledger.events import Event, find
 from torch2ms.tape.ledger.ledger import ENTRY
@@ -38,16 +40,6 @@ class Export:
 
 
 @dataclass(eq=False)
-class Site:
-    """A call of a function of the project."""
-
-    module: ModuleInfo
-    scope: Scope
-    stmt: Stmt
-    call: cst.Call
-
-
-@dataclass(eq=False)
 class Lifting:
     """All exports of a project, by id of the function's scope, and what each method writes and reads of `self`."""
 
@@ -55,6 +47,7 @@ class Lifting:
     sites: dict[int, list[Site]] = field(default_factory=dict)
     callee: dict[int, FunctionInfo] = field(default_factory=dict)  # id of a call -> the function it reaches
     functions: dict[int, FunctionInfo] = field(default_factory=dict)
+    closures: dict[int, Closure] = field(default_factory=dict)  # by id of the scope
     helpers: dict[int, Helper] = field(default_factory=dict)  # by id of the scope
     gradients: dict[int, Event] = field(default_factory=dict)  # by id of the call of a helper
     taken: dict[int, Taken] = field(default_factory=dict)  # by id of the scope
@@ -115,18 +108,18 @@ def lift(project: Project) -> Lifting:
     for _ in range(3):
         for site in [s for sites in lifting.sites.values() for s in sites]:
             _spread(lifting.callee[id(site.call)], site, lifting)
+    given = handovers(project, events)
     for _, info in functions:
+        if id(info.scope) in given:
+            _close(info, given[id(info.scope)], lifting, events)
+            continue
         export = _export(info, events[id(info.scope)])
         if export is None:
             continue
         sites = lifting.sites.get(id(info.scope), [])
-        handed = _closure_sites(info, events, project)
-        if handed and not sites and all(closure_ready(e, export) for e in handed):
-            export.closure = True
-            lifting.exports[id(info.scope)] = export
-        elif not sites or handed or info.name in unseen:
+        if not sites or info.name in unseen:
             continue
-        elif all(_usable(s, export, events[id(s.scope)]) for s in sites):
+        if all(_usable(s, export, events[id(s.scope)]) for s in sites):
             lifting.exports[id(info.scope)] = export
     project.reads_gradients = any(e.kind in LOADS for found in events.values() for e in found)
     project.leaving = {
@@ -142,6 +135,18 @@ def lift(project: Project) -> Lifting:
     lifting.inside = [i for e in episodes.found.values() for i in episodes.inside(e)]
     hand_on(lifting, [i for _, i in functions if i.name not in unseen], events)
     return lifting
+
+
+def _close(info: FunctionInfo, given: list[Handover], lifting: Lifting, events: dict[int, list[Event]]) -> None:
+    """Enter a closure that optimizers are handed, as a function of the loss or as one that returns its gradients."""
+    key = id(info.scope)
+    sites, export = lifting.sites.get(key, []), _export(info, events[key])
+    if export is not None and export.returns is not None and export.clears and all(has_form(g.event) for g in given):
+        if not any(e.kind in LOADS for s in sites for e in events[id(s.scope)] if e.kind != "step_closure"):
+            export.closure = True
+            lifting.exports[key] = export
+    elif not sites and (closure := closure_in(info, events[key], given)) is not None:
+        lifting.closures[key] = closure
 
 
 def _meeting(lifting: Lifting, project: Project, events: dict[int, list[Event]]) -> set[int]:
@@ -279,34 +284,6 @@ def called_events(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Ev
     return found
 
 
-def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, project: Project) -> FunctionInfo | None:
-    """The project's function that a call reaches, where that is certain."""
-    func = call.func
-    if isinstance(func, cst.Attribute):
-        receiver = module.value(func.value)
-        if receiver.kind in ("object", "module") and receiver.name:
-            cls = _class(receiver.name, module, project)
-            return cls.method(func.attr.value) if cls is not None else None
-        return None
-    value = module.value(func)
-    if value.kind == "function" and value.name:
-        current: Scope | None = scope
-        while current is not None:
-            for child in current.children:
-                if child.name == value.name and child.is_function:
-                    return module.functions[id(child)]
-            current = current.parent
-        found = project.find(value.name, module)
-        return found if isinstance(found, FunctionInfo) else None
-    return None
-
-
-def _class(name: str, module: ModuleInfo, project: Project):  # type: ignore[no-untyped-def]
-    home, _, last = name.rpartition(".")
-    owner = project.modules.get(home)
-    return owner.classes.get(last) if owner is not None else module.classes.get(name)
-
-
 def _narrow(info: FunctionInfo, site: Site) -> None:
     """A call of a known method reads what the method reads, not the whole object."""
     if info.cls is not None and isinstance(site.call.func, cst.Attribute):
@@ -401,30 +378,6 @@ def _usable(site: Site, export: Export, events: list[Event]) -> bool:
     if isinstance(node, cst.Assign) and export.returns is not None and not export.backward.scaler:
         return node.value is site.call and len(node.targets) == 1 and isinstance(node.targets[0].target, cst.Name)
     return False
-
-
-def _closure_sites(info: FunctionInfo, events: dict[int, list[Event]], project: Project) -> list[Event]:
-    """The `optimizer.step(closure)` events that are handed this function."""
-    found = []
-    for module in project.modules.values():
-        for scope in module.scope.walk():
-            for event in events[id(scope)]:
-                if event.kind == "step_closure" and closure_of(event, scope, module, project) is info:
-                    found.append(event)
-    return found
-
-
-def closure_ready(event: Event, export: Export) -> bool:
-    """A first-order optimizer, and a closure that clears, goes backward and returns the loss."""
-    if export.returns is None or not export.clears or not event.place:
-        return False
-    return event.value.name.startswith("torch.optim.") and not event.value.name.endswith("LBFGS")
-
-
-def closure_of(event: Event, scope: Scope, module: ModuleInfo, project: Project) -> FunctionInfo | None:
-    assert isinstance(event.node, cst.Call)
-    argument = event.node.args[0].value
-    return resolve(cst.Call(argument), event.stmt, scope, module, project)
 
 
 def lifted(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:

@@ -25,7 +25,8 @@ from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.ledger.events import Event
 
 if TYPE_CHECKING:
-    from torch2ms.tape.functions.lifting import Lifting, Site
+    from torch2ms.tape.functions.lifting import Lifting
+    from torch2ms.tape.functions.sites import Site
 
 MOST_CALLS = 200  # followed from what fills a list up to the caller
 QUIET = {"print", "len", "float", "int", "str", "format", "item", "append", "round"}

@@ -14,6 +14,7 @@ from torch2ms.analysis.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
 
 if TYPE_CHECKING:
+    from torch2ms.tape.functions.closures import Closure
     from torch2ms.tape.functions.episodes import Episode
     from torch2ms.tape.functions.handing import Handing
     from torch2ms.tape.functions.taking import Taking
@@ -55,6 +56,7 @@ class Event:
     lifted: bool = False  # it happens in a function that the statement calls
     taking: Taking | None = None  # the call uses gradients
     handing: Handing | None = None  # the call hands a loss on
+    closure: Closure | None = None  # the gradients leave with the value that the statement returns
     episode: Episode | None = None  # the call goes backward from what other calls kept, and steps
     name: str = ""  # the name that takes the value of the root, where the root is a call
     problem: str = ""  # why the statement cannot be translated, whatever is around it

@@ -1,0 +1,48 @@
+"""Calls of functions of the project, and the function that a call reaches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+
+
+@dataclass(eq=False)
+class Site:
+    """A call of a function of the project."""
+
+    module: ModuleInfo
+    scope: Scope
+    stmt: Stmt
+    call: cst.Call
+
+
+def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, project: Project) -> FunctionInfo | None:
+    """The project's function that a call reaches, where that is certain."""
+    func = call.func
+    if isinstance(func, cst.Attribute):
+        receiver = module.value(func.value)
+        if receiver.kind in ("object", "module") and receiver.name:
+            cls = _class(receiver.name, module, project)
+            return cls.method(func.attr.value) if cls is not None else None
+        return None
+    value = module.value(func)
+    if value.kind == "function" and value.name:
+        current: Scope | None = scope
+        while current is not None:
+            for child in current.children:
+                if child.name == value.name and child.is_function:
+                    return module.functions[id(child)]
+            current = current.parent
+        found = project.find(value.name, module)
+        return found if isinstance(found, FunctionInfo) else None
+    return None
+
+
+def _class(name: str, module: ModuleInfo, project: Project) -> ClassInfo | None:
+    home, _, last = name.rpartition(".")
+    owner = project.modules.get(home)
+    return owner.classes.get(last) if owner is not None else module.classes.get(name)
