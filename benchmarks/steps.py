@@ -32,7 +32,7 @@ LAYERS = {"Linear", "Dense", "Conv2d", "BatchNorm1d", "BatchNorm2d"}
 def main() -> None:
     """Measure the fixtures that have a counterpart, and judge."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks steps", description=__doc__)
-    parser.add_argument("names", nargs="*", default=NAMES, help="of fixtures/examples with a by_hand.py; default: %(default)s")
+    parser.add_argument("names", nargs="*", default=NAMES, help="of fixtures/examples; default: %(default)s")
     parser.add_argument("--rounds", type=int, default=30, help="how often each program runs")
     options = parser.parse_args()
     print(f"{'fixture':20} {'steps':>6} {'translated':>12} {'by hand':>12} {'ratio':>7}   layer calls")

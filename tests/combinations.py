@@ -36,7 +36,7 @@ torch.manual_seed({seed})
 MODELS = {
     "sequential": "model = nn.Sequential(nn.Linear(6, 8), nn.Tanh(), nn.Linear(8, 3))",
     "norm": "model = nn.Sequential(nn.Linear(6, 8), nn.LayerNorm(8), nn.GELU(), nn.Linear(8, 3))",
-    "batch norm": "model = nn.Sequential(nn.Linear(6, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))",
+    "batch norm": "model = nn.Sequential(nn.Linear(6, 8, bias=False), nn.BatchNorm1d(8), nn.ReLU(), nn.Linear(8, 3))",
     "dropout": "model = nn.Sequential(nn.Linear(6, 8), nn.Sigmoid(), nn.Dropout(0.2), nn.Linear(8, 3))",
     "class": "model = Net()",
     "two outputs": "model = Both()",
@@ -87,7 +87,8 @@ FORWARDS = {
     "helper": "loss, out = compute_loss(model, x, y)",
     "detached target": "out = model(x)\nwith torch.no_grad():\n    target = model(x + 0.01).softmax(-1)\n"
     "loss = criterion(out, y) + F.mse_loss(out.softmax(-1), target)",
-    "weights": "out = model(x)\nloss = criterion(out, y)\nfor p in model.parameters():\n    loss = loss + 1e-3 * p.norm() ** 2",
+    "weights": "out = model(x)\nloss = criterion(out, y)\n"
+    "for p in model.parameters():\n    loss = loss + 1e-3 * p.norm() ** 2",
     "noise": "out = model(x + 0.1 * torch.randn_like(x))\nloss = criterion(out, y)",
     "masked": "out = model(x)\nkeep = y > 0\nloss = criterion(out[keep], y[keep]) if keep.any() else out.sum() * 0.0",
 }
@@ -117,7 +118,7 @@ RESETS = {
 BETWEEN = {
     "nothing": "",
     "clip norm": "nn.utils.clip_grad_norm_(model.parameters(), 0.5)",
-    "clip and log": "norm = torch.nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)\nprint(f'norm {norm:.4f}')",
+    "clip and log": "norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)\nprint(f'norm {norm:.4f}')",
     "clip value": "nn.utils.clip_grad_value_(model.parameters(), 0.1)",
     "scale": "for p in model.parameters():\n    if p.grad is not None:\n        p.grad.mul_(0.5)",
     "clamp data": "for p in model.parameters():\n    p.grad.data.clamp_(-0.05, 0.05)",
@@ -184,22 +185,14 @@ def program(seed: int) -> Program:
     forward = FORWARDS[pick("forward", list(FORWARDS))]
     backward = BACKWARDS[pick("backward", list(BACKWARDS), 0.4)]
     if model == "two outputs":
-        forward = forward.replace("model(x * s)", "model(x * s)[0]").replace("model(part)", "model(part)[0]")
-        forward = forward.replace("model(x), y)", "model(x)[0], y)").replace("out = model(x)", "out, code = model(x)")
-        forward = forward.replace("model(x + 0.01)", "model(x + 0.01)[0]")
-        forward = forward.replace("out = model(x + 0.1", "out, code = model(x + 0.1")
-        if drawn["forward"] == "helper":
-            forward = "loss, (out, code) = compute_loss(model, x, y)"
-        if "code" in forward:  # else nothing reaches its layer, and PyTorch leaves None
-            forward += "\nloss = loss + 0.1 * code.pow(2).mean()"
-        elif backward.startswith("for"):
-            forward, backward = "out, code = model(x)\nloss = criterion(out, y) + code.mean() ** 2", backward
+        forward = _with_code(drawn["forward"], forward)
     opt = draw.choice(("opt", "optimizer", "optim"))
     place = pick("place", PLACES)
     reset = RESETS[pick("reset", list(RESETS), 0.4)].format(opt=opt)
     where = pick("reset at", ("start", "before backward", "end"), 0.4)
     between = BETWEEN[pick("between", list(BETWEEN), 0.3)]
-    step = STEPS[pick("step", list(STEPS), 0.5)].format(opt=opt)
+    steps = [kind for kind in STEPS if (kind, drawn["backward"]) != ("by hand", "twice")]  # verify counts optimizers
+    step = STEPS[pick("step", steps, 0.5)].format(opt=opt)
     after = AFTER[pick("after", list(AFTER))].replace("{opt}", opt)
     loop = LOOPS[pick("loop", list(LOOPS))]
     if "guarded" in drawn["backward"] or "p.grad" in step + between and drawn["reset"] != "missing":
@@ -228,6 +221,16 @@ def program(seed: int) -> Program:
     text += _placed(place, train, report)
     text += "print(sum(p.abs().sum().item() for p in model.parameters()))\n"
     return Program(seed, drawn, text)
+
+
+def _with_code(name: str, forward: str) -> str:
+    """For the model of two outputs; both take part, since PyTorch leaves None where nothing reaches a layer."""
+    if name in ("in one", "in place", "list"):
+        forward = FORWARDS["criterion"]
+    if name == "helper":
+        forward = "loss, (out, code) = compute_loss(model, x, y)"
+    forward = forward.replace("model(x + 0.01)", "model(x + 0.01)[0]").replace("out = model(x", "out, code = model(x")
+    return f"{forward}\nloss = loss + 0.1 * code.pow(2).mean()"
 
 
 def _placed(place: str, train: str, report: str) -> str:

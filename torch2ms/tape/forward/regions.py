@@ -15,7 +15,6 @@ from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.tape.ledger.events import LEFT, Event
 from torch2ms.tape.ledger.hooks import late_hooks
 
-
 HOLDERS = {"module", "optimizer", "params", "named_params", "param", "object", "function", "class"}  # of weights
 TENSOR = Value("tensor")
 
