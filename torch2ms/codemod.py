@@ -12,6 +12,7 @@ from libcst.codemod import CodemodCommand, CodemodContext, SkipFile
 
 from torch2ms.config import DEVICES, STYLES, TARGETS, Config
 from torch2ms.findings import Tier
+from torch2ms.parsing import config_of
 from torch2ms.run import convert_guarded
 
 
@@ -47,4 +48,4 @@ class ConvertTorchCommand(CodemodCommand):
         for finding in result.findings:
             if finding.tier is not Tier.EXACT:
                 self.warn(f"line {finding.line}: {finding.code} {finding.tier.value}: {finding.what}: {finding.why}")
-        return cst.parse_module(result.text, tree.config_for_parsing) if result.changed else tree
+        return cst.parse_module(result.text, config_of(tree)) if result.changed else tree

@@ -17,6 +17,7 @@ from torch2ms.bounds import TOO_DEEP, deep_recursion, unparsable
 from torch2ms.check import check_output
 from torch2ms.config import Config
 from torch2ms.findings import Finding, Result
+from torch2ms.parsing import parse
 from torch2ms.rewrite import functions, imports
 from torch2ms.rewrite.emit import Emitter
 from torch2ms.rewrite.writer import Told, Writer
@@ -66,7 +67,7 @@ def convert_together(sources: Mapping[str, str], config: Config) -> dict[str, Re
         try:
             problem = unparsable(text)
             if not problem:
-                modules.append((path, project.add(path, cst.parse_module(text), text, off.get(path, frozenset()))))
+                modules.append((path, project.add(path, parse(text), text, off.get(path, frozenset()))))
         except (cst.ParserSyntaxError, SyntaxError, RecursionError) as error:
             problem = _parse_error(error)
         if problem:
@@ -170,7 +171,7 @@ def _again(text: str, config: Config, path: str) -> str:
     if settled(text):
         return text
     project = Project()
-    module = project.add(path, cst.parse_module(text), text)
+    module = project.add(path, parse(text), text)
     infer(project)
     return translate(
         project, module, plan_project(project, config)[module.name], Rules.load(config.target, config.device)

@@ -9,12 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import libcst as cst
-
 from torch2ms.analysis.project import Project
 from torch2ms.api import Rules
 from torch2ms.config import Config
 from torch2ms.findings import Finding, Result, Tier
+from torch2ms.parsing import parse
 from torch2ms.pipeline import convert_together, plan_project, translate
 from torch2ms.tape.plan import Plan
 from torch2ms.wrappers import understood
@@ -40,7 +39,7 @@ def first_step(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
 def _halves(sources: Mapping[str, str], config: Config, whole: Mapping[str, Result]) -> dict[str, Result]:
     """The modules with everything translated but the gradient code."""
     project = Project()
-    modules = {path: project.add(path, cst.parse_module(text), text) for path, text in sorted(sources.items())}
+    modules = {path: project.add(path, parse(text), text) for path, text in sorted(sources.items())}
     project = understood(project)
     modules = {path: project.modules[module.name] for path, module in modules.items()}
     rules = Rules.load(config.target, config.device)

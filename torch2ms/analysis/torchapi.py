@@ -38,8 +38,22 @@ TENSOR_METHODS = {
 STATEFUL = {"item", "tolist"}
 TUPLES = {"max": 2, "min": 2, "sort": 2, "topk": 2, "median": 2, "mode": 2, "kthvalue": 2, "cummax": 2, "cummin": 2}
 ALWAYS_TUPLES = {
-    "aminmax": 2, "slogdet": 2, "qr": 2, "svd": 3, "eigh": 2, "eig": 2, "std_mean": 2, "var_mean": 2, "cholesky_ex": 2,
-    "inv_ex": 2, "solve_ex": 2, "lstsq": 4, "histogram": 2, "triangular_solve": 2, "frexp": 2, "geqrf": 2,
+    "aminmax": 2,
+    "slogdet": 2,
+    "qr": 2,
+    "svd": 3,
+    "eigh": 2,
+    "eig": 2,
+    "std_mean": 2,
+    "var_mean": 2,
+    "cholesky_ex": 2,
+    "inv_ex": 2,
+    "solve_ex": 2,
+    "lstsq": 4,
+    "histogram": 2,
+    "triangular_solve": 2,
+    "frexp": 2,
+    "geqrf": 2,
 }
 LISTS = {"chunk", "split", "unbind", "meshgrid", "tensor_split", "broadcast_tensors", "gradient"}
 RECURRENT = {"LSTM", "GRU", "RNN"}

@@ -8,6 +8,7 @@ from torch2ms.analysis.names import is_foreign
 from torch2ms.analysis.tree import code, constant
 from torch2ms.analysis.values import UNKNOWN
 from torch2ms.api import apply_call
+from torch2ms.parsing import config_of
 from torch2ms.rewrite import apis, strings
 from torch2ms.rewrite.attributes import attribute
 from torch2ms.rewrite.calls import MethodCalls
@@ -41,7 +42,7 @@ class Expressions(Positions):
             if apis.spelled(original.func, target.name, self.module) or TYPE.fullmatch(target.name):
                 return apis.called(target.name, original, updated, work, self)
         if swapped(original, work):
-            return cst.parse_expression(f"{code(updated)}[::-1]", self.module.tree.config_for_parsing)
+            return cst.parse_expression(f"{code(updated)}[::-1]", config_of(self.module.tree))
         if self.mixed:
             return updated
         if target.kind == "module" and (rule := work.rules.find(f"{target.name}.__call__")) is not None:

@@ -10,6 +10,7 @@ from torch2ms.analysis.program import Scope
 from torch2ms.analysis.tree import source_order
 from torch2ms.api import definitions
 from torch2ms.api.imports import IMPORTS
+from torch2ms.parsing import config_of
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.rewriter import Rewriter
 
@@ -92,7 +93,7 @@ def rewrite(
     if not (lines or wanted or transformer.comments) and transformer.position(list(tree.body)) is None:
         return tree
     body: list[cst.BaseStatement] = list(tree.body)
-    config = tree.config_for_parsing
+    config = config_of(tree)
     new = [s for line in lines for s in layout.parse(line, config)]
     position = transformer.position(body)
     if new and position is None:

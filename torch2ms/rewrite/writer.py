@@ -13,6 +13,7 @@ from torch2ms.analysis.tree import code
 from torch2ms.api import Rules
 from torch2ms.api.imports import IMPORTS
 from torch2ms.findings import Finding, Tier
+from torch2ms.parsing import config_of
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.expressions import Expressions
 from torch2ms.rewrite.translation import Notes, Translation
@@ -39,7 +40,7 @@ class Writer:
         self.plan = plan
         self.aliases = aliases
         self.told = told
-        self.config = module.tree.config_for_parsing
+        self.config = config_of(module.tree)
         self.findings: list[Finding] = list(plan.findings)
         self.needs: set[str] = set(plan.needs)
         self.marked: list[Finding] = []  # what was refused in the statement at hand

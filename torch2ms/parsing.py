@@ -1,0 +1,54 @@
+"""LibCST's parser, mended where it does not give a file back as it stands."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+NEAR_END = 10_000  # characters; comments behind the last statement are not longer
+NEWLINE = re.compile(r"\r\n|\r|\n")
+LINE = re.compile(r"([ \t\f]*)(#[^\r\n]*)?(\r\n|\r|\n|\Z)")
+
+
+def parse(text: str) -> cst.Module:
+    """The tree of a file.
+
+    LibCST loses indented comments that stand behind the last statement: they are put back.
+    Raises ParserSyntaxError as LibCST does.
+    """
+    tree = cst.parse_module(text)
+    if not _ends_in_comments(text) or tree.code == text:
+        return tree
+    body = tree.with_changes(footer=[], has_trailing_newline=True).code
+    if not text.startswith(body):
+        return tree
+    return tree.with_changes(footer=_lines(text[len(body) :], tree.default_newline))
+
+
+def _ends_in_comments(text: str) -> bool:
+    for line in reversed(NEWLINE.split(text[-NEAR_END:])):
+        if line.strip() and not line.strip().startswith("#"):
+            return False
+        if line[:1] in (" ", "\t", "\f") and line.strip():
+            return True
+    return False
+
+
+def _lines(text: str, newline: str) -> list[cst.EmptyLine]:
+    return [
+        cst.EmptyLine(
+            indent=False,
+            whitespace=cst.SimpleWhitespace(found[1]),
+            comment=cst.Comment(found[2]) if found[2] else None,
+            newline=cst.Newline(None if found[3] in (newline, "") else found[3]),
+        )
+        for found in LINE.finditer(text)
+        if found[0]
+    ]
+
+
+def config_of(tree: cst.Module) -> cst.PartialParserConfig:
+    """How new code of a file is parsed; LibCST takes no indent with a form feed for that, which Python allows."""
+    indent = tree.default_indent if tree.default_indent.strip(" \t") == "" else "    "
+    return tree.with_changes(default_indent=indent).config_for_parsing
