@@ -1,4 +1,4 @@
-"""Decompositions and products of matrices. Where MindSpore's CPU has no gradient, it is that of the first-order change."""
+"""Decompositions and products of matrices; a gradient that MindSpore's CPU lacks is that of the first-order change."""
 
 import math
 
@@ -123,9 +123,9 @@ def svd_with_v(a, full_matrices=False):
     return u, values, transposed(vh)
 
 
-def eig(a):
-    kind = {np.dtype(np.float64): np.complex128}.get(a.asnumpy().dtype, np.complex64)
-    return tuple(ms.Tensor(part.astype(kind)) for part in np.linalg.eig(a.asnumpy()))
+def eigvals(a):
+    a = a.asnumpy()
+    return ms.Tensor(np.linalg.eigvals(a).astype(np.complex128 if a.dtype == np.float64 else np.complex64))
 
 
 def matrix_rank(a, atol=None, rtol=None, hermitian=False):

@@ -6,7 +6,7 @@ from mindspore import ops
 
 def orthogonal_polynomial(x, n, first, following):
     """The polynomial of degree n at x: 1, `first(x)`, then what `following` makes of the last two."""
-    n = n if isinstance(n, ms.Tensor) else ms.Tensor(n)
+    n = n.astype(ms.int64) if isinstance(n, ms.Tensor) else ms.Tensor(int(n))
     x = x if isinstance(x, ms.Tensor) else ms.Tensor(x, ms.float32)
     x = x.astype(ms.float32) if not x.is_floating_point() else x
     x = x + ops.zeros(n.shape, dtype=x.dtype)

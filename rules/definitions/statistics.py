@@ -37,6 +37,13 @@ def signbit(x):
     return (x.view(bits[x.dtype]) if x.dtype in bits else x) < 0
 
 
+def angle(x):
+    """The angle of complex numbers; of real ones, half a turn where they are negative."""
+    if x.is_complex():
+        return ops.angle(x)
+    return ops.where(x < 0, ops.full_like(x, math.pi), x - x)
+
+
 def quantile(x, q, dim=None, keepdim=False, interpolation="linear"):
     rows = x.reshape(-1) if dim is None else ops.movedim(x, dim, -1)
     count = ops.full(rows.shape[:-1] + (1,), rows.shape[-1], dtype=x.dtype)
@@ -102,6 +109,7 @@ def histogram(x, bins, range=None, weight=None, density=False):
 
 def gradient(x, spacing=1, dim=None, edge_order=1):
     """The slopes along every dimension, from the places of the elements or the steps between them."""
+    spacing = 1 if spacing is None else spacing
     dims = tuple(range(x.ndim)) if dim is None else (dim,) if isinstance(dim, int) else tuple(dim)
     spacings = spacing if isinstance(spacing, (tuple, list)) else (spacing,) * len(dims)
     return tuple(slope_along(x, one, axis, edge_order) for one, axis in zip(spacings, dims))

@@ -1,5 +1,6 @@
 """Windows over a tensor, places by strides, spectra over time, and what is scattered with a choice of reductions."""
 
+import itertools
 import math
 
 import mindspore as ms
@@ -27,6 +28,18 @@ def broadcast_tensors(*tensors):
     return tuple(ops.broadcast_to(tensor, shape) for tensor in tensors)
 
 
+def combinations(x, r=2, with_replacement=False):
+    choose = itertools.combinations_with_replacement if with_replacement else itertools.combinations
+    index = np.array(list(choose(range(x.shape[0]), r)), np.int64).reshape(-1, r)
+    return ops.gather(x, ms.Tensor(index), 0) if index.size else ops.zeros(index.shape, dtype=x.dtype)
+
+
+def index_put(x, indices, values, accumulate=False):
+    indices = ops.stack(broadcast_tensors(*indices), -1)
+    values = ops.broadcast_to(values, indices.shape[:-1] + x.shape[indices.shape[-1] :]).astype(x.dtype)
+    return (ops.tensor_scatter_add if accumulate else ops.tensor_scatter_update)(x, indices, values)
+
+
 def scatter_reduce(x, dim, index, src, reduce, include_self=True):
     """Every element of `src` reduced into the place of `x` that the index names."""
     places, stride = 0, 1
@@ -37,10 +50,10 @@ def scatter_reduce(x, dim, index, src, reduce, include_self=True):
         places, stride = places + place * stride, stride * x.shape[axis]
     src = src[tuple(slice(count) for count in index.shape)] if index.ndim else src
     places = (places if x.ndim else index).reshape(-1, 1)
-    return reduced(x.reshape(-1), places, src.reshape(-1).astype(x.dtype), reduce, include_self).reshape(x.shape)
+    return scattered(x.reshape(-1), places, src.reshape(-1).astype(x.dtype), reduce, include_self).reshape(x.shape)
 
 
-def reduced(x, places, src, reduce, include_self):
+def scattered(x, places, src, reduce, include_self):
     count = ops.tensor_scatter_add(ops.zeros_like(x), places, ops.ones_like(src))
     if reduce in ("sum", "mean"):
         kept = x if include_self else ops.where(count > 0, ops.zeros_like(x), x)
@@ -75,7 +88,7 @@ def extreme(x, places, src, count, reduce, include_self):
 
 def index_reduce(x, dim, index, source, reduce, include_self=True):
     if x.ndim == 0:
-        return reduced(x.reshape(1), index.reshape(-1, 1), source.reshape(-1), reduce, include_self).reshape(())
+        return scattered(x.reshape(1), index.reshape(-1, 1), source.reshape(-1), reduce, include_self).reshape(())
     shape = [1] * x.ndim
     shape[dim] = -1
     index = ops.broadcast_to(index.reshape(shape), source.shape)

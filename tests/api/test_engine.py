@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import ast
+
 import libcst as cst
 import pytest
 
 from torch2ms import api
 from torch2ms.api import signature
+from torch2ms.data import rules_dir
 from torch2ms.evidence.probes import read_cases
 from torch2ms.evidence.snippets import translate
 from torch2ms.findings import Tier
@@ -197,3 +200,10 @@ def test_class_that_is_only_named(name: str, expected: str | None) -> None:
 def test_refusal_does_not_depend_on_arguments() -> None:
     _, findings = translate("torch.optim.SparseAdam(net.parameters(), lr=1)")
     assert [(f.code, f.todo != "") for f in findings if f.what == "torch.optim.SparseAdam"] == [("T2M605", True)]
+
+
+def test_definitions_have_names_of_their_own() -> None:
+    """Their text is found by name, so that a second one of a name would replace the first everywhere."""
+    files = (rules_dir() / "definitions").glob("*.py")
+    names = [node.name for path in files for node in ast.parse(path.read_text()).body if hasattr(node, "name")]
+    assert sorted(names) == sorted(set(names))

@@ -70,7 +70,8 @@ def _of_tensor(base: Value, attr: str, place: str) -> Value:
     if attr in SAME_ELEMENTS:
         data = attr == "data"
         made = Value("tensor", deps=NO_DEPS if data else base.deps, place=base.place if data else "")
-        dtype = base.dtype if attr not in ("real", "imag") or shapes.category(base.dtype) == "f" else ""
+        parts = {"complex64": "float32", "complex128": "float64"}
+        dtype = parts.get(base.dtype, base.dtype) if attr in ("real", "imag") else base.dtype
         return made if base.likely else shapes.shaped(made, (dtype, base.rank))
     guessed = guess.by_name(attr) if base.likely else UNKNOWN
     if guessed.kind in ("optimizer", "scheduler", "module"):  # no tensor has one: the guess was wrong

@@ -33,7 +33,8 @@ _SAME = set(
     "adjoint gather masked_fill index_fill index_add index_copy index_put scatter scatter_add scatter_reduce sort_ "
     "index_select narrow repeat_interleave_ nan_to_num conj conj_physical sgn sign renorm msort rot90 zeros_like "
     "ones_like full_like empty_like rand_like randn_like requires_grad_ cpu cuda masked_scatter select_scatter "
-    "slice_scatter diagonal_scatter fill logcumsumexp diff put unfold_ resolve_conj resolve_neg relu_".split()
+    "slice_scatter diagonal_scatter fill logcumsumexp diff put unfold_ resolve_conj resolve_neg relu_ fftshift "
+    "ifftshift".split()
 )
 _FLOATING = set(
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh arcsin "
@@ -42,6 +43,9 @@ _FLOATING = set(
 )
 _BINARY = set("add sub subtract mul multiply remainder fmod maximum minimum fmax fmin bitwise_and bitwise_or "
               "bitwise_xor gcd lcm rsub bitwise_left_shift bitwise_right_shift pow".split())  # fmt: skip
+_COMPLEX = set(
+    "fft ifft rfft ihfft fft2 ifft2 rfft2 ihfft2 fftn ifftn rfftn ihfftn complex polar view_as_complex eigvals".split()
+)
 _DIVIDING = set("div divide true_divide atan2 arctan2 hypot logaddexp logaddexp2 copysign xlogy".split())
 _COMPARING = set("eq ne gt ge lt le greater less not_equal greater_equal less_equal isclose logical_and logical_or "
                  "logical_xor".split())  # fmt: skip
@@ -155,8 +159,13 @@ def _called(name: str, node: cst.Call, values: Sequence[Value], given: Arguments
         return _reduced(_REDUCING[name], one, given)
     if name in _SAME:
         return one
-    if name == "abs" or name == "absolute":
-        return {"complex64": "float32", "complex128": "float64"}.get(one[0], one[0]), one[1]
+    if name in _COMPLEX:
+        return "complex128" if one[0] in ("float64", "complex128") else "complex64", None
+    if name == "stft" and "return_complex" in given:
+        return {True: "complex64", False: "float32"}.get(constant(given["return_complex"][0]), ""), None
+    if name in ("abs", "absolute", "angle", "view_as_real", "irfft", "irfft2", "irfftn", "hfft", "hfft2", "hfftn"):
+        rank = one[1] if name in ("abs", "absolute", "angle") else None
+        return {"complex64": "float32", "complex128": "float64"}.get(one[0], one[0]), rank
     if name in _FLOATING:
         return _floating(one[0]), one[1]
     if name in _ASKING:

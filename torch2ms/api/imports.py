@@ -8,6 +8,7 @@ IMPORTS: dict[str, str] = {
     "ms": "import mindspore as ms",
     "np": "import numpy as np",
     "math": "import math",
+    "itertools": "import itertools",
     "nn": "from mindspore import nn",
     "ops": "from mindspore import ops",
     "mint": "from mindspore import mint",

@@ -117,7 +117,7 @@ def torch_name(node: cst.CSTNode) -> str | None:
     if base is not None and not base.startswith("torch.Tensor"):
         return f"{base}.{node.attr.value}"
     if isinstance(node.value, cst.Call) and (torch_name(node.value.func) or "").endswith("info"):
-        return None  # a field of torch.finfo, not of a tensor
+        return f"{torch_name(node.value.func)}.{node.attr.value}"  # a field of torch.finfo, not of a tensor
     if isinstance(node.value, cst.Name) and node.value.value in ("np", "math", "ms", "ops"):
         return None
     return f"torch.Tensor.{node.attr.value}"
