@@ -23,8 +23,8 @@ def code_fields(kind: type) -> tuple[str, ...]:
     """The fields of a class of nodes that can hold code."""
     names = _FIELDS.get(kind)
     if names is None:
-        names = tuple(f.name for f in fields(kind) if f.name not in _SKIP and not f.name.startswith("whitespace"))
-        _FIELDS[kind] = names
+        held = (f for f in fields(kind) if f.name not in _SKIP and f.type not in (str, "str"))
+        names = _FIELDS[kind] = tuple(f.name for f in held if not f.name.startswith("whitespace"))
     return names
 
 
@@ -45,12 +45,13 @@ def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """The nodes directly below that are code, not layout."""
     found: list[cst.CSTNode] = []
     kind = node.__class__
-    for name in _FIELDS.get(kind) or code_fields(kind):
+    names = _FIELDS.get(kind)
+    for name in code_fields(kind) if names is None else names:
         value = getattr(node, name)
         held = value.__class__
         if held is tuple or held is list:
             found += [item for item in value if is_node(item.__class__)]
-        elif held is not str and is_node(held):
+        elif _IS_NODE.get(held) or (held not in _IS_NODE and is_node(held)):
             found.append(value)
     return found
 

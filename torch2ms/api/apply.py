@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cache
 
 import libcst as cst
 
+from torch2ms.analysis.tree import children
 from torch2ms.api import definitions, reductions, signature, targets, template
 from torch2ms.api.facts import Facts, Use
 from torch2ms.api.imports import IMPORTS
@@ -174,8 +176,9 @@ def _floated(form: Form, use: Use, receiver: cst.BaseExpression | None) -> tuple
 
 def _told(rule: Rule, form: Form, node: cst.BaseExpression) -> Finding:
     """The finding of a translated use: what it became, on one line."""
-    shown = " ".join(signature.code(node).split())
-    if "\n" in signature.code(node) and isinstance(node, cst.Call):
+    text = signature.code(node)
+    shown = " ".join(text.split())
+    if "\n" in text and isinstance(node, cst.Call):
         shown = f"{signature.code(node.func)}(...)"
     if form.tier is Tier.EXACT:
         return Finding(_RENAMED, Tier.EXACT, rule.name, shown)
@@ -219,18 +222,18 @@ def _star_renamed(rule: Rule, form: Form, original: cst.Call, updated: cst.Call)
 
 def needs(parsed: template.Template) -> frozenset[str]:
     """The names a target uses that an import or a definition must provide."""
+    return _needs(parsed.text)
+
+
+@cache
+def _needs(target: str) -> frozenset[str]:
     names: set[str] = set()
-    stack: list[cst.CSTNode] = [parsed.root]
+    stack: list[cst.CSTNode] = [template.parse(target).root]
     while stack:
         node = stack.pop()
         if isinstance(node, cst.Name) and (node.value in IMPORTS or node.value in definitions.table()):
             names.add(node.value)
-        if isinstance(node, cst.Attribute):
-            stack.append(node.value)
-        elif isinstance(node, cst.Arg):
-            stack.append(node.value)
-        else:
-            stack.extend(node.children)
+        stack += [node.value] if isinstance(node, (cst.Attribute, cst.Arg)) else children(node)
     return frozenset(names)
 
 

@@ -13,17 +13,33 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cache
 
 import libcst as cst
 
+from torch2ms.analysis.tree import children, code_fields, is_node
 from torch2ms.api import transforms
 from torch2ms.api.signature import Binding, Bound, Signature
 
 _PLACEHOLDER = re.compile(r"\{(\*?)(\w+)((?:\|\w+)*)(!?)(?::(\w+))?(!?)\}")
 _MARK = "_placeholder_"
 _TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+# where a placeholder that became an operator expression needs parentheses
+_OPERANDS: dict[type, tuple[str, ...]] = {
+    cst.BinaryOperation: ("left", "right"),
+    cst.BooleanOperation: ("left", "right"),
+    cst.UnaryOperation: ("expression",),
+    cst.Comparison: ("left",),
+    cst.ComparisonTarget: ("comparator",),
+    cst.Call: ("func",),
+    cst.Attribute: ("value",),
+    cst.Subscript: ("value",),
+    cst.Slice: ("lower", "upper", "step"),
+    cst.IfExp: ("test", "body", "orelse"),
+    cst.StarredElement: ("value",),
+}
 _COMMA = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
 
 
@@ -58,6 +74,7 @@ class Template:
     root: cst.BaseExpression
     placeholders: dict[str, Placeholder]
     uses: Counter[str] = field(default_factory=Counter)
+    marked: dict[int, tuple[Placeholder, ...]] = field(default_factory=dict)  # by id of an argument of a call in it
 
     @property
     def fixed_callee(self) -> bool:
@@ -139,26 +156,40 @@ def _simple_slice(part: cst.BaseSlice) -> bool:
     return all(bound is None or simple(bound) for bound in (part.lower, part.upper, part.step))
 
 
-class Filler(cst.CSTTransformer):
-    """Builds the translated expression for one call."""
+class Filler:
+    """Builds the translated expression for one call; every node that is code is made anew."""
 
     def __init__(
         self, template: Template, binding: Binding, receiver: cst.BaseExpression | None, call: cst.Call | None
     ) -> None:
-        super().__init__()
         self.template = template
         self.binding = binding
         self.receiver = receiver
         self.call = call
-        self.root = template.root
-        self.operands: set[int] = set()
 
     def fill(self) -> cst.BaseExpression:
         self._refuse_double_evaluation()
-        self.root = self.template.root.deep_clone()
-        filled = self.root.visit(self)
+        filled = self._built(self.template.root, operand=False)
         assert isinstance(filled, cst.BaseExpression)
         return filled
+
+    def _built(self, node: cst.CSTNode, operand: bool) -> cst.CSTNode:
+        """A node of the template with its placeholders filled; an `operand` may need parentheses."""
+        kind = node.__class__
+        if kind is cst.Name:
+            return self._name(node, operand)  # type: ignore[arg-type]
+        operands = _OPERANDS.get(kind, ())
+        changes: dict[str, object] = {}
+        for name in code_fields(kind):
+            value = getattr(node, name)
+            if isinstance(value, (tuple, list)):
+                changes[name] = [self._built(item, False) if is_node(item.__class__) else item for item in value]
+            elif is_node(value.__class__):
+                changes[name] = self._built(value, name in operands)
+        built = node.with_changes(**changes)
+        if kind is cst.Call:
+            return self._call(node, built)  # type: ignore[arg-type]
+        return _dotted_number(built) if isinstance(built, cst.Attribute) else built
 
     def _refuse_double_evaluation(self) -> None:
         for name, count in self.template.uses.items():
@@ -175,68 +206,12 @@ class Filler(cst.CSTTransformer):
             return (self.binding.single[name],)
         return self.binding.variadic.get(name, ())
 
-    # -- where a placeholder stands decides about parentheses
-
-    def _operand(self, node: cst.CSTNode) -> None:
-        if isinstance(node, cst.Name) and node.value in self.template.placeholders:
-            self.operands.add(id(node))
-
-    def visit_BinaryOperation(self, node: cst.BinaryOperation) -> None:
-        self._operand(node.left)
-        self._operand(node.right)
-
-    def visit_BooleanOperation(self, node: cst.BooleanOperation) -> None:
-        self._operand(node.left)
-        self._operand(node.right)
-
-    def visit_UnaryOperation(self, node: cst.UnaryOperation) -> None:
-        self._operand(node.expression)
-
-    def visit_Comparison(self, node: cst.Comparison) -> None:
-        self._operand(node.left)
-        for comparison in node.comparisons:
-            self._operand(comparison.comparator)
-
-    def visit_Call(self, node: cst.Call) -> None:
-        self._operand(node.func)
-
-    def visit_Attribute(self, node: cst.Attribute) -> None:
-        self._operand(node.value)
-
-    def visit_Subscript(self, node: cst.Subscript) -> None:
-        self._operand(node.value)
-
-    def visit_Slice(self, node: cst.Slice) -> None:
-        for part in (node.lower, node.upper, node.step):
-            if part is not None:
-                self._operand(part)
-
-    def visit_IfExp(self, node: cst.IfExp) -> None:
-        for part in (node.test, node.body, node.orelse):
-            self._operand(part)
-
-    def visit_StarredElement(self, node: cst.StarredElement) -> None:
-        self._operand(node.value)
-
-    # -- filling
-
-    def leave_Name(self, original_node: cst.Name, updated_node: cst.Name) -> cst.BaseExpression:
-        placeholder = self.template.placeholders.get(original_node.value)
+    def _name(self, node: cst.Name, operand: bool) -> cst.BaseExpression:
+        placeholder = self.template.placeholders.get(node.value)
         if placeholder is None:
-            return updated_node
-        operand = id(original_node) in self.operands
-        node = self._node(placeholder, operand)
-        if operand:
-            if isinstance(node, cst.Integer) and not node.lpar:
-                return node
-            return parenthesised(node)
-        return node
-
-    def leave_Attribute(self, original_node: cst.Attribute, updated_node: cst.Attribute) -> cst.BaseExpression:
-        value = updated_node.value
-        if isinstance(value, (cst.Integer, cst.Float)) and not value.lpar:  # 2.exp() is not Python
-            return updated_node.with_changes(value=value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()]))
-        return updated_node
+            return node.with_changes()
+        filled = self._node(placeholder, operand)
+        return parenthesised(filled) if operand and not _bare_integer(filled) else filled
 
     def _node(self, placeholder: Placeholder, operand: bool) -> cst.BaseExpression:
         """The expression that takes a placeholder's place."""
@@ -261,8 +236,7 @@ class Filler(cst.CSTTransformer):
 
     def _omitted(self, node: cst.CSTNode) -> bool:
         """True where a template argument stands for something the user left out."""
-        names = marks(node, self.template)
-        for placeholder in names:
+        for placeholder in marks(node, self.template):
             if placeholder.param == "self" or placeholder.written:
                 continue
             if not self.binding.passed(placeholder.param) or self._says_default(placeholder.param):
@@ -276,7 +250,7 @@ class Filler(cst.CSTTransformer):
             return False
         return isinstance(bound.original.value, cst.Name) and bound.original.value.value == "None"
 
-    def leave_Call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.BaseExpression:
+    def _call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
         items: list[tuple[Bound | None, cst.Arg]] = []
         gap = False  # a positional place was left empty: what follows goes by keyword
         for before, after in zip(original_node.args, updated_node.args, strict=True):
@@ -295,7 +269,7 @@ class Filler(cst.CSTTransformer):
             else:
                 items.append(self._argument(placeholder, before, after, gap))
                 gap = gap or items[-1][1].keyword is not None
-        if original_node is self.root and self.call is not None:
+        if original_node is self.template.root and self.call is not None:
             return self._laid_out(updated_node, items)
         return updated_node.with_changes(args=_separated([(None, arg) for _, arg in items], []))
 
@@ -345,6 +319,18 @@ class Filler(cst.CSTTransformer):
         return call.with_changes(func=func, args=args)
 
 
+def _bare_integer(node: cst.BaseExpression) -> bool:
+    return isinstance(node, cst.Integer) and not node.lpar
+
+
+def _dotted_number(node: cst.Attribute) -> cst.Attribute:
+    """`2.exp()` is not Python."""
+    value = node.value
+    if isinstance(value, (cst.Integer, cst.Float)) and not value.lpar:
+        return node.with_changes(value=value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()]))
+    return node
+
+
 def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
     """A receiver without the parentheses that only the method call needed."""
     if len(node.lpar) != 1 or isinstance(node, (cst.Tuple, cst.GeneratorExp, cst.NamedExpr, cst.Yield)):
@@ -354,16 +340,21 @@ def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
     return node.with_changes(lpar=[], rpar=[])
 
 
-def marks(node: cst.CSTNode, template: Template) -> list[Placeholder]:
+def marks(node: cst.CSTNode, template: Template) -> tuple[Placeholder, ...]:
     """The placeholders that an argument cannot be written without; those of nested calls may go by themselves."""
-    found: list[Placeholder] = []
+    known = template.marked.get(id(node))
+    if known is None:
+        known = template.marked[id(node)] = tuple(_marks(node, template))
+    return known
+
+
+def _marks(node: cst.CSTNode, template: Template) -> Iterator[Placeholder]:
     stack: list[cst.CSTNode] = [node]
     while stack:
         current = stack.pop()
         if isinstance(current, cst.Name) and current.value in template.placeholders:
-            found.append(template.placeholders[current.value])
-        stack.extend([current.func] if isinstance(current, cst.Call) else current.children)
-    return found
+            yield template.placeholders[current.value]
+        stack += [current.func] if isinstance(current, cst.Call) else children(current)
 
 
 def _commented(arg: cst.Arg, space: cst.BaseParenthesizableWhitespace, followed: bool) -> cst.Arg:
