@@ -36,6 +36,7 @@ class Stmt:
     calls: list[cst.Call] = field(default_factory=list)
     out: dict[str, Value] = field(default_factory=dict)  # the places it writes, as they are afterwards
     off: bool = False  # left as it is, because a person asked for it
+    gradients: list[cst.Attribute] | None = None  # every `something.grad` in it, once somebody asked (see events)
 
     def walk(self) -> Iterator[Stmt]:
         yield self

@@ -22,6 +22,8 @@ LATE = (cst.Lambda, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp, c
 
 def raise_changes(in_place: InPlace, stmt: Stmt) -> list[cst.BaseStatement]:
     """The changes as statements of their own, to stand above; one whose tensor is not read again stays, as a value."""
+    if not any(map(is_change, stmt.calls)):
+        return []
     writer = in_place.writer
     above: list[cst.BaseStatement] = []
     first = True

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torch2ms.analysis.mentions import own_names, used_names
+from torch2ms.analysis.mentions import free_names
 from torch2ms.analysis.project import FunctionInfo, Project
 from torch2ms.analysis.tree import descend
 from torch2ms.analysis.wrapped import FAMILIES
@@ -46,5 +46,5 @@ def missed(trees: list[cst.Module], taken: list[Taken]) -> set[str]:
     if not taken:
         return set()
     functions = [node for tree in trees for node in descend(tree) if isinstance(node, cst.FunctionDef)]
-    free = [(node.name.value, used_names(node.body) - own_names(node)) for node in functions]
+    free = [(node.name.value, free_names(node)) for node in functions]
     return {t.called for t in taken for name, names in free if name == t.name and t.parameters & names}

@@ -223,6 +223,12 @@ def _api_call(name: str, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Even
 
 def _grads_of(stmt: Stmt) -> list[cst.Attribute]:
     """Every `something.grad` in a simple statement or the header of a compound one."""
+    if stmt.gradients is None:
+        stmt.gradients = _search_gradients(stmt)
+    return stmt.gradients
+
+
+def _search_gradients(stmt: Stmt) -> list[cst.Attribute]:
     roots: list[cst.CSTNode] = []
     node = stmt.node
     if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
@@ -237,7 +243,7 @@ def _grads_of(stmt: Stmt) -> list[cst.Attribute]:
         return []
     else:
         roots = [node]
-    return [n for r in roots for n in descend(r) if isinstance(n, cst.Attribute) and n.attr.value == "grad"]
+    return [n for r in roots for n in descend(r) if n.__class__ is cst.Attribute and n.attr.value == "grad"]
 
 
 def _is_autograd_grad(node: cst.Attribute, module: ModuleInfo) -> bool:
