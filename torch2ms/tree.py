@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import fnmatch
 import os
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from torch2ms.dependencies import is_dependency_file
@@ -66,18 +66,35 @@ def make_plan(
     targets = [None] * len(roots) if in_place else _targets([path for _, path in roots], out)
     base = plan.root or _project_root([path for _, path in roots])
     plan.out = Path(out).absolute() if out and not in_place else None
+    real_path = _real_paths()
     barred = {t.resolve() for t in (*targets, plan.out) if t is not None}
-    seen: set[Path] = set()
+    seen: set[str] = set()
     for (shown, path), target in zip(roots, targets, strict=True):
         if target is not None and target.resolve() == path.resolve():
             plan.errors.append((shown, "the output would replace the input; use --in-place for that"))
             continue
         for item in _items(shown, path, target, base, barred, exclude, plan):
-            real = item.path if item.kind == "link" else item.path.resolve()
+            real = str(item.path) if item.kind == "link" else real_path(item.path)
             if real not in seen:
                 seen.add(real)
                 plan.items.append(item)
     return plan
+
+
+def _real_paths() -> Callable[[Path], str]:
+    """The path of a file without symbolic links; the one of a folder is looked up once."""
+    folders: dict[str, str] = {}
+
+    def real(path: Path) -> str:
+        folder, name = os.path.split(path)
+        if name in ("", os.pardir) or os.path.islink(path):
+            return os.path.realpath(path)
+        known = folders.get(folder)
+        if known is None:
+            known = folders[folder] = os.path.realpath(folder)
+        return os.path.join(known, name)
+
+    return real
 
 
 def neighbours(plan: Plan) -> list[Item]:
@@ -133,37 +150,52 @@ def _items(
         kind = _kind(path)
         yield Item(path, shown, _key(path, base), target, "python" if kind == "other" else kind)
         return
-    for file in _walk(path, barred, exclude, plan):
-        relative = file.relative_to(path)
-        name = os.path.join(shown, relative) if shown not in (".", "./") else str(relative)
-        goal = target / relative if target is not None else None
-        if file.is_symlink():
-            kind = _link_kind(file, path)
-            if kind == "link" and target is None:
-                continue  # what it points to is translated under its own name, or is not ours to edit
-            if kind == "skip":
-                plan.notes.append(f"{name}: a symbolic link that leads outside; not followed")
-                continue
-            if kind == "link":
-                yield Item(file, name, _key(file, base), goal, "link")
-                continue
-            if target is None:
-                plan.notes.append(f"{name}: a symbolic link that leads outside; not edited")
-                continue
-        yield Item(file, name, _key(file, base), goal, _kind(file))
+    for folder, names in _walk(path, barred, exclude, plan):
+        inside = os.path.relpath(folder, path)
+        inside = "" if inside == os.curdir else inside
+        beginning = _key(Path(folder, "_"), base)[:-1]
+        for name in names:
+            below = os.path.join(inside, name)
+            said = os.path.join(shown, below) if shown not in (".", "./") else below
+            item = Item(Path(folder, name), said, beginning + name, target / below if target is not None else None)
+            if os.path.islink(os.path.join(folder, name)):
+                linked = _linked(item, path, plan)
+                if linked is not None:
+                    yield linked
+            else:
+                yield replace(item, kind=_kind(item.path))
 
 
-def _walk(root: Path, barred: set[Path], exclude: Sequence[str], plan: Plan) -> Iterator[Path]:
+def _linked(item: Item, root: Path, plan: Plan) -> Item | None:
+    """What a symbolic link is to the run, if anything."""
+    kind = _link_kind(item.path, root)
+    if kind == "link" and item.target is None:
+        return None  # what it points to is translated under its own name, or is not ours to edit
+    if kind == "skip":
+        plan.notes.append(f"{item.shown}: a symbolic link that leads outside; not followed")
+        return None
+    if kind == "link":
+        return replace(item, kind="link")
+    if item.target is None:
+        plan.notes.append(f"{item.shown}: a symbolic link that leads outside; not edited")
+        return None
+    return replace(item, kind=_kind(item.path))
+
+
+def _walk(root: Path, barred: set[Path], exclude: Sequence[str], plan: Plan) -> Iterator[tuple[str, list[str]]]:
+    """Folders, and the names of the files in them that count."""
+
     def failed(error: OSError) -> None:
         plan.errors.append((str(error.filename), explain_os_error(error)))
 
     for folder, folders, files in os.walk(root, onerror=failed):
         here = Path(folder)
-        linked = [name for name in folders if (here / name).is_symlink()]
+        linked = [name for name in folders if os.path.islink(os.path.join(folder, name))]
         folders[:] = sorted(n for n in folders if n not in linked and _wanted(here / n, root, barred, exclude))
-        for name in sorted([*files, *linked]):
-            if not _excluded((here / name).relative_to(root), exclude):
-                yield here / name
+        names = sorted([*files, *linked])
+        if exclude:
+            names = [name for name in names if not _excluded((here / name).relative_to(root), exclude)]
+        yield folder, names
 
 
 def _wanted(folder: Path, root: Path, barred: set[Path], exclude: Sequence[str]) -> bool:

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 OFF = re.compile(r"#\s*torch2ms:\s*off\b")
 ON = re.compile(r"#\s*torch2ms:\s*on\b")
 IGNORE = re.compile(r"#\s*torch2ms:\s*ignore(?:\[([^\]]*)\])?")
+ASKED = re.compile(r"#\s*torch2ms:\s*(?:off\b|ignore)")  # marks of an earlier conversion ask for nothing
 BETWEEN = (tokenize.NL, tokenize.COMMENT, tokenize.INDENT, tokenize.DEDENT)
 
 
@@ -38,7 +39,7 @@ NONE = Directives()
 
 def read(source: str, also_off: frozenset[int] = frozenset()) -> Directives:
     """The directives of a module; `also_off` are lines that are left alone for another reason."""
-    if "torch2ms:" not in source:
+    if "torch2ms:" not in source or not ASKED.search(source):
         return Directives(also_off) if also_off else NONE
     off = set(also_off)
     ignored: dict[int, frozenset[str]] = {}
