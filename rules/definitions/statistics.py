@@ -31,6 +31,13 @@ def vector_norm(x, ord=2, dim=None, keepdim=False):
     return ops.where(total == 0, ops.zeros_like(total), ops.sqrt(above) if ord == 2 else above ** (1 / ord))
 
 
+def euclidean_norm(x, dim=None, keepdim=False):
+    """The root of the sum of squares; its gradient at zero is zero."""
+    total = (x * x).sum(dim, keepdims=keepdim)
+    above = ops.where(total == 0, ops.ones_like(total), total)
+    return ops.where(total == 0, ops.zeros_like(total), ops.sqrt(above))
+
+
 def signbit(x):
     """Where the sign is set, that of -0.0 too."""
     bits = {ms.float16: ms.int16, ms.bfloat16: ms.int16, ms.float32: ms.int32, ms.float64: ms.int64}
