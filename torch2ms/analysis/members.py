@@ -82,7 +82,8 @@ def _of_tensor(base: Value, attr: str, place: str) -> Value:
 def _of_module(base: Value, attr: str, place: str) -> Value:
     if attr in PARAMETERS:
         own = place or base.place
-        deps = frozenset({own}) if own and not attr.startswith("running") else NO_DEPS
+        known = f"{base.place}.{attr}" if base.place and place and not place.startswith(f"{base.place}.") else own
+        deps = frozenset({known}) if own and not attr.startswith("running") else NO_DEPS
         return Value("tensor", name="module_param", place=own, deps=deps, likely=base.likely)
     if attr == "training":
         return Value("bool")

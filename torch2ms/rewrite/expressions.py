@@ -59,6 +59,8 @@ class Expressions(Positions):
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.BaseExpression:
         if id(original) in self.plan.expressions:
             return self.work.planned(original, updated)
+        if id(original) in self.plan.about:
+            return cst.parse_expression(self.plan.about[id(original)].format(code(updated.value)))
         if id(original) in self.callees or id(original) in self.inner:
             return updated
         value = self.module.value(original)
@@ -113,6 +115,9 @@ class Expressions(Positions):
             return updated
         part: cst.BaseExpression = getattr(updated, side)
         return part if part.lpar or not updated.lpar else part.with_changes(lpar=updated.lpar, rpar=updated.rpar)
+
+    def leave_Comparison(self, original: cst.Comparison, updated: cst.Comparison) -> cst.BaseExpression:
+        return self.work.planned(original, updated) if id(original) in self.plan.expressions else updated
 
     def leave_BinaryOperation(self, original: cst.BinaryOperation, updated: cst.BinaryOperation) -> cst.BaseExpression:
         parameters = joined(original, self.work) if not self.mixed else None

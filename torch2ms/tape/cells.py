@@ -29,7 +29,7 @@ from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.plan import Class, Function, Item, Text
-from torch2ms.tape.uses.gradients import clipping, told
+from torch2ms.tape.uses.clipping import clipping, told
 
 # attributes of nn.Cell that a captured name must not hide, and those of nn.TrainOneStepCell
 TAKEN = {

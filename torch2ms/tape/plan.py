@@ -94,6 +94,7 @@ class Plan:
     behind: dict[int, list[Item]] = field(default_factory=dict)  # put below what the statement became
     moved: set[int] = field(default_factory=set)  # statements that are emitted elsewhere, with their comments
     expressions: dict[int, str] = field(default_factory=dict)  # id of an expression -> the code it becomes
+    about: dict[int, str] = field(default_factory=dict)  # id of an attribute -> code in which `{0}` is its object
     temporaries: set[int] = field(default_factory=set)  # in-place calls whose changed tensor nobody reads again
     picks: dict[int, str] = field(default_factory=dict)  # id of an expression -> the part of it that stays
     arguments: dict[int, str] = field(default_factory=dict)  # id of an argument -> the code its value becomes

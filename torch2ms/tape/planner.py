@@ -232,8 +232,18 @@ class _ScopePlanner:
             name_gradients(owner, self.records, self.writer)
             if self.taken is not None and owner.place in self.taken.variables:
                 owner.variable = self.taken.variables[owner.place]
+            owner.weights = self.before_made(owner)
             if owner.parameter or owner.kind == "leaves":
                 self.plan.leaves |= {o: o.rpartition(".")[2] for o in owner.owns or ()}
+
+    def before_made(self, owner: Owner) -> str:
+        """The parameters of an optimizer whose gradients are taken before it is made: those of its module."""
+        bound = [s.number for s in self.scope.body.walk() if owner.place in s.defs]
+        taken = [e.stmt.number for e in self.records.events if e.kind == "backward" and owner in self.records.takers(e)]
+        if owner.kind != "optimizer" or not bound or not taken or min(bound) < min(taken):
+            return ""
+        places = owner.owns or frozenset()
+        return f"{next(iter(places))}.trainable_params()" if len(places) == 1 else ""
 
     def write(self, call: Call, cells: CellWriter) -> str:
         """Write one gradient call; a reason if it has no form."""

@@ -31,3 +31,15 @@ def give_up(events: list[Event], why: str, plan: Plan) -> None:
     for event in events:
         if not event.problem and id(event) not in done:
             refuse(event, why, plan)
+
+
+def refusal(event: Event, why: str) -> Finding:
+    """Some use of gradients that has no form."""
+    return Finding(
+        "T2M115",
+        Tier.REFUSED,
+        "use of gradients",
+        why,
+        f"use the tuple that the gradient function returns ({why})",
+        event.stmt.lineno,
+    )

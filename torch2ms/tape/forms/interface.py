@@ -126,6 +126,8 @@ def differentiated_by(writer: Writer, call: Call, params: list[str]) -> str:
 
 
 def weights_of(owner: Owner) -> str:
+    if owner.weights:
+        return owner.weights
     if owner.kind == "optimizer":
         return f"{owner.place}.parameters"
     if owner.kind in ("leaves", "params"):

@@ -21,7 +21,7 @@ from torch2ms.tape.functions.sites import Site
 from torch2ms.tape.ledger.events import Event, argument
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.plan import Plan, Text
-from torch2ms.tape.uses.gradients import clipping, told
+from torch2ms.tape.uses.clipping import clipping, told
 
 CLIPS = ("clip_norm", "clip_value")
 

@@ -16,6 +16,7 @@ from torch2ms.analysis.project import FunctionInfo, ModuleInfo
 from torch2ms.analysis.tree import code
 from torch2ms.analysis.values import Value
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.functions.handing import bound_arguments, moved
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
@@ -195,6 +196,8 @@ def plan_call(event: Event, owners: list[Owner], plan: Plan) -> None:
     text = f"{variable}={owner.variable}"
     if argument is not None:
         plan.beside[id(argument)] = text
+        if event.value.kind == "named_params":
+            plan.arguments[id(argument)] = f"[(param.name, param) for param in {weights_of(owner)}]"
     else:
         node = taking.taken.info.scope.node
         assert isinstance(node, cst.FunctionDef)

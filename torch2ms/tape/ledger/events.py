@@ -12,6 +12,7 @@ from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
+from torch2ms.tape.ledger.pairs import paired
 
 if TYPE_CHECKING:
     from torch2ms.tape.functions.closures import Closure
@@ -300,7 +301,6 @@ def _parameter_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
     """`for p in net.parameters():` whose body looks at `p.grad`."""
     node = stmt.node
     assert isinstance(node, cst.For)
-    iterated = module.value(node.iter)
     grads = [(s, g) for b in stmt.blocks for s in b.walk() for g in _grads_of(s) if not _is_autograd_grad(g, module)]
     if not grads:
         return None
@@ -309,7 +309,10 @@ def _parameter_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
     own = [(s, g) for s, g in grads if dotted(g.value) in names and not _own_leaf(module.value(g.value))]
     if not own:
         return None
-    place = iterated.place or (dotted(node.iter) if iterated.kind in ("list", "tuple", "params") else "")
+    pairing = paired(node.iter, node.target, {dotted(g.value) for _, g in own}, module)
+    given = pairing.params if pairing is not None else node.iter
+    iterated = module.value(given)
+    place = iterated.place or (dotted(given) if iterated.kind in ("list", "tuple", "params") else "")
     event = Event("grad_loop", stmt, node, place, iterated)
     event.writes = any(_writes(s, g) for s, g in own)
     if len(own) == len(grads) and _only_clears(stmt, own):

@@ -91,3 +91,20 @@ def concerns(event: Event, owner: Owner, owners: list[Owner]) -> bool:
     from torch2ms.tape.ledger.ledger import _token
 
     return any(_token(d) == _token(owner.place) for d in used)
+
+
+def relation(event: Event, owners: list[Owner]) -> str:
+    """Whether what is clipped is what the owners hold: same, other, or not seen."""
+    if event.value.kind == "optimizer" or event.value.name.startswith("param_group"):
+        return "same"
+    if any(d.startswith("@") for d in event.value.deps):
+        return "unseen"  # a parameter: each caller has its own
+    clipped = {d for d in event.value.deps or ({event.place} if event.place else ()) if not d.startswith("@")}
+    if not clipped or any(o.owns is None for o in owners) or any(d.startswith("^") for d in clipped):
+        return "unseen"
+    held = {p for o in owners for p in o.owns or ()}
+    if any(p.startswith("^") for p in held):
+        return "unseen"
+    inside = all(any(p == c or p.startswith(c + ".") for c in clipped) for p in held)
+    outside = all(any(c == p or c.startswith(p + ".") for p in held) for c in clipped)
+    return "same" if inside and outside else "other"

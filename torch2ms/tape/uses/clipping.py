@@ -1,0 +1,102 @@
+"""Clipping of gradients: by norm over all of one or several owners, or value by value."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import libcst as cst
+
+from torch2ms.analysis.tree import code, constant
+from torch2ms.findings import Finding, Tier
+from torch2ms.tape.forms.interface import weights_of
+from torch2ms.tape.forms.writer import Writer
+from torch2ms.tape.ledger.events import Event, argument
+from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.ledger.owners import relation
+from torch2ms.tape.plan import Plan, Text
+from torch2ms.tape.refusals import refusal
+
+
+def clip_norm(event: Event, owners: list[Owner], plan: Plan, writer: Writer) -> None:
+    """torch scales by max_norm / (norm + 1e-6) where the norm is larger; ops.clip_by_norm over a list does the same."""
+    call = event.node
+    assert isinstance(call, cst.Call)
+    clipped = clipping(event, owners)
+    if isinstance(clipped, str):
+        plan.refused.add(id(call))
+        plan.refuse(event.stmt, refusal(event, clipped))
+        return
+    form, limit = clipped
+    node = event.stmt.node
+    names = [o.variable for o in owners]
+    grads = names[0] if len(names) == 1 else writer.fresh_once("all_grads")
+    joined = names[0] if len(names) == 1 else " + ".join(f"tuple({n})" for n in names)
+    clip: list[Text] = [Text(f"{grads} = {form(joined, '{0}')}", [limit])]
+    offset = ""
+    for owner in owners if len(owners) > 1 else []:
+        end = f"{offset}len({weights_of(owner)})"
+        clip.append(
+            Text(f"{owner.variable} = {grads}[{offset.removesuffix(' + ')}:{'' if owner is owners[-1] else end}]")
+        )
+        offset = end + " + "
+    norm = f"ops.norm(ops.stack([ops.norm(grad) for grad in {joined}]))"
+    plan.needs.add("ops")
+    if isinstance(node, cst.Expr) and node.value is call:
+        plan.replaced[id(event.stmt)] = list(clip)
+    elif isinstance(node, cst.Assign) and len(node.targets) == 1:
+        plan.expressions[id(call)] = norm
+        value = code(node.value).replace(code(call), norm, 1)
+        plan.replaced[id(event.stmt)] = [Text(f"{code(node.targets[0].target)} = {value}"), *clip]
+    else:
+        plan.refused.add(id(call))
+        plan.refuse(event.stmt, refusal(event, "the norm is used inside a larger statement"))
+        return
+    plan.findings.append(told(event, owners))
+
+
+def clipping(event: Event, owners: list[Owner]) -> tuple[Callable[[str, str], str], cst.BaseExpression] | str:
+    """The form that clips the named gradients by a limit, and the limit; the reason where there is no such form."""
+    call = event.node
+    assert isinstance(call, cst.Call)
+    if event.kind == "clip_value":
+        limit = argument(call, 1, "clip_value")
+        return "its form is not known" if limit is None else (_clamped, limit)
+    limit = argument(call, 1, "max_norm")
+    norm_type = argument(call, 2, "norm_type")
+    if limit is None or (norm_type is not None and constant(norm_type) not in (2, 2.0)):
+        return "only the 2-norm has a measured form"
+    if relation(event, owners) == "other":
+        return "it clips other parameters than those of the optimizer"
+    return (lambda grads, limit: f"ops.clip_by_norm({grads}, {limit})"), limit
+
+
+def _clamped(grads: str, limit: str) -> str:
+    minus = f"-{limit}" if re.fullmatch(r"[\w.]+|\{0\}", limit) else f"-({limit})"
+    return f"[ops.clamp(grad, {minus}, {limit}) for grad in {grads}]"
+
+
+def told(event: Event, owners: list[Owner]) -> Finding:
+    """What is said of a clipping that has a form."""
+    if event.kind == "clip_value":
+        why = "the gradient tuple is clamped"
+        return Finding("T2M511", Tier.EXACT, "clip_grad_value_", why, line=event.stmt.lineno)
+    tier = Tier.EXACT if relation(event, owners) == "same" else Tier.ASSUMED
+    why = "the gradient tuple is clipped" + (
+        "" if tier is Tier.EXACT else "; assumed: the clipped parameters are those of the optimizer"
+    )
+    return Finding("T2M510", tier, "clip_grad_norm_", why, line=event.stmt.lineno)
+
+
+def clip_value(event: Event, owner: Owner, plan: Plan) -> None:
+    """The gradients of the owner, each clamped."""
+    call = event.node
+    assert isinstance(call, cst.Call)
+    clipped = clipping(event, [owner])
+    if isinstance(clipped, str) or not isinstance(event.stmt.node, cst.Expr):
+        plan.refuse(event.stmt, refusal(event, clipped if isinstance(clipped, str) else "its form is not known"))
+        return
+    form, limit = clipped
+    plan.needs.add("ops")
+    plan.replaced[id(event.stmt)] = [Text(f"{owner.variable} = {form(owner.variable, code(limit))}")]
+    plan.findings.append(told(event, [owner]))

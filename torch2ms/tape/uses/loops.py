@@ -1,0 +1,210 @@
+"""Loops and comprehensions over parameters that use `p.grad`: they run over parameters and gradients together.
+
+Where the loop does not run over just what the gradients were taken of, each gradient is looked up by its parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.tree import code, constant, descend
+from torch2ms.findings import Finding, Tier
+from torch2ms.tape.forms.interface import weights_of
+from torch2ms.tape.forms.writer import Writer
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.ledger.owners import relation
+from torch2ms.tape.ledger.pairs import Pairing, paired
+from torch2ms.tape.plan import Plan, Text
+from torch2ms.tape.refusals import refusal
+
+COMPREHENSIONS = (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)
+
+
+def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer: Writer) -> None:
+    """`for p in net.parameters(): ... p.grad ...`."""
+    node = event.node
+    assert isinstance(node, cst.For)
+    places = {dotted(g) for n in _inside(event.stmt) for g in descend(n)}
+    used = {p.removesuffix(".grad") for p in places if p.endswith(".grad")}
+    pairing = paired(node.iter, node.target, used, module)
+    if pairing is None:
+        plan.refuse(event.stmt, refusal(event, "the loop runs over more than the parameters"))
+        return
+    param, given = dotted(pairing.target), False
+    kin = kinship(event, owner)
+    if kin == "other" or event.writes and pairing.wrapped:
+        if pairing.name:
+            plan.refuse(event.stmt, refusal(event, "it names some of the parameters whose gradients were taken"))
+            return
+        replacement = f"{_table(event.stmt, owner, plan, writer, event.writes)}[{param}]"
+        _ask(event.stmt, param, replacement, plan)
+        why = "the gradient of each parameter is looked up"
+    elif event.writes:
+        index = writer.fresh_index()
+        replacement = f"{owner.variable}[{index}]"
+        plan.expressions[id(node.iter)] = f"enumerate({weights_of(owner)})"
+        plan.expressions[id(node.target)] = f"{index}, {param}"
+        plan.before.setdefault(id(event.stmt), []).append(Text(f"{owner.variable} = list({owner.variable})"))
+        why = "runs over the parameters of the optimizer and their gradients"
+    else:
+        replacement = f"{param}_grad"
+        if pairing.name and dotted(pairing.params) == owner.place:  # callers pair them with their names
+            given = True
+            plan.expressions[id(node.iter)] = f"zip({owner.place}, {owner.variable})"
+            plan.expressions[id(node.target)] = f"({code(node.target)}), {replacement}"
+        else:
+            _side_by_side(node, pairing, owner, plan)
+        why = "runs over the parameters of the optimizer and their gradients"
+    for found in (f for n in _inside(event.stmt) for f in descend(n)):
+        if _is_gradient(found, param):
+            plan.expressions.setdefault(id(found), replacement)
+        elif pairing.name and not given and isinstance(found, cst.Name) and found.value == pairing.name:
+            plan.expressions[id(found)] = f"{param}.name"
+    for stmt in (s for b in event.stmt.blocks for s in b.walk()):
+        plan.weights |= {id(n) for n in descend(stmt.node) if isinstance(n, cst.Name) and n.value == param}
+        if _clears_gradient(stmt, param):
+            plan.replaced[id(stmt)] = []
+    notes = ["the names MindSpore gives parameters serve as well"] if pairing.name else []
+    notes += ["these are the parameters of the optimizer"] if kin == "unseen" else []
+    why += "; assumed: " + ", ".join(notes) if notes else ""
+    tier = Tier.ASSUMED if notes else Tier.EXACT
+    plan.findings.append(Finding("T2M512", tier, "loop over gradients", why, line=event.stmt.lineno))
+
+
+def plan_comprehension(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer: Writer) -> bool:
+    """`[p.grad.norm() for p in net.parameters()]`; False where the read stands in none."""
+    node = event.node
+    assert isinstance(node, cst.Attribute)
+    if owner.kind == "leaf" or event.writes or not isinstance(node.value, cst.Name):
+        return False
+    param = node.value.value
+    for outer in descend(event.stmt.node):
+        if not isinstance(outer, COMPREHENSIONS) or not any(n is node for n in descend(outer)):
+            continue
+        clause = outer.for_in
+        pairing = paired(clause.iter, clause.target, {param}, module)
+        kin = kinship(event, owner) if pairing is not None else "other"
+        if pairing is None and not any(param in _bound(c) for c in _clauses(clause)):
+            continue
+        if pairing is None or kin == "other" or clause.inner_for_in is not None or pairing.name:
+            replacement = f"{_table(event.stmt, owner, plan, writer, False)}[{param}]"
+            _ask(event.stmt, param, replacement, plan)
+        else:
+            replacement = f"{param}_grad"
+            _side_by_side(clause, pairing, owner, plan)
+        for found in descend(outer):
+            if _is_gradient(found, param):
+                plan.expressions.setdefault(id(found), replacement)
+        why = "runs over parameters and gradients together"
+        why += "; assumed: these are the parameters of the optimizer" if kin == "unseen" else ""
+        tier = Tier.ASSUMED if kin == "unseen" else Tier.EXACT
+        plan.findings.append(Finding("T2M512", tier, "comprehension over gradients", why, line=event.stmt.lineno))
+        return True
+    return False
+
+
+def kinship(event: Event, owner: Owner) -> str:
+    """Whether a loop runs over what the gradients were taken of: same, unseen, or other."""
+    if event.value.name.startswith("param_group"):
+        return "other"  # one group of several, for all that is seen
+    if event.place and event.place == owner.place:
+        return "same"
+    found = relation(event, [owner])
+    if found != "other" or owner.owns is None:
+        return found
+    wide = event.value.deps or frozenset({event.place})
+    return "unseen" if all(any(p == w or p.startswith(f"{w}.") for w in wide) for p in owner.owns) else "other"
+
+
+def _side_by_side(loop: cst.For | cst.CompFor, pairing: Pairing, owner: Owner, plan: Plan) -> None:
+    """The gradients run along with the parameters."""
+    param, weights = dotted(pairing.target), weights_of(owner)
+    both = f"{param}, {param}_grad"
+    if pairing.zipped is not None:
+        plan.expressions[id(pairing.params)] = weights
+        plan.beside[id(pairing.zipped)] = f"={owner.variable}"
+    else:
+        plan.expressions[id(pairing.params)] = f"zip({weights}, {owner.variable})"
+    if not pairing.wrapped:
+        plan.expressions[id(loop.target)] = both
+        return
+    place = cst.Name("torch2ms_both")
+    target = code(loop.target.deep_replace(pairing.target, place))
+    both = both if pairing.zipped is not None else f"({both})"
+    plan.expressions[id(loop.target)] = target.replace(place.value, both)
+
+
+def _table(stmt: Stmt, owner: Owner, plan: Plan, writer: Writer, writes: bool) -> str:
+    """The name of a dictionary of the gradients by parameter, made above the statement; written back below it."""
+    for outer in stmt.ancestors():
+        if isinstance(outer.node, cst.For) and any(u.endswith(".param_groups") for u in outer.uses):
+            stmt = outer
+    table, grads = "grad_of", owner.variable
+    writer.names.add(table)
+    made = f"{table} = dict(zip({weights_of(owner)}, {grads}))"
+    above = plan.before.setdefault(id(stmt), [])
+    if not any(isinstance(t, Text) and t.template == made for t in above):
+        above.append(Text(made))
+    back = f"{grads} = tuple({table}.values())"
+    if writes and not any(isinstance(t, Text) and t.template == back for t in plan.behind.get(id(stmt), [])):
+        plan.behind.setdefault(id(stmt), []).append(Text(back))
+    return table
+
+
+def _ask(stmt: Stmt, param: str, replacement: str, plan: Plan) -> None:
+    """`p.grad is None` asks whether the parameter is among those that have a gradient."""
+    table = replacement.partition("[")[0]
+    for found in (f for n in [stmt.node, *_inside(stmt)] for f in descend(n)):
+        if not isinstance(found, cst.Comparison) or len(found.comparisons) != 1 or not _is_gradient(found.left, param):
+            continue
+        asked = found.comparisons[0]
+        if constant(asked.comparator) is None and isinstance(asked.operator, (cst.Is, cst.IsNot)):
+            word = "in" if isinstance(asked.operator, cst.IsNot) else "not in"
+            plan.expressions[id(found)] = f"{param} {word} {table}"
+
+
+def _is_gradient(node: cst.CSTNode, param: str) -> bool:
+    """`p.grad` or `p.grad.data`, of any name where none is given."""
+    if not isinstance(node, cst.Attribute):
+        return False
+    if node.attr.value == "data" and isinstance(node.value, cst.Attribute):
+        node = node.value
+    return node.attr.value == "grad" and (not param or dotted(node.value) == param)
+
+
+def _inside(loop: Stmt) -> Iterator[cst.CSTNode]:
+    """What the statements of a loop evaluate."""
+    for stmt in (s for b in loop.blocks for s in b.walk()):
+        if not stmt.blocks:
+            yield stmt.node
+        elif isinstance(stmt.node, (cst.If, cst.While)):
+            yield stmt.node.test
+        elif isinstance(stmt.node, cst.For):
+            yield stmt.node.iter
+
+
+def _clauses(clause: cst.CompFor) -> Iterator[cst.CompFor]:
+    while True:
+        yield clause
+        if clause.inner_for_in is None:
+            return
+        clause = clause.inner_for_in
+
+
+def _bound(clause: cst.CompFor) -> set[str]:
+    return {n.value for n in descend(clause.target) if isinstance(n, cst.Name)}
+
+
+def _clears_gradient(stmt: Stmt, param: str) -> bool:
+    node = stmt.node
+    if isinstance(node, cst.Assign) and len(node.targets) == 1:
+        return dotted(node.targets[0].target) == f"{param}.grad" and constant(node.value) is None
+    if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
+        return dotted(node.value.func) in (f"{param}.grad.zero_", f"{param}.grad.data.zero_")
+    return False
