@@ -52,16 +52,16 @@ def _method(func: cst.Attribute, receiver: Value, target: Value, given: Given, e
         cls = class_of(receiver, ev.module, ev.project)
         method = cls.method(name) if cls is not None else None
         if method is not None:
-            return _function(method, given, receiver)
+            return _function(method, given, ev, receiver)
         if cls is not None and cls.kind == "autograd" and name == "apply":
-            return _applied(cls, given)
-        if cls is not None and cls.attr(name) is not None:
+            return _applied(cls, given, ev)
+        if cls is not None and ev.reads.attribute(cls, name) is not None:
             return _called(target, given, ev)
     if receiver.kind == "builtin_super" and ev.cls is not None:
         for parent in ev.cls.parents:
             method = parent.method(name)
             if method is not None:
-                return _function(method, given, Value("object", place="self", name=parent.qualified))
+                return _function(method, given, ev, Value("object", place="self", name=parent.qualified))
         return Value("unknown", deps=given.deps | ({"self"} if name == "forward" else NO_DEPS))
     if target.kind in ("class", "function"):
         return _called(target, given, ev)
@@ -129,7 +129,7 @@ def _called(target: Value, given: Given, ev: Evaluator) -> Value:
     if target.kind == "builtin":
         return _builtin(target.name, given)
     if target.kind == "autograd" and (cls := class_of(target, ev.module, ev.project)) is not None:
-        return _applied(cls, given)
+        return _applied(cls, given, ev)
     if target.kind in ("module", "lossfn"):
         return _forward(target, given, ev)
     own = frozenset({target.place}) if target.place and target.kind in ("unknown", "object") else NO_DEPS
@@ -154,7 +154,7 @@ def _function_value(target: Value, given: Given, ev: Evaluator) -> Value:
     if target.name.startswith("torch.func:") and target.items:
         return spread(target.items[0], given.deps)
     info = function_of(target, ev)
-    return _function(info, given) if info is not None else Value("unknown", deps=given.deps | target.deps)
+    return _function(info, given, ev) if info is not None else Value("unknown", deps=given.deps | target.deps)
 
 
 def _forward(target: Value, given: Given, ev: Evaluator) -> Value:
@@ -168,7 +168,7 @@ def _forward(target: Value, given: Given, ev: Evaluator) -> Value:
     cls = class_of(target, ev.module, ev.project)
     forward = cls.method("forward") if cls is not None else None
     if forward is not None:
-        return spread(_function(forward, given, target), deps)
+        return spread(_function(forward, given, ev, target), deps)
     if last in torchapi.RECURRENT:
         one = Value("tensor", deps=deps)
         state = Value("tuple" if last == "LSTM" else "tensor", deps=deps)
@@ -177,7 +177,7 @@ def _forward(target: Value, given: Given, ev: Evaluator) -> Value:
     return Value("unknown" if unknown else "tensor", deps=deps, likely=True)
 
 
-def _applied(cls: ClassInfo, given: Given) -> Value:
+def _applied(cls: ClassInfo, given: Given, ev: Evaluator) -> Value:
     """`Function.apply(...)`: what forward returns, varied with every argument."""
     forward = cls.method("forward")
     if forward is None:
@@ -186,23 +186,24 @@ def _applied(cls: ClassInfo, given: Given) -> Value:
     if cls.method("setup_context") is None:
         node = given.node.with_changes(args=[cst.Arg(cst.Name("ctx")), *given.node.args])
         passed = Given(node, [Value("ctx"), *given.args], given.deps)
-    value = _function(forward, passed)
+    value = _function(forward, passed, ev)
     items = value.items
     if items is not None:
         items = tuple(replace(i, kind="tensor", deps=given.deps, place="", leaf=False) for i in items)
     return Value(value.kind if value.kind != "unknown" else "tensor", deps=given.deps, items=items)
 
 
-def _function(info: FunctionInfo, given: Given, receiver: Value | None = None) -> Value:
+def _function(info: FunctionInfo, given: Given, ev: Evaluator, receiver: Value | None = None) -> Value:
     """What a function of the project returns, in the caller's places."""
     bound = _pass(info, given, receiver)
-    if info.returns is None:
+    returns = ev.reads.returned(info)
+    if returns is None:
         return Value("unknown", deps=given.deps)
     depends = {
         name: value.deps | {value.place} if value.kind in ("module", "object") and value.place else value.deps
         for name, value in bound.items()
     }
-    return outward(info.returns, depends, receiver.place if receiver is not None else "")
+    return outward(returns, depends, receiver.place if receiver is not None else "")
 
 
 def _pass(info: FunctionInfo, given: Given, receiver: Value | None) -> dict[str, Value]:
@@ -210,7 +211,6 @@ def _pass(info: FunctionInfo, given: Given, receiver: Value | None) -> dict[str,
     as_method = info.cls is not None and not info.static and receiver is not None and receiver.kind != "class"
     bound = bind_arguments(info, given.node, given.args, skip_self=as_method)
     places = {value.place: name for name, value in bound.items() if value.place}
-    info.callers += 1
     for name, value in bound.items():
         mapped = into(value, name, places, receiver is not None and receiver.place == "self")
         old = info.args.get(name)

@@ -24,6 +24,7 @@ class Env:
         self.hidden = hidden
         self.later = later
         self.parts: dict[str, set[str]] = {}  # place -> places below it that were ever written
+        self.asked: dict[str, Value | None] = {}  # what was looked up in the scope around, and found there
 
     @overload
     def get(self, place: str) -> Value | None: ...
@@ -37,7 +38,7 @@ class Env:
                 return default if found is None else found
         if self.outer is None or place.partition(".")[0] in self.hidden:
             return default
-        found = self.outer.get(place)
+        found = self.asked[place] = self.outer.get(place)
         if found is None:
             return default
         return forgotten(found) if self.later else found

@@ -14,6 +14,7 @@ from torch2ms.analysis.assign import bind
 from torch2ms.analysis.env import Env
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.reads import Reads
 from torch2ms.analysis.tree import children, constant
 from torch2ms.analysis.usage import used
 from torch2ms.analysis.values import EITHER, NO_DEPS, UNKNOWN, Value, bounded, join, joined_deps
@@ -32,6 +33,7 @@ class Evaluator:
         self.cut = False  # inside no_grad
         self.modules: frozenset[str] = frozenset()  # places that are used as modules
         self.memo = module.values
+        self.reads = Reads()
 
     def ev(self, node: cst.CSTNode) -> Value:
         value = self.dispatch(node)

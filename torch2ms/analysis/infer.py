@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import libcst as cst
 
 from torch2ms.analysis.env import Env
@@ -10,8 +12,10 @@ from torch2ms.analysis.execute import block
 from torch2ms.analysis.modes import is_no_grad
 from torch2ms.analysis.parameters import parameters
 from torch2ms.analysis.program import Scope
-from torch2ms.analysis.project import ModuleInfo, Project
+from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.reads import Reads
 from torch2ms.analysis.usage import NONE, modules_by_use
+from torch2ms.analysis.values import Value
 
 ROUNDS = 3  # kinds travel one call further each round; three reach through factory, trainer and step
 
@@ -21,58 +25,79 @@ def infer(project: Project) -> None:
     project.link()
     for module in project.modules.values():
         module.used = modules_by_use(module.scope)
-    known: list[object] = []
+    inference = _Inference(project)
     for _ in range(ROUNDS):
-        for module in project.modules.values():
-            _module(module, project)
-        before, known = known, _known(project)
-        if known == before:  # the next round would see what this one saw
+        if not inference.round():
             break
 
 
-def _known(project: Project) -> list[object]:
-    """What a round learned for the next: what functions are passed and return, what attributes and modules hold."""
-    learned: list[object] = []
-    for module in project.modules.values():
-        learned.append(dict(module.env.layers[0]))
-        learned += [(dict(info.args), info.returns) for info in module.functions.values()]
-        learned += [dict(cls.attrs) for cls in module.classes.values()]
-    return learned
+@dataclass
+class _Run:
+    """One run of a scope: what it read, and what its places held in the end."""
+
+    env: Env
+    reads: Reads
+    passed: dict[str, Value]  # what callers gave a function by then
+
+    def holds(self, outer: Env | None, info: FunctionInfo | None) -> bool:
+        """Whether another run would do the same."""
+        if info is not None and info.args != self.passed:
+            return False
+        around = outer is None or all(outer.get(place) == value for place, value in self.env.asked.items())
+        return around and self.reads.hold()
 
 
-def _module(module: ModuleInfo, project: Project) -> None:
-    module.env = Env()
-    evaluator = Evaluator(project, module, module.env, None, None)
-    evaluator.modules = module.used.get(id(module.scope), NONE)
-    block(module.scope.body, evaluator)
-    for child in module.scope.children:
-        _definition(child, module, module.env, project)
+class _Inference:
+    """Rounds over the scopes of a project; a scope is run again where something it read is known better."""
 
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.runs: dict[int, _Run] = {}  # the last of each scope, by its id
+        self.ran = False  # whether a scope was run in this round
 
-def _definition(scope: Scope, module: ModuleInfo, outer: Env, project: Project) -> None:
-    """Run a class or a function, and what is defined inside."""
-    if isinstance(scope.node, cst.ClassDef):
-        _class(scope, module, outer, project)
-        return
-    info = module.functions[id(scope)]
-    env = Env(outer, scope.locals, later=True)
-    env.update(parameters(info, project))
-    evaluator = Evaluator(project, module, env, info, info.cls)
-    evaluator.modules = module.used.get(id(scope), NONE)
-    assert isinstance(scope.node, cst.FunctionDef)
-    evaluator.cut = any(is_no_grad(d.decorator, module) for d in scope.node.decorators)
-    block(scope.body, evaluator)
-    for child in scope.children:
-        _definition(child, module, env, project)
+    def round(self) -> bool:
+        """Run what has to be run; False where nothing had to."""
+        self.ran = False
+        for module in self.project.modules.values():
+            module.env = self.run(module.scope, module, None)
+            for child in module.scope.children:
+                self.definition(child, module, module.env)
+        return self.ran
 
+    def definition(self, scope: Scope, module: ModuleInfo, outer: Env) -> None:
+        """A class or a function, and what is defined inside."""
+        if isinstance(scope.node, cst.ClassDef):
+            env = self.run(scope, module, outer)
+            attrs = module.classes[scope.name].attrs
+            for stmt in scope.body.stmts:
+                for name in stmt.defs:
+                    if name in env and isinstance(stmt.node, (cst.Assign, cst.AnnAssign)):
+                        attrs.setdefault(name, env[name])
+            for child in sorted(scope.children, key=lambda c: c.name != "__init__"):
+                self.definition(child, module, outer)
+            return
+        env = self.run(scope, module, outer)
+        for child in scope.children:
+            self.definition(child, module, env)
 
-def _class(scope: Scope, module: ModuleInfo, outer: Env, project: Project) -> None:
-    cls = module.classes[scope.name]
-    env = Env(outer)
-    block(scope.body, Evaluator(project, module, env, None, cls))
-    for stmt in scope.body.stmts:
-        for name in stmt.defs:
-            if name in env and isinstance(stmt.node, (cst.Assign, cst.AnnAssign)):
-                cls.attrs.setdefault(name, env[name])
-    for child in sorted(scope.children, key=lambda c: c.name != "__init__"):
-        _definition(child, module, outer, project)
+    def run(self, scope: Scope, module: ModuleInfo, outer: Env | None) -> Env:
+        """The places of a scope as they are in the end."""
+        info = module.functions.get(id(scope))
+        last = self.runs.get(id(scope))
+        if last is not None and last.holds(outer, info):
+            return last.env
+        self.ran = True
+        env = Env(outer, scope.locals if info is not None else NONE, later=info is not None)
+        cls = info.cls if info is not None else module.classes[scope.name] if outer is not None else None
+        evaluator = Evaluator(self.project, module, env, info, cls)
+        if outer is None:
+            module.env = env
+        if info is not None:
+            env.update(parameters(info, self.project))
+            assert isinstance(scope.node, cst.FunctionDef)
+            evaluator.cut = any(is_no_grad(d.decorator, module) for d in scope.node.decorators)
+        if not isinstance(scope.node, cst.ClassDef):
+            evaluator.modules = module.used.get(id(scope), NONE)
+        self.runs[id(scope)] = _Run(env, evaluator.reads, dict(info.args) if info is not None else {})
+        block(scope.body, evaluator)
+        return env

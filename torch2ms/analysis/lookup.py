@@ -26,8 +26,8 @@ DTYPES = {"float32", "float16", "float64", "int64", "int32", "bool", "float", "l
 def lookup(name: str, ev: Evaluator) -> Value:
     """What a name stands for that the scopes around do not bind."""
     module, project = ev.module, ev.project
-    if name in module.env:
-        return shapes.forgotten(module.env[name])
+    if (bound := ev.reads.member(module, name)) is not None:
+        return shapes.forgotten(bound)
     full = module.imports.table.get(name, "")
     if full and is_foreign(full):
         return api(full)
@@ -39,8 +39,8 @@ def lookup(name: str, ev: Evaluator) -> Value:
     if full:
         home, _, last = full.rpartition(".")
         owner = project.modules.get(home)
-        if owner is not None and last in owner.env:
-            return owner.env[last]
+        if owner is not None and (there := ev.reads.member(owner, last)) is not None:
+            return there
         return Value("api", name=full)
     for star in module.imports.stars:
         if is_foreign(star) and not name.startswith("_") and _exports(star, name):
@@ -55,13 +55,13 @@ def api(name: str) -> Value:
     return Value("dtype" if last in DTYPES and home and "." not in home else "api", name=name)
 
 
-def member(module_name: str, attr: str, project: Project) -> Value:
+def member(module_name: str, attr: str, ev: Evaluator) -> Value:
     """What an attribute of a module of the project is."""
-    owner = project.modules.get(module_name)
+    owner = ev.project.modules.get(module_name)
     if owner is None:
         return UNKNOWN
-    found = _definition(project.find(attr, owner))
-    return found if found is not None else owner.env.get(attr, UNKNOWN)
+    found = _definition(ev.project.find(attr, owner))
+    return found if found is not None else ev.reads.member(owner, attr) or UNKNOWN
 
 
 def class_of(value: Value, module: ModuleInfo, project: Project) -> ClassInfo | None:

@@ -32,18 +32,18 @@ def attribute(node: cst.Attribute, place: str, ev: Evaluator) -> Value:
     if base.kind == "api":
         return lookup.api(f"{base.name}.{attr}")
     if base.kind == "modulefile":
-        return lookup.member(base.name, attr, ev.project)
+        return lookup.member(base.name, attr, ev)
     if base.kind in ("object", "module", "class"):
         cls = lookup.class_of(base, ev.module, ev.project)
         if cls is not None:
-            return _of_class(cls, base, attr, place)
+            return _of_class(cls, base, attr, place, ev)
     how = _BY_KIND.get(base.kind, _of_other)
     return how(base, attr, place)
 
 
-def _of_class(cls: ClassInfo, base: Value, attr: str, place: str) -> Value:
+def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator) -> Value:
     """An attribute of an instance of a class of the project, or of the class."""
-    found = cls.attr(attr)
+    found = ev.reads.attribute(cls, attr)
     if found is not None and found.kind == "optimizer" and not found.place.startswith("self."):
         found = replace(found, place=f"self.{attr}")  # declared in the class body
     if found is not None:
@@ -52,7 +52,7 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str) -> Value:
     if method is not None:
         node = method.scope.node
         if any(dotted(d.decorator) == "property" for d in node.decorators):  # type: ignore[union-attr]
-            return rebase(method.returns or UNKNOWN, "self", base.place)
+            return rebase(ev.reads.returned(method) or UNKNOWN, "self", base.place)
         return Value("method", name=attr, place=base.place)
     if cls.kind == "module":
         return _of_module(base, attr, place)

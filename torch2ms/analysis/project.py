@@ -39,7 +39,6 @@ class FunctionInfo:
     cls: ClassInfo | None
     args: dict[str, Value] = field(default_factory=dict)
     returns: Value | None = None
-    callers: int = 0
     differentiated: bool = False  # may run inside a function whose gradient is taken
 
     @property
