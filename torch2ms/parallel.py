@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 from torch2ms import cache
 from torch2ms.config import Config
 from torch2ms.findings import Result
+from torch2ms.source import parse_quietly
 
 if TYPE_CHECKING:
     from concurrent.futures import Executor
@@ -116,10 +117,10 @@ def parts(sources: Mapping[str, str]) -> list[Sources]:
     return sorted(groups.values(), key=lambda group: -sum(map(len, group.values())))
 
 
-def imported(text: str) -> set[str]:
+def imported(text: str | bytes) -> set[str]:
     """Every part of every name that a module imports, except from packages that no project shadows."""
     found: set[str] = set()
-    for node in ast.walk(ast.parse(text)):
+    for node in ast.walk(parse_quietly(text)):
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]

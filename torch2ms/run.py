@@ -18,6 +18,7 @@ from torch2ms.findings import Result
 from torch2ms.notebook import Notebook, load, place, rebuild
 from torch2ms.parallel import convert_parts
 from torch2ms.progress import Progress
+from torch2ms.related import related
 from torch2ms.source import (
     SourceError,
     SourceFile,
@@ -182,7 +183,7 @@ def _read(items: list[Item], failed: dict[str, str]) -> dict[str, bytes]:
 
 
 def _wanted(data: Mapping[str, bytes], late: bool) -> list[str]:
-    """Files that mention torch and, where any does, those that train without ever naming it.
+    """Files that mention torch and, where any does, those that train without ever naming it, and all related to them.
 
     `late`: names were translated by an earlier step, so that files may train without a mention anywhere.
     """
@@ -194,7 +195,8 @@ def _wanted(data: Mapping[str, bytes], late: bool) -> list[str]:
         for key, text in data.items()
         if any(word in text for word in TAPE_WORDS) and (late or b"mindspore" not in text)
     }
-    return [key for key in data if key in named or key in trains]
+    found = related(data, named | trains)
+    return [key for key in data if key in found]
 
 
 def convert_guarded(sources: Mapping[str, str], config: Config) -> dict[str, Result]:

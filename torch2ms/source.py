@@ -95,7 +95,7 @@ def decode(data: bytes) -> SourceFile:
     return SourceFile(data, text, encoding, bom)
 
 
-def parse_quietly(text: str) -> ast.Module:
+def parse_quietly(text: str | bytes) -> ast.Module:
     """`ast.parse` without the warnings it has for the user's own code."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

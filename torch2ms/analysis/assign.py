@@ -107,6 +107,6 @@ def _guessed(value: Value, place: str) -> Value:
     if guessed.kind == "optimizer":  # made by a class in a variable, from the parameters it was given
         owns = frozenset(d for d in value.deps if not d.startswith("@"))
         return replace(guessed, place=place, owns=owns or None)
-    if guessed.kind == "scheduler" or (not value.deps and guessed.kind in ("device", "module", "lossfn")):
+    if guessed.kind in ("scheduler", "device") or (not value.deps and guessed.kind in ("module", "lossfn")):
         return replace(guessed, place=place)
     return value

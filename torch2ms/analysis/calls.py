@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import reduce
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -16,12 +17,13 @@ from torch2ms.analysis.names import dotted
 from torch2ms.analysis.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.torchcalls import api_call, tensor_function
 from torch2ms.analysis.transfer import into, outward, spread
-from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, join, joined_deps
+from torch2ms.analysis.values import CHOSEN, NO_DEPS, UNKNOWN, Value, join, joined_deps
 from torch2ms.analysis.wrapped import FAMILIES
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluate import Evaluator
 
+DICT_METHODS = {"keys", "values", "items", "get", "pop"}
 HOST_KINDS = {"loader", "dataset", "scheduler", "str", "dict", "list", "int", "float"}
 
 
@@ -74,6 +76,8 @@ def _of_kind(name: str, receiver: Value, given: Given) -> Value | None:
     kind, deps = receiver.kind, given.deps
     if kind == "object" and receiver.name in FAMILIES:
         return Value("unknown", deps=deps)
+    if kind == "tensor" and receiver.likely and name in DICT_METHODS:
+        return None
     if kind in ("tensor", "param"):
         value = tensor_method(name, receiver, deps, given.args)
         return shapes.shaped(value, shapes.called(name, given.node, given.args, receiver))
@@ -94,6 +98,9 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
     """A method of something unknown, which the method's name may say more about."""
     name, place = func.attr.value, dotted(func.value)
     unknown = receiver.kind == "unknown"
+    if receiver.kind == "tensor" and name in DICT_METHODS:  # the guess was wrong: what the model returned is a dict
+        ev.memo[id(func.value)] = Value("dict", deps=receiver.deps, likely=True)
+        return Value("unknown" if name in ("get", "pop") else "list", deps=receiver.deps | given.deps)
     if name in MODULE_METHODS and (unknown or receiver.kind == "object" and place):
         module = Value("module", place=receiver.place or place, likely=True)
         if unknown and name in ("parameters", "named_parameters", "buffers"):
@@ -122,6 +129,9 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
 
 def _called(target: Value, given: Given, ev: Evaluator) -> Value:
     """A call of a value."""
+    if target.kind in CHOSEN and not target.name and target.items:
+        made = [_called(choice, given, ev) for choice in target.items]
+        return reduce(join, made)
     if target.kind == "class":
         return _instance(target, given, ev)
     if target.kind == "function":
@@ -132,6 +142,9 @@ def _called(target: Value, given: Given, ev: Evaluator) -> Value:
         return _applied(cls, given, ev)
     if target.kind in ("module", "lossfn"):
         return _forward(target, given, ev)
+    if target.kind == "object" and (cls := class_of(target, ev.module, ev.project)) is not None:
+        if (method := cls.method("__call__")) is not None:
+            return _function(method, given, target)
     own = frozenset({target.place}) if target.place and target.kind in ("unknown", "object") else NO_DEPS
     return Value("unknown", deps=given.deps | own | target.deps)
 

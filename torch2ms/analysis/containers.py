@@ -48,6 +48,8 @@ def subscript(base: Value, node: cst.Subscript) -> Value:
     index = constant(only.value) if isinstance(only, cst.Index) else ...
     items = base.items or ()
     picked = items[index] if isinstance(index, int) and -len(items) <= index < len(items) else None
+    if base.kind == "dict" and items:
+        return _any(base, items)
     if base.kind in ("tuple", "list") and items:
         return picked if picked is not None else _any(base, items)
     if base.kind == "tensor" or base.name == "of tensor" and isinstance(index, int):

@@ -17,7 +17,7 @@ from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Proje
 from torch2ms.analysis.reads import Reads
 from torch2ms.analysis.tree import children, constant
 from torch2ms.analysis.usage import used
-from torch2ms.analysis.values import EITHER, NO_DEPS, UNKNOWN, Value, bounded, join, joined_deps
+from torch2ms.analysis.values import CHOSEN, EITHER, NO_DEPS, UNKNOWN, Value, bounded, choices, join, joined_deps
 
 
 class Evaluator:
@@ -94,7 +94,9 @@ class Evaluator:
         for element in node.elements:
             if isinstance(element, cst.DictElement):
                 self.ev(element.key)
-        return Value("dict", deps=joined_deps(parts), keys=_keys(node))
+        chosen = parts and len({p.kind for p in parts}) == 1 and parts[0].kind in CHOSEN
+        held = tuple(c for p in parts for c in choices(p)) if chosen else None
+        return Value("dict", deps=joined_deps(parts), keys=_keys(node), items=held)
 
     def named(self, node: cst.NamedExpr) -> Value:
         value = self.ev(node.value)

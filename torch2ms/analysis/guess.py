@@ -20,7 +20,7 @@ _GUESSES = [
     (
         re.compile(
             r"^(model|net|network|module|generator|discriminator|critic|actor|policy|encoder|decoder|backbone|classifier|"
-            r"[GD]|net_?[A-Z]\w*|\w+_net|\w+_?model|model_\w+|student|teacher|ema|target_\w*net\w*|lstm|rnn|gru|gpt|bert|"
+            r"(?-i:[GD])|net_?[A-Z]\w*|\w+_net|\w+_?model|model_\w+|student|teacher|ema|target_\w*net\w*|lstm|rnn|gru|gpt|bert|"
             r"resnet|vgg|unet|vae|autoencoder|transformer)$",
             re.I,
         ),

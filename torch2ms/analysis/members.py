@@ -117,6 +117,8 @@ def _of_object(base: Value, attr: str, place: str) -> Value:
 
 
 def _of_other(base: Value, attr: str, place: str) -> Value:
+    if attr == "param_groups" and base.kind in ("unknown", "object"):  # only optimizers have them
+        return _of_optimizer(base, attr, place)
     return Value("unknown", deps=base.deps, place=place)
 
 

@@ -51,6 +51,7 @@ UNKNOWN = Value()
 TENSOR = Value("tensor")
 
 
+CHOSEN = ("class", "function")  # what tables of names hold, and callers choose from
 _NUMBERS = ("int", "float", "tensor", "unknown", "none")
 
 
@@ -71,6 +72,8 @@ def join(a: Value, b: Value) -> Value:
             return replace(other, deps=deps, items=None)
     if a.kind != b.kind:
         return Value("unknown", deps=deps)
+    if a.kind in CHOSEN and a.name != b.name and "torch.func:" not in a.name + b.name:
+        return Value(a.kind, deps=deps, items=tuple(dict.fromkeys((*choices(a), *choices(b)))))
     items = None
     if a.items is not None and b.items is not None and len(a.items) == len(b.items):
         items = tuple(join(x, y) for x, y in zip(a.items, b.items, strict=False))
@@ -88,6 +91,11 @@ def join(a: Value, b: Value) -> Value:
         joined_keys(a.keys, b.keys, either=True) if a.keys is not None and b.keys is not None else None,
         either_start(a.starts, b.starts),
     )
+
+
+def choices(value: Value) -> tuple[Value, ...]:
+    """The classes or functions that a value may be."""
+    return value.items or () if value.kind in CHOSEN and not value.name else (value,)
 
 
 def either_start(a: frozenset[str], b: frozenset[str]) -> frozenset[str]:

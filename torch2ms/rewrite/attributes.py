@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.tree import code
 from torch2ms.analysis.values import Value
 from torch2ms.analysis.wrapped import FAMILIES
 from torch2ms.api import apply_attribute
@@ -37,6 +38,10 @@ def attribute(
         return cst.Call(updated.value) if cls is not None and not cls.refused else updated
     if attr == "module" and receiver.kind == "module" and not stored and _no_wrapper(receiver, work):
         return updated.value
+    if receiver.kind == "device" and attr == "type" and not stored:
+        tier = Tier.ASSUMED if receiver.likely else Tier.EXACT
+        work.notes.findings.append(Finding("T2M601", tier, "torch.device.type", "what stands before the colon"))
+        return cst.parse_expression(f"{code(updated.value)}.partition(':')[0]")
     if (name := _ruled(receiver, attr)) and (rule := work.rules.find(name)) is not None:
         return work.take(apply_attribute(rule, original, updated, work.facts), updated)
     if receiver.kind in ("tensor", "param"):

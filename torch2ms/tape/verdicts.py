@@ -18,7 +18,7 @@ from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import LOADS, STEPS, Records
-from torch2ms.tape.project import freezes
+from torch2ms.tape.uses.freezing import thaws
 
 NO_GRADIENT = "no gradient of `{}` reaches this step: torch leaves it alone, MindSpore's optimizer would move it"
 
@@ -91,7 +91,8 @@ class Verdicts:
                 )
                 if place := self.left_out(event, owner, reached):
                     return NO_GRADIENT.format(place)
-                if owner.kind == "optimizer" and not owner.plain and self.thawing():
+                held_back = owner.kind == "optimizer" and not owner.plain
+                if held_back and thaws(owner, self.scope, self.module, self.records):
                     return (
                         "parameters are frozen while training: "
                         "torch leaves them alone, MindSpore's optimizer would move them"
@@ -131,20 +132,6 @@ class Verdicts:
         cleared = frozenset(e.place for e in clears)
         missing = sorted(o for o in owns if not any(overlaps(o, c) for c in cleared))
         return missing[0] if missing else ""
-
-    def thawing(self) -> bool:
-        """Parameters are frozen or thawed in the loop that trains."""
-        for stmt in self.scope.body.walk():
-            loops = [a for a in stmt.ancestors() if isinstance(a.node, (cst.For, cst.While))]
-            if freezes(stmt) and len(loops) >= (
-                2
-                if loops
-                and self.module.value(loops[0].node.iter if isinstance(loops[0].node, cst.For) else loops[0].node).kind
-                in ("params", "named_params")
-                else 1
-            ):
-                return any(e.kind in ("step", "scaler_step") for e in self.records.events)
-        return False
 
     def crossing(self, event: Event, region: Region, owns: frozenset[str] | None) -> str:
         """A value the region takes from outside that is varied with what it differentiates, "" if there is none."""

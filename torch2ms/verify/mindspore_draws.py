@@ -101,6 +101,8 @@ class MindSporeDraws:
 
     def _dropout(self, primitive: Any, tensor: Any) -> Any:
         p = 1.0 - float(primitive.keep_prob)
+        if p == 0.0:  # nothing is drawn: torch's functions return at once
+            return None
         event = self.stream.take(("dropout",), tuple(tensor.shape), "dropout", p=p)
         if event is None:
             return None

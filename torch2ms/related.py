@@ -1,0 +1,49 @@
+"""Which files of a project the analysis needs besides those that mention torch: what they import, and who imports them.
+
+A factory, a registry, a metric or a subclass of a project's own base model may never say the word; so may the program
+that calls them. The import graph finds them, without reading what has nothing to do with torch.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Mapping
+from pathlib import PurePosixPath
+
+from torch2ms.parallel import imported
+
+
+def related(data: Mapping[str, bytes], wanted: Collection[str]) -> set[str]:
+    """`wanted`, with every file that imports one of them, and every file that these import."""
+    imports = _graph(data)
+    importers = defaultdict(set)
+    for key, others in imports.items():
+        for other in others:
+            importers[other].add(key)
+    return _reached(_reached(wanted, importers), imports)
+
+
+def _graph(data: Mapping[str, bytes]) -> dict[str, set[str]]:
+    """For each file the files that its imports may mean: a name may stand for a module or for a package around it."""
+    named = defaultdict(set)
+    for key in data:
+        path = PurePosixPath(key)
+        for name in {path.stem, *path.parts[:-1]} - {"__init__"}:
+            named[name].add(key)
+    graph = {}
+    for key, text in data.items():
+        try:
+            names = imported(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):  # its trouble is told where it is converted
+            names = set()
+        graph[key] = set().union(*(named[name] for name in names & named.keys()))
+    return graph
+
+
+def _reached(start: Collection[str], graph: Mapping[str, Collection[str]]) -> set[str]:
+    found, stack = set(start), list(start)
+    while stack:
+        new = set(graph.get(stack.pop(), ())) - found
+        found |= new
+        stack += new
+    return found
