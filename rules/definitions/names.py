@@ -1,13 +1,20 @@
-"""The names that PyTorch gives parameters."""
+"""Lists of parameters: under the names that PyTorch gives them, and those that a flag is set of."""
 
 
-def named_parameters(net):
+def named_parameters(net, recurse=True):
     """The trainable parameters under PyTorch's names: a normalisation has a weight and a bias, not gamma and beta."""
     names = {"gamma": "weight", "beta": "bias", "embedding_table": "weight"}
     seen = set()
-    for path, layer in net.cells_and_names():
+    for path, layer in net.cells_and_names() if recurse else [("", net)]:
         for name, param in layer.parameters_and_names(expand=False):
             if param.requires_grad and id(param) not in seen:
                 seen.add(id(param))
                 name = names.get(name, name) if type(layer).__module__.startswith("mindspore.") else name
                 yield f"{path}.{name}" if path else name, param
+
+
+def with_requires_grad(net, requires_grad=True):
+    for param in net.get_parameters():
+        if "moving_" not in param.name:  # statistics of normalisation are never trained
+            param.requires_grad = requires_grad
+    return net

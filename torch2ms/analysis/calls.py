@@ -144,7 +144,7 @@ def _called(target: Value, given: Given, ev: Evaluator) -> Value:
         return _forward(target, given, ev)
     if target.kind == "object" and (cls := class_of(target, ev.module, ev.project)) is not None:
         if (method := cls.method("__call__")) is not None:
-            return _function(method, given, target)
+            return _function(method, given, ev, target)
     own = frozenset({target.place}) if target.place and target.kind in ("unknown", "object") else NO_DEPS
     return Value("unknown", deps=given.deps | own | target.deps)
 

@@ -41,13 +41,20 @@ def tuple_of(value: Value) -> cst.BaseExpression:
 
 
 def first(value: Value) -> cst.BaseExpression:
-    """The first argument of a variadic parameter."""
-    return value if isinstance(value, cst.BaseExpression) else value[0].value
+    """The first argument of a variadic parameter, or of the list that stands for all of them."""
+    return value if isinstance(value, cst.BaseExpression) else _each(value)[0]
 
 
 def second(value: Value) -> cst.BaseExpression:
-    """The second argument of a variadic parameter."""
-    return value if isinstance(value, cst.BaseExpression) else value[1].value
+    """The second argument of a variadic parameter, or of the list that stands for all of them."""
+    return value if isinstance(value, cst.BaseExpression) else _each(value)[1]
+
+
+def _each(bounds: Sequence[cst.Arg]) -> list[cst.BaseExpression]:
+    values = [bound.value for bound in bounds]
+    if len(values) == 1 and isinstance(values[0], (cst.List, cst.Tuple)):
+        return [element.value for element in values[0].elements]
+    return values
 
 
 def wrapped(value: Value) -> cst.BaseExpression:

@@ -20,6 +20,17 @@ if TYPE_CHECKING:
     from torch2ms.rewrite.emit import Emitter
 
 
+def _lists(info: FunctionInfo) -> int:
+    """How many attributes of a module begin as empty containers of layers."""
+    if info.cls is None or info.cls.kind != "module":
+        return 0
+    made = [s.node.value for s in info.scope.body.walk() if isinstance(s.node, cst.Assign)]
+    parts = [e.value for v in made for e in (v.elements if isinstance(v, cst.Tuple) else [cst.Element(v)])]
+    empty = [v for v in parts if isinstance(v, cst.Call) and not v.args]
+    names = [info.module.value(call.func).name.rpartition(".")[2] for call in empty]
+    return sum(name in ("Sequential", "ModuleList") for name in names)
+
+
 class Definitions:
     """`def` and `class` statements of a module."""
 
@@ -48,6 +59,10 @@ class Definitions:
         body = self.emitter.body(scope.body)
         self.writer.marked, self.writer.above = held, waiting
         self.writer.differentiated, self.writer.scope = outer, outer_scope
+        if info.name == "__init__" and _lists(info) > 1 and isinstance(body, cst.IndentedBlock):
+            self.writer.tell("T2M514", "names of parameters", "lists filled one by one give their layers equal names")
+            last = layout.parse("self.update_parameters_name()", self.writer.config)
+            body = body.with_changes(body=[*body.body, *last])
         if body is None:
             body = cst.IndentedBlock(layout.parse("pass", self.writer.config))
         if (index := self.tensor_index(info)) and isinstance(body, cst.IndentedBlock):

@@ -124,8 +124,11 @@ class Statements:
             self.writer.tell("T2M307", "requires_grad_", "the flag of each parameter is set")
             if receiver.kind == "param":
                 return self.writer.text("{0}.requires_grad = {1}", func.value, flag)
-            loop = "for param in {0}.get_parameters():\n    param.requires_grad = {1}"
-            return self.writer.text(loop, func.value, flag)
+            statistics = self.writer.project.keeps_state and constant(flag) is not False
+            params = (
+                "[p for p in {0}.get_parameters() if 'moving_' not in p.name]" if statistics else "{0}.get_parameters()"
+            )
+            return self.writer.text(f"for param in {params}:\n    param.requires_grad = {{1}}", func.value, flag)
         if name.endswith("_") and not name.endswith("__") and receiver.kind in ("tensor", "param"):
             return self.in_place.in_place(stmt, call)
         return None

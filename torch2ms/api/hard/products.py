@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import libcst as cst
+
 from torch2ms.api.apply import Choice
 from torch2ms.api.facts import Use
 
@@ -19,7 +21,9 @@ def einsum(use: Use) -> Choice:
         return Choice(refuse="MindSpore's einsum does not run on every device", todo=_TODO)
     left, arrow, result = equation.replace(" ", "").partition("->")
     terms = left.split(",")
-    if any(len(set(term)) != len(term) for term in terms) or len(terms) != use.count("operands"):
+    listed = use.node("operands") if use.count("operands") == 1 else None
+    count = len(listed.elements) if isinstance(listed, (cst.List, cst.Tuple)) else use.count("operands")
+    if any(len(set(term)) != len(term) for term in terms) or len(terms) != count:
         return Choice(refuse="an index stands twice in one operand", todo=_TODO)
     if not arrow:
         letters = re.sub(",", "", left)
