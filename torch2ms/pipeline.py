@@ -28,6 +28,8 @@ from torch2ms.tape.planner import plan_scope
 from torch2ms.tape.project import differentiate, prepare
 from torch2ms.wrappers import understood
 
+LARGE = 200_000  # characters of modules that are converted together
+
 
 def convert_module(source: str, config: Config, path: str) -> Result:
     """Translate the text of one module that mentions torch."""
@@ -58,6 +60,14 @@ def _without_collector() -> Iterator[None]:
 
 def convert_together(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
     """The whole conversion of modules that belong together."""
+    results = _translated(sources, config)
+    if sum(map(len, sources.values())) > LARGE:
+        gc.collect()  # the analysis of these modules hangs together in cycles: it is not needed beside the next one
+    return {path: _checked(result, config) for path, result in results.items()}
+
+
+def _translated(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
+    """The translations, before anybody looked at them; trees and analysis are given up when this is done."""
     project = Project()
     off = config.left_alone
     results: dict[str, Result] = {}
@@ -79,11 +89,11 @@ def convert_together(sources: Mapping[str, str], config: Config) -> dict[str, Re
         plans = plan_project(project, config)
     except Exception as error:  # a bug of ours: it must not take the other files along
         if len(sources) > 1:
-            return results | {path: convert_together({path: sources[path]}, config)[path] for path, _ in modules}
+            return results | {path: _translated({path: sources[path]}, config)[path] for path, _ in modules}
         return results | {path: _failed(path, sources[path], error) for path, _ in modules}
     for path, module in modules:
         try:
-            results[path] = _convert(project, module, plans[module.name], rules, config, sources[path], path)
+            results[path] = _convert(project, module, plans[module.name], rules, sources[path], path)
         except Exception as error:
             results[path] = _failed(path, sources[path], error)
     return results
@@ -130,18 +140,25 @@ def _parse_error(error: Exception) -> str:
     return f"line {error.lineno}: it does not parse" if isinstance(error, SyntaxError) else TOO_DEEP
 
 
-def _convert(
-    project: Project, module: ModuleInfo, plan: Plan, rules: Rules, config: Config, source: str, path: str
-) -> Result:
+def _convert(project: Project, module: ModuleInfo, plan: Plan, rules: Rules, source: str, path: str) -> Result:
     if settled(source):
         return Result(path, source, source)
     text, findings = translate(project, module, plan, rules)
-    if text != source:
-        numbered = path in config.left_alone  # numbers of lines mean nothing in the translation
-        problem = check_output(source, text, findings, None if numbered else lambda again: _again(again, config, path))
-        if problem:
-            return Result(path, source, source, tuple(findings), error=problem)
     return Result(path, source, text, tuple(findings))
+
+
+def _checked(result: Result, config: Config) -> Result:
+    """The translation, or the file as it was with the reason why the translation is not to be had."""
+    path, source, text = result.path, result.source, result.text
+    if text == source:
+        return result
+    numbered = path in config.left_alone  # numbers of lines mean nothing in the translation
+    again = None if numbered else lambda translation: _again(translation, config, path)
+    try:
+        problem = check_output(source, text, result.findings, again)
+    except Exception as error:
+        return _failed(path, source, error)
+    return Result(path, source, source, result.findings, error=problem) if problem else result
 
 
 def translate(

@@ -16,7 +16,7 @@ from torch2ms.analysis.values import Value
 SmallOrCompound = cst.BaseSmallStatement | cst.BaseCompoundStatement
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Stmt:
     """One statement: a small one, or a compound one with its blocks."""
 
@@ -67,7 +67,7 @@ class Stmt:
             owner = owner.block.owner
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class Block:
     """A sequence of statements under one header."""
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 NO_DEPS: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class Value:
     """An abstract value.
 
