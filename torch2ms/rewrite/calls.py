@@ -140,6 +140,8 @@ class MethodCalls:
             plain = rule or self.work.rules.find(f"torch.Tensor.{name[:-1]}")
             lone = id(original) in self.work.plan.temporaries or isinstance(base(original), cst.Call)
             if lone and name in ("fill_", "zero_") and len(updated.args) == (name == "fill_"):
+                if name == "zero_" and isinstance(made := updated.func.value, cst.Call) and _zeros(made):
+                    return made
                 like = "zeros_like" if name == "zero_" else "full_like"
                 made = cst.parse_expression(f"{self.work.alias('ops')}.{like}()")
                 assert isinstance(made, cst.Call)
@@ -163,6 +165,10 @@ class MethodCalls:
             why = "the receiver is taken for a tensor by its use"
             outcome = replace(outcome, findings=tuple(_assumed(f, why) for f in outcome.findings))
         return self.work.take(outcome, updated)
+
+
+def _zeros(node: cst.Call) -> bool:
+    return isinstance(node.func, cst.Attribute) and node.func.attr.value in ("new_zeros", "zeros", "zeros_like")
 
 
 def renamed(call: cst.Call, name: str) -> cst.Call:

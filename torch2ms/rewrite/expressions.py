@@ -13,7 +13,7 @@ from torch2ms.rewrite import apis, strings
 from torch2ms.rewrite.attributes import attribute
 from torch2ms.rewrite.calls import MethodCalls
 from torch2ms.rewrite.facts import TYPE
-from torch2ms.rewrite.parameters import joined
+from torch2ms.rewrite.parameters import first, joined
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.signatures import with_arguments
 from torch2ms.rewrite.subscripts import indexed
@@ -49,6 +49,8 @@ class Expressions(Positions):
             asked = original.with_changes(func=cst.Attribute(original.func, cst.Name("__call__")))
             made = updated.with_changes(func=cst.Attribute(updated.func, cst.Name("__call__")))
             return work.take(apply_call(rule, asked, made, work.facts), updated)
+        if target.kind == "builtin" and (parameter := first(original, updated)) is not None:
+            return parameter
         if isinstance(original.func, cst.Attribute):
             return self.methods.method(original, original.func, updated)
         return updated

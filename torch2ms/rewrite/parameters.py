@@ -40,6 +40,21 @@ def enumerated(
     return cst.parse_expression(f"[p for p in {receiver}.get_parameters() if 'moving_' {test} p.name]")
 
 
+def first(original: cst.Call, updated: cst.Call) -> cst.BaseExpression | None:
+    """`next(net.parameters())`: MindSpore's are a list."""
+    if dotted(original.func) != "next" or not original.args:
+        return None
+    asked, made = original.args[0].value, updated.args[0].value
+    if not isinstance(asked, cst.Call) or not isinstance(asked.func, cst.Attribute) or asked is made:
+        return None
+    if asked.func.attr.value not in ("parameters", "buffers") or code(made).endswith("get_parameters()"):
+        return None
+    if len(original.args) > 1:
+        listed = cst.Call(cst.Name("iter"), [cst.Arg(made)])
+        return updated.with_changes(args=[updated.args[0].with_changes(value=listed), *updated.args[1:]])
+    return cst.Subscript(made, [cst.SubscriptElement(cst.Index(cst.Integer("0")))])
+
+
 def joined(original: cst.BaseExpression, work: Translation) -> cst.BaseExpression | None:
     """Parameters of several stand-alone nets in one list: equal names are told apart by a CellList."""
     modules = parameter_modules(original, work.module)

@@ -266,13 +266,11 @@ def cell_list(use: Use) -> Choice:
 
 
 def cell_dict(use: Use) -> Choice:
-    """`nn.ModuleDict({...})`: its values may not be containers themselves."""
+    """`nn.ModuleDict({...})`: MindSpore's CellDict takes no SequentialCell, CellList or CellDict."""
     node = use.node("modules")
-    if node is not None and any(word in code(node) for word in ("Sequential", "ModuleList", "ModuleDict")):
-        return Choice(
-            refuse="MindSpore's CellDict takes no SequentialCell, CellList or CellDict",
-            todo="give the cells names of their own, or wrap each in a Cell",
-        )
+    plain = isinstance(node, cst.Dict) and not any(w in code(node) for w in ("Sequential", "ModuleList", "ModuleDict"))
+    if not plain:
+        return _container(use, "modules", "ModuleDict({modules})")
     return _container(use, "modules", "nn.CellDict({modules})")
 
 

@@ -17,6 +17,7 @@ from torch2ms.tape.forms.placement import place
 from torch2ms.tape.forms.playbacks import write_cut, write_handed, write_played, write_vjp
 from torch2ms.tape.forms.receiving import receive
 from torch2ms.tape.forms.writer import Writer
+from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.plan import Function, Item, Text
 
 
@@ -27,6 +28,8 @@ def write(writer: Writer, call: Call) -> str:
     made = {d for s in region.all for i in s.walk() if isinstance(i.node, cst.Assign) for d in i.defs}
     if own := next((o.place for o in call.owners if o.kind == "leaf" and not o.parameter and o.place in made), ""):
         return f"`{own}`, whose gradient is wanted, is made among the statements of its forward"
+    if turning := next((o.place for o in call.owners if turns(writer, o, event.stmt)), ""):
+        return f"`{turning}` is another optimizer in each turn of a loop that the backward call is not in"
     if call.played:
         return write_played(writer, call)
     given = [c for c in event.cotangents if c is not None and not all_ones(c, writer.scope)]
@@ -95,6 +98,15 @@ def write(writer: Writer, call: Call) -> str:
     form = call.form or f"ms.value_and_grad of {len(stmts)} statement{'s' if len(stmts) != 1 else ''}"
     call.form = form + call.compiled
     return ""
+
+
+def turns(writer: Writer, owner: Owner, stmt: Stmt) -> bool:
+    """The optimizer is the variable of a loop elsewhere: at the backward call the name means one of many, or none."""
+    around = {id(a) for a in stmt.ancestors()}
+    return owner.kind == "optimizer" and any(
+        isinstance(s.node, cst.For) and root(owner.place) in s.defs and id(s) not in around
+        for s in writer.scope.body.walk()
+    )
 
 
 def decorator_of(

@@ -17,6 +17,7 @@ from torch2ms.tape.ledger.hooks import late_hooks
 
 HOLDERS = {"module", "optimizer", "params", "named_params", "param", "object", "function", "class"}  # of weights
 TENSOR = Value("tensor")
+MOVING = {"to", "cuda", "cpu", "float", "double", "long", "contiguous", "type"}
 
 
 @dataclass(eq=False)
@@ -181,7 +182,7 @@ class Finder:
         if not active:
             return
         grown = {root(m) for s in active for m in s.all_muts}
-        makers = [s for s in feeding if {root(d) for d in s.defs} & grown and not s.blocks]
+        makers = [s for s in feeding if {root(d) for d in s.defs} & grown and not s.blocks and not same_object(s.node)]
         active = sorted([*active, *makers], key=lambda s: s.number)  # a list is made where it is filled
         feeding = [s for s in feeding if s not in makers]
         stmts = block.stmts
@@ -213,13 +214,18 @@ class Finder:
                 region.after.insert(0, stmt)
         for stmt in list(inside):
             filled = {root(m) for s in inside if s is not stmt for m in s.all_muts}
-            if {root(d) for d in stmt.all_defs} & filled:
+            if {root(d) for d in stmt.all_defs} & filled and not same_object(stmt.node):
                 continue  # it makes what a later one fills
             if id(stmt) not in {id(s) for s in active} and self.moves(stmt, inside[: inside.index(stmt)]):
                 inside.remove(stmt)
         filled = {root(m) for s in inside for m in s.all_muts}
         more = [
-            s for s in feeding if s.number < inside[0].number and {root(d) for d in s.defs} & filled and not s.blocks
+            s
+            for s in feeding
+            if s.number < inside[0].number
+            and {root(d) for d in s.defs} & filled
+            and not s.blocks
+            and not same_object(s.node)
         ]
         if more:  # what an inner statement fills is made inside too
             region.after = []
@@ -345,6 +351,20 @@ def repeated(event: Event, around: list[Stmt]) -> bool:
         if isinstance(stmt.node, (cst.For, cst.While)):
             return not any(isinstance(s.node, (cst.Break, cst.Return)) for b in stmt.blocks for s in b.stmts)
     return False
+
+
+def same_object(node: cst.CSTNode) -> bool:
+    """`x, y = x.to(device), y.to(device)`: names for what is there already, nothing new is made."""
+    if not isinstance(node, cst.Assign):
+        return False
+    values = [e.value for e in node.value.elements] if isinstance(node.value, cst.Tuple) else [node.value]
+    return all(dotted(_moved(v)) for v in values)
+
+
+def _moved(node: cst.BaseExpression) -> cst.BaseExpression:
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in MOVING:
+        node = node.func.value
+    return node
 
 
 def unseen(place: str, stmt: Stmt) -> bool:

@@ -1,0 +1,42 @@
+"""Containers of cells."""
+
+from mindspore import nn
+
+
+class ModuleDict(nn.Cell):
+    """Cells under names of their own, SequentialCells and CellLists among them, which nn.CellDict refuses."""
+
+    def __init__(self, cells=()):
+        super().__init__()
+        self.names = []
+        self.update(cells)
+
+    def __setitem__(self, name, cell):
+        if name not in self.names:
+            self.names.append(name)
+        setattr(self, name, cell)
+
+    def __getitem__(self, name):
+        return getattr(self, name)
+
+    def __contains__(self, name):
+        return name in self.names
+
+    def __len__(self):
+        return len(self.names)
+
+    def __iter__(self):
+        return iter(self.names)
+
+    def keys(self):
+        return list(self.names)
+
+    def values(self):
+        return [getattr(self, name) for name in self.names]
+
+    def items(self):
+        return [(name, getattr(self, name)) for name in self.names]
+
+    def update(self, cells):
+        for name, cell in dict(cells).items():
+            self[name] = cell
