@@ -66,6 +66,8 @@ def subscript(base: Value, node: cst.Subscript) -> Value:
     if base.name == "param_groups":
         return Value("dict", name="param_group", place=base.place)
     if base.name == "param_group":
+        if index == "params":
+            return Value("params", name="param_group_params", place=base.place)
         return Value("float", name="param_group_item", place=base.place)
     return Value("unknown", deps=base.deps)
 

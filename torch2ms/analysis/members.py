@@ -43,6 +43,8 @@ def attribute(node: cst.Attribute, place: str, ev: Evaluator) -> Value:
 
 def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator) -> Value:
     """An attribute of an instance of a class of the project, or of the class."""
+    if cls.kind == "optimizer" and attr == "param_groups":
+        return Value("list", name="param_groups", place=base.place or place.rpartition(".")[0])
     found = ev.reads.attribute(cls, attr)
     if found is not None and found.kind == "optimizer" and not found.place.startswith("self."):
         found = replace(found, place=f"self.{attr}")  # declared in the class body

@@ -197,4 +197,4 @@ class Definitions:
     def method_name(self, info: FunctionInfo) -> str:
         if info.cls is not None and info.cls.kind == "module":
             return {"forward": "construct", "train": "set_train"}.get(info.name, info.name)
-        return info.name
+        return "construct" if id(info.scope.node) in self.writer.plan.steps else info.name

@@ -100,6 +100,7 @@ class Plan:
     arguments: dict[int, str] = field(default_factory=dict)  # id of an argument -> the code its value becomes
     beside: dict[int, str] = field(default_factory=dict)  # id of an argument or parameter -> the one put behind it
     added: dict[int, list[str]] = field(default_factory=dict)  # id of a call or definition -> what is put at its end
+    steps: set[int] = field(default_factory=set)  # definitions of `step` that become `construct`
     weights: set[int] = field(default_factory=set)  # ids of names that surely hold Parameters
     given: dict[int, list[str]] = field(default_factory=dict)  # id of a call -> the gradients it gives back
     names: set[str] = field(default_factory=set)  # what new definitions must not be called, once one is needed

@@ -373,7 +373,7 @@ class _ScopePlanner:
             self.plan.replaced[id(event.stmt)] = [Text(f"return {{0}}, {owner.variable}", [event.node])]
             return
         state = owner.before[self.records.number[id(event)]]
-        text = f"{owner.place}({owner.variable})"
+        text = f"{event.through or owner.place}({owner.variable})"
         if isinstance(event.stmt.node, cst.Expr) and event.stmt.node.value is event.node:
             if state.empty and owner.accumulating:
                 text = f"if {owner.variable} is not None:\n    {text}"

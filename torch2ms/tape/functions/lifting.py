@@ -229,8 +229,13 @@ def _offer(info: FunctionInfo, lifting: Lifting, events: dict[int, list[Event]])
             lifting.handed[key] = handed
             lifting.handings |= {id(s.call): h for s, h in zip(sites, handings, strict=True) if h is not None}
         return
-    taken = taken_of(info, own, names) if sites else None
-    if taken is not None:
+    steps = info.name == "step" and info.cls is not None and info.cls.kind == "optimizer"
+    taken = taken_of(info, own, names) if sites or steps else None
+    if taken is not None and steps:
+        if not taken.gives and all(not s.call.args for s in sites):
+            taken.steps = True
+            lifting.taken[key] = taken
+    elif taken is not None:
         takings = [taking_at(taken, s.call, s.module, s.scope) for s in sites]
         if all(t is not None and usable(t, s.stmt) for t, s in zip(takings, sites, strict=True)):
             lifting.taken[key] = taken
@@ -259,7 +264,12 @@ def _all_empty(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bo
 
 def _all_fed(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bool:
     """Every caller has the gradients that the function uses."""
+    if lifting.taken[key].steps:
+        return True
+    info = lifting.taken[key].info
     for site in lifting.sites.get(key, []):
+        if site.scope.name == "step" and site.scope.cls is not None and site.scope.cls is info.scope.cls:
+            continue  # `step(closure)` of SAM goes backward through its closure: it is refused by itself
         own = _all_events(site.scope, site.module, lifting, events)
         records = Records(site.scope, site.module, own)
         used = [e for e in own if e.kind == "taken" and e.node is site.call]

@@ -25,7 +25,7 @@ def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, projec
     func = call.func
     if isinstance(func, cst.Attribute):
         receiver = module.value(func.value)
-        if receiver.kind in ("object", "module") and receiver.name:
+        if receiver.kind in ("object", "module", "optimizer") and receiver.name:
             cls = _class(receiver.name, module, project)
             return cls.method(func.attr.value) if cls is not None else None
         return None

@@ -13,8 +13,8 @@ import libcst as cst
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo
-from torch2ms.analysis.tree import code
-from torch2ms.analysis.values import Value
+from torch2ms.analysis.tree import code, constant
+from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.functions.handing import bound_arguments, moved
@@ -38,6 +38,8 @@ class Taken:
     gives: bool
     clears: bool
     returns: Stmt | None  # the return statement that hands out something already
+    clears_if: str = ""  # the parameter that says whether it clears them
+    steps: bool = False  # it is the step of an optimizer: calls of the optimizer reach it
 
 
 @dataclass(eq=False)
@@ -46,6 +48,7 @@ class Taking:
 
     taken: Taken
     call: cst.Call
+    clears: bool
     places: list[tuple[str, Value]] = field(default_factory=list)
 
 
@@ -54,7 +57,8 @@ def taken_of(info: FunctionInfo, events: list[Event], names: set[str]) -> Taken 
     if any(e.kind in FILLS or e.problem or e.lifted for e in events) or not any(e.kind in LOADS for e in events):
         return None
     events = [e for e in events if e.kind != "leaf_grad" or not inside_loop(e, events)]
-    if any(e.kind in ("scaler_step", "unscale", "leaf_grad") for e in events):
+    single = [e for e in events if e.kind == "leaf_grad" and not e.value.name.startswith("param_group")]
+    if single or any(e.kind in ("scaler_step", "unscale") for e in events):
         return None
     records = Records(info.scope, info.module, events)
     loads = [e for e in events if e.kind in LOADS]
@@ -74,7 +78,30 @@ def taken_of(info: FunctionInfo, events: list[Event], names: set[str]) -> Taken 
     variables = {o.place: "grads" if len(used) == 1 else f"{o.place.rpartition('.')[2]}_grads" for o in used}
     if names & set(variables.values()) or len(set(variables.values())) < len(used):
         return None
-    return Taken(info, used, variables, gives, clears, returns[0] if gives and returns else None)
+    asked = "" if clears else _asked(info.scope, events)
+    return Taken(info, used, variables, gives, clears, returns[0] if gives and returns else None, asked)
+
+
+def _asked(scope: Scope, events: list[Event]) -> str:
+    """The parameter behind `if zero_grad: self.zero_grad()` at the end of a function."""
+    last = scope.body.stmts[-1]
+    if not isinstance(last.node, cst.If) or not isinstance(last.node.test, cst.Name) or last.node.orelse is not None:
+        return ""
+    inside = [e for e in events if e.stmt.block in last.blocks]
+    name = last.node.test.value
+    return name if name in scope.params and inside and all(e.kind == "clear" for e in inside) else ""
+
+
+def _clears(taken: Taken, bound: dict[str, cst.Arg]) -> bool | None:
+    """Whether a call clears the gradients; None where that hangs on a value."""
+    if not taken.clears_if:
+        return taken.clears
+    node = taken.info.scope.node
+    assert isinstance(node, cst.FunctionDef)
+    defaults = {p.name.value: p.default for p in [*node.params.params, *node.params.kwonly_params]}
+    given = bound[taken.clears_if].value if taken.clears_if in bound else defaults.get(taken.clears_if)
+    value = constant(given) if given is not None else None
+    return value if isinstance(value, bool) else None
 
 
 def _changes(event: Event) -> bool:
@@ -88,7 +115,10 @@ def taking_at(taken: Taken, call: cst.Call, caller: ModuleInfo, scope: Scope) ->
     if any(a.star for a in call.args):
         return None
     bound = bound_arguments(taken.info, call)
-    found = Taking(taken, call)
+    clears = _clears(taken, bound)
+    if clears is None:
+        return None
+    found = Taking(taken, call, clears)
     for owner in taken.owners:
         head, _, rest = owner.place.partition(".")
         if head == "self" and taken.info.cls is not None:
@@ -96,6 +126,10 @@ def taking_at(taken: Taken, call: cst.Call, caller: ModuleInfo, scope: Scope) ->
             if not base:
                 return None
             place = base + owner.place[4:]
+            whole = caller.value(call.func.value) if not rest and isinstance(call.func, cst.Attribute) else UNKNOWN
+            if whole.kind == "optimizer":  # an optimizer of the program
+                found.places.append((whole.place or place, whole))
+                continue
             owns = moved(owner.owns, "self", base)
             kind = "optimizer" if owner.kind == "optimizer" else "params"
             deps = frozenset({place}) if owner.kind == "module" else owns or frozenset()
@@ -127,9 +161,9 @@ def events_of(taking: Taking, stmt: Stmt) -> list[Event]:
         used = Event("taken", stmt, taking.call, place, value, taking=taking, writes=taking.taken.gives)
         used.name = owner.place
         found.append(used)
-        if taking.taken.clears:
+        if taking.clears:
             cleared = value if value.kind == "optimizer" else Value("params", deps=value.deps, place=place)
-            found.append(Event("clear", stmt, taking.call, place, cleared, lifted=True))
+            found.append(Event("clear", stmt, taking.call, place, cleared, lifted=True, taking=taking))
     return found
 
 
@@ -178,6 +212,11 @@ def plan_definition(taken: Taken, plan: Plan) -> None:
             plan.replaced[id(taken.returns)] = [Text(f"return {{0}}, {changed}", [value])]
         else:
             plan.behind.setdefault(id(scope.body.stmts[-1]), []).append(Text(f"return {changed}"))
+    if taken.steps:
+        plan.steps.add(id(node))
+        why = "the step of an optimizer is its construct, which is called with the gradients"
+        plan.findings.append(Finding("T2M107", Tier.EXACT, "function that uses gradients", why, line=_line(scope)))
+        return
     why = "its callers hand it the gradients" + (", and take what it makes of them" if taken.gives else "")
     plan.findings.append(Finding("T2M107", Tier.EXACT, "function that uses gradients", why, line=_line(scope)))
 

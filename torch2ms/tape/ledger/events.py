@@ -10,7 +10,7 @@ import libcst as cst
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ModuleInfo
-from torch2ms.analysis.tree import constant, descend
+from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.tape.ledger.pairs import paired
 
@@ -59,6 +59,7 @@ class Event:
     handing: Handing | None = None  # the call hands a loss on
     closure: Closure | None = None  # the gradients leave with the value that the statement returns
     episode: Episode | None = None  # the call goes backward from what other calls kept, and steps
+    through: str = ""  # the optimizer inside an optimizer of the program that takes its step
     name: str = ""  # the name that takes the value of the root, where the root is a call
     problem: str = ""  # why the statement cannot be translated, whatever is around it
 
@@ -81,9 +82,22 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
             if loop.kind == "clear":
                 skip |= {id(s) for b in stmt.blocks for s in b.walk()}
         for event in _statement(stmt, module):
+            if event.kind == "step" and shares_groups(event.place, scope, module):
+                event.place, event.through = "self", event.place
             event.problem = LEFT if stmt.off else event.problem
             events.append(event)
     return events
+
+
+def shares_groups(place: str, scope: Scope, module: ModuleInfo) -> bool:
+    """An optimizer of the program steps another one, which has the same parameters: SAM and its base optimizer."""
+    cls = module.classes.get(scope.cls.name) if scope.cls is not None else None
+    if cls is None or cls.kind != "optimizer" or not place.startswith("self."):
+        return False
+    texts = {code(s.node).strip() for child in cls.scope.children for s in child.body.walk() if place in s.all_defs}
+    mirrored = f"self.param_groups = {place}.param_groups"
+    lines = {code(s.node).strip() for child in cls.scope.children for s in child.body.walk()}
+    return mirrored in lines or any("(self.param_groups" in t for t in texts)
 
 
 def marked(stmt: Stmt) -> bool:
@@ -257,8 +271,9 @@ def _leaf_events(stmt: Stmt, module: ModuleInfo) -> list[Event]:
     for node in _grads_of(stmt):
         if _is_autograd_grad(node, module):
             continue
-        owner = module.value(node.value)
-        place = dotted(node.value)
+        grouped = _group(stmt, node, module)
+        owner = grouped or module.value(node.value)
+        place = owner.place if grouped else dotted(node.value)
         kind = "leaf_grad"
         clears = _clears(stmt, node)
         if clears:
@@ -267,6 +282,17 @@ def _leaf_events(stmt: Stmt, module: ModuleInfo) -> list[Event]:
         event.writes = _writes(stmt, node)
         found.append(event)
     return found
+
+
+def _group(stmt: Stmt, grad: cst.Attribute, module: ModuleInfo) -> Value | None:
+    """The group of an optimizer over whose parameters a comprehension runs."""
+    for outer in descend(stmt.node) if isinstance(grad.value, cst.Name) else ():
+        if not isinstance(outer, cst.CompFor) or dotted(outer.target) != dotted(grad.value):
+            continue
+        value = module.value(outer.iter)
+        if value.name.startswith("param_group"):
+            return value
+    return None
 
 
 def _clears(stmt: Stmt, grad: cst.Attribute) -> bool:

@@ -27,7 +27,8 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event]) -> list[Owner
                 if all(o.place != place for o in found):
                     found.append(Owner("optimizer", place, owns))
     for event in events:
-        if event.kind in ("clip_norm", "clip_value", "grad_loop", "unscale", "taken") and not any(
+        grouped = event.kind == "leaf_grad" and event.value.name.startswith("param_group")
+        if (grouped or event.kind in ("clip_norm", "clip_value", "grad_loop", "unscale", "taken")) and not any(
             concerns(event, o, found) for o in found
         ):
             deps = event.value.deps or (frozenset({event.place}) if event.place else frozenset())
@@ -55,7 +56,7 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event]) -> list[Owner
 def _kind(event: Event) -> str:
     if event.value.kind in ("list", "tuple"):
         return "leaves"
-    if event.kind == "unscale":
+    if event.kind == "unscale" or event.value.name.startswith("param_group"):
         return "optimizer"
     node = event.node
     given = node.iter if isinstance(node, cst.For) else node
@@ -75,11 +76,13 @@ def concerns(event: Event, owner: Owner, owners: list[Owner]) -> bool:
     """Whether an event that uses gradients uses those of this owner."""
     if event.kind in ("step", "scaler_step", "unscale", "scaler_update"):
         return event.place == owner.place
+    if event.value.name.startswith("param_group"):
+        return event.place == owner.place
     if event.kind == "leaf_grad":
         if owner.kind == "leaf":
             return event.place == owner.place
         return owner.owns is not None and bool(event.value.deps) and any_overlap(event.value.deps, owner.owns)
-    if event.value.kind == "optimizer" or event.value.name.startswith("param_group"):
+    if event.value.kind == "optimizer":
         return event.place == owner.place
     used = event.value.deps or (frozenset({event.place}) if event.place else frozenset())
     used = frozenset(d for d in used if not d.startswith("@"))

@@ -29,7 +29,8 @@ def plan_clears(records: Records, plan: Plan, dropped: set[int]) -> None:
         if event.kind == "clear" and event.lifted and id(event.stmt) not in dropped:
             for owner in records.owners:
                 if owner.accumulating and owner.cleared_by(event, len(records.owners) == 1):
-                    plan.before.setdefault(id(event.stmt), []).append(Text(f"{owner.variable} = None"))
+                    where = plan.before if event.taking is None else plan.behind  # used first, cleared then
+                    where.setdefault(id(event.stmt), []).append(Text(f"{owner.variable} = None"))
         if event.kind != "clear" or event.lifted:
             continue
         items: list[Text] = []
