@@ -44,6 +44,8 @@ def attribute(
         return cst.parse_expression(f"{code(updated.value)}.partition(':')[0]")
     if (name := _ruled(receiver, attr)) and (rule := work.rules.find(name)) is not None:
         return work.take(apply_attribute(rule, original, updated, work.facts), updated)
+    if attr == "data" and (made := _data(receiver, original, updated, work, where)) is not None:
+        return made
     if receiver.kind in ("tensor", "param"):
         return _of_tensor(receiver, original, updated, work, stored)
     if receiver.kind == "unknown" and attr == "grad" and id(original) not in work.plan.refused:
@@ -79,8 +81,6 @@ def _of_tensor(
     receiver: Value, original: cst.Attribute, updated: cst.Attribute, work: Translation, stored: bool
 ) -> cst.BaseExpression:
     attr = original.attr.value
-    if attr == "data":
-        return updated.value
     if attr == "requires_grad" and receiver.kind == "tensor" and not receiver.likely:
         if not stored and (known := _requires_grad(receiver, work)) is not None:
             return known
@@ -95,6 +95,26 @@ def _of_tensor(
     if attr in ("grad", "grad_fn", "is_leaf") and id(original) not in work.plan.refused:
         work.refuse("T2M115", f"Tensor.{attr}", *GRADIENTS)
     return updated
+
+
+def _data(
+    receiver: Value, original: cst.Attribute, updated: cst.Attribute, work: Translation, where: Positions
+) -> cst.BaseExpression | None:
+    """`x.data`: the tensor itself, and a constant to the function that is being differentiated."""
+    known = receiver.kind in ("tensor", "param")
+    varied = any(not dep.startswith("@") for dep in receiver.deps)
+    if not known and not (receiver.kind == "unknown" and isinstance(original.value, cst.Name) and varied):
+        return None
+    read = id(original) not in where.stores | where.host
+    if not (work.differentiated and read and (receiver.deps or receiver.kind == "param")):
+        return updated.value if known else None
+    work.notes.needs.add("ops")
+    tier = Tier.EXACT if known and not receiver.likely else Tier.ASSUMED
+    why = "a constant to the gradient: ops.stop_gradient"
+    why += "" if tier is Tier.EXACT else "; assumed: it is the data of a tensor"
+    work.notes.findings.append(Finding("T2M302", tier, "Tensor.data", why))
+    stopped = cst.Attribute(cst.Name(work.alias("ops")), cst.Name("stop_gradient"))
+    return cst.Call(stopped, [cst.Arg(updated.value)])
 
 
 def _requires_grad(receiver: Value, work: Translation) -> cst.BaseExpression | None:

@@ -92,7 +92,7 @@ class Positions(Rewriter):
         self.stores |= {id(n) for n in _stored(node.target)}
 
     def visit_AugAssign(self, node: cst.AugAssign) -> None:
-        self.stores.add(id(node.target))
+        self.stores |= {id(n) for n in _stored(node.target)}
 
     def visit_ClassDef(self, node: cst.ClassDef) -> bool:
         return False
@@ -101,4 +101,4 @@ class Positions(Rewriter):
 def _stored(target: cst.BaseExpression) -> list[cst.BaseExpression]:
     if isinstance(target, (cst.Tuple, cst.List)):
         return [n for e in target.elements for n in _stored(e.value)]
-    return [target]
+    return [target, *_stored(target.value)] if isinstance(target, cst.Subscript) else [target]

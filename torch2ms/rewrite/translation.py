@@ -58,6 +58,7 @@ class Translation:
         self.mixed = module.uses_mindspore  # translated before: what is left of torch are names, not methods
         self.notes = Notes()
         self.stmt: Stmt | None = None  # the simple statement that the expression belongs to
+        self.differentiated = False  # it stands in a function that is differentiated
 
     def alias(self, name: str) -> str:
         """The name under which one of MindSpore's packages is imported here."""

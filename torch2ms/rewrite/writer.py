@@ -55,6 +55,7 @@ class Writer:
         """A new sheet for one expression."""
         work = Translation(self.project, self.module, self.rules, self.plan, self.aliases)
         work.stmt = self.stmt
+        work.differentiated = self.differentiated
         return work
 
     def alias(self, name: str) -> str:
