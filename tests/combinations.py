@@ -24,7 +24,7 @@ from torch2ms.verify.runner import Case
 from torch2ms.verify.warm import verify_many
 
 HEAD = """\
-import torch
+{imports}import torch
 from torch import nn
 import torch.nn.functional as F
 
@@ -148,14 +148,29 @@ LOOPS = {
     "while": "i = 0\nwhile i < 6:\n    x, y = xs[i % 3], ys[i % 3]\n{body}\n    i += 1",
     "skips": "for i in range(8):\n    if i == 3:\n        continue\n    x, y = xs[i % 3], ys[i % 3]\n{body}",
 }
-TRAINER = """
+PLACES = {
+    "script": "{plain}\n",
+    "function": "\n\ndef train(model, xs, ys, criterion):\n{inside}\n\n\ntrain(model, xs, ys, criterion)\n",
+    "method": """
 
 class Trainer:
     def __init__(self, model, criterion):
         self.model = model
         self.criterion = criterion
+
+    def fit(self, xs, ys):
+{deeper}
+
+
+Trainer(model, criterion).fit(xs, ys)
+""",
+    "nested": "\n\ndef main():\n    def run():\n{deeper}\n\n    run()\n\n\nmain()\n",
+}
+DATA = """\
+criterion = nn.CrossEntropyLoss()
+xs = [torch.randn(4, 6) for _ in range(3)]
+ys = [torch.tensor([0, 1, 2, (k + 1) % 3]) for k in range(3)]
 """
-PLACES = ("script", "function", "method", "nested")
 
 
 @dataclass(frozen=True)
@@ -171,56 +186,61 @@ class Program:
         return f"{self.seed}: " + ", ".join(f"{kind} {choice}" for kind, choice in self.drawn.items())
 
 
+class Drawn(dict[str, str]):
+    """What was drawn of each kind."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+
+    def pick(self, kind: str, choices: Sequence[str], plain: float = 0.0) -> str:
+        """One of the choices, the first with a probability of at least `plain`."""
+        self[kind] = choices[0] if self.random.random() < plain else self.random.choice(choices)
+        return self[kind]
+
+
 def program(seed: int) -> Program:
     """The program of a seed; the same one every time."""
-    draw = random.Random(seed)
-    drawn: dict[str, str] = {}
+    drawn = Drawn(seed)
+    model = drawn.pick("model", list(MODELS))
+    opt = drawn.random.choice(("opt", "optimizer", "optim"))
+    body = _body(drawn, opt)
+    loop = LOOPS[drawn.pick("loop", list(LOOPS))]
+    made = drawn.random.choice(OPTIMIZERS).format(params="model.parameters()")
+    setup = [f"{opt} = {made}", "history, running = [], 0.0"]
+    if "sched.step" in body:
+        setup.append(f"sched = torch.optim.lr_scheduler.StepLR({opt}, step_size=2, gamma=0.5)")
+    if "ema." in body:
+        setup.append("ema = copy.deepcopy(model)")
+    looped = loop.format(body=indent(body, "        " if loop.startswith("for epoch") else "    "))
+    train = "\n".join([*setup, looped, "print([round(v, 4) for v in history], round(running, 3))"])
+    classes = CLASSES.get(model, "")
+    if "compute_loss" in body:
+        classes += HELPER.replace("(out, y", "(out[0], y") if model == "two outputs" else HELPER
+    text = HEAD.format(seed=seed, classes=classes, imports="import copy\n" if "ema." in body else "")
+    text += f"{MODELS[model]}\n{DATA}" + _placed(drawn.pick("place", list(PLACES)), train)
+    return Program(seed, drawn, f"{text}print(sum(p.abs().sum().item() for p in model.parameters()))\n")
 
-    def pick(kind: str, choices: Sequence[str], plain: float = 0.0) -> str:
-        choices = list(choices)
-        drawn[kind] = choices[0] if draw.random() < plain else draw.choice(choices)
-        return drawn[kind]
 
-    model = pick("model", list(MODELS))
-    forward = FORWARDS[pick("forward", list(FORWARDS))]
-    backward = BACKWARDS[pick("backward", list(BACKWARDS), 0.4)]
-    if model == "two outputs":
+def _body(drawn: Drawn, opt: str) -> str:
+    """What happens to one batch."""
+    forward = FORWARDS[drawn.pick("forward", list(FORWARDS))]
+    if drawn["model"] == "two outputs":
         forward = _with_code(drawn["forward"], forward)
-    opt = draw.choice(("opt", "optimizer", "optim"))
-    place = pick("place", PLACES)
-    reset = RESETS[pick("reset", list(RESETS), 0.4)].format(opt=opt)
-    where = pick("reset at", ("start", "before backward", "end"), 0.4)
-    between = BETWEEN[pick("between", list(BETWEEN), 0.3)]
+    backward = BACKWARDS[drawn.pick("backward", list(BACKWARDS), 0.4)]
+    reset = RESETS[drawn.pick("reset", list(RESETS), 0.4)].format(opt=opt)
+    places = ["start", "before backward", "end"]
+    if drawn["backward"] == "guarded":
+        places.remove("end")  # the first batch would be met with gradients of None
+    where = drawn.pick("reset at", places, 0.4)
+    between = BETWEEN[drawn.pick("between", list(BETWEEN), 0.3)]
     steps = [kind for kind in STEPS if (kind, drawn["backward"]) != ("by hand", "twice")]  # verify counts optimizers
-    step = STEPS[pick("step", steps, 0.5)].format(opt=opt)
-    after = AFTER[pick("after", list(AFTER))].replace("{opt}", opt)
-    loop = LOOPS[pick("loop", list(LOOPS))]
-    if "guarded" in drawn["backward"] or "p.grad" in step + between and drawn["reset"] != "missing":
-        where = drawn["reset at"] = "start" if where == "end" and "guarded" in drawn["backward"] else where
-    parts = {"start": [reset, forward], "before backward": [forward, reset], "end": [forward]}[where]
-    parts += [backward, between, step] + ([reset] if where == "end" else []) + [after]
-    body = "\n".join(part for part in parts if part)
-    if drawn["after"] in ("evaluate",) and model == "two outputs":
-        body = body.replace("model(xs[0])", "model(xs[0])[0]")
-    params = "model.parameters()"
-    lines = [MODELS[model], "criterion = nn.CrossEntropyLoss()"]
-    setup = f"{opt} = " + draw.choice(OPTIMIZERS).format(params=params)
-    if "sched" in step:
-        setup += f"\nsched = torch.optim.lr_scheduler.StepLR({opt}, step_size=2, gamma=0.5)"
-    if "ema" in after:
-        setup += "\nema = copy.deepcopy(model)"
-    setup += "\nhistory, running = [], 0.0"
-    train = setup + "\n" + loop.format(body=indent(body, "        " if loop.startswith("for epoch") else "    "))
-    report = "print([round(v, 4) for v in history], round(running, 3))"
-    data = "xs = [torch.randn(4, 6) for _ in range(3)]\nys = [torch.tensor([0, 1, 2, (k + 1) % 3]) for k in range(3)]"
-    helper = HELPER.replace("(out, y", "(out[0], y") if model == "two outputs" else HELPER
-    text = HEAD.format(seed=seed, classes=CLASSES.get(model, "") + (helper if "compute_loss" in forward else ""))
-    if "ema" in after:
-        text = "import copy\n" + text
-    text += "\n".join([*lines, data]) + "\n"
-    text += _placed(place, train, report)
-    text += "print(sum(p.abs().sum().item() for p in model.parameters()))\n"
-    return Program(seed, drawn, text)
+    step = STEPS[drawn.pick("step", steps, 0.5)].format(opt=opt)
+    after = AFTER[drawn.pick("after", list(AFTER))].replace("{opt}", opt)
+    if drawn["model"] == "two outputs":
+        after = after.replace("model(xs[0])", "model(xs[0])[0]")
+    head = {"start": [reset, forward], "before backward": [forward, reset], "end": [forward]}[where]
+    tail = [reset] if where == "end" else []
+    return "\n".join(part for part in (*head, backward, between, step, *tail, after) if part)
 
 
 def _with_code(name: str, forward: str) -> str:
@@ -233,18 +253,11 @@ def _with_code(name: str, forward: str) -> str:
     return f"{forward}\nloss = loss + 0.1 * code.pow(2).mean()"
 
 
-def _placed(place: str, train: str, report: str) -> str:
+def _placed(place: str, train: str) -> str:
     """The training code at the top level, in a function, a method, or a function inside of one."""
-    body = f"{train}\n{report}"
     if place == "method":
-        body = body.replace("model", "self.model").replace("criterion(", "self.criterion(")
-    inside, deeper = indent(body, "    "), indent(body, "        ")
-    return {
-        "script": f"{body}\n",
-        "function": f"\n\ndef train(model, xs, ys, criterion):\n{inside}\n\n\ntrain(model, xs, ys, criterion)\n",
-        "method": f"{TRAINER}\n    def fit(self, xs, ys):\n{deeper}\n\n\nTrainer(model, criterion).fit(xs, ys)\n",
-        "nested": f"\n\ndef main():\n    def run():\n{deeper}\n\n    run()\n\n\nmain()\n",
-    }[place]
+        train = train.replace("model", "self.model").replace("criterion(", "self.criterion(")
+    return PLACES[place].format(plain=train, inside=indent(train, "    "), deeper=indent(train, "        "))
 
 
 def outcomes(programs: Sequence[Program], workers: int = 2) -> dict[Program, Report | list[str]]:

@@ -1,0 +1,33 @@
+"""Features of training programs in combinations that nobody wrote down: what is translated agrees."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from tests.combinations import Program, outcomes, program
+from torch2ms.verify.report import Report, cli_table
+
+pytest.importorskip("torch", reason="the programs are run in PyTorch")
+pytest.importorskip("mindspore", reason="the translations are run in MindSpore")
+
+WORKERS = int(os.environ.get("TORCH2MS_TEST_WORKERS", "2"))
+PROGRAMS = [program(seed) for seed in range(32)]  # `python -m tests.combinations --count 300 --seed 1000` runs more
+
+
+@pytest.fixture(scope="module")
+def found() -> dict[Program, Report | list[str]]:
+    return outcomes(PROGRAMS, WORKERS)
+
+
+@pytest.mark.parametrize("drawn", PROGRAMS, ids=lambda drawn: str(drawn.seed))
+def test_a_combination_agrees_or_is_refused(drawn: Program, found: dict[Program, Report | list[str]]) -> None:
+    outcome = found[drawn]
+    if isinstance(outcome, Report):
+        assert outcome.agrees, f"{drawn.name}\n{cli_table(outcome)}"
+        assert outcome.compared["gradient"] >= 4
+
+
+def test_most_are_translated(found: dict[Program, Report | list[str]]) -> None:
+    assert sum(isinstance(outcome, Report) for outcome in found.values()) >= 0.9 * len(found)
