@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import random
+import re
 import sys
 import tempfile
 from collections import Counter
@@ -115,17 +116,29 @@ RESETS = {
     "loop": "for p in model.parameters():\n    p.grad = None",
     "missing": "",
 }
+SHAPES = {
+    "one": "{opt} = {made}",
+    "groups": "{opt} = {grouped}",
+    "two": "opt_a = {first}\nopt_b = {rest}",
+}
+PARTS = {  # the parameters of the first layer, and the others
+    "class": ("model.body.parameters()", "list(model.head.parameters()) + [model.scale]"),
+    "two outputs": ("model.body.parameters()", "[*model.head.parameters(), *model.code.parameters()]"),
+}
 BETWEEN = {
     "nothing": "",
     "clip norm": "nn.utils.clip_grad_norm_(model.parameters(), 0.5)",
     "clip and log": "norm = nn.utils.clip_grad_norm_(model.parameters(), max_norm=1.0)\nprint(f'norm {norm:.4f}')",
     "clip value": "nn.utils.clip_grad_value_(model.parameters(), 0.1)",
     "scale": "for p in model.parameters():\n    if p.grad is not None:\n        p.grad.mul_(0.5)",
+    "noise": "for p in model.parameters():\n    p.grad += 0.01 * torch.randn_like(p.grad)",
+    "checked": "if not torch.isfinite(loss):\n    print('not finite')\n    {leave}",
     "clamp data": "for p in model.parameters():\n    p.grad.data.clamp_(-0.05, 0.05)",
     "log": "total = sum(p.grad.norm() ** 2 for p in model.parameters()) ** 0.5\nprint(f'{total.item():.4f}')",
 }
 STEPS = {
     "always": "{opt}.step()",
+    "accumulated": "if (i + 1) % 2 == 0:\n    {opt}.step()\n    {opt}.zero_grad()",
     "every other": "if (i + 1) % 2 == 0:\n    {opt}.step()",
     "scheduled": "{opt}.step()\nsched.step()",
     "by hand": "with torch.no_grad():\n    for p in model.parameters():\n        p -= 0.05 * p.grad",
@@ -140,6 +153,10 @@ AFTER = {
     "clamp": "for p in model.parameters():\n    p.data.clamp_(-0.6, 0.6)",
     "evaluate": "model.eval()\nwith torch.no_grad():\n    print(f'{F.cross_entropy(model(xs[0]), ys[0]).item():.4f}')\n"
     "model.train()",
+    "saliency": "probe = x.clone().requires_grad_()\nF.cross_entropy(model(probe), y).backward()\n"
+    "print(f'{probe.grad.abs().sum().item():.4f}')",
+    "saliency by grad": "probe = x.detach().clone()\nprobe.requires_grad = True\n"
+    "g, = torch.autograd.grad(F.cross_entropy(model(probe), y), probe)\nprint(f'{g.abs().sum().item():.4f}')",
     "stop": "if loss.item() < 0.2:\n    break",
 }
 LOOPS = {
@@ -205,8 +222,11 @@ def program(seed: int) -> Program:
     opt = drawn.random.choice(("opt", "optimizer", "optim"))
     body = _body(drawn, opt)
     loop = LOOPS[drawn.pick("loop", list(LOOPS))]
-    made = drawn.random.choice(OPTIMIZERS).format(params="model.parameters()")
-    setup = [f"{opt} = {made}", "history, running = [], 0.0"]
+    body = body.replace("{leave}", "i += 1\n    continue" if drawn["loop"] == "while" else "continue")
+    setup = [_optimizer(drawn, opt), "history, running = [], 0.0"]
+    if drawn["optimizers"] == "two":
+        body = re.sub(rf"(?m)^( *){opt}\.(step|zero_grad)(\(.*\))$", r"\1opt_a.\2\3\n\1opt_b.\2\3", body)
+        body, opt = re.sub(rf"\b{opt}\b", "opt_a", body), "opt_a"
     if "sched.step" in body:
         setup.append(f"sched = torch.optim.lr_scheduler.StepLR({opt}, step_size=2, gamma=0.5)")
     if "ema." in body:
@@ -219,6 +239,21 @@ def program(seed: int) -> Program:
     text = HEAD.format(seed=seed, classes=classes, imports="import copy\n" if "ema." in body else "")
     text += f"{MODELS[model]}\n{DATA}" + _placed(drawn.pick("place", list(PLACES)), train)
     return Program(seed, drawn, f"{text}print(sum(p.abs().sum().item() for p in model.parameters()))\n")
+
+
+def _optimizer(drawn: Drawn, opt: str) -> str:
+    """One optimizer, one with groups, or one for the first layer and one for the rest."""
+    first, rest = PARTS.get(drawn["model"], ("model[0].parameters()", "model[1:].parameters()"))
+    groups = f"[{{'params': {first}}}, {{'params': {rest}, 'lr': 0.02}}]"
+    made = [drawn.random.choice(OPTIMIZERS) for _ in range(2)]
+    shape = SHAPES[drawn.pick("optimizers", list(SHAPES), 0.6)]
+    return shape.format(
+        opt=opt,
+        made=made[0].format(params="model.parameters()"),
+        grouped=made[0].format(params=groups),
+        first=made[0].format(params=first),
+        rest=made[1].format(params=rest),
+    )
 
 
 def _body(drawn: Drawn, opt: str) -> str:
@@ -237,7 +272,7 @@ def _body(drawn: Drawn, opt: str) -> str:
     step = STEPS[drawn.pick("step", steps, 0.5)].format(opt=opt)
     after = AFTER[drawn.pick("after", list(AFTER))].replace("{opt}", opt)
     if drawn["model"] == "two outputs":
-        after = after.replace("model(xs[0])", "model(xs[0])[0]")
+        after = after.replace("model(xs[0])", "model(xs[0])[0]").replace("model(probe)", "model(probe)[0]")
     head = {"start": [reset, forward], "before backward": [forward, reset], "end": [forward]}[where]
     tail = [reset] if where == "end" else []
     return "\n".join(part for part in (*head, backward, between, step, *tail, after) if part)

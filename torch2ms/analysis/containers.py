@@ -52,9 +52,13 @@ def subscript(base: Value, node: cst.Subscript) -> Value:
         return _any(base, items)
     if base.kind in ("tuple", "list") and items:
         return picked if picked is not None else _any(base, items)
-    if base.kind == "tensor" or base.name == "of tensor" and isinstance(index, int):
+    if base.name == "of tensor" and isinstance(only, cst.Index):
+        return Value("tensor", deps=base.deps, likely=base.likely)
+    if base.kind == "list" and base.name.startswith("of "):
+        return element(base) if isinstance(only, cst.Index) else base
+    if base.kind == "tensor":
         value = Value("tensor", deps=base.deps, likely=base.likely)
-        return shapes.shaped(value, shapes.element(base, node)) if base.kind == "tensor" else value
+        return shapes.shaped(value, shapes.element(base, node))
     if base.kind == "size":
         return Value("int" if isinstance(node.slice[0].slice, cst.Index) else "size")
     if base.kind == "module":

@@ -165,7 +165,7 @@ class Project:
     meeting: set[int] = field(default_factory=set)  # ... and of those that are given the same optimizer
     renames: bool = True  # layers whose parameters have other names in MindSpore may be there
     reads_gradients: bool = True  # somewhere gradients are read, clipped or applied
-    freezes: bool = False  # somewhere a parameter's requires_grad is written
+    freezes: bool = False  # somewhere a parameter's requires_grad is set to something else than True
     found: dict[tuple[str, str], Found] = field(default_factory=dict)  # answers that `find` gave
     suffixes: dict[str, dict[str, ModuleInfo]] = field(default_factory=lambda: defaultdict(dict))
 

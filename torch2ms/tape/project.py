@@ -9,7 +9,7 @@ import libcst as cst
 
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.project import FunctionInfo, Project
+from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import constant, descend
 
 STATE = re.compile(
@@ -23,9 +23,8 @@ RENAMED = re.compile(r"Norm|Embedding|torchvision|timm|hub\.load|from_pretrained
 
 def prepare(project: Project) -> None:
     """Mark the functions whose body may be differentiated."""
-    project.freezes = any(
-        freezes(stmt) for m in project.modules.values() for s in m.scope.walk() for stmt in s.body.walk()
-    )
+    statements = ((stmt, m) for m in project.modules.values() for s in m.scope.walk() for stmt in s.body.walk())
+    project.freezes = any(not all(switched(stmt, module)) for stmt, module in statements)
     project.renames = any(RENAMED.search(m.source) for m in project.modules.values())
     project.draws = any(DRAWS.search(m.source) for m in project.modules.values())
     project.keeps_state = any(STATE.search(m.source) for m in project.modules.values())
@@ -113,14 +112,21 @@ def _chosen(stmt: Stmt) -> Iterator[cst.CSTNode]:
             yield from descend(node.orelse)
 
 
-def freezes(stmt: Stmt) -> bool:
-    """The statement sets a parameter's `requires_grad`."""
-    node = stmt.node
-    if isinstance(node, cst.Assign):
-        for target in node.targets:
+def switched(stmt: Stmt, module: ModuleInfo) -> list[bool]:
+    """For each `requires_grad` of what may be a parameter that the statement sets: whether it is set to True."""
+    found: list[tuple[cst.BaseExpression, cst.BaseExpression | None]] = []
+    if isinstance(stmt.node, cst.Assign):
+        for target in stmt.node.targets:
             if isinstance(target.target, cst.Attribute) and target.target.attr.value == "requires_grad":
-                return True
-    return any(isinstance(c.func, cst.Attribute) and c.func.attr.value == "requires_grad_" for c in stmt.calls)
+                found.append((target.target.value, stmt.node.value))
+    for call in stmt.calls:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_":
+            found.append((call.func.value, call.args[0].value if call.args else None))
+    return [
+        value is None or constant(value) is True
+        for node, value in found
+        if (held := module.value(node)).kind != "tensor" or held.name in ("module_param", "parameter")
+    ]
 
 
 def callees(info: FunctionInfo, project: Project) -> list[FunctionInfo]:

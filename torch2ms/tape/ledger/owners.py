@@ -111,3 +111,16 @@ def relation(event: Event, owners: list[Owner]) -> str:
     inside = all(any(p == c or p.startswith(c + ".") for c in clipped) for p in held)
     outside = all(any(c == p or c.startswith(p + ".") for p in held) for c in clipped)
     return "same" if inside and outside else "other"
+
+
+def kinship(event: Event, owner: Owner) -> str:
+    """Whether a loop runs over what the gradients were taken of: same, unseen, or other."""
+    if event.value.name.startswith("param_group"):
+        return "other"  # one group of several, for all that is seen
+    if event.place and event.place == owner.place:
+        return "same"
+    found = relation(event, [owner])
+    if found != "other" or owner.owns is None:
+        return found
+    wide = event.value.deps or frozenset({event.place})
+    return "unseen" if all(any(p == w or p.startswith(f"{w}.") for w in wide) for p in owner.owns) else "other"

@@ -13,7 +13,7 @@ from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.ledger.events import Event, argument
 from torch2ms.tape.ledger.ledger import Owner
-from torch2ms.tape.ledger.owners import relation
+from torch2ms.tape.ledger.owners import kinship, relation
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refusal
 
@@ -61,6 +61,8 @@ def clipping(event: Event, owners: list[Owner]) -> tuple[Callable[[str, str], st
     assert isinstance(call, cst.Call)
     if event.kind == "clip_value":
         limit = argument(call, 1, "clip_value")
+        if not event.value.name.startswith("param_group") and any(kinship(event, o) == "other" for o in owners):
+            return "it clips a part of what the optimizer holds"
         return "its form is not known" if limit is None else (_clamped, limit)
     limit = argument(call, 1, "max_norm")
     norm_type = argument(call, 2, "norm_type")
@@ -88,15 +90,15 @@ def told(event: Event, owners: list[Owner]) -> Finding:
     return Finding("T2M510", tier, "clip_grad_norm_", why, line=event.stmt.lineno)
 
 
-def clip_value(event: Event, owner: Owner, plan: Plan) -> None:
-    """The gradients of the owner, each clamped."""
+def clip_value(event: Event, owners: list[Owner], plan: Plan) -> None:
+    """Every gradient is clamped."""
     call = event.node
     assert isinstance(call, cst.Call)
-    clipped = clipping(event, [owner])
+    clipped = clipping(event, owners)
     if isinstance(clipped, str) or not isinstance(event.stmt.node, cst.Expr):
         plan.refuse(event.stmt, refusal(event, clipped if isinstance(clipped, str) else "its form is not known"))
         return
     form, limit = clipped
     plan.needs.add("ops")
-    plan.replaced[id(event.stmt)] = [Text(f"{owner.variable} = {form(owner.variable, code(limit))}")]
-    plan.findings.append(told(event, [owner]))
+    plan.replaced[id(event.stmt)] = [Text(f"{o.variable} = {form(o.variable, code(limit))}") for o in owners]
+    plan.findings.append(told(event, owners))

@@ -12,7 +12,7 @@ from torch2ms.analysis.tree import constant
 from torch2ms.analysis.values import overlaps
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import STEPS, Records
-from torch2ms.tape.project import freezes
+from torch2ms.tape.project import switched
 
 NOBODY_KNOWS = ""  # the place of parameters that are not told apart
 
@@ -54,7 +54,7 @@ def _toggles(block: Block, module: ModuleInfo) -> list[Toggle]:
     for stmt in block.stmts:
         if (toggle := _toggle(stmt, module)) is not None:
             found.append(toggle)
-        elif freezes(stmt):
+        elif switched(stmt, module):
             found.append(Toggle(stmt, NOBODY_KNOWS, None))
         else:
             found += [t for inner in stmt.blocks for t in _toggles(inner, module)]
@@ -66,7 +66,7 @@ def _toggle(stmt: Stmt, module: ModuleInfo) -> Toggle | None:
     if isinstance(stmt.node, cst.For) and stmt.blocks and stmt.blocks[0].stmts:
         taken = module.value(stmt.node.iter)
         body = [s for b in stmt.blocks for s in b.stmts]
-        if taken.kind in ("params", "named_params") and len(taken.deps) == 1 and all(map(freezes, body)):
+        if taken.kind in ("params", "named_params") and len(taken.deps) == 1 and all(switched(s, module) for s in body):
             flags = {_flag(s) for s in body}
             return Toggle(stmt, next(iter(taken.deps)), flags.pop() if len(flags) == 1 else None)
         return None

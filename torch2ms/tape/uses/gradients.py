@@ -35,8 +35,7 @@ def plan(events: list[Event], owners: list[Owner], module: ModuleInfo, plan: Pla
         if event.kind == "clip_norm":
             clip_norm(event, several or [owner], plan, writer)
         elif event.kind == "clip_value":
-            for each in several or [owner]:
-                clip_value(event, each, plan)
+            clip_value(event, several or [owner], plan)
         elif len(several) > 1:
             plan.refused.add(id(event.node))
             plan.refuse(event.stmt, refusal(event, "it looks at the gradients of several optimizers"))

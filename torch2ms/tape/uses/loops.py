@@ -18,7 +18,7 @@ from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
-from torch2ms.tape.ledger.owners import relation
+from torch2ms.tape.ledger.owners import kinship
 from torch2ms.tape.ledger.pairs import Pairing, paired
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refusal
@@ -107,19 +107,6 @@ def plan_comprehension(event: Event, owner: Owner, module: ModuleInfo, plan: Pla
         plan.findings.append(Finding("T2M512", tier, "comprehension over gradients", why, line=event.stmt.lineno))
         return True
     return False
-
-
-def kinship(event: Event, owner: Owner) -> str:
-    """Whether a loop runs over what the gradients were taken of: same, unseen, or other."""
-    if event.value.name.startswith("param_group"):
-        return "other"  # one group of several, for all that is seen
-    if event.place and event.place == owner.place:
-        return "same"
-    found = relation(event, [owner])
-    if found != "other" or owner.owns is None:
-        return found
-    wide = event.value.deps or frozenset({event.place})
-    return "unseen" if all(any(p == w or p.startswith(f"{w}.") for w in wide) for p in owner.owns) else "other"
 
 
 def _side_by_side(loop: cst.For | cst.CompFor, pairing: Pairing, owner: Owner, plan: Plan) -> None:
