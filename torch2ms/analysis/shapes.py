@@ -162,7 +162,8 @@ def _called(name: str, node: cst.Call, values: Sequence[Value], given: Arguments
     if name in _COMPLEX:
         return "complex128" if one[0] in ("float64", "complex128") else "complex64", None
     if name == "stft" and "return_complex" in given:
-        return {True: "complex64", False: "float32"}.get(constant(given["return_complex"][0]), ""), None
+        written = constant(given["return_complex"][0])
+        return ("complex64" if written is True else "float32" if written is False else ""), None
     if name in ("abs", "absolute", "angle", "view_as_real", "irfft", "irfft2", "irfftn", "hfft", "hfft2", "hfftn"):
         rank = one[1] if name in ("abs", "absolute", "angle") else None
         return {"complex64": "float32", "complex128": "float64"}.get(one[0], one[0]), rank

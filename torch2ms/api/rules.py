@@ -184,6 +184,7 @@ _MODULES = (
     (re.compile(r"^torch\._tensor\.Tensor\.(\w+)$"), r"torch.Tensor.\1"),
     (re.compile(r"^torch\._C\._(nn|linalg|special|fft)\.(?:\1_)?(\w+)$"), r"torch.\1.\2"),
     (re.compile(r"^torch\.nn\.Parameter\.(\w+)$"), r"torch.Tensor.\1"),
+    (re.compile(r"^torch\.distributions\.([A-Z]\w*Transform\b.*)$"), r"torch.distributions.transforms.\1"),
     (re.compile(r"^torch\.distributions\.(?!transforms|constraints|kl\b)[a-z]\w*\.(.+)$"), r"torch.distributions.\1"),
     (
         re.compile(r"^torch\.distributions\.(?:[a-z]\w*\.)?[A-Z]\w*\.([a-z]\w*)$"),

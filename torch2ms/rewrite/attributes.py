@@ -19,6 +19,7 @@ LAYER_ATTRIBUTES = {
     "in_features": ("in_channels", "a linear layer"),
     "out_features": ("out_channels", "a linear layer"),
 }  # attribute -> its name in MindSpore, and what must have it
+PLAIN = ("int", "float", "bool", "str", "tuple", "unknown")  # what an attribute of a layer is, if no parameter
 GRADIENTS = ("MindSpore tensors carry no gradients", "use the gradients that the gradient function returns")
 
 
@@ -43,9 +44,16 @@ def attribute(
         work.notes.findings.append(Finding("T2M601", tier, "torch.device.type", "what stands before the colon"))
         return cst.parse_expression(f"{code(updated.value)}.partition(':')[0]")
     if (name := _ruled(receiver, attr)) and (rule := work.rules.find(name)) is not None:
+        if stored and name.startswith("torch.nn.") and rule.returns in PLAIN:
+            why = "a cell of MindSpore reads its arguments once, when it is made"
+            work.refuse("T2M605", name, why, "make the layer anew")
+            return updated
         return work.take(apply_attribute(rule, original, updated, work.facts), updated)
     if attr == "data" and (made := _data(receiver, original, updated, work, where)) is not None:
         return made
+    if receiver.kind == "module" and _lost_argument(receiver, attr, work):
+        work.refuse("T2M605", name, "MindSpore's layer does not keep this argument", "keep it beside the layer")
+        return updated
     if receiver.kind in ("tensor", "param"):
         return _of_tensor(receiver, original, updated, work, stored)
     if receiver.kind == "unknown" and attr == "grad" and id(original) not in work.plan.refused:
@@ -64,6 +72,12 @@ def _ruled(receiver: Value, attr: str) -> str:
     if receiver.kind == "dataset" or receiver.kind in ("object", "module") and receiver.name.startswith("torch."):
         return f"{receiver.name}.{attr}"
     return ""
+
+
+def _lost_argument(receiver: Value, attr: str, work: Translation) -> bool:
+    """Whether the attribute is an argument of a layer of torch, of which the rules know no place in MindSpore's."""
+    rule = work.rules.find(receiver.name) if receiver.name.startswith("torch.nn.") else None
+    return rule is not None and any(param.name == attr for form in rule.forms for param in form.signature.params)
 
 
 def _no_wrapper(receiver: Value, work: Translation) -> bool:

@@ -66,7 +66,7 @@ class MethodCalls:
         if receiver.kind == "unknown":
             return self.of_unknown(name, original, updated) if dotted(func.value) or name in DEVICES else updated
         if receiver.kind == "module":
-            return self.of_module(name, original, updated)
+            return self.of_module(name, receiver, original, updated)
         if receiver.kind == "scheduler" and name == "get_last_lr" and not original.args:
             if id(original) not in self.where.indexed:
                 self.work.tell("T2M502", "learning rates of a scheduler", "Parameters in MindSpore: read as numbers")
@@ -85,7 +85,7 @@ class MethodCalls:
             return self.work.unknown(f"{receiver.name}.{name}", updated)
         return self.work.take(apply_call(rule, original, updated, self.work.facts), updated)
 
-    def of_module(self, name: str, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+    def of_module(self, name: str, receiver: Value, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         project = self.work.project
         if name == "named_parameters" and not original.args and not project.keeps_state and not project.renames:
             why = "no layer of the project keeps statistics or renames weights"
@@ -93,7 +93,9 @@ class MethodCalls:
             return renamed(updated, "parameters_and_names")
         if name in ("parameters", "buffers") and not original.args:
             return enumerated(name, original, updated, self.work, self.where)
-        return self.work.ruled(f"torch.nn.Module.{name}", original, updated)
+        layer = f"{receiver.name}.{name}"
+        own = receiver.name.startswith("torch.nn.") and self.work.rules.find(layer) is not None
+        return self.work.ruled(layer if own else f"torch.nn.Module.{name}", original, updated)
 
     def of_unknown(self, name: str, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         """A receiver that is not seen, by methods that only one kind of object has."""

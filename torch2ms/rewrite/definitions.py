@@ -19,6 +19,10 @@ from torch2ms.rewrite.translation import FullNames
 if TYPE_CHECKING:
     from torch2ms.rewrite.emit import Emitter
 
+COMPILERS = {
+    f"torch.{name}" for name in ("compile", "jit.script", "jit.script_method", "jit.ignore", "jit.unused", "jit.export")
+}  # decorators that a function works without
+
 
 def _lists(info: FunctionInfo) -> int:
     """How many attributes of a module begin as empty containers of layers."""
@@ -86,6 +90,12 @@ class Definitions:
                 )
             elif any(line.comment is not None and "T2M304" in line.comment.value for line in node.leading_lines):
                 kept.append(decorator)  # an earlier conversion refused it
+            elif self.module.value(called).name in COMPILERS:
+                above += layout.comments_only(decorator.leading_lines) + layout.trailing_comment(
+                    decorator.trailing_whitespace
+                )
+                name, why = self.module.value(called).name, "dropped: it steers PyTorch's compiler and changes no value"
+                self.writer.findings.append(Finding("T2M602", Tier.EXACT, name, why, line=self.writer.line))
             elif is_no_grad(decorator.decorator, self.module):
                 above += layout.comments_only(decorator.leading_lines) + layout.trailing_comment(
                     decorator.trailing_whitespace

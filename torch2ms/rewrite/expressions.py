@@ -48,7 +48,10 @@ class Expressions(Positions):
         if target.kind == "module" and (rule := work.rules.find(f"{target.name}.__call__")) is not None:
             asked = original.with_changes(func=cst.Attribute(original.func, cst.Name("__call__")))
             made = updated.with_changes(func=cst.Attribute(updated.func, cst.Name("__call__")))
-            return work.take(apply_call(rule, asked, made, work.facts), updated)
+            outcome = apply_call(rule, asked, made, work.facts)
+            if outcome.node is not None and outcome.node.deep_equals(updated):
+                return updated  # a batch, as MindSpore takes it: nothing to tell
+            return work.take(outcome, updated)
         if target.kind == "builtin" and (parameter := first(original, updated)) is not None:
             return parameter
         if isinstance(original.func, cst.Attribute):

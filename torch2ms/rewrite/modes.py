@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
@@ -22,6 +24,7 @@ SENSITIVE = (
     "GRU",
     "RNN",
 )
+_READ = re.compile(r"(?<!\bself)\.training\b")  # a program that asks a module for its mode
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 
 
@@ -30,6 +33,9 @@ def mode_sensitive(value: Value, project: Project, module: ModuleInfo) -> bool:
     if not value.name:
         return True
     last = value.name.rpartition(".")[2]
+    read = any(_READ.search(other.source) for other in project.modules.values())
+    if read and (not value.name.startswith("torch.") or last.startswith((*CONTAINERS, "Linear", "Conv"))):
+        return True
     if value.name.startswith("torch."):
         if "." in value.name and value.name.startswith("torch.nn."):
             return last.startswith(SENSITIVE) or last in CONTAINERS and _mentions(module)
