@@ -98,6 +98,10 @@ def _part(value: Value, index: int, count: int) -> Value:
 def _placed(value: Value, place: str) -> Value:
     if value.leaf and not value.place:
         return replace(value, place=place, deps=frozenset({place}))
+    items = value.items if value.kind in ("list", "tuple") else None
+    if items and all(i.name == "parameter" and not i.place for i in items):
+        own = frozenset({place})  # parameters that have no other name
+        return replace(value, deps=own, items=tuple(replace(i, deps=own) for i in items))
     return replace(value, place=place) if value.kind in LIVING and not value.place else value
 
 

@@ -46,6 +46,9 @@ def _called(call: cst.Call, place: str, method: str, ev: Evaluator) -> None:
         return
     elif method == "requires_grad_" and held.kind in ("tensor", "unknown"):
         _leaf(place, not call.args or dotted(call.args[0].value) != "False", ev)
+    elif method == "retain_grad" and held.kind in ("tensor", "unknown"):
+        # what follows is varied with it, and with what it was made of
+        ev.env[place] = replace(held, kind="tensor", leaf=True, deps=held.deps | {place}, place=place)
     elif method in REORDERING and held.keys is not None:
         ev.env[place] = replace(held, keys=None)
     elif method.endswith("_") and not method.endswith("__") and held.kind == "tensor":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import libcst as cst
 
 from torch2ms.analysis.names import dotted
@@ -201,7 +203,7 @@ class _ScopePlanner:
                 if watching := self.untaken(event):
                     calls.append(Call(event, region, watching, several=len(regions) > 1))
                 continue
-            call = Call(event, region, takers[id(event)])
+            call = Call(event, region, self.outside_of(region, takers[id(event)]))
             if self.verdicts.played(event):
                 assert self.handed is not None
                 call.played, call.inputs = self.handed.playback, [self.handed.root]
@@ -211,6 +213,16 @@ class _ScopePlanner:
             call.keep = bool(event.branches) and holds_more(event) or event.episode is not None and event.episode.kept
             calls.append(call)
         return calls
+
+    def outside_of(self, region: Region, takers: list[Owner]) -> list[Owner]:
+        """The owners that a function of the region can be differentiated by: not what it makes on the way to others."""
+        made = {d for s in region.all for i in s.walk() if isinstance(i.node, cst.Assign) for d in i.defs}
+        inner = [o for o in takers if o.kind == "leaf" and not o.parameter and o.place in made]
+        if len(inner) == len(takers):
+            return takers
+        for owner in inner:
+            owner.inside = True
+        return [o for o in takers if o not in inner]
 
     def untaken(self, event: Event) -> list[Owner]:
         """No load takes the gradients of the event: the owners that hooks watch, or a dead store, or a refusal."""
@@ -316,12 +328,13 @@ class _ScopePlanner:
                 not same
                 or "handed" in (first.kind, second.kind)
                 or first.stmt.block is not second.stmt.block
-                or takers[id(first)] != takers[id(second)]
+                or not self.joinable(first, second, takers)
                 or not plain
             ):
                 continue
             if one.guards or two.guards or not self.nothing_between(first, second):
                 continue
+            second.value = replace(second.value, deps=first.value.deps | second.value.deps)
             second.roots = [*first.roots, *second.roots]
             second.cotangents = [*first.cotangents, *second.cotangents]
             self.records.events.remove(first)
@@ -337,6 +350,12 @@ class _ScopePlanner:
             )
             return True
         return False
+
+    def joinable(self, first: Event, second: Event, takers: dict[int, list[Owner]]) -> bool:
+        """Whoever takes the gradients of one of the two takes those of the other as well, or gets none from it."""
+        one, two = takers[id(first)], takers[id(second)]
+        alone = [o for o in one if o not in two and o.takes(second.value.deps)]
+        return not alone and not any(o not in one and o.takes(first.value.deps) for o in two)
 
     def nothing_between(self, first: Event, second: Event) -> bool:
         """No load of gradients, and no clear, between two events of a block."""

@@ -60,7 +60,7 @@ def _chains(events: list[Event], scope: Scope, module: ModuleInfo) -> list[Chain
     for event in events:
         if event.kind != "gradcall":
             continue
-        call = read(event, module)
+        call = read(event, module, attributes=True)
         if isinstance(call, str) or not event.create_graph or call.weights is not None or not _plain(call):
             found.append(Chain([]))  # a border: what follows is a chain of its own
             continue
@@ -128,6 +128,7 @@ class _Compiled:
         self.writer = writer
         self.callee = callee
         self.defined = {d for s in chain.stmts for d in s.all_defs}
+        self.names = {n: n.rpartition(".")[2] for n in chain.inputs}  # of the inputs -> inside
         self.arguments: dict[str, str] = {}  # place of the caller -> parameter
         self.expressions: dict[int, str] = {}
         self.methods: dict[str, Function] = {}
@@ -141,29 +142,39 @@ class _Compiled:
         """Everything in the chain has a compiled form that takes what it uses as arguments."""
         chain, block = self.chain, self.chain.calls[0].event.stmt.block
         names = [d for s in chain.stmts for d in s.defs]
-        if set(chain.inputs) & self.defined or any(_leaves_device(c) for s in chain.steps for c in s.calls):
+        inside = set(self.names.values())
+        if (
+            inside & self.defined
+            or len(inside) < len(self.names)
+            or any(_leaves_device(c) for s in chain.steps for c in s.calls)
+        ):
             return False
         if any(s.blocks or s.muts for s in chain.stmts) or len(set(names)) != len(names):
             return False
         if any("." in d for d in self.defined) or any(self.target(c) is None for c in chain.calls):
             return False
         first, last = chain.stmts[0], chain.stmts[-1]
-        inside = {id(s) for s in chain.stmts}
+        taken = {id(s) for s in chain.stmts}
         for stmt in block.stmts[block.stmts.index(first) : block.stmts.index(last)]:
-            if id(stmt) in inside:
+            if id(stmt) in taken:
                 continue
             uses = {root(u) for u in stmt.all_uses} & self.defined
             if stmt.all_defs & ({root(u) for s in chain.stmts for u in s.uses} | self.defined) and uses:
                 return False
             if uses:
                 self.others.append(stmt)
-        return all(self.capture(s, "self", self.expressions) for s in chain.steps)
+        if not all(self.capture(s, "self", self.expressions) for s in chain.steps):
+            return False
+        return not inside & set(self.arguments.values())
 
     def capture(self, stmt: Stmt, base: str, expressions: dict[int, str], own: frozenset[str] = frozenset()) -> bool:
         """Give every value the statement uses from outside a parameter; `base` is what its `self` is to the caller."""
         known = self.defined | set(self.chain.inputs) | own
+        for node in descend(stmt.node):
+            if isinstance(node, cst.Attribute) and (place := dotted(node)) in self.names and base == "self":
+                expressions[id(node)] = self.names[place]
         for place in sorted(captured(stmt, self.module, known)):
-            if root(place) in known:
+            if root(place) in known or place in self.names and base == "self":
                 continue
             outer = base + place[4:] if place.startswith("self.") else place
             short = place.rpartition(".")[2]
@@ -245,10 +256,10 @@ class _Compiled:
             produced += [i for i in self.made[name] if i not in produced]
         returned = Text(f"return {', '.join(results)}")
         name = self.writer.fresh(f"{dotted(chain.calls[0].event.roots[0])}_derivatives")
-        params = [*chain.inputs, *self.arguments.values()]
+        params = [*self.names.values(), *self.arguments.values()]
         compiled = Function(name, params, [*body, *produced, returned], decorator="@ms.jit")
         plan.before.setdefault(id(self.module.top_level(last)), []).append(compiled)
-        invoked = Text(f"{', '.join(results)} = {name}({', '.join([*chain.inputs, *self.arguments])})")
+        invoked = Text(f"{', '.join(results)} = {name}({', '.join([*self.names, *self.arguments])})")
         for stmt in [*chain.stmts, *self.others]:
             plan.contexts[id(stmt)] = []
         plan.contexts[id(last)] = [invoked, *(Copy(s, {}) for s in self.others)]
@@ -276,21 +287,21 @@ class _Compiled:
                 wanted |= {root(u) for u in stmt.uses}
         own.reverse()
         function = self.writer.fresh(f"forward_{name}")
-        inputs = ", ".join(self.chain.inputs)
+        inputs = ", ".join(self.names.values())
         body = [*self.needed(own), *(Copy(s, self.expressions) for s in own), Text(f"return {name}")]
-        self.functions.append(Function(function, list(self.chain.inputs), body))
+        self.functions.append(Function(function, list(self.names.values()), body))
         self.made[name] = [Text(f"{name} = {function}({inputs})")]
 
     def differentiate(self, call: GradCall) -> None:
         """The gradient of such a function at the inputs of the call."""
         output = dotted(call.event.roots[0])
-        inputs = ", ".join(self.chain.inputs)
+        inputs = ", ".join(self.names.values())
         function = next((t.template.split(" = ")[1].partition("(")[0] for t in self.made.get(output, ())
                          if isinstance(t, Text) and t.template.startswith(f"{output} = forward_")), "")  # fmt: skip
         if not function:  # the output is a gradient itself
             function = self.writer.fresh(f"forward_{output}")
             body = [*self.made[output], Text(f"return {output}")]
-            self.functions.append(Function(function, list(self.chain.inputs), body))
+            self.functions.append(Function(function, list(self.names.values()), body))
         positions = [str(self.chain.inputs.index(n)) for n in call.inputs]
         where = positions[0] if len(positions) == 1 else f"({', '.join(positions)})"
         taken = f"ms.grad({function}{'' if where == '0' else f', {where}'})({inputs})"

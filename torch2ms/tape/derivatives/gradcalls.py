@@ -100,8 +100,8 @@ def plan_gradcall(
     return ""
 
 
-def read(event: Event, module: ModuleInfo) -> GradCall | str:
-    """What is differentiated with respect to what, or why that is not seen."""
+def read(event: Event, module: ModuleInfo, attributes: bool = False) -> GradCall | str:
+    """What is differentiated with respect to what, or why that is not seen; `attributes` may be inputs as well."""
     inputs = event.inputs
     if inputs is None or not event.roots:
         return "its arguments are not seen"
@@ -110,16 +110,19 @@ def read(event: Event, module: ModuleInfo) -> GradCall | str:
         names = [dotted(e.value) for e in inputs.elements]
         if names and all(_is_weight(e.value, module) for e in inputs.elements):
             return GradCall(event, [], inputs, whole, first)
-        if not all(names) or any("." in n for n in names):
+        if not all(names) or any("." in n for n in names) and not attributes:
             return "an input is not a plain name"
         return GradCall(event, names, None, whole, first)
     value = module.value(inputs)
+    held = value.items if value.kind in ("list", "tuple") else None
     if value.kind == "params" or (value.kind == "list" and value.name in ("of param", "of parameter")):
+        return GradCall(event, [], inputs, whole, first)
+    if held and all(i.kind == "param" or i.name in ("module_param", "parameter") for i in held):
         return GradCall(event, [], inputs, whole, first)
     name = dotted(inputs)
     if name and _is_weight(inputs, module):
         return GradCall(event, [], cst.List([cst.Element(inputs)]), whole, first)
-    if not name or "." in name:
+    if not name or "." in name and not attributes:
         return "an input is not a plain name"
     if value.kind == "tensor" or value.kind == "unknown" and first and not name.endswith("s"):
         return GradCall(event, [name], None, whole, first)

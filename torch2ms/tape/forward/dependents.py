@@ -33,7 +33,7 @@ def dependents(inputs: list[str], event: Event, scope: Scope, module: ModuleInfo
     for stmt in scope.body.walk():
         if (
             start < stmt.number < event.stmt.number
-            and {root(u) for u in stmt.uses} & tainted
+            and {p for u in stmt.uses for p in (u, root(u))} & tainted
             and not silenced(stmt, module)
         ):
             written = {root(d) for d in stmt.defs | stmt.muts}

@@ -169,7 +169,7 @@ class Finder:
                 if place in self.holders:
                     continue
                 if real and (owns is None or any_overlap(real, owns)):
-                    held = value.kind in HOLDERS or value.leaf
+                    held = value.kind in HOLDERS or value.leaf or real == {place} and value.kind in ("list", "tuple")
                     if held and not value.name.startswith("torch.distributions."):  # a distribution is its tensors
                         continue
                     if any(overlaps(place, u) for u in wanted):

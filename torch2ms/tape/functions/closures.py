@@ -85,9 +85,9 @@ def has_form(event: Event) -> bool:
 def closure_in(info: FunctionInfo, events: list[Event], given: list[Handover]) -> Closure | None:
     """The closure as a function that returns its gradients, where everything about it is seen."""
     first = given[0].event
-    if any(not has_form(g.event) or g.event.place != first.place or g.module is not info.module for g in given):
+    if any(not has_form(g.event) or not _alike(g.event, first) or g.module is not info.module for g in given):
         return None
-    if not all(_same_place(first.place, info.scope, g.scope) for g in given):
+    if not all(_same_place(g.event.place, info.scope, g.scope) for g in given):
         return None
     if any(e.problem or e.kind in USES for e in events) or not any(e.kind == "backward" for e in events):
         return None
@@ -98,6 +98,12 @@ def closure_in(info: FunctionInfo, events: list[Event], given: list[Handover]) -
     if not all(second_order(g.event) or _received(g.event) for g in given):
         return None
     return Closure(first.place, first.value, last, [g.event for g in given])
+
+
+def _alike(event: Event, other: Event) -> bool:
+    """Both steps are of one optimizer, or of two over the same module: first Adam, then L-BFGS."""
+    owns = event.value.owns
+    return event.place == other.place or owns is not None and len(owns) == 1 and owns == other.value.owns
 
 
 def _same_place(place: str, inner: Scope, outer: Scope) -> bool:

@@ -51,6 +51,7 @@ class Owner:
     accumulating: bool = False
     plain: bool = False  # an optimizer that leaves a parameter with zero gradient where it is
     initial: bool = False  # its gradient may be looked at while there is none
+    inside: bool = False  # a leaf that is made within the forward of others: its gradient is not told
     weights: str = ""  # how its parameters are written, where that is not how its kind has it
     parameter: bool = False  # a leaf that other functions see: a Parameter, differentiated by weight
 

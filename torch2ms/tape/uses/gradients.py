@@ -52,7 +52,10 @@ def inside_loop(event: Event, events: list[Event]) -> bool:
 
 
 def _leaf(event: Event, owner: Owner, owners: list[Owner], plan: Plan) -> None:
-    if owner.kind == "leaf":
+    if owner.inside:
+        plan.refused.add(id(event.node))
+        plan.refuse(event.stmt, refusal(event, "it is made inside the function whose gradient is taken"))
+    elif owner.kind == "leaf":
         plan.expressions[id(event.node)] = owner.variable
         for found in descend(event.stmt.node):
             if isinstance(found, cst.Attribute) and found.attr.value == "data" and found.value is event.node:
