@@ -160,6 +160,7 @@ class Project:
     keeps_state: bool = True  # a module may hold statistics or buffers beside its parameters
     stepping: frozenset[str] = frozenset()  # names of the functions that may let an optimizer step, and of its method
     checkpoints: bool = False  # somewhere tensors are saved or loaded
+    pickles: bool = False  # somewhere more is saved than the parameters of one cell
     draws: bool = True  # a module may draw random numbers
     leaving: set[int] = field(default_factory=set)  # ids of scopes that leave gradients in an optimizer behind
     meeting: set[int] = field(default_factory=set)  # ... and of those that are given the same optimizer

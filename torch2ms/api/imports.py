@@ -9,6 +9,7 @@ IMPORTS: dict[str, str] = {
     "np": "import numpy as np",
     "math": "import math",
     "itertools": "import itertools",
+    "pickle": "import pickle",
     "nn": "from mindspore import nn",
     "ops": "from mindspore import ops",
     "mint": "from mindspore import mint",

@@ -13,7 +13,7 @@ from torch2ms.api.template import atomic
 from torch2ms.findings import Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.inplace import InPlace, is_data
-from torch2ms.rewrite.modes import mode_sensitive
+from torch2ms.rewrite.modes import in_module_class, starts_in_training
 from torch2ms.rewrite.settings import steers
 from torch2ms.rewrite.sharing import is_parameter
 from torch2ms.rewrite.subscripts import surplus_dims
@@ -190,9 +190,7 @@ class Assignments:
 
     def constructed(self, stmt: Stmt, node: cst.Assign, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
         """Modules of torch start in training mode, cells do not."""
-        owner = self.writer.scope.cls
-        inside = owner is not None and self.module.classes[owner.name].kind == "module"
-        if inside or self.writer.scope.node.__class__ is cst.ClassDef:
+        if in_module_class(self.writer.scope, self.module) or self.writer.scope.node.__class__ is cst.ClassDef:
             return None
         pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(target, node.value)]
         if (
@@ -203,13 +201,7 @@ class Assignments:
             pairs = [(t.value, v.value) for t, v in zip(target.elements, node.value.elements, strict=False)]
         places = []
         for place, made in pairs:
-            value = self.module.value(made)
-            if (
-                value.kind == "module"
-                and dotted(place)
-                and self.constructs(made)
-                and mode_sensitive(value, self.writer.project, self.module)
-            ):
+            if dotted(place) and starts_in_training(made, self.module, self.writer.project):
                 places.append(dotted(place))
         if not places:
             return None
@@ -219,19 +211,6 @@ class Assignments:
             lines += self.writer.text(f"{name}.set_train()")
         stmt.trailing = None
         return lines
-
-    def constructs(self, node: cst.BaseExpression) -> bool:
-        """A call that makes a module: its class, possibly moved to a device at once."""
-        while (
-            isinstance(node, cst.Call)
-            and isinstance(node.func, cst.Attribute)
-            and node.func.attr.value in ("to", "cuda", "cpu", "double", "float")
-        ):
-            node = node.func.value
-        if not isinstance(node, cst.Call):
-            return False
-        target = self.module.value(node.func)
-        return target.kind == "class" or (target.kind == "api" and is_foreign(target.name))
 
 
 def _key(node: cst.Subscript) -> object:

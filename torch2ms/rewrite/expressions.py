@@ -13,6 +13,7 @@ from torch2ms.rewrite import apis, strings
 from torch2ms.rewrite.attributes import attribute
 from torch2ms.rewrite.calls import MethodCalls
 from torch2ms.rewrite.facts import TYPE
+from torch2ms.rewrite.modes import in_module_class, starts_in_training
 from torch2ms.rewrite.parameters import first, joined
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.signatures import with_arguments
@@ -31,6 +32,17 @@ class Expressions(Positions):
         self.methods = MethodCalls(work, self)
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        made = self.called_by(original, updated)
+        stmt = self.work.stmt
+        if id(original) not in self.unnamed or stmt is None or in_module_class(stmt.block.scope, self.module):
+            return made
+        if not starts_in_training(original, self.module, self.work.project):
+            return made
+        self.work.tell("T2M306", "new module", "torch modules start in training mode, cells do not: set_train()")
+        return cst.parse_expression(f"{code(made)}.set_train()", config_of(self.module.tree))
+
+    def called_by(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        """A call in MindSpore's form."""
         work = self.work
         if id(original) in self.plan.expressions:
             return work.planned(original, updated)

@@ -57,5 +57,10 @@ class ModuleFacts:
             return None
         return len(returns.items) if returns.items else 0
 
+    @property
+    def pickles(self) -> bool:
+        """The project saves more than the parameters of one cell."""
+        return self.project.pickles
+
     def varied(self, node: cst.BaseExpression) -> bool:
         return any(not d.startswith("@") for d in self.module.value(node).deps)

@@ -6,7 +6,9 @@ import re
 
 import libcst as cst
 
-from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.names import is_foreign
+from torch2ms.analysis.program import Scope
+from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import descend
 from torch2ms.analysis.values import Value
 
@@ -26,6 +28,46 @@ SENSITIVE = (
 )
 _READ = re.compile(r"(?<!\bself)\.training\b")  # a program that asks a module for its mode
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
+
+
+KEEPING = ("to", "cuda", "cpu", "double", "float", "half", "bfloat16", "apply", "requires_grad_", "share_memory")
+MOST_CALLS = 5  # functions that hand on a new module before it gets a name
+
+
+def in_module_class(scope: Scope, module: ModuleInfo) -> bool:
+    """What is made there is a part of a module, which sets the mode of its parts."""
+    owner = scope.cls
+    return owner is not None and owner.name in module.classes and module.classes[owner.name].kind == "module"
+
+
+def starts_in_training(node: cst.BaseExpression, module: ModuleInfo, project: Project) -> bool:
+    """An expression makes a new module to which the mode can matter, and whose mode nobody has set."""
+    made = _made(node, module, project, 0)
+    return bool(made) and any(mode_sensitive(value, project, home) for value, home in made)
+
+
+def _made(node: cst.BaseExpression, module: ModuleInfo, project: Project, depth: int) -> list[tuple[Value, ModuleInfo]]:
+    """The new modules that an expression may stand for, none where one of them may be an old one.
+
+    A class is called, or a function of the project all of whose returns do so; a name it returns was given its mode
+    where it was bound.
+    """
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in KEEPING:
+        node = node.func.value
+    if isinstance(node, cst.IfExp):
+        one, other = (_made(part, module, project, depth) for part in (node.body, node.orelse))
+        return [*one, *other] if one and other else []
+    if not isinstance(node, cst.Call) or depth > MOST_CALLS:
+        return []
+    target, value = module.value(node.func), module.value(node)
+    if target.kind == "class" or target.kind == "api" and is_foreign(target.name):
+        return [(value, module)] if value.kind == "module" else []
+    found = project.find(target.name, module) if target.kind == "function" and target.name else None
+    if not isinstance(found, FunctionInfo):
+        return []
+    returned = [s.node.value for s in found.scope.body.walk() if isinstance(s.node, cst.Return)]
+    parts = [_made(part, found.module, project, depth + 1) if part is not None else [] for part in returned]
+    return [made for part in parts for made in part] if all(parts) else []
 
 
 def mode_sensitive(value: Value, project: Project, module: ModuleInfo) -> bool:

@@ -30,6 +30,7 @@ class Positions(Rewriter):
         self.stores: set[int] = set()  # targets of assignments
         self.trained: set[int] = set()  # `parameters()` calls that feed an optimizer
         self.indexed: set[int] = set()  # calls of which one element is taken
+        self.unnamed: set[int] = set()  # calls whose result goes into a list or to code of the project
         self.filtered: set[int] = set()  # ... or a comprehension that asks for requires_grad
 
     def visit_Call(self, node: cst.Call) -> bool | None:
@@ -38,6 +39,13 @@ class Positions(Rewriter):
         self.callees.add(id(node.func))
         self.called.add(id(node.func))
         self.applied[id(node.func)] = node
+        made = self.module.value(node)
+        if (
+            self.module.value(node.func).kind == "function"
+            or made.kind == "object"
+            and not made.name.startswith("torch.")
+        ):
+            self.unnamed |= {id(arg.value) for arg in node.args}
         if transforms.transform(self.module.value(node.func).name) == "vmap" and node.args:
             self.called.add(id(node.args[0].value))
         if self.module.value(node).kind == "optimizer":
@@ -84,6 +92,18 @@ class Positions(Rewriter):
     def visit_Assign(self, node: cst.Assign) -> None:
         if len(node.targets) == 1 and dotted(node.targets[0].target):
             self.called.add(id(node.value))
+            if isinstance(node.value, cst.Tuple) and self.asked_for(dotted(node.targets[0].target)):
+                self.mark_classes(node.value)
+        if isinstance(node.value, (cst.ListComp, cst.List)):
+            parts = [node.value.elt] if isinstance(node.value, cst.ListComp) else [e.value for e in node.value.elements]
+            self.unnamed |= {id(part) for part in parts if self.module.value(part).name.partition(".")[0] != "torch"}
+
+    def asked_for(self, name: str) -> bool:
+        """`isinstance(x, name)` stands somewhere in the module."""
+        calls = (c for scope in self.module.scope.walk() for s in scope.body.walk() for c in s.calls)
+        return any(
+            dotted(c.func) == "isinstance" and len(c.args) == 2 and dotted(c.args[1].value) == name for c in calls
+        )
 
     def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
         self.stores |= {id(n) for n in _stored(node.target)}

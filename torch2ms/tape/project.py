@@ -33,6 +33,10 @@ def prepare(project: Project) -> None:
         v.kind == "api" and v.name in ("torch.save", "torch.load")
         for m in project.modules.values() for v in m.values.values()
     )  # fmt: skip
+    project.pickles = any(
+        pickled(call, m)
+        for m in project.modules.values() for s in m.scope.walk() for stmt in s.body.walk() for call in stmt.calls
+    )  # fmt: skip
     conditional = any(_conditional(c.methods["forward"]) for m in project.modules.values() for c in m.classes.values()
                       if c.kind == "module" and "forward" in c.methods)  # fmt: skip
     for module in project.modules.values():
@@ -110,6 +114,15 @@ def _chosen(stmt: Stmt) -> Iterator[cst.CSTNode]:
         if isinstance(node, cst.IfExp):
             yield from descend(node.body)
             yield from descend(node.orelse)
+
+
+def pickled(call: cst.Call, module: ModuleInfo) -> bool:
+    """`torch.save` of something other than the parameters of a module."""
+    target = module.value(call.func)
+    if target.kind != "api" or target.name != "torch.save" or not call.args:
+        return False
+    saved = module.value(call.args[0].value)
+    return saved.kind != "module" and saved.name != "state_dict"
 
 
 def switched(stmt: Stmt, module: ModuleInfo) -> list[bool]:

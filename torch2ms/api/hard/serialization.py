@@ -1,4 +1,8 @@
-"""Saving: a checkpoint holds the parameters of one cell."""
+"""Saving and loading: the parameters of one cell in MindSpore's own file, everything else pickled.
+
+MindSpore's tensors and parameters can be pickled, its cells cannot. Which files a program reads it does not say, so a
+project that saves more than parameters anywhere pickles everywhere.
+"""
 
 from __future__ import annotations
 
@@ -9,25 +13,32 @@ from torch2ms.api.facts import Use
 from torch2ms.api.signature import code
 
 _PARAMETERS = (".parameters_dict()", ".state_dict()")
-_WORDS = ("state", "param", "weight", "wts")
+OWN_FILES = "the file holds parameters in MindSpore's format (`torch2ms weights` converts PyTorch's)"
+PICKLED = "the file was saved by this program (`torch2ms weights` converts PyTorch's)"
 
 
 def save(use: Use) -> Choice:
-    """`torch.save(net.state_dict(), path)` saves the cell; other objects have no checkpoint."""
+    """`torch.save(net.state_dict(), path)` saves the cell; a dictionary of more is pickled."""
     bound = use.binding.single["obj"]
     before, after = bound.original.value, code(bound.updated.value)
-    if isinstance(before, cst.Call) and code(before.func).endswith(".state_dict") and not before.args:
+    if use.kind("obj") == "module":
+        todo = "save its parameters: ms.save_checkpoint(net, path)"
+        return Choice(refuse="a cell cannot be pickled whole", todo=todo)
+    if _pickles(use):
+        return Choice("save_object({obj}, {f})", assume="it is no cell" if use.kind("obj") == "unknown" else "")
+    if isinstance(before, cst.Call) and "{" not in after:
         for ending in _PARAMETERS:
-            if after.endswith(ending) and "{" not in after:
+            if after.endswith(ending):
                 return Choice(f"ms.save_checkpoint({after.removesuffix(ending)}, {{f|ckpt}})", uses=("obj",))
-    if isinstance(before, cst.Dict) or use.kind("obj") == "tensor":
-        return Choice(
-            refuse="a checkpoint of MindSpore holds the parameters of one cell",
-            todo="ms.save_checkpoint(net, path, append_dict={...}), numbers only; tensors with numpy.save",
-        )
-    if any(word in code(before).lower() for word in _WORDS):
-        return Choice("ms.save_checkpoint({obj}, {f|ckpt})", assume=f"{code(before)} holds the parameters of a cell")
-    return Choice(
-        refuse="a cell or another object cannot be pickled whole",
-        todo="save its parameters: ms.save_checkpoint(net, path)",
-    )
+    return Choice("ms.save_checkpoint({obj}, {f|ckpt})", assume=f"{code(before)} holds the parameters of a cell")
+
+
+def load(use: Use) -> Choice:
+    """`torch.load(path)`, from the kind of file that the project saves."""
+    if _pickles(use):
+        return Choice("load_object({f})", assume=PICKLED)
+    return Choice("ms.load_checkpoint({f|ckpt})", assume=OWN_FILES)
+
+
+def _pickles(use: Use) -> bool:
+    return bool(getattr(use.facts, "pickles", False))
