@@ -32,7 +32,8 @@ def element(value: Value) -> Value:
         return Value("int")
     if value.name.startswith("of ") and value.kind == "list":
         kind = value.name[3:]
-        return Value(kind if kind in ELEMENTS else "unknown", deps=value.deps)
+        place = value.place if kind == "module" else ""
+        return Value(kind if kind in ELEMENTS else "unknown", deps=value.deps, place=place)
     if value.kind == "tensor":
         return Value("tensor", deps=value.deps, likely=value.likely)
     if value.kind == "module":

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Block, Scope, Stmt
 from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.tree import constant
@@ -73,18 +74,20 @@ def _toggle(stmt: Stmt, module: ModuleInfo) -> Toggle | None:
     for call in stmt.calls:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_":
             receiver = module.value(call.func.value)
-            if receiver.kind == "module" and receiver.place:
-                return Toggle(stmt, receiver.place, _flag(stmt))
+            bound = dotted(stmt.node.targets[0].target) if isinstance(stmt.node, cst.Assign) else ""
+            if receiver.kind == "module" and (place := bound or receiver.place):
+                return Toggle(stmt, place, _flag(stmt))
     return None
 
 
 def _flag(stmt: Stmt) -> bool | None:
     """What a statement sets `requires_grad` to, None where it is not written there."""
     given: cst.BaseExpression = cst.Name("True")
-    if isinstance(stmt.node, cst.Assign):
+    called = [c for c in stmt.calls if _named(c) == "requires_grad_"]
+    if called and called[0].args:
+        given = called[0].args[0].value
+    elif not called and isinstance(stmt.node, cst.Assign):
         given = stmt.node.value
-    elif args := [a.value for c in stmt.calls for a in c.args if _named(c) == "requires_grad_"]:
-        given = args[0]
     flag = constant(given)
     return flag if isinstance(flag, bool) else None
 
