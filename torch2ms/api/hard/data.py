@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+
 import libcst as cst
 
 from torch2ms.api.apply import Choice
@@ -49,7 +51,8 @@ def _collated(use: Use, order: str, used: tuple[str, ...]) -> Choice:
         )
     collate = "default_collate"
     if use.given("collate_fn"):  # what may be None at run time keeps torch's default
-        collate = "{collate_fn}" if use.kind("collate_fn") in _CALLABLE else "{collate_fn} or default_collate"
+        sure = use.kind("collate_fn") in _CALLABLE or hasattr(builtins, use.text("collate_fn"))
+        collate = "{collate_fn}" if sure else "{collate_fn} or default_collate"
     return Choice(
         f"CollatedLoader({{dataset}}, {{batch_size!}}, {collate}, drop_remainder={{drop_last}}, {order})", uses=used
     )
