@@ -158,7 +158,8 @@ def _instance(target: Value, given: Given, ev: Evaluator) -> Value:
     if init is not None:
         _pass(init, given, Value("object", place="self"))
     kind = cls.kind if cls.kind in ("module", "dataset", "optimizer") else "object"
-    owns = given.args[0].deps if kind == "optimizer" and given.args else None
+    kept = kind == "optimizer" or kind == "object" and bool(given.args) and given.args[0].kind == "params"
+    owns = given.args[0].deps if kept and given.args else None
     parts = tuple(a for a in given.args if a.kind == "module" and a.place) if kind == "module" else None
     return Value(kind, name=cls.qualified, owns=owns, items=parts or None)
 

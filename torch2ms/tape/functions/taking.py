@@ -126,11 +126,17 @@ def taking_at(taken: Taken, call: cst.Call, caller: ModuleInfo, scope: Scope) ->
             if not base:
                 return None
             place = base + owner.place[4:]
-            whole = caller.value(call.func.value) if not rest and isinstance(call.func, cst.Attribute) else UNKNOWN
-            if whole.kind == "optimizer":  # an optimizer of the program
+            whole = caller.value(call.func.value) if isinstance(call.func, cst.Attribute) else UNKNOWN
+            if whole.kind == "optimizer" and not rest:  # an optimizer of the program
                 found.places.append((whole.place or place, whole))
                 continue
             owns = moved(owner.owns, "self", base)
+            if owns is not None and any(o.startswith("^") for o in owns):
+                owns = None  # named as whoever made the object had it
+            if owner.kind == "params":
+                owns = whole.owns  # what the object was made from
+                if owns is None:
+                    return None
             kind = "optimizer" if owner.kind == "optimizer" else "params"
             deps = frozenset({place}) if owner.kind == "module" else owns or frozenset()
             found.places.append((place, Value(kind, deps=deps, owns=owns, place=place)))

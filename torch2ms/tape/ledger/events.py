@@ -339,7 +339,9 @@ def _parameter_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
     given = pairing.params if pairing is not None else node.iter
     iterated = module.value(given)
     place = iterated.place or (dotted(given) if iterated.kind in ("list", "tuple", "params") else "")
-    event = Event("grad_loop", stmt, node, place, iterated)
+    if isinstance(given, cst.Attribute) and dotted(given).startswith("self.") and not place.startswith("self."):
+        place = dotted(given)  # a list that the object keeps, which had another name where it was made
+    event = Event("grad_loop", stmt, node, place, iterated, name=dotted(given))
     event.writes = any(_writes(s, g) for s, g in own)
     if len(own) == len(grads) and _only_clears(stmt, own):
         event.kind = "clear"

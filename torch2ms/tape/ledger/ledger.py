@@ -66,6 +66,9 @@ class Owner:
         """Whether a clear empties this owner; a relation that is not seen is assumed where the names speak for it."""
         if event.place == self.place:
             return True
+        if event.value.kind == "object" and self.place.startswith(f"{event.place}."):
+            self.assumed.add(f"`{event.place}.zero_grad` clears the gradients of `{self.place}`")
+            return True
         cleared = event.value.owns if event.value.kind == "optimizer" else None
         if event.value.kind in ("params", "named_params", "list", "module", "tensor", "unknown", "object", "param"):
             cleared = frozenset({event.place}) if event.place else event.value.deps or None

@@ -58,11 +58,14 @@ def _kind(event: Event) -> str:
         return "leaves"
     if event.kind == "unscale" or event.value.name.startswith("param_group"):
         return "optimizer"
+    if event.taking is not None and event.name.startswith("self."):
+        return next(o.kind for o in event.taking.taken.owners if o.place == event.name)
     node = event.node
-    given = node.iter if isinstance(node, cst.For) else node
+    given: cst.CSTNode = node
     if isinstance(node, cst.Call):
         given = node.args[0].value if node.args else node.func
-    return "params" if event.kind != "taken" and dotted(given) == event.place != "" else "module"
+    place = event.name if event.kind == "grad_loop" else dotted(given)
+    return "params" if event.kind != "taken" and place == event.place != "" else "module"
 
 
 def seen_elsewhere(place: str, scope: Scope) -> bool:
