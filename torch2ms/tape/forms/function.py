@@ -43,6 +43,8 @@ def write(writer: Writer, call: Call) -> str:
         wrap = one_block(writer, call)
     if event.kind == "handed":
         return write_handed(writer, call)
+    if event.beside and (region.cut or region.guards or weighted(writer, event) or cotangent):
+        return "the function it calls returns more than the loss"
     if region.cut:
         return write_cut(writer, call)
     if weighted(writer, event):
@@ -60,11 +62,14 @@ def write(writer: Writer, call: Call) -> str:
     body = body_of(writer, stmts, outputs, call.event)
     target = ", ".join(params)
     differentiated = differentiated_by(writer, call, params)
-    aux = ", has_aux=True" if outputs.aux else ""
+    if event.beside and (outputs.aux or outputs.shared):
+        return "the function it calls returns more than the loss, and more leaves its forward"
+    aux = ", has_aux=True" if outputs.aux or event.beside else ""
     direct = called_directly(writer, call, stmts, params)
     left_out = "it runs in mixed precision" if wrap is not None else "it is no function of its own" if direct else ""
     if event.episode is not None:
         left_out = "it fills lists outside"
+    left_out = "it returns more than the loss" if event.beside else left_out
     decorator = decorator_of(writer, call, params, outputs, loop, left_out)
     definition: list[Item] = [*declare(writer, outputs, stmts), Function(function, params, body, decorator)]
     if direct:
@@ -89,7 +94,8 @@ def write(writer: Writer, call: Call) -> str:
     if event.episode is not None:
         steps, follow = [*follow, *event.episode.follow_up(call.owners[0].variable, writer.plan)], []
     inline = loop is None or optimizer_optional(writer, call, loop)
-    line = Text(f"{outputs.target()}, {received} = {invoke}", weight_nodes(call) if inline else [])
+    head = f"(_, {event.beside})" if event.beside else outputs.target()
+    line = Text(f"{head}, {received} = {invoke}", weight_nodes(call) if inline else [])
     bound = outputs.target()
     if outputs.aux and not outputs.wrapped:
         bound = bound.removeprefix("(").removesuffix(")")

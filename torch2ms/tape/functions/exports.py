@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import libcst as cst
+
 from torch2ms.analysis.program import Scope
 from torch2ms.analysis.project import ModuleInfo, Project
 from torch2ms.findings import Finding, Tier
@@ -27,6 +29,11 @@ def plan_export(export: Export, plan: Plan) -> None:
             plan.behind.setdefault(id(body[-1]), []).append(Text("return {0}", [event.roots[0]]))
     else:
         plan.replaced[id(event.stmt)] = []
+    if export.beside is not None and export.returns is not None:
+        several = isinstance(export.beside, cst.Tuple)
+        form = "return {0}, {1}" if several and export.beside.lpar else "return {0}, ({1})"
+        template = form if several else "return {0}, ({1},)"
+        plan.replaced[id(export.returns)] = [Text(template, [event.roots[0], export.beside])]
     for clear in export.clears:
         plan.replaced[id(clear.stmt)] = []
         why = "gradient functions start from nothing at each call: dropped"

@@ -15,7 +15,9 @@ from torch2ms.analysis.flow import root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.tree import code
 from torch2ms.analysis.values import Value
+from torch2ms.tape.forms.interface import NOT_RETURNED
 from torch2ms.tape.forward.stashes import Stash, left_behind
 from torch2ms.tape.functions.closures import Closure, Handover, closure_in, handovers, has_form
 from torch2ms.tape.functions.episodes import Episode
@@ -37,6 +39,7 @@ class Export:
     clears: list[Event]
     returns: Stmt | None  # the return statement that hands out the root already
     closure: bool = False
+    beside: cst.BaseExpression | None = None  # what it returns instead: that leaves the function beside the root
 
 
 @dataclass(eq=False)
@@ -141,7 +144,8 @@ def _close(info: FunctionInfo, given: list[Handover], lifting: Lifting, events: 
     """Enter a closure that optimizers are handed, as a function of the loss or as one that returns its gradients."""
     key = id(info.scope)
     sites, export = lifting.sites.get(key, []), _export(info, events[key])
-    if export is not None and export.returns is not None and export.clears and all(has_form(g.event) for g in given):
+    told = export is not None and export.returns is not None and export.beside is None and bool(export.clears)
+    if export is not None and told and all(has_form(g.event) for g in given):
         if not any(e.kind in LOADS for s in sites for e in events[id(s.scope)] if e.kind != "step_closure"):
             export.closure = True
             lifting.exports[key] = export
@@ -375,7 +379,14 @@ def _export(info: FunctionInfo, events: list[Event]) -> Export | None:
         and dotted(last.node.value) == name
     ):
         return Export(event, [e for e in events if e.kind == "clear"], last)
-    return None
+    value = last.node.value if isinstance(last.node, cst.Return) else None
+    alone = len(returns) == 1 and last is after[-1] if after else False
+    if not alone or value is None or any(name in s.all_defs for s in after) or event.scaler:
+        return None
+    parts = [e.value for e in value.elements] if isinstance(value, cst.Tuple) else [value]
+    if any(info.module.value(p).kind in NOT_RETURNED for p in parts):
+        return None
+    return Export(event, [e for e in events if e.kind == "clear"], last, beside=value)
 
 
 def _usable(site: Site, export: Export, events: list[Event]) -> bool:
@@ -385,9 +396,17 @@ def _usable(site: Site, export: Export, events: list[Event]) -> bool:
     node = site.stmt.node
     if isinstance(node, cst.Expr):
         return node.value is site.call
+    if isinstance(node, cst.Assign) and export.beside is not None:
+        return node.value is site.call and len(node.targets) == 1 and bool(_names(node.targets[0].target))
     if isinstance(node, cst.Assign) and export.returns is not None and not export.backward.scaler:
         return node.value is site.call and len(node.targets) == 1 and isinstance(node.targets[0].target, cst.Name)
     return False
+
+
+def _names(target: cst.BaseExpression) -> list[str]:
+    """The names that a target is made of, none where it is made of anything else."""
+    parts = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else [target]
+    return [p.value for p in parts if isinstance(p, cst.Name)] if all(isinstance(p, cst.Name) for p in parts) else []
 
 
 def lifted(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
@@ -409,10 +428,20 @@ def lifted(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
                 "backward", stmt, call, value=Value("tensor", deps=deps), roots=[call], cotangents=[None], lifted=True
             )
             event.scaler = _outside(export.backward.scaler, info, call, module, base)
-            if isinstance(stmt.node, cst.Assign):
+            if export.beside is not None:
+                event.beside = _taker(stmt, export.beside)
+            elif isinstance(stmt.node, cst.Assign):
                 event.name = dotted(stmt.node.targets[0].target)
             found.append(event)
     return found
+
+
+def _taker(stmt: Stmt, value: cst.BaseExpression) -> str:
+    """What takes the value that a function returns beside its loss."""
+    if not isinstance(stmt.node, cst.Assign):
+        return "_"
+    target = code(stmt.node.targets[0].target).strip("()")
+    return f"({target})" if isinstance(value, cst.Tuple) else f"({target},)"
 
 
 def _outside(place: str, info: FunctionInfo, call: cst.Call, module: ModuleInfo, base: str) -> str:

@@ -59,6 +59,7 @@ class Event:
     handing: Handing | None = None  # the call hands a loss on
     closure: Closure | None = None  # the gradients leave with the value that the statement returns
     episode: Episode | None = None  # the call goes backward from what other calls kept, and steps
+    beside: str = ""  # what takes the values that the called function returns beside the root
     through: str = ""  # the optimizer inside an optimizer of the program that takes its step
     name: str = ""  # the name that takes the value of the root, where the root is a call
     problem: str = ""  # why the statement cannot be translated, whatever is around it
