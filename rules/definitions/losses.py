@@ -1,6 +1,18 @@
 """Losses with the settings that MindSpore's lack."""
 
-from mindspore import ops
+from mindspore import nn, ops
+
+
+class BCEWithLogitsLoss(nn.Cell):
+    """The mean is taken outside: the gradient of MindSpore's divides by the size of the first batch it ever saw."""
+
+    def __init__(self, weight=None, reduction="mean", pos_weight=None):
+        super().__init__()
+        self.weight, self.reduction, self.pos_weight = weight, reduction, pos_weight
+
+    def construct(self, logits, target):
+        loss = ops.binary_cross_entropy_with_logits(logits, target, self.weight, self.pos_weight, reduction="none")
+        return loss.mean() if self.reduction == "mean" else loss.sum() if self.reduction == "sum" else loss
 
 
 def triplet_margin_loss(
