@@ -26,6 +26,7 @@ from torch2ms.tape.functions.lifting import lift
 from torch2ms.tape.plan import Plan
 from torch2ms.tape.planner import plan_scope
 from torch2ms.tape.project import differentiate, prepare
+from torch2ms.tape.uses.freezing import refuse_phases
 from torch2ms.wrappers import understood
 
 LARGE = 200_000  # characters of modules that are converted together
@@ -126,6 +127,7 @@ def plan_project(project: Project, config: Config) -> dict[str, Plan]:
         plan_autocast(project, module, plan)
         for scope in module.scope.walk():
             plan_scope(scope, module, plan, module.functions.get(id(scope)), lifting, project)
+            refuse_phases(scope, module, project, plan)
         functions.plan_functions(module, plan)
         plans[module.name] = plan
     inside = [s for plan in plans.values() for s in plan.inside]

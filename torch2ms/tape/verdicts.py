@@ -92,7 +92,7 @@ class Verdicts:
                 if place := self.left_out(event, owner, reached):
                     return NO_GRADIENT.format(place)
                 held_back = owner.kind == "optimizer" and not owner.plain
-                if held_back and thaws(owner, self.scope, self.module, self.records):
+                if held_back and thaws(owner, self.scope, self.module, self.project, self.records):
                     return (
                         "parameters are frozen while training: "
                         "torch leaves them alone, MindSpore's optimizer would move them"

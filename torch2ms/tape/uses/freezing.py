@@ -6,13 +6,18 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from torch2ms.analysis.arguments import bind_arguments
+from torch2ms.analysis.flow import free_uses, root
+from torch2ms.analysis.lookup import class_of
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Block, Scope, Stmt
-from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import constant
-from torch2ms.analysis.values import overlaps
+from torch2ms.analysis.values import Value, any_overlap, overlaps
+from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import STEPS, Records
+from torch2ms.tape.plan import Plan
 from torch2ms.tape.project import switched
 
 NOBODY_KNOWS = ""  # the place of parameters that are not told apart
@@ -25,11 +30,12 @@ class Toggle:
     stmt: Stmt
     place: str
     flag: bool | None
+    name: str = ""  # the variable that holds the flag
 
 
-def thaws(owner: Owner, scope: Scope, module: ModuleInfo, records: Records) -> bool:
+def thaws(owner: Owner, scope: Scope, module: ModuleInfo, project: Project, records: Records) -> bool:
     """Parameters of an optimizer are frozen or thawed in the loop that trains, and may be frozen where it matters."""
-    found = [t for t in toggles(scope, module) if t.place == NOBODY_KNOWS or _concerns(t, owner)]
+    found = [t for t in toggles(scope, module, project) if t.place == NOBODY_KNOWS or _concerns(t, owner)]
     if all(not _in_loop(t, module) for t in found):
         return False
     places = {t.place for t in found}
@@ -45,9 +51,63 @@ def thaws(owner: Owner, scope: Scope, module: ModuleInfo, records: Records) -> b
     return False
 
 
-def toggles(scope: Scope, module: ModuleInfo) -> list[Toggle]:
-    """The statements of a scope that freeze or thaw, outermost first."""
-    return list(_toggles(scope.body, module))
+def toggles(scope: Scope, module: ModuleInfo, project: Project) -> list[Toggle]:
+    """The statements of a scope that freeze or thaw, in their order; calls of functions that do so are among them."""
+    direct = _toggles(scope.body, module)
+    called = [t for s in scope.body.walk() if not s.blocks for c in s.calls for t in _called(s, c, module, project)]
+    return sorted([*direct, *called], key=lambda toggle: toggle.stmt.number)
+
+
+def _called(stmt: Stmt, call: cst.Call, module: ModuleInfo, project: Project) -> list[Toggle]:
+    """What `freeze(net)`, `requires_grad(net, True)` or `net.freeze_backbone()` does to the caller's modules."""
+    info, receiver = _helper(call, module, project)
+    if info is None:
+        return []
+    bound = bind_arguments(info, call, [module.value(a.value) for a in call.args], bool(receiver))
+    texts = bind_arguments(info, call, [Value(name=repr(constant(a.value))) for a in call.args], bool(receiver))
+    found = []
+    for toggle in _toggles(info.scope.body, info.module):
+        head, _, rest = toggle.place.removeprefix("^").partition(".")
+        place = receiver if head == "self" else bound[head].place if head in bound else ""
+        if not place:
+            continue
+        flag = toggle.flag
+        if toggle.name:
+            text = texts[toggle.name].name if toggle.name in texts else repr(constant(_default(info, toggle.name)))
+            flag = {"True": True, "False": False}.get(text)
+        found.append(Toggle(stmt, f"{place}.{rest}" if rest else place, flag))
+    return found
+
+
+def _helper(call: cst.Call, module: ModuleInfo, project: Project) -> tuple[FunctionInfo | None, str]:
+    """The function of the project that is called, and the place of the object whose method it is."""
+    target = module.value(call.func)
+    if target.kind == "function" and target.name:
+        found = project.find(target.name, module)
+        return (found, "") if isinstance(found, FunctionInfo) else (None, "")
+    if isinstance(call.func, cst.Attribute):
+        receiver = module.value(call.func.value)
+        cls = class_of(receiver, module, project) if receiver.kind in ("module", "object") else None
+        if cls is not None and receiver.place:
+            return cls.method(call.func.attr.value), receiver.place
+        if receiver.kind in ("module", "unknown") and dotted(call.func.value):
+            made_of = next(iter(receiver.deps)) if len(receiver.deps) == 1 else ""
+            return _of_any_class(call.func.attr.value, project), receiver.place or made_of or dotted(call.func.value)
+    return None, ""
+
+
+def _of_any_class(name: str, project: Project) -> FunctionInfo | None:
+    """The method of this name that freezes or thaws, of whichever module of the project."""
+    classes = (c for m in project.modules.values() for c in m.classes.values() if c.kind == "module")
+    methods = [c.methods[name] for c in classes if name in c.methods]
+    return next((m for m in methods if _toggles(m.scope.body, m.module)), None)
+
+
+def _default(info: FunctionInfo, name: str) -> cst.BaseExpression | None:
+    assert isinstance(info.scope.node, cst.FunctionDef)
+    params = info.scope.node.params
+    given = [*params.posonly_params, *params.params, *params.kwonly_params]
+    return next((p.default for p in given if p.name.value == name), None)
 
 
 def _toggles(block: Block, module: ModuleInfo) -> list[Toggle]:
@@ -69,19 +129,20 @@ def _toggle(stmt: Stmt, module: ModuleInfo) -> Toggle | None:
         body = [s for b in stmt.blocks for s in b.stmts]
         if taken.kind in ("params", "named_params") and len(taken.deps) == 1 and all(switched(s, module) for s in body):
             flags = {_flag(s) for s in body}
-            return Toggle(stmt, next(iter(taken.deps)), flags.pop() if len(flags) == 1 else None)
+            flag, name = flags.pop() if len(flags) == 1 else (None, "")
+            return Toggle(stmt, next(iter(taken.deps)), flag, name)
         return None
     for call in stmt.calls:
         if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_":
             receiver = module.value(call.func.value)
             bound = dotted(stmt.node.targets[0].target) if isinstance(stmt.node, cst.Assign) else ""
             if receiver.kind == "module" and (place := bound or receiver.place):
-                return Toggle(stmt, place, _flag(stmt))
+                return Toggle(stmt, place, *_flag(stmt))
     return None
 
 
-def _flag(stmt: Stmt) -> bool | None:
-    """What a statement sets `requires_grad` to, None where it is not written there."""
+def _flag(stmt: Stmt) -> tuple[bool | None, str]:
+    """What a statement sets `requires_grad` to, None where it is not written there, and the variable that holds it."""
     given: cst.BaseExpression = cst.Name("True")
     called = [c for c in stmt.calls if _named(c) == "requires_grad_"]
     if called and called[0].args:
@@ -89,7 +150,7 @@ def _flag(stmt: Stmt) -> bool | None:
     elif not called and isinstance(stmt.node, cst.Assign):
         given = stmt.node.value
     flag = constant(given)
-    return flag if isinstance(flag, bool) else None
+    return flag if isinstance(flag, bool) else None, dotted(given)
 
 
 def _named(call: cst.Call) -> str:
@@ -137,3 +198,63 @@ def _last(stmts: list[Stmt], found: dict[int, Toggle]) -> bool | str | None:
         if any(id(s) in found for s in stmt.walk()):
             return None
     return ""
+
+
+# --- phases: the steps are taken in another function than the one that freezes
+
+
+def refuse_phases(scope: Scope, module: ModuleInfo, project: Project, plan: Plan) -> None:
+    """Mark what freezes parameters that an optimizer has already, or thaws some that it did not get."""
+    if not project.freezes:
+        return
+    found = toggles(scope, module, project)
+    for toggle in found:
+        for made, optimizer in _taken(toggle, scope, module):
+            frozen_first = any(t.flag is False and overlaps(t.place, toggle.place) and _early(t, made) for t in found)
+            matters = frozen_first if toggle.flag else optimizer.dtype != "plain"
+            if matters and not _steps(scope, module, optimizer.place) and _goes_on(toggle, scope, optimizer.place):
+                why = (
+                    "torch leaves frozen parameters alone, MindSpore's optimizer moves all that were trainable at first"
+                )
+                todo = "make a new optimizer for every phase, of the parameters that it trains"
+                what = f"parameters of `{optimizer.place}` frozen or thawed"
+                stmt = next(s for s in toggle.stmt.walk() if not s.blocks)
+                plan.refuse(stmt, Finding("T2M308", Tier.REFUSED, what, why, todo, stmt.lineno))
+                break
+
+
+def _taken(toggle: Toggle, scope: Scope, module: ModuleInfo) -> list[tuple[Stmt | None, Value]]:
+    """Optimizers that have the parameters when the statement runs, and where they were made."""
+    made: list[tuple[Stmt | None, Value]] = [
+        (s, v)
+        for s in scope.body.walk()
+        for v in s.out.values()
+        if v.kind == "optimizer" and s.number < toggle.stmt.number
+    ]
+    owner = module.classes.get(scope.cls.name) if scope.cls is not None else None
+    if owner is not None and scope.name != "__init__":
+        made += [(None, v) for v in owner.attrs.values() if v.kind == "optimizer"]
+    return [(s, v) for s, v in made if v.owns is not None and any_overlap(frozenset({toggle.place}), v.owns)]
+
+
+def _early(toggle: Toggle, made: Stmt | None) -> bool:
+    return made is None or toggle.stmt.number < made.number
+
+
+def _steps(scope: Scope, module: ModuleInfo, place: str) -> bool:
+    """The scope lets the optimizer step itself: `thaws` follows the flags there."""
+    calls = (c.func for s in scope.body.walk() for c in s.calls if isinstance(c.func, cst.Attribute))
+    return any(func.attr.value == "step" and module.value(func.value).place == place for func in calls)
+
+
+def _goes_on(toggle: Toggle, scope: Scope, place: str) -> bool:
+    """The optimizer is used after the statement before another takes its name."""
+    if "." in place or any(a.is_loop for a in toggle.stmt.ancestors()):
+        return True
+    later = [s for s in scope.body.walk() if s.number > toggle.stmt.number and not s.blocks]
+    first = next((s for s in later if place in s.defs | s.uses), None)
+    return first is not None and place in first.uses or _seen_by_functions(scope, place)
+
+
+def _seen_by_functions(scope: Scope, place: str) -> bool:
+    return any(root(use) == place for child in scope.children for use in free_uses(child))
