@@ -24,6 +24,7 @@ LITERAL = re.compile(
 NESTED_STRINGS = sys.version_info[:2] >= (3, 12)  # f-strings that no expression finds; the tokenizer is fast there
 NEWLINE = re.compile(r"\r\n|\r|\n")
 SILENT = frozenset({ast.Attribute, ast.Load, ast.Store, ast.Call, ast.Constant, ast.Expr, ast.Assign, ast.keyword})
+DOCSTRING = re.compile(r"(?:\s|#[^\r\n]*|\\\r?\n)*[rRuU\"'(]")  # how a text may begin that has one
 MARK = re.compile(r"#\s*torch2ms:\s*T2M\d{3}\b")
 DIRECTIVE = re.compile(r"#\s*torch2ms:\s*(?:ignore|off)\b")
 TORCH_PACKAGES = ("torch", "torchvision")
@@ -43,20 +44,20 @@ def check_output(source: str, text: str, findings: Iterable[Finding], reconvert:
         if isinstance(before_too, str):
             return f"the source is not valid Python: {before_too}"
         return f"the translation is not valid Python: {after}"
-    try:
-        before = parse_quietly(source)
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        return f"the source is not valid Python: {error}"
     lost = lost_comments(source, text)
     if lost:
         return f"the translation would lose the comment {lost[0]!r}" + (f" and {len(lost) - 1} more" * (len(lost) > 1))
-    if ast.get_docstring(before, clean=False) is not None and ast.get_docstring(after) is None:
-        return "the translation would push the module docstring from its place"
     names = Names(after)
-    undefined = sorted(names.undefined)
-    undefined = sorted(names.undefined - Names(before).undefined) if undefined else []
+    undefined = names.undefined
+    if undefined or (ast.get_docstring(after) is None and DOCSTRING.match(source)):
+        before = _parsed(source)
+        if isinstance(before, str):
+            return f"the source is not valid Python: {before}"
+        if ast.get_docstring(before, clean=False) is not None and ast.get_docstring(after) is None:
+            return "the translation would push the module docstring from its place"
+        undefined = undefined - Names(before).undefined if undefined else undefined
     if undefined:
-        return f"the translation uses {', '.join(undefined[:3])}, which nothing defines"
+        return f"the translation uses {', '.join(sorted(undefined)[:3])}, which nothing defines"
     accounted = any(f.tier is Tier.REFUSED for f in findings) or MARK.search(text) or DIRECTIVE.search(text)
     left = None if accounted else names.first_torch
     if left and reconvert is not None:
@@ -74,11 +75,24 @@ def check_output(source: str, text: str, findings: Iterable[Finding], reconvert:
 
 def _compiled(text: str) -> ast.Module | str:
     """The tree of a text that compiles, or the reason why it does not."""
+    tree = _parsed(text)
+    if isinstance(tree, str):
+        return tree
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            compile(text, "<translation>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)  # as notebooks do
-            return ast.parse(text)
+            compile(tree, "<translation>", "exec", ast.PyCF_ALLOW_TOP_LEVEL_AWAIT, dont_inherit=True)  # as notebooks do
+    except SyntaxError as error:
+        return f"line {error.lineno}: {error.msg}"
+    except (ValueError, RecursionError, MemoryError) as error:
+        return f"{type(error).__name__}: {error}"
+    return tree
+
+
+def _parsed(text: str) -> ast.Module | str:
+    """The tree of a text, or the reason why there is none."""
+    try:
+        return parse_quietly(text)
     except SyntaxError as error:
         return f"line {error.lineno}: {error.msg}"
     except (ValueError, RecursionError, MemoryError) as error:
