@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import libcst as cst
 
@@ -315,29 +316,30 @@ class _Uses:
         self.uses = stmt.uses
 
     def add(self, node: cst.CSTNode) -> None:
-        if isinstance(node, cst.Name):
-            if node.value not in ("True", "False", "None"):
-                self.uses.add(node.value)
-        elif isinstance(node, cst.Attribute):
-            place = dotted(node)
-            if place:
-                self.uses.add(place)
-            else:
-                self.add(node.value)
-        elif isinstance(node, cst.Call):
-            self.call(node)
-        elif isinstance(node, (cst.Lambda, cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)):
-            self.scoped(node)
-        elif isinstance(node, cst.NamedExpr):
-            self.add(node.value)
-            self.stmt.defs |= _targets(node.target)
-        elif isinstance(node, cst.Arg):
-            self.add(node.value)
-        elif isinstance(node, (cst.Comparison, cst.Annotation)) or not isinstance(
-            node, (cst.SimpleString, cst.Integer, cst.Float)
-        ):
+        how = _BY_TYPE.get(node.__class__)
+        if how is not None:
+            how(self, node)
+        else:
             for child in children(node):
                 self.add(child)
+
+    def name(self, node: cst.Name) -> None:
+        if node.value not in ("True", "False", "None"):
+            self.uses.add(node.value)
+
+    def attribute(self, node: cst.Attribute) -> None:
+        place = dotted(node)
+        if place:
+            self.uses.add(place)
+        else:
+            self.add(node.value)
+
+    def named(self, node: cst.NamedExpr) -> None:
+        self.add(node.value)
+        self.stmt.defs |= _targets(node.target)
+
+    def argument(self, node: cst.Arg) -> None:
+        self.add(node.value)
 
     def call(self, node: cst.Call) -> None:
         self.stmt.calls.append(node)
@@ -387,6 +389,20 @@ class _Uses:
         self.stmt.muts |= {m for m in inner.muts if root(m) not in bound}
         self.stmt.defs |= inner.defs
         self.stmt.calls.extend(inner.calls)
+
+
+_BY_TYPE: dict[type, Callable[[_Uses, Any], None]] = {
+    cst.Name: _Uses.name,
+    cst.Attribute: _Uses.attribute,
+    cst.Call: _Uses.call,
+    cst.Arg: _Uses.argument,
+    cst.NamedExpr: _Uses.named,
+    cst.Lambda: _Uses.scoped,
+    cst.ListComp: _Uses.scoped,
+    cst.SetComp: _Uses.scoped,
+    cst.GeneratorExp: _Uses.scoped,
+    cst.DictComp: _Uses.scoped,
+}
 
 
 def root(place: str) -> str:

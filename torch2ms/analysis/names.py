@@ -16,6 +16,11 @@ FOREIGN = frozenset(_KNOWN).union(*(pack.roots for pack in packs()))
 
 def dotted(node: cst.CSTNode) -> str:
     """`a.b.c` for a chain of names, "" for anything else."""
+    kind = node.__class__  # cheaper than isinstance, and this is asked of nearly every expression
+    if kind is cst.Name:
+        return node.value  # type: ignore[attr-defined, no-any-return]
+    if kind is not cst.Attribute:
+        return ""
     parts: list[str] = []
     while isinstance(node, cst.Attribute):
         parts.append(node.attr.value)

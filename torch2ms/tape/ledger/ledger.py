@@ -141,6 +141,9 @@ class _Run:
             state = self.event(number, event, state)
         if self.owner.kind == "leaf" and self.owner.place in stmt.defs and not isinstance(node, cst.AugAssign):
             state = State()  # the name is bound to another tensor
+        if not stmt.blocks:
+            self.leave(node, state)
+            return state
         if isinstance(node, (cst.For, cst.While)):
             return self.loop(stmt, state)
         if isinstance(node, cst.If):
@@ -169,15 +172,19 @@ class _Run:
             for block in stmt.blocks:
                 out = out | self.block(block, state)
             return out
-        if isinstance(node, cst.Break) and self.breaks:
-            self.breaks[-1] = state if self.breaks[-1] is None else self.breaks[-1] | state
-        elif isinstance(node, cst.Continue) and self.continues:
-            self.continues[-1] = state if self.continues[-1] is None else self.continues[-1] | state
-        elif isinstance(node, cst.Return):
-            self.returned = state if self.returned is None else self.returned | state
         for block in stmt.blocks:
             state = self.block(block, state)
         return state
+
+    def leave(self, node: cst.CSTNode, state: State) -> None:
+        """Statements that go elsewhere take the state along."""
+        kind = node.__class__
+        if kind is cst.Break and self.breaks:
+            self.breaks[-1] = state if self.breaks[-1] is None else self.breaks[-1] | state
+        elif kind is cst.Continue and self.continues:
+            self.continues[-1] = state if self.continues[-1] is None else self.continues[-1] | state
+        elif kind is cst.Return:
+            self.returned = state if self.returned is None else self.returned | state
 
     def loop(self, stmt: Stmt, state: State) -> State:
         head = state
