@@ -5,14 +5,15 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.project import ModuleInfo
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.tree import code, descend
+from torch2ms.api.template import atomic
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import concerns
-from torch2ms.tape.plan import Plan
+from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refusal
 from torch2ms.tape.uses.clipping import clip_norm, clip_value
 from torch2ms.tape.uses.loops import plan_comprehension, plan_loop
@@ -42,7 +43,7 @@ def plan(events: list[Event], owners: list[Owner], module: ModuleInfo, plan: Pla
         elif event.kind == "grad_loop":
             plan_loop(event, owner, module, plan, writer)
         elif not plan_comprehension(event, owner, module, plan, writer):
-            _leaf(event, owner, owners, plan)
+            _leaf(event, owner, plan, writer)
     return ""
 
 
@@ -51,7 +52,7 @@ def inside_loop(event: Event, events: list[Event]) -> bool:
     return any(id(a) in loops for a in event.stmt.ancestors())
 
 
-def _leaf(event: Event, owner: Owner, owners: list[Owner], plan: Plan) -> None:
+def _leaf(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
     if owner.inside:
         plan.refused.add(id(event.node))
         plan.refuse(event.stmt, refusal(event, "it is made inside the function whose gradient is taken"))
@@ -61,16 +62,22 @@ def _leaf(event: Event, owner: Owner, owners: list[Owner], plan: Plan) -> None:
             if isinstance(found, cst.Attribute) and found.attr.value == "data" and found.value is event.node:
                 plan.expressions[id(found)] = owner.variable
     elif id(event.node) not in plan.expressions:
-        _one_of(event, owner, plan)
+        _one_of(event, owner, plan, writer)
 
 
-def _one_of(event: Event, owner: Owner, plan: Plan) -> None:
+def _one_of(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
     """The gradient of one parameter among those that were taken together."""
+    if event.writes and _written(event, owner, plan):
+        return
     why = ""
     if event.writes or event.value.name != "module_param" and event.value.kind != "param":
         why = "the gradient of a single parameter of an optimizer"
     elif any(isinstance(n, cst.Comparison) and n.left is event.node for n in descend(event.stmt.node)):
         why = "MindSpore has zeros where torch has None"
+    elif isinstance(event.stmt.node, cst.Assign) and event.stmt.node.value is event.node:
+        names = event.stmt.defs
+        if any(names & s.muts for s in writer.scope.body.walk()):
+            why = "another name holds the gradient, and changes it"
     if why:
         plan.refused.add(id(event.node))
         plan.refuse(event.stmt, refusal(event, why))
@@ -88,3 +95,29 @@ def _one_of(event: Event, owner: Owner, plan: Plan) -> None:
     why += "" if used else "; assumed: the parameter takes part in the loss (torch has None for others)"
     tier = Tier.EXACT if used else Tier.ASSUMED
     plan.findings.append(Finding("T2M512", tier, "gradient of one parameter", why, line=event.stmt.lineno))
+
+
+def _written(event: Event, owner: Owner, plan: Plan) -> bool:
+    """`w.grad = g`, `w.grad *= s`, `w.grad[rows] = 0`; False for what has no form."""
+    node, grad = event.stmt.node, event.node
+    assert isinstance(grad, cst.Attribute)
+    weights, grads = weights_of(owner), owner.variable
+    if event.value.name != "module_param" and event.value.kind != "param":
+        return False
+    target = node.targets[0].target if isinstance(node, cst.Assign) and len(node.targets) == 1 else None
+    each = f"else grad for param, grad in zip({weights}, {grads}))"
+    if isinstance(node, cst.AugAssign) and node.target is grad:
+        operator = code(node.operator).strip().removesuffix("=")
+        factor = "{0}" if atomic(node.value) else "({0})"
+        text = f"{grads} = tuple(grad {operator} {factor} if param is {{1}} {each}"
+        plan.replaced[id(event.stmt)] = [Text(text, [node.value, grad.value])]
+    elif isinstance(node, cst.Assign) and target is grad:
+        text = f"{grads} = tuple({{0}} if param is {{1}} {each}"
+        plan.replaced[id(event.stmt)] = [Text(text, [node.value, grad.value])]
+    elif isinstance(target, cst.Subscript) and target.value is grad:  # the tensor itself is written to
+        plan.about[id(grad)] = f"dict(zip({weights}, {grads}))[{{0}}]"
+    else:
+        return False
+    why = "written among the gradients that the optimizer is called with"
+    plan.findings.append(Finding("T2M512", Tier.EXACT, "gradient of one parameter", why, line=event.stmt.lineno))
+    return True
