@@ -15,24 +15,51 @@ Entry = dict[str, Any]
 
 
 def compare_roots(comparison: Comparison, steps: list[tuple[Entry, Entry]]) -> None:
-    """One to one where both sides differentiated equally often, else by sums between two optimizer steps."""
+    """One to one where both sides differentiated equally often, else by sums between two optimizer steps.
+
+    What one side differentiates in one go the other may do in several, or without a value to show: of the ways to
+    lay both sides beside each other the one counts in which they agree, if there is one.
+    """
     pairs = _pair_all(comparison, scalars=True)
-    if pairs is None:
-        _compare_sums(comparison, steps)
-    else:
-        scale = min(1.0, max((abs(a["value"]) for a, _ in pairs if np.isfinite(a["value"])), default=1.0))
-        for i, (a, b) in enumerate(pairs, 1):
-            step = _step_of(comparison.torch, a, steps, 0)
-            row = comparison.report.steps[step - 1] if 0 < step <= len(comparison.report.steps) else None
-            if row is not None:
-                row.loss_torch = (row.loss_torch or 0.0) + a["value"]
-                row.loss_mindspore = (row.loss_mindspore or 0.0) + b["value"]
-            values = np.asarray(a["value"]), np.asarray(b["value"])
-            exact = comparison.reference.losses.get(id(a))
-            truth = None if exact is None else np.asarray(exact)
-            comparison.check("loss", "" if row else str(i), *values, step, scale, truth=truth)
+    if pairs is None or not all(_close(comparison, a, b) for a, b in pairs):
+        shown = _aligned(comparison) if steps else []  # what has no counterpart shows in the steps
+        sums = _sums(comparison, steps)
+        if shown:
+            pairs = shown
+            comparison.report.notes.append("some of the losses have no counterpart on the other side")
+        elif pairs is None or sums and all(_near(comparison, *both) for _, *both in sums):
+            pairs = []
+            _compare_sums(comparison, sums, bool(steps))
+    _compare_pairs(comparison, steps, pairs or [])
     if not steps:
         _compare_gradients(comparison)
+
+
+def _compare_pairs(comparison: Comparison, steps: list[tuple[Entry, Entry]], pairs: list[tuple[Entry, Entry]]) -> None:
+    scale = min(1.0, max((abs(a["value"]) for a, _ in pairs if np.isfinite(a["value"])), default=1.0))
+    for i, (a, b) in enumerate(pairs, 1):
+        step = _step_of(comparison.torch, a, steps, 0)
+        row = comparison.report.steps[step - 1] if 0 < step <= len(comparison.report.steps) else None
+        if row is not None:
+            row.loss_torch = (row.loss_torch or 0.0) + a["value"]
+            row.loss_mindspore = (row.loss_mindspore or 0.0) + b["value"]
+        values = np.asarray(a["value"]), np.asarray(b["value"])
+        exact = comparison.reference.losses.get(id(a))
+        truth = None if exact is None else np.asarray(exact)
+        comparison.check("loss", "" if row else str(i), *values, step, scale, truth=truth)
+
+
+def _aligned(comparison: Comparison) -> list[tuple[Entry, Entry]]:
+    """Pairs of equal values in order, where every value of the side that shows fewer has one; none otherwise."""
+    for left, right in _candidates(comparison, scalars=True):
+        if len(left) == len(right) or not left or not right:
+            continue
+        shorter, longer = sorted((left, right), key=len)
+        rest = iter(longer)
+        found = [(one, next((other for other in rest if _close(comparison, one, other)), None)) for one in shorter]
+        if all(other is not None for _, other in found):
+            return [(a, b) if shorter is left else (b, a) for a, b in found if b is not None]
+    return []
 
 
 def _candidates(comparison: Comparison, scalars: bool) -> list[tuple[list[Entry], list[Entry]]]:
@@ -59,8 +86,12 @@ def _pair_all(comparison: Comparison, scalars: bool) -> list[tuple[Entry, Entry]
 
 
 def _close(comparison: Comparison, a: Entry, b: Entry) -> bool:
+    return _near(comparison, a["value"], b["value"])
+
+
+def _near(comparison: Comparison, a: float, b: float) -> bool:
     tolerance = comparison.tolerance
-    return bool(np.isclose(a["value"], b["value"], rtol=tolerance.rtol * 10, atol=tolerance.atol * 10, equal_nan=True))
+    return bool(np.isclose(a, b, rtol=tolerance.rtol * 10, atol=tolerance.atol * 10, equal_nan=True))
 
 
 def _step_of(trace: Trace, event: Entry, steps: list[tuple[Entry, Entry]], side: int) -> int:
@@ -70,26 +101,38 @@ def _step_of(trace: Trace, event: Entry, steps: list[tuple[Entry, Entry]], side:
     return next((places[id(e)] for e in trace.events[position:] if id(e) in places), 0)
 
 
-def _compare_sums(comparison: Comparison, steps: list[tuple[Entry, Entry]]) -> None:
-    left = comparison.torch.of("backward", "step")
+def _sums(comparison: Comparison, steps: list[tuple[Entry, Entry]]) -> list[tuple[int, float, float]]:
+    """The number of a step and what was differentiated on either side since the one before, summed."""
+    torch = [comparison.torch.of("backward", "step"), comparison.torch.of("backward", "grad", "step")]
     right = [e for e in comparison.mindspore.of("backward", "step") if e.get("depth", 0) == 0]
-    if not steps:
-        counts = [sum(e["kind"] == "backward" for e in side) for side in (left, right)]
+    views = [_summed(left, right, len(steps)) for left in torch]
+    return min(views, key=lambda rows: sum(not _near(comparison, *both) for _, *both in rows))
+
+
+def _summed(left: list[Entry], right: list[Entry], steps: int) -> list[tuple[int, float, float]]:
+    rows, pending = [], (0.0, 0.0)
+    filled = [False, False]
+    for number, groups in enumerate(zip(_groups(left), _groups(right), strict=False), 1):
+        values = _consumed(*groups)
+        pending = pending[0] + sum(values[0]), pending[1] + sum(values[1])
+        filled = [before or bool(now) for before, now in zip(filled, values, strict=True)]
+        if all(filled) and number <= steps:
+            rows.append((number, *pending))
+            pending, filled = (0.0, 0.0), [False, False]
+    return rows
+
+
+def _compare_sums(comparison: Comparison, sums: list[tuple[int, float, float]], stepped: bool) -> None:
+    if not stepped:
+        counts = [len(side.of("backward")) for side in (comparison.torch, comparison.mindspore)]
         text = f"losses not compared: torch differentiated {counts[0]} times, mindspore {counts[1]}"
         comparison.report.notes.append(text)
         return
     comparison.report.notes.append("losses are compared as sums between two optimizer steps")
-    pending = [0.0, 0.0]
-    filled = [False, False]
-    for number, (groups) in enumerate(zip(_groups(left), _groups(right), strict=False), 1):
-        for side, values in enumerate(_consumed(*groups)):
-            pending[side] += sum(values)
-            filled[side] = filled[side] or bool(values)
-        if all(filled) and number <= len(comparison.report.steps):
-            row = comparison.report.steps[number - 1]
-            row.loss_torch, row.loss_mindspore = pending
-            comparison.check("loss", "(sum)", np.asarray(pending[0]), np.asarray(pending[1]), number)
-            pending, filled = [0.0, 0.0], [False, False]
+    for number, left, right in sums:
+        row = comparison.report.steps[number - 1]
+        row.loss_torch, row.loss_mindspore = left, right
+        comparison.check("loss", "(sum)", np.asarray(left), np.asarray(right), number)
 
 
 def _consumed(left: list[float], right: list[float]) -> tuple[list[float], list[float]]:
