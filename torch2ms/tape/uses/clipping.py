@@ -33,13 +33,7 @@ def clip_norm(event: Event, owners: list[Owner], plan: Plan, writer: Writer) -> 
     grads = names[0] if len(names) == 1 else writer.fresh_once("all_grads")
     joined = names[0] if len(names) == 1 else " + ".join(f"tuple({n})" for n in names)
     clip: list[Text] = [Text(f"{grads} = {form(joined, '{0}')}", [limit])]
-    offset = ""
-    for owner in owners if len(owners) > 1 else []:
-        end = f"{offset}len({weights_of(owner)})"
-        clip.append(
-            Text(f"{owner.variable} = {grads}[{offset.removesuffix(' + ')}:{'' if owner is owners[-1] else end}]")
-        )
-        offset = end + " + "
+    clip += parted(grads, owners) if len(owners) > 1 else []
     norm = f"ops.norm(ops.stack([ops.norm(grad) for grad in {joined}]))"
     plan.needs.add("ops")
     if isinstance(node, cst.Expr) and node.value is call:
@@ -53,6 +47,17 @@ def clip_norm(event: Event, owners: list[Owner], plan: Plan, writer: Writer) -> 
         plan.refuse(event.stmt, refusal(event, "the norm is used inside a larger statement"))
         return
     plan.findings.append(told(event, owners))
+
+
+def parted(grads: str, owners: list[Owner]) -> list[Text]:
+    """The gradients of several owners, one behind the other, handed back to each."""
+    made, offset = [], ""
+    for owner in owners:
+        end = f"{offset}len({weights_of(owner)})"
+        upto = "" if owner is owners[-1] else end
+        made.append(Text(f"{owner.variable} = {grads}[{offset.removesuffix(' + ')}:{upto}]"))
+        offset = end + " + "
+    return made
 
 
 def clipping(event: Event, owners: list[Owner]) -> tuple[Callable[[str, str], str], cst.BaseExpression] | str:

@@ -15,7 +15,7 @@ from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refusal
-from torch2ms.tape.uses.clipping import clip_norm, clip_value
+from torch2ms.tape.uses.clipping import clip_norm, clip_value, parted
 from torch2ms.tape.uses.loops import plan_comprehension, plan_loop
 
 
@@ -38,13 +38,38 @@ def plan(events: list[Event], owners: list[Owner], module: ModuleInfo, plan: Pla
         elif event.kind == "clip_value":
             clip_value(event, several or [owner], plan)
         elif len(several) > 1:
-            plan.refused.add(id(event.node))
-            plan.refuse(event.stmt, refusal(event, "it looks at the gradients of several optimizers"))
+            _of_several(event, several, events, module, plan, writer)
         elif event.kind == "grad_loop":
             plan_loop(event, owner, module, plan, writer)
         elif not plan_comprehension(event, owner, module, plan, writer):
             _leaf(event, owner, plan, writer)
     return ""
+
+
+def _of_several(
+    event: Event, owners: list[Owner], events: list[Event], module: ModuleInfo, plan: Plan, writer: Writer
+) -> None:
+    """What looks at the gradients of several owners: they are joined above it, and parted below where it writes."""
+    owns = [o.owns for o in owners]
+    union = None if None in owns else frozenset().union(*(o for o in owns if o is not None))
+    weights = " + ".join(weights_of(o) for o in owners)
+    together = Owner("optimizers", "", union, variable=writer.fresh_once("all_grads"), weights=weights)
+    if event.kind == "grad_loop":
+        plan_loop(event, together, module, plan, writer)
+    elif inside_loop(event, events):
+        return  # the loop is rewritten as a whole
+    elif not plan_comprehension(event, together, module, plan, writer):
+        plan.refused.add(id(event.node))
+        plan.refuse(event.stmt, refusal(event, "it looks at the gradients of several optimizers"))
+    if id(event.stmt) in plan.marks:
+        return
+    joined = Text(f"{together.variable} = [{', '.join(f'*{o.variable}' for o in owners)}]")
+    above = plan.before.setdefault(id(event.stmt), [])
+    made = [item.template for item in above if isinstance(item, Text)]
+    if joined.template not in made:
+        listed = f"{together.variable} = list({together.variable})"  # it is a list already
+        above[:] = [joined, *(item for item in above if not isinstance(item, Text) or item.template != listed)]
+        plan.behind.setdefault(id(event.stmt), []).extend(parted(together.variable, owners) if event.writes else [])
 
 
 def inside_loop(event: Event, events: list[Event]) -> bool:
