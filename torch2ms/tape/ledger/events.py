@@ -30,8 +30,8 @@ LIGHTNING = "Lightning runs the training from its own loop"
 class Event:
     """Something a statement does to gradients.
 
-    `kind`: backward, gradcall, clear, step, clip_norm, clip_value, grad_loop, leaf_grad, scaler_step, scaler_update,
-    unscale; handed, a call of a function that goes backward from its argument; taken, one that uses gradients.
+    `kind`: backward, gradcall, clear, step, clip_norm, clip_value, grad_loop, fill, leaf_grad, scaler_step,
+    scaler_update, unscale; handed, a call of a function that goes backward from its argument; taken, one that uses gradients.
     `place` is the optimizer, module or leaf it happens to; `roots` are the differentiated expressions.
     """
 
@@ -346,7 +346,17 @@ def _parameter_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
     event.writes = any(_writes(s, g) for s, g in own)
     if len(own) == len(grads) and _only_clears(stmt, own):
         event.kind = "clear"
+    elif len(grads) == 1 and _fills(stmt, *grads[0]):
+        event.kind = "fill"
     return event
+
+
+def _fills(loop: Stmt, stmt: Stmt, grad: cst.Attribute) -> bool:
+    """`p.grad = g` is all that the loop does: whatever was there before, these are the gradients now."""
+    (body,) = loop.blocks if len(loop.blocks) == 1 else (None,)
+    if body is None or body.stmts != [stmt] or not isinstance(stmt.node, cst.Assign):
+        return False
+    return len(stmt.node.targets) == 1 and stmt.node.targets[0].target is grad
 
 
 def _own_leaf(value: Value) -> bool:

@@ -238,6 +238,8 @@ class _Run:
             return State(state.held | {(number, False)}, False) if self.owner.takes(_root_deps(event)) else state
         if event.kind == "backward" and self.owner.takes(_root_deps(event)):
             return State(state.held | {(number, False)}, False)
+        if event.kind == "fill" and self.owner.cleared_by(event, self.alone):
+            return State(frozenset({(number, False)}), False)
         if event.kind == "clear" and self.swept(event):
             return state
         if event.kind == "clear" and self.owner.cleared_by(event, self.alone):

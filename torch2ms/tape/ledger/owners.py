@@ -28,7 +28,7 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event]) -> list[Owner
                     found.append(Owner("optimizer", place, owns))
     for event in events:
         grouped = event.kind == "leaf_grad" and event.value.name.startswith("param_group")
-        if (grouped or event.kind in ("clip_norm", "clip_value", "grad_loop", "unscale", "taken")) and not any(
+        if (grouped or event.kind in ("clip_norm", "clip_value", "grad_loop", "fill", "unscale", "taken")) and not any(
             concerns(event, o, found) for o in found
         ):
             deps = event.value.deps or (frozenset({event.place}) if event.place else frozenset())

@@ -16,13 +16,13 @@ from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refusal
 from torch2ms.tape.uses.clipping import clip_norm, clip_value, parted
-from torch2ms.tape.uses.loops import plan_comprehension, plan_loop
+from torch2ms.tape.uses.loops import plan_comprehension, plan_fill, plan_loop
 
 
 def plan(events: list[Event], owners: list[Owner], module: ModuleInfo, plan: Plan, writer: Writer) -> str:
     """Rewrite what uses the gradients of the owners; a reason if some use cannot be translated."""
     for event in events:
-        if event.kind not in ("clip_norm", "clip_value", "grad_loop", "leaf_grad"):
+        if event.kind not in ("clip_norm", "clip_value", "grad_loop", "fill", "leaf_grad"):
             continue
         owner = next((o for o in owners if concerns(event, o, owners)), None)
         if owner is None and event.kind == "leaf_grad":
@@ -37,6 +37,10 @@ def plan(events: list[Event], owners: list[Owner], module: ModuleInfo, plan: Pla
             clip_norm(event, several or [owner], plan, writer)
         elif event.kind == "clip_value":
             clip_value(event, several or [owner], plan)
+        elif event.kind == "fill":
+            plan_fill(event, several, plan)
+        elif event.kind == "leaf_grad" and filled(event, events):
+            continue
         elif len(several) > 1:
             _of_several(event, several, events, module, plan, writer)
         elif event.kind == "grad_loop":
@@ -70,6 +74,12 @@ def _of_several(
         listed = f"{together.variable} = list({together.variable})"  # it is a list already
         above[:] = [joined, *(item for item in above if not isinstance(item, Text) or item.template != listed)]
         plan.behind.setdefault(id(event.stmt), []).extend(parted(together.variable, owners) if event.writes else [])
+
+
+def filled(event: Event, events: list[Event]) -> bool:
+    """The gradient is the target of a loop that fills all of them."""
+    fills = {id(e.stmt) for e in events if e.kind == "fill"}
+    return any(id(a) in fills for a in event.stmt.ancestors())
 
 
 def inside_loop(event: Event, events: list[Event]) -> bool:

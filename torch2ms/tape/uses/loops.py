@@ -77,6 +77,36 @@ def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer
     plan.findings.append(Finding("T2M512", tier, "loop over gradients", why, line=event.stmt.lineno))
 
 
+def plan_fill(event: Event, owners: list[Owner], plan: Plan) -> None:
+    """`for p, g in zip(net.parameters(), found): p.grad = g`: the gradients are a list made in one go."""
+    node, (stmt,) = event.node, event.stmt.blocks[0].stmts
+    assert isinstance(node, cst.For) and isinstance(stmt.node, cst.Assign)
+    kin = kinship(event, owners[0]) if len(owners) == 1 else "other"
+    ordered = len(owners) == 1 and len(owners[0].owns or ("",)) == 1  # as the loop: all come from one place
+    if kin == "other" or not ordered:
+        why = "its order is not that of the optimizer" if kin != "other" else "it fills others than an optimizer has"
+        plan.refuse(event.stmt, refusal(event, why))
+        return
+    made = _filling(owners[0].variable, node, stmt.node.value)
+    around = plan.replaced.get(id(event.stmt), [event.stmt])  # the gradient call that the loop itself makes
+    plan.replaced[id(event.stmt)] = [made if item is event.stmt else item for item in around]
+    plan.moved.discard(id(event.stmt))
+    why = "the gradients are what the loop gives them"
+    tier = Tier.EXACT if kin == "same" else Tier.ASSUMED
+    why += "" if kin == "same" else "; assumed: these are the parameters of the optimizer"
+    plan.findings.append(Finding("T2M512", tier, "loop that fills gradients", why, line=event.stmt.lineno))
+
+
+def _filling(variable: str, loop: cst.For, value: cst.BaseExpression) -> Text:
+    target, given = loop.target, loop.iter
+    if isinstance(target, cst.Tuple):
+        names = [dotted(e.value) for e in target.elements]
+        if dotted(value) in names and isinstance(given, cst.Call) and dotted(given.func) == "zip":
+            return Text(f"{variable} = list({{0}})", [given.args[names.index(dotted(value))].value])
+        target = target.with_changes(lpar=(), rpar=())
+    return Text(f"{variable} = [{{0}} for {{1}} in {{2}}]", [value, target, given])
+
+
 def plan_comprehension(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer: Writer) -> bool:
     """`[p.grad.norm() for p in net.parameters()]`; False where the read stands in none."""
     node = event.node
