@@ -18,7 +18,7 @@ pytest.importorskip("torch", reason="the checkpoint is PyTorch's")
 pytest.importorskip("mindspore", reason="the checkpoint is written by MindSpore")
 ROOT = Path(__file__).resolve().parents[1]
 
-# the layer, and what its output is from: v (2, 4), s (2, 4, 6), im (2, 4, 5, 5), vol (2, 4, 3, 3, 3), seq (3, 2, 8), k numbers
+# the layer, and its call with v (2, 4), s (2, 4, 6), im (2, 4, 5, 5), vol (2, 4, 3, 3, 3), seq (3, 2, 8) and numbers k
 LAYERS = {
     "Linear": ("nn.Linear(4, 3)", "self.Linear(v)"),
     "Bilinear": ("nn.Bilinear(4, 4, 3)", "self.Bilinear(v, v)"),

@@ -108,9 +108,9 @@ class SoftmaxTransform(Bijection):
 
 
 class TransformedDistribution(Distribution):
-    def __init__(self, base_dist, transforms):
+    def __init__(self, base_dist, steps):
         self.base_dist = base_dist
-        self.transforms = list(transforms) if isinstance(transforms, (list, tuple)) else [transforms]
+        self.steps = list(steps) if isinstance(steps, (list, tuple)) else [steps]
 
     @property
     def whole_shape(self):
@@ -125,7 +125,7 @@ class TransformedDistribution(Distribution):
         return self.base_dist.has_rsample
 
     def moved(self, x):
-        for transform in self.transforms:
+        for transform in self.steps:
             x = transform(x)
         return x
 
@@ -137,7 +137,7 @@ class TransformedDistribution(Distribution):
 
     def log_prob(self, value):
         change = 0.0
-        for transform in reversed(self.transforms):
+        for transform in reversed(self.steps):
             x = transform.inverse(value)
             slope = transform.log_abs_det_jacobian(x, value)
             change = change + (slope.sum(tuple(range(-self.event_dims, 0))) if self.event_dims else slope)

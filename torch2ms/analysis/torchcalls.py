@@ -65,6 +65,8 @@ def _object(name: str, given: Given) -> Value | None:
         return Value("scaler", name=name)
     if last == "DataLoader":
         return Value("loader", name=name)
+    if name.startswith("torch.utils.data.") and last.endswith("Sampler") and last != "BatchSampler":
+        return Value("sampler", name=name)
     if name.startswith("torch.utils.data.") and last[:1].isupper():
         tensors = last == "TensorDataset" and not any(a.star for a in given.node.args)
         items = tuple(replace(a, deps=NO_DEPS) for a in given.args) if tensors else None

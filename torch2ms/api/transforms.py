@@ -158,9 +158,16 @@ def only(value: Value) -> cst.BaseExpression:
     return node
 
 
+def inner(value: Value) -> cst.BaseExpression:
+    """The first argument of a call, the call itself being written another way."""
+    node = _single(value)
+    return node.args[0].value if isinstance(node, cst.Call) and node.args else node
+
+
 TRANSFORMS: dict[str, Callable[[Value], cst.BaseExpression]] = {
     "listed": listed,
     "sequence": sequence,
+    "inner": inner,
     "ckpt": ckpt,
     "only": only,
     "tuple": tuple_of,
