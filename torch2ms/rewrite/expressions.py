@@ -67,7 +67,7 @@ class Expressions(Positions):
         if target.kind == "builtin" and (parameter := first(original, updated)) is not None:
             return parameter
         if target.kind == "builtin" and any(self.module.value(a.value).kind == "sampler" for a in original.args):
-            why, todo = "MindSpore's samplers cannot be iterated by themselves", "use a range or a permutation of indices"
+            why, todo = "MindSpore's samplers cannot be iterated by themselves", "use a range or a list of indices"
             work.refuse("T2M605", "torch.utils.data.Sampler", why, todo)
         if isinstance(original.func, cst.Attribute):
             return self.methods.method(original, original.func, updated)
