@@ -8,6 +8,7 @@ import libcst as cst
 
 from torch2ms.analysis.flow import expression_uses
 from torch2ms.tape.forward.dependents import dependents
+from torch2ms.tape.forward.layers import through_layers
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forward.stashes import Stash, feeding, related, used_among
 from torch2ms.tape.forward.unseen import through_unseen
@@ -55,6 +56,13 @@ def forward_of(
         and not any(o.kind == "leaf" for o in wanted)
     ):
         active, models = through_unseen(event, verdicts.scope, verdicts.module)
+        if event.kind == "backward" and not models:
+            active, kept = through_layers(event, verdicts.scope, verdicts.module, verdicts.project)
+            if kept:
+                for owner in wanted:
+                    owner.assumed.add(f"the model that is called fills `{kept}` of its layers")
+                region = finder.find(event, None, active=active)
+                return region, region.problem
         if not models or event.kind != "backward":
             return region, outside.incomplete or "how the loss depends on the parameters is not seen"
         for owner in wanted:

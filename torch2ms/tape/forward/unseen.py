@@ -24,7 +24,7 @@ CARRIERS = re.compile(r"loss|logit|log_?p|prob|feat|embed|hidden|out|pred|value|
 
 def through_unseen(event: Event, scope: Scope, module: ModuleInfo) -> tuple[set[int], list[str]]:
     """The statements of the forward, and the callables that are taken for the model; nothing where it is not clear."""
-    chain = _slice(event, scope)
+    chain = leading_to(event, scope)
     called: dict[str, None] = {}
     active: set[int] = set()
     tainted: set[str] = set()
@@ -46,7 +46,8 @@ def through_unseen(event: Event, scope: Scope, module: ModuleInfo) -> tuple[set[
     return active, list(called)
 
 
-def _slice(event: Event, scope: Scope) -> list[Stmt]:
+def leading_to(event: Event, scope: Scope) -> list[Stmt]:
+    """The statements that lead to the roots of an event, in their order."""
     wanted = {root(u) for r in event.roots for u in expression_uses(r, event.stmt)}
     found: list[Stmt] = []
     around = {id(a) for a in event.stmt.ancestors()}
