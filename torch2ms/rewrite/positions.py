@@ -94,6 +94,8 @@ class Positions(Rewriter):
             self.called.add(id(node.value))
             if isinstance(node.value, cst.Tuple) and self.asked_for(dotted(node.targets[0].target)):
                 self.mark_classes(node.value)
+        if isinstance(node.value, cst.Dict):
+            self.unnamed |= {id(e.value) for e in node.value.elements}
         if isinstance(node.value, (cst.ListComp, cst.List)):
             parts = [node.value.elt] if isinstance(node.value, cst.ListComp) else [e.value for e in node.value.elements]
             self.unnamed |= {id(part) for part in parts if self.module.value(part).name.partition(".")[0] != "torch"}
