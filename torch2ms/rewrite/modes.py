@@ -76,7 +76,7 @@ def mode_sensitive(value: Value, project: Project, module: ModuleInfo) -> bool:
         return True
     last = value.name.rpartition(".")[2]
     read = any(_READ.search(other.source) for other in project.modules.values())
-    if read and (not value.name.startswith("torch.") or last.startswith((*CONTAINERS, "Linear", "Conv"))):
+    if read and not (value.name.startswith("torch.") and last.endswith("Loss")):  # losses may be functions
         return True
     if value.name.startswith("torch."):
         if "." in value.name and value.name.startswith("torch.nn."):
