@@ -152,12 +152,32 @@ class Assignments:
                     others |= pair - {name}
         later = [s for s in self.writer.scope.body.walk() if s.number > stmt.number]
         loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
-        if not others & {use for s in (*later, *loops) for use in s.uses}:
+        seen = others & {use for s in (*later, *loops) for use in s.uses}
+        if not seen and not self.given_by_callers(stmt, name):
             return None
         self.writer.tell("T2M611", "in-place change", "written into the tensor, which another name holds too")
         symbol = code(node.operator).strip().removesuffix("=")
         value_text = "{0}" if atomic(node.value) else "({0})"
         return self.writer.text(f"{name}.copy_({name} {symbol} {value_text})", node.value)
+
+    def given_by_callers(self, stmt: Stmt, name: str) -> bool:
+        """The tensor is the caller's own, who reads it again after the call."""
+        scope = self.writer.scope
+        if self.writer.differentiated or name not in scope.params:
+            return False
+        if any(name in s.defs and s.number < stmt.number for s in scope.body.walk()):
+            return False
+        position = scope.params.index(name)
+        for home in self.module.scope.walk():
+            body = list(home.body.walk())
+            for caller in body:
+                for call in caller.calls:
+                    if dotted(call.func) != scope.name or position >= len(call.args) or call.args[position].keyword:
+                        continue
+                    kept = dotted(call.args[position].value)
+                    if kept and any(s.number > caller.number and kept.partition(".")[0] in s.uses for s in body):
+                        return True
+        return False
 
     def leaf(self, stmt: Stmt, node: cst.Assign, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
         """A leaf that an optimizer owns, or that is changed through an alias, is a Parameter."""
