@@ -236,7 +236,11 @@ def write_cut(writer: Writer, call: Call) -> str:
     second_weights = f", {' + '.join(weights_of(o) for o in others)}" if again else ""
     has_aux = ", has_aux=True" if outputs.aux else ""
     definition.append(Function(forward, [*own_names, *more], [*restore, *body_of(writer, late, outputs, event)]))
-    arguments2 = ", ".join([*crossing, *more])
+    handed = crossing
+    if len(crossing) > 1:  # one may be made from another, and that way is played back by the first part
+        writer.plan.needs.add("ops")
+        handed = [f"ops.stop_gradient({name})" for name in crossing]
+    arguments2 = ", ".join([*handed, *more])
     made = f"ms.value_and_grad({forward}, {positions}{second_weights}{has_aux})"
     if loop is not None:
         grad = writer.fresh(f"grad_{suffix}" if suffix else "grad_fn")
