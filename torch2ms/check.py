@@ -24,7 +24,7 @@ LITERAL = re.compile(
 NESTED_STRINGS = sys.version_info[:2] >= (3, 12)  # f-strings that no expression finds; the tokenizer is fast there
 NEWLINE = re.compile(r"\r\n|\r|\n")
 SILENT = frozenset({ast.Attribute, ast.Load, ast.Store, ast.Call, ast.Constant, ast.Expr, ast.Assign, ast.keyword})
-DOCSTRING = re.compile(r"(?:\s|#[^\r\n]*|\\\r?\n)*[rRuU\"'(]")  # how a text may begin that has one
+DOCSTRING = re.compile(r"(?:[\s\\]|#[^\r\n]*[\r\n])*[rRuU\"'(]")  # how a text may begin that has one
 MARK = re.compile(r"#\s*torch2ms:\s*T2M\d{3}\b")
 DIRECTIVE = re.compile(r"#\s*torch2ms:\s*(?:ignore|off)\b")
 TORCH_PACKAGES = ("torch", "torchvision")

@@ -106,3 +106,8 @@ def test_names_that_something_binds(text: str) -> None:
     import ast
 
     assert Names(ast.parse(text)).undefined == set()
+
+
+def test_a_banner_of_comments_takes_no_time() -> None:
+    banner = "#" * 5000 + "\n" + "# #" * 500 + "\n"
+    assert check_output(banner + "import torch\n", banner + "import mindspore\n", [], str) == ""
