@@ -106,11 +106,12 @@ def _failed(path: str, source: str, error: Exception) -> Result:
         return Result(path, source, source, error=TOO_DEEP)
     if os.environ.get("TORCH2MS_DEBUG"):
         raise error
+    said = error.message if isinstance(error, cst.ParserSyntaxError) else error  # its text may point past the code
     return Result(
         path,
         source,
         source,
-        error=f"an error of torch2ms ({type(error).__name__}: {error}); TORCH2MS_DEBUG=1 shows where",
+        error=f"an error of torch2ms ({type(error).__name__}: {said}); TORCH2MS_DEBUG=1 shows where",
     )
 
 

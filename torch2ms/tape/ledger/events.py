@@ -31,7 +31,8 @@ class Event:
     """Something a statement does to gradients.
 
     `kind`: backward, gradcall, clear, step, clip_norm, clip_value, grad_loop, fill, leaf_grad, scaler_step,
-    scaler_update, unscale; handed, a call of a function that goes backward from its argument; taken, one that uses gradients.
+    scaler_update, unscale; handed, a call of a function that goes backward from its argument; taken, one that uses
+    gradients.
     `place` is the optimizer, module or leaf it happens to; `roots` are the differentiated expressions.
     """
 

@@ -140,14 +140,16 @@ def _written(event: Event, owner: Owner, plan: Plan) -> bool:
     if event.value.name != "module_param" and event.value.kind != "param":
         return False
     target = node.targets[0].target if isinstance(node, cst.Assign) and len(node.targets) == 1 else None
-    each = f"else grad for param, grad in zip({weights}, {grads}))"
+    used = {n.value for n in descend(node) if isinstance(n, cst.Name)}
+    param, own = ("each_param" if "param" in used else "param"), ("each_grad" if "grad" in used else "grad")
+    each = f"else {own} for {param}, {own} in zip({weights}, {grads}))"
     if isinstance(node, cst.AugAssign) and node.target is grad:
         operator = code(node.operator).strip().removesuffix("=")
         factor = "{0}" if atomic(node.value) else "({0})"
-        text = f"{grads} = tuple(grad {operator} {factor} if param is {{1}} {each}"
+        text = f"{grads} = tuple({own} {operator} {factor} if {param} is {{1}} {each}"
         plan.replaced[id(event.stmt)] = [Text(text, [node.value, grad.value])]
     elif isinstance(node, cst.Assign) and target is grad:
-        text = f"{grads} = tuple({{0}} if param is {{1}} {each}"
+        text = f"{grads} = tuple({{0}} if {param} is {{1}} {each}"
         plan.replaced[id(event.stmt)] = [Text(text, [node.value, grad.value])]
     elif isinstance(target, cst.Subscript) and target.value is grad:  # the tensor itself is written to
         plan.about[id(grad)] = f"dict(zip({weights}, {grads}))[{{0}}]"
