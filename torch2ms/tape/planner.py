@@ -263,6 +263,9 @@ class _ScopePlanner:
             if self.records.accumulates(call.event, owner):
                 held = bool(self.records.held(call.event, owner))
                 call.accumulate[owner.place] = held and not self.records.may_be_empty(call.event, owner)
+            elif any(call.event in stores for _, stores in self.records.gaps(owner)):
+                owner.accumulating = True
+                call.delayed.add(owner.place)
         plain = self.plan.config.style != "cell" or call.event.episode is not None or bool(call.event.beside)
         as_cell = "" if plain else cells.write(call) or "cell"
         if as_cell != "cell" and (problem := write(self.writer, call)):

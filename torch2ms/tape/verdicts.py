@@ -80,6 +80,8 @@ class Verdicts:
         if scaling:
             return scaling
         for owner in self.records.owners:
+            if any(e.kind != "step" for e, _ in self.records.gaps(owner)):
+                return f"the gradients of `{owner.place}` are there only where a condition held"
             if place := self.kept(owner):
                 return f"the gradients of `{place}` are not cleared with the others of `{owner.place}`"
             for event in self.records.events:

@@ -134,6 +134,8 @@ class Comparison:
 
     def _pair_steps(self) -> list[tuple[Entry, Entry]]:
         left, right = self.torch.of("step"), self.mindspore.of("step")
+        if len(left) > len(right):  # without gradients PyTorch's step does nothing
+            left = [step for step in left if any(entry["gradient"] for entry in step["parameters"])]
         if left and not right:
             self.report.notes.append(f"{len(left)} torch optimizer steps, none seen in mindspore: final weights only")
         elif right and not left:

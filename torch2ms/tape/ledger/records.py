@@ -75,6 +75,25 @@ class Records:
         """Something may be in the owner's gradients when this event adds to them."""
         return any(n != ENTRY for n, _ in self.held(event, owner)) or self.entry_matters(event, owner)
 
+    def gaps(self, owner: Owner) -> list[tuple[Event, list[Event]]]:
+        """What uses gradients that are there only if a condition held, and what stores them.
+
+        PyTorch finds None there, and a step passes over it. A loop that stores is taken to run: what stands behind it
+        has no gap.
+        """
+        if owner.kind == "leaf":
+            return []
+        found = []
+        for event in self.events:
+            if event.kind not in LOADS or not owners.concerns(event, owner, self.owners):
+                continue
+            held = [self.events[n] for n, _ in self.held(event, owner) if n != ENTRY]
+            stores = [e for e in held if e.kind == "backward" and not self.accumulates(e, owner)]
+            turns = _loops(event)
+            if stores and self.may_be_empty(event, owner) and all(_loops(e) <= turns for e in stores):
+                found.append((event, stores))
+        return found
+
     def entry_matters(self, event: Event, owner: Owner) -> bool:
         """Gradients that callers left behind reach this event, and this function leaves some itself."""
         return any(n == ENTRY for n, _ in self.held(event, owner)) and bool({n for n, _ in owner.exit.held} - {ENTRY})
@@ -98,3 +117,7 @@ class Records:
         """Gradients of an earlier call may be there: of this function, or of others that leave some behind."""
         left = bool({n for n, _ in owner.exit.held} - {ENTRY})
         return (ENTRY, True) in self.held(event, owner) and (left or others and owner.kind == "optimizer")
+
+
+def _loops(event: Event) -> set[int]:
+    return {id(a) for a in event.stmt.ancestors() if a.is_loop}

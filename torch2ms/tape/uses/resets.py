@@ -15,9 +15,8 @@ from torch2ms.tape.refusals import refuse
 def dead_clears(records: Records) -> set[int]:
     """Clears that nothing later notices: the next store starts afresh, or nobody loads."""
     dead = set()
-    live_owners = [
-        o for o in records.owners if any(records.accumulates(e, o) for e in records.events if e.kind == "backward")
-    ]
+    stores = [e for e in records.events if e.kind == "backward"]
+    live_owners = [o for o in records.owners if any(records.accumulates(e, o) for e in stores) or records.gaps(o)]
     for event in records.events:
         if event.kind == "clear" and not any(o.cleared_by(event, len(records.owners) == 1) for o in live_owners):
             dead.add(id(event.stmt))
