@@ -30,4 +30,4 @@ def test_a_combination_agrees_or_is_refused(drawn: Program, found: dict[Program,
 
 
 def test_most_are_translated(found: dict[Program, Report | list[str]]) -> None:
-    assert sum(isinstance(outcome, Report) for outcome in found.values()) >= 0.9 * len(found)
+    assert sum(isinstance(outcome, Report) for outcome in found.values()) >= 0.85 * len(found)
