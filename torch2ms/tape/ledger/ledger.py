@@ -62,6 +62,11 @@ class Owner:
             return True
         return any_overlap(self.owns, real)
 
+    def filled_by(self, event: Event) -> bool:
+        """Whether a loop that fills gradients runs over the parameters of this owner, in its order."""
+        filled = event.value.deps or {event.place}
+        return self.owns is not None and len(self.owns) == 1 and self.owns == filled
+
     def cleared_by(self, event: Event, alone: bool) -> bool:
         """Whether a clear empties this owner; a relation that is not seen is assumed where the names speak for it."""
         if event.place == self.place:
@@ -238,7 +243,7 @@ class _Run:
             return State(state.held | {(number, False)}, False) if self.owner.takes(_root_deps(event)) else state
         if event.kind == "backward" and self.owner.takes(_root_deps(event)):
             return State(state.held | {(number, False)}, False)
-        if event.kind == "fill" and self.owner.cleared_by(event, self.alone):
+        if event.kind == "fill" and self.owner.filled_by(event):
             return State(frozenset({(number, False)}), False)
         if event.kind == "clear" and self.swept(event):
             return state

@@ -40,6 +40,10 @@ class Records:
         self.events = events
         self.number = {id(e): n for n, e in enumerate(events)}
         self.owners = owners.collect(self.scope, self.module, events)
+        for event in events:
+            meant = [o for o in self.owners if event.kind == "fill" and owners.concerns(event, o, self.owners)]
+            if event.kind == "fill" and [o.filled_by(event) for o in meant] != [True]:
+                event.kind = "grad_loop"  # it writes to some of them, or to those of several
         self.ledger = Ledger(self.scope, events, self.owners, self.outside)
         told = [o for o in self.owners if self.entry_leaks(o) and self.entry_reaches(o)] if self.assume_cleared else []
         if told:  # the user's word: nothing is left of an earlier call

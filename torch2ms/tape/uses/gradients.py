@@ -38,7 +38,7 @@ def plan(events: list[Event], owners: list[Owner], module: ModuleInfo, plan: Pla
         elif event.kind == "clip_value":
             clip_value(event, several or [owner], plan)
         elif event.kind == "fill":
-            plan_fill(event, several, plan)
+            plan_fill(event, owner, plan)
         elif event.kind == "leaf_grad" and filled(event, events):
             continue
         elif len(several) > 1:

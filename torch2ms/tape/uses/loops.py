@@ -77,24 +77,16 @@ def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer
     plan.findings.append(Finding("T2M512", tier, "loop over gradients", why, line=event.stmt.lineno))
 
 
-def plan_fill(event: Event, owners: list[Owner], plan: Plan) -> None:
+def plan_fill(event: Event, owner: Owner, plan: Plan) -> None:
     """`for p, g in zip(net.parameters(), found): p.grad = g`: the gradients are a list made in one go."""
     node, (stmt,) = event.node, event.stmt.blocks[0].stmts
     assert isinstance(node, cst.For) and isinstance(stmt.node, cst.Assign)
-    kin = kinship(event, owners[0]) if len(owners) == 1 else "other"
-    ordered = len(owners) == 1 and len(owners[0].owns or ("",)) == 1  # as the loop: all come from one place
-    if kin == "other" or not ordered:
-        why = "its order is not that of the optimizer" if kin != "other" else "it fills others than an optimizer has"
-        plan.refuse(event.stmt, refusal(event, why))
-        return
-    made = _filling(owners[0].variable, node, stmt.node.value)
+    made = _filling(owner.variable, node, stmt.node.value)
     around = plan.replaced.get(id(event.stmt), [event.stmt])  # the gradient call that the loop itself makes
     plan.replaced[id(event.stmt)] = [made if item is event.stmt else item for item in around]
     plan.moved.discard(id(event.stmt))
     why = "the gradients are what the loop gives them"
-    tier = Tier.EXACT if kin == "same" else Tier.ASSUMED
-    why += "" if kin == "same" else "; assumed: these are the parameters of the optimizer"
-    plan.findings.append(Finding("T2M512", tier, "loop that fills gradients", why, line=event.stmt.lineno))
+    plan.findings.append(Finding("T2M512", Tier.EXACT, "loop that fills gradients", why, line=event.stmt.lineno))
 
 
 def _filling(variable: str, loop: cst.For, value: cst.BaseExpression) -> Text:
