@@ -51,3 +51,20 @@ def test_what_is_of_unseen_origin_is_assumed_to_hold_no_graph() -> None:
 )
 def test_a_graph_made_outside_is_not_left_out(made: str, used: str, backward: str) -> None:
     assert tiers(made, used, backward)[0] is Tier.REFUSED
+
+
+def test_a_clip_of_the_whole_is_no_clip_of_a_part() -> None:
+    source = """\
+import torch
+from torch import nn
+
+model = nn.Sequential(nn.Linear(3, 4), nn.Tanh(), nn.Linear(4, 2))
+optimizer = torch.optim.SGD(model[2].parameters(), lr=0.1)
+for x in torch.randn(3, 5, 3):
+    optimizer.zero_grad()
+    model(x).pow(2).mean().backward()
+    nn.utils.clip_grad_norm_(model.parameters(), 1.0)
+    optimizer.step()
+"""
+    refused = [f.why for f in convert_source(source).findings if f.tier is Tier.REFUSED]
+    assert refused == ["it clips other parameters than those of the optimizer"]

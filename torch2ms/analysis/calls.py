@@ -12,7 +12,14 @@ from torch2ms.analysis import shapes, torchapi
 from torch2ms.analysis.arguments import Given, bind_arguments
 from torch2ms.analysis.containers import element
 from torch2ms.analysis.lookup import PURE_BUILTINS, class_of, function_of
-from torch2ms.analysis.methods import MODULE_METHODS, learn, learn_argument, module_method, tensor_method
+from torch2ms.analysis.methods import (
+    MODULE_METHODS,
+    learn,
+    learn_argument,
+    module_method,
+    some_of,
+    tensor_method,
+)
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.torchcalls import api_call, tensor_function
@@ -82,7 +89,9 @@ def _of_kind(name: str, receiver: Value, given: Given) -> Value | None:
         value = tensor_method(name, receiver, deps, given.args)
         return shapes.shaped(value, shapes.called(name, given.node, given.args, receiver))
     if kind == "module":
-        return module_method(name, receiver, deps)
+        made = module_method(name, receiver, deps)
+        part = isinstance(given.node.func, cst.Attribute) and isinstance(given.node.func.value, cst.Subscript)
+        return some_of(made, receiver) if part and made.kind in ("params", "named_params") else made
     if kind == "optimizer":
         return Value("dict" if name == "state_dict" else "none")
     if kind == "scaler":

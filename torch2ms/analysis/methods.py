@@ -9,7 +9,7 @@ import libcst as cst
 
 from torch2ms.analysis import torchapi
 from torch2ms.analysis.names import dotted
-from torch2ms.analysis.values import NO_DEPS, Value
+from torch2ms.analysis.values import NO_DEPS, PART, Value
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluate import Evaluator
@@ -57,6 +57,13 @@ def module_method(name: str, receiver: Value, deps: frozenset[str]) -> Value:
     if name in ("zero_grad", "load_state_dict", "register_buffer", "add_module", "register_parameter"):
         return Value("none")
     return Value("unknown", deps=deps | own)
+
+
+def some_of(params: Value, container: Value) -> Value:
+    """The parameters of `container[...]`: those of a part of the container, which of them is not told apart."""
+    if not container.place or container.items:
+        return params
+    return replace(params, deps=frozenset({f"{container.place}.{PART}"}), place="")
 
 
 def learn(node: cst.CSTNode, ev: Evaluator) -> None:
