@@ -24,6 +24,7 @@ from torch2ms.analysis.names import dotted
 from torch2ms.analysis.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.torchcalls import api_call, tensor_function
 from torch2ms.analysis.transfer import into, outward, spread
+from torch2ms.analysis.tree import code
 from torch2ms.analysis.values import CHOSEN, NO_DEPS, UNKNOWN, Value, join, joined_deps
 from torch2ms.analysis.wrapped import FAMILIES
 
@@ -90,8 +91,10 @@ def _of_kind(name: str, receiver: Value, given: Given) -> Value | None:
         return shapes.shaped(value, shapes.called(name, given.node, given.args, receiver))
     if kind == "module":
         made = module_method(name, receiver, deps)
-        part = isinstance(given.node.func, cst.Attribute) and isinstance(given.node.func.value, cst.Subscript)
-        return some_of(made, receiver) if part and made.kind in ("params", "named_params") else made
+        part = given.node.func.value if isinstance(given.node.func, cst.Attribute) else None
+        if not isinstance(part, cst.Subscript) or made.kind not in ("params", "named_params"):
+            return made
+        return some_of(made, receiver, ", ".join(code(element) for element in part.slice))
     if kind == "optimizer":
         return Value("dict" if name == "state_dict" else "none")
     if kind == "scaler":

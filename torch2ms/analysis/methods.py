@@ -59,11 +59,11 @@ def module_method(name: str, receiver: Value, deps: frozenset[str]) -> Value:
     return Value("unknown", deps=deps | own)
 
 
-def some_of(params: Value, container: Value) -> Value:
-    """The parameters of `container[...]`: those of a part of the container, which of them is not told apart."""
+def some_of(params: Value, container: Value, index: str) -> Value:
+    """The parameters of `container[index]`, by the text of the index."""
     if not container.place or container.items:
         return params
-    return replace(params, deps=frozenset({f"{container.place}.{PART}"}), place="")
+    return replace(params, deps=frozenset({f"{container.place}{PART}{index.replace('.', '_')}>"}), place="")
 
 
 def learn(node: cst.CSTNode, ev: Evaluator) -> None:

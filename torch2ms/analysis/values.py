@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 NO_DEPS: frozenset[str] = frozenset()
-PART = "<part>"  # the last word of a place: some of the parameters below it
+PART = ".<"  # in a place: what follows names an item or a slice of a container
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event]) -> list[Owner
             deps = event.value.deps or (frozenset({event.place}) if event.place else frozenset())
             kind = _kind(event)
             place = event.place or (next(iter(deps)) if len(deps) == 1 else "")
-            if place and not place.endswith(PART):
+            if place and PART not in place:
                 found.append(Owner(kind, place, deps))
         elif (
             event.kind == "leaf_grad"
@@ -112,8 +112,8 @@ def relation(event: Event, owners: list[Owner]) -> str:
     if any(p.startswith("^") for p in held):
         return "unseen"
     inside = all(any(p == c or p.startswith(c + ".") for c in clipped) for p in held)
-    if inside and len(owners) > 1 and any(p.endswith(PART) for p in held):
-        return "unseen"  # parts of one container, which may be all of it
+    if inside and len(held) > 1 and not held <= clipped:
+        return "unseen"  # several parts, which may be all of it
     outside = all(any(c == p or c.startswith(p + ".") for p in held) for c in clipped)
     return "same" if inside and outside else "other"
 
