@@ -145,17 +145,26 @@ EQUAL: dict[str, dict[str, str]] = {
     },
     "stop_gradient missing": {
         "adversarial/pgd_training": "nothing is differentiated there",
+        "adversarial/neural_style_lbfgs": "nothing is differentiated there",
         "autograd_grad/intermediate_input": "nothing is differentiated there",
         "examples/byol_ema": "it is stopped once more below",
         "detach/byol": "the target network's weights are not among those the gradient is taken for",
         "detach/ema_target_network": "argmax has no derivative",
     },
+    "swapped operands": {"adversarial/neural_style_lbfgs": "the cubic of a line search that never asks for it"},
+    "assignment lost": {"adversarial/neural_style_lbfgs": "the end of a line search that never asks for it"},
     "clipping dropped": {"cell/where_it_does_not_fit": "no norm reaches the limit"},
     "wrong cotangent": {"adversarial/fgsm_skips": "only the sign of the gradient is read"},
     "differentiates the sum of all outputs": {"autograd_grad/intermediate_input": "the other output is an integer"},
     "set_train missing": {"cell/with_loss_cell": "it is called again in every epoch"},
     "evaluation in training mode": dict.fromkeys(
-        ("backward/criterion_call", "control_flow/early_stopping", "examples/training_step"), "no layer has two modes"
+        (
+            "backward/criterion_call",
+            "control_flow/early_stopping",
+            "examples/training_step",
+            "adversarial/neural_style_lbfgs",
+        ),
+        "no layer has two modes",
     ),
 }
 

@@ -24,7 +24,7 @@ def save(use: Use) -> Choice:
     if use.kind("obj") == "module":
         todo = "save its parameters: ms.save_checkpoint(net, path)"
         return Choice(refuse="a cell cannot be pickled whole", todo=todo)
-    if _pickles(use):
+    if _pickles(use) or isinstance(before, cst.Dict):
         return Choice("save_object({obj}, {f})", assume="it is no cell" if use.kind("obj") == "unknown" else "")
     if isinstance(before, cst.Call) and "{" not in after:
         for ending in _PARAMETERS:
