@@ -63,7 +63,7 @@ def test_installed_program_converts_a_file(installed: Path, tmp_path: Path) -> N
 def test_readme_command_is_what_ci_runs() -> None:
     section = (ROOT / "README.md").read_text(encoding="utf-8").split("## Run the tests")[1]
     line = section.split("```bash\n")[1].split("\n```")[0]
-    assert line.endswith("-m pytest") and "constraints.txt" in line and "\n" not in line
+    assert "-m pytest -n 2" in line and "constraints.txt" in line and "\n" not in line
     assert "'/^## Run the tests/" in (ROOT / ".ci/run").read_text(encoding="utf-8")
 
 

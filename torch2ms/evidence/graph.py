@@ -12,7 +12,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from torch2ms.api import Rules
+from torch2ms.api import Rules, definitions
 from torch2ms.api.imports import IMPORTS
 from torch2ms.data import rules_dir
 from torch2ms.evidence.compare import forward_difference, gradient_difference
@@ -75,7 +75,8 @@ def program(text: str) -> tuple[str, list[str]] | None:
     inside.append(f"return {ast.unparse(taker.visit(last.value))}")
     outside += [f"layer_{i} = {made}" for i, made in enumerate(taker.made)]
     body = "\n".join(f"    {line}" for part in inside for line in part.splitlines())
-    lines = [*sorted(set(IMPORTS.values())), HEAD + "\n".join(outside), "", "", "@ms.jit"]
+    brought = [f"{d.text}\n\n" for d in definitions.closure(set(used) & definitions.table().keys())]
+    lines = [*sorted(set(IMPORTS.values())), "", "", *brought, HEAD + "\n".join(outside), "", "", "@ms.jit"]
     return "\n".join([*lines, f"def run({', '.join(arguments)}):", body, ""]), arguments
 
 
