@@ -157,7 +157,7 @@ EQUAL: dict[str, dict[str, str]] = {
     },
     "swapped operands": {"adversarial/neural_style_lbfgs": "the cubic of a line search that never asks for it"},
     "assignment lost": {"adversarial/neural_style_lbfgs": "the end of a line search that never asks for it"},
-    "betas": {"optimizers/lion_class": "a default that the program does not use"},
+    "betas": {"optimizers/lion_class": "only signs count, and they are the same"},
     "stop_gradient too much": {"adversarial/fgsm_skips": "nothing is differentiated there"},
     "clipping dropped": {"cell/where_it_does_not_fit": "no norm reaches the limit"},
     "wrong cotangent": {"adversarial/fgsm_skips": "only the sign of the gradient is read"},
