@@ -36,12 +36,15 @@ def asked(rules: Rules) -> list[Probe]:
     """The probes to differentiate twice: the shortest with a gradient whose rules hold in compiled functions."""
     compiled = measured() | measured("bare")
     left = {name: PROBES for name in compiled if name.rpartition(".")[2] in WORDS}
-    chosen = []
+    chosen: list[Probe] = []
+    seen = set()
     for probe in sorted(probes_of(read_cases(), rules), key=lambda p: len(p.text)):
         names = {name for name, _ in probe.taken}
         fit = probe.case.mode not in ("=", "~") and probe.case.grad and not any(w in probe.text for w in OUTSIDE)
-        if fit and names and names <= left.keys() and any(left[name] for name in names):
+        twin = (probe.text, frozenset(names)) in seen
+        if fit and not twin and names and names <= left.keys() and any(left[name] for name in names):
             chosen.append(probe)
+            seen.add((probe.text, frozenset(names)))
             for name in names:
                 left[name] = max(0, left[name] - 1)
     return chosen
