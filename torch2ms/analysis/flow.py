@@ -220,7 +220,7 @@ def collect(stmt: Stmt) -> None:
         uses.add(node.target)
         _bind(node.target, stmt, uses)
         if place := dotted(node.target):
-            stmt.muts.add(place)
+            stmt.muts |= {place, *_containers(place, stmt)}
     elif isinstance(node, cst.For):
         uses.add(node.iter)
         _bind(node.target, stmt, uses)
@@ -260,6 +260,37 @@ def collect(stmt: Stmt) -> None:
     else:
         for child in children(node):
             uses.add(child)
+
+
+def _containers(name: str, stmt: Stmt) -> set[str]:
+    """What a loop around the statement takes `name` out of: a change of the one is a change of the other."""
+    for owner in stmt.ancestors():
+        if isinstance(owner.node, cst.For) and name in _targets(owner.node.target):
+            given = taken(owner.node.target, owner.node.iter, name)
+            return {dotted(given)} - {""} if given is not None else set()
+    return set()
+
+
+def taken(target: cst.BaseExpression, iterated: cst.BaseExpression, name: str) -> cst.BaseExpression | None:
+    """What gives `name` its values, of what a loop runs over: `xs` in `for i, (x, y) in enumerate(zip(xs, ys))`."""
+    called = iterated.func if isinstance(iterated, cst.Call) else None
+    args = [a.value for a in iterated.args] if isinstance(iterated, cst.Call) else []
+    if isinstance(target, cst.Name):
+        if isinstance(called, cst.Attribute) and called.attr.value == "values":
+            return called.value if target.value == name else None
+        return iterated if target.value == name and called is None else None
+    if not isinstance(target, cst.Tuple) or called is None:
+        return None
+    parts = [e.value for e in target.elements]
+    if isinstance(called, cst.Attribute):
+        items = called.attr.value == "items" and len(parts) == 2 and dotted(parts[1]) == name
+        return called.value if items else None
+    if dotted(called) == "enumerate" and len(parts) == 2 and args:
+        return taken(parts[1], args[0], name)
+    if dotted(called) == "zip" and len(args) == len(parts):
+        found = (taken(part, arg, name) for part, arg in zip(parts, args, strict=True))
+        return next((node for node in found if node is not None), None)
+    return None
 
 
 def _pattern_names(node: cst.CSTNode) -> Iterator[cst.Name]:

@@ -15,7 +15,7 @@ from torch2ms.rewrite import layout
 from torch2ms.rewrite.inplace import InPlace, is_data
 from torch2ms.rewrite.modes import in_module_class, starts_in_training
 from torch2ms.rewrite.settings import steers
-from torch2ms.rewrite.sharing import is_parameter
+from torch2ms.rewrite.sharing import held_in, is_parameter, taken_from
 from torch2ms.rewrite.subscripts import surplus_dims
 from torch2ms.rewrite.writer import Writer
 
@@ -110,10 +110,11 @@ class Assignments:
         while is_data(target, self.module):
             target = target.value  # type: ignore[attr-defined]
         value = self.module.value(target)
-        if (reached := self.through(stmt, node, value)) is not None:
+        weight = is_parameter(target, value, self.module, self.writer.plan)
+        if not weight and (reached := self.through(stmt, node, value)) is not None:
             return reached
         group = isinstance(target, cst.Subscript) and value.name == "param_group_item" and _key(target) == "lr"
-        if not group and not is_parameter(target, value, self.module, self.writer.plan):
+        if not group and not weight:
             return (
                 None
                 if target is node.target
@@ -140,11 +141,15 @@ class Assignments:
 
     def through(self, stmt: Stmt, node: cst.AugAssign, value: Value) -> list[cst.BaseStatement] | None:
         """`y = x; y += 1`: the change reaches `x`, where something still reads it."""
-        if value.kind != "tensor" or value.likely or not isinstance(node.target, cst.Name) or value.leaf:
+        if value.kind != "tensor" or not isinstance(node.target, cst.Name) or value.leaf:
             return None
         name = node.target.value
-        others = set()
+        others = {place for place in (held_in(stmt, name, self.module),) if place}
+        if value.likely and not others:
+            return None
         for other in self.writer.scope.body.walk():
+            if name in other.defs and other.number < stmt.number:
+                others |= {place for place in (taken_from(other, self.module),) if place}
             if isinstance(other.node, cst.Assign) and isinstance(other.node.value, cst.Name):
                 held = self.module.value(other.node.value)
                 pair = {other.node.value.value, *(dotted(t.target) for t in other.node.targets)}
@@ -153,6 +158,7 @@ class Assignments:
         later = [s for s in self.writer.scope.body.walk() if s.number > stmt.number]
         loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
         seen = others & {use for s in (*later, *loops) for use in s.uses}
+        seen |= {place for place in others if "." in place}  # other methods read it
         if not seen and not self.given_by_callers(stmt, name):
             return None
         self.writer.tell("T2M611", "in-place change", "written into the tensor, which another name holds too")
@@ -174,7 +180,8 @@ class Assignments:
                 for call in caller.calls:
                     if dotted(call.func) != scope.name or position >= len(call.args) or call.args[position].keyword:
                         continue
-                    kept = dotted(call.args[position].value)
+                    given = call.args[position].value
+                    kept = dotted(given.value if isinstance(given, cst.Subscript) else given)
                     if kept and any(s.number > caller.number and kept.partition(".")[0] in s.uses for s in body):
                         return True
         return False

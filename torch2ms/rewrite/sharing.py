@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.flow import free_uses, root
+from torch2ms.analysis.flow import free_uses, root, taken
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ModuleInfo
@@ -18,6 +18,9 @@ VIEWS = {"view", "reshape", "transpose", "t", "permute", "squeeze", "unsqueeze",
          "movedim", "moveaxis", "swapdims", "unflatten", "ravel", "reshape_as", "as_strided", "hsplit", "vsplit",
          "tensor_split", "as_tensor", "asarray", "from_numpy", "view_as_real", "view_as_complex", "T", "mT", "real",
          "imag"}  # fmt: skip
+
+
+CONTAINERS = ("list", "tuple", "dict")
 
 
 def fresh(target: cst.CSTNode, scope: Scope, but: Stmt | None = None) -> bool:
@@ -67,6 +70,26 @@ def _shares(stmt: Stmt, name: str) -> bool:
         and any(isinstance(held := base(a.value), cst.Name) and held.value == name for a in call.args)
         for call in stmt.calls
     )  # fmt: skip
+
+
+def held_in(stmt: Stmt, name: str, module: ModuleInfo) -> str:
+    """The list or dictionary that a loop around the statement takes the tensor `name` out of, "" if none."""
+    for owner in stmt.ancestors():
+        if isinstance(owner.node, cst.For) and name in owner.defs:
+            given = taken(owner.node.target, owner.node.iter, name)
+            return dotted(given) if given is not None and module.value(given).kind in CONTAINERS else ""
+    return ""
+
+
+def taken_from(stmt: Stmt, module: ModuleInfo) -> str:
+    """The attribute, or the container, that holds the tensor to which the statement gives a name; "" if none."""
+    node = stmt.node
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1 or not isinstance(node.targets[0].target, cst.Name):
+        return ""
+    if isinstance(node.value, cst.Subscript):
+        return dotted(node.value.value) if module.value(node.value.value).kind in CONTAINERS else ""
+    owned = isinstance(node.value, cst.Attribute) and module.value(node.value).kind == "tensor"
+    return dotted(node.value) if owned and not module.value(node.value).likely else ""
 
 
 def is_parameter(target: cst.CSTNode, value: Value, module: ModuleInfo, plan: Plan) -> bool:
