@@ -6,9 +6,7 @@ can only leave the list of those that are run by leaving its refusal in findings
 
 from __future__ import annotations
 
-import importlib.util
 import os
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -32,8 +30,6 @@ WRONG_ASSUMPTIONS = dict.fromkeys(
 )
 # MindSpore raises here for want of a CPU kernel: loud, and right where the kernel exists.
 NOT_ON_CPU = {"mixed_precision/bf16_autocast_cpu": "BFloat16"}
-# Programs that import one of these are run where it is installed.
-OPTIONAL = ("accelerate",)
 
 
 @pytest.fixture(scope="module")
@@ -55,9 +51,6 @@ def _selected(items: list[pytest.Item]) -> Iterator[FixtureCase]:
 def test_both_sides_agree(case: FixtureCase, reports: dict[FixtureCase, Report]) -> None:
     report = reports[case]
     source = case.main.read_text(encoding="utf-8")
-    for package in OPTIONAL:
-        if re.search(rf"^(?:from|import) {package}\b", source, re.MULTILINE) and not importlib.util.find_spec(package):
-            pytest.skip(f"{package} is not installed")
     if case.name in DEAD_GRADIENTS:
         assert [problem.what for problem in report.problems] == ["gradients"], cli_table(report)
         return

@@ -124,7 +124,7 @@ def test_every_site_is_accounted_for(case: FixtureCase) -> None:
     assert {path: sites for path, sites in found.items() if sites} == {}
 
 
-@pytest.mark.skipif(not TREE, reason="TORCH2MS_SITES names no folder of other programs")
+@pytest.mark.skipif(not TREE, reason="for trees that do not ship: set TORCH2MS_SITES to a folder of programs")
 def test_every_site_of_another_tree_is_accounted_for() -> None:
     root = Path(TREE)
     texts = {}

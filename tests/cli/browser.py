@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+MISSING = "pip installs no browser: none is on the path or named by TORCH2MS_BROWSER"
 FLAGS = ("--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--window-size=1400,1000")
 
 

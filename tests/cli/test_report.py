@@ -183,7 +183,7 @@ y = torch.no_such("</td></table>")
 """
 
 
-@pytest.mark.skipif(browser.find() is None, reason="no Chromium on the path")
+@pytest.mark.skipif(browser.find() is None, reason=browser.MISSING)
 def test_html_in_a_browser(outcomes: list[Outcome], tmp_path: Path) -> None:
     hostile = Outcome(Item(Path("<i>.py"), "<i>.py", "i.py"), convert_source(HOSTILE))
     program = str(browser.find())

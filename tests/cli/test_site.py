@@ -89,7 +89,7 @@ def test_cookbook_shows_both_sides_of_every_recipe(site: Path) -> None:
     assert "# torch2ms: T2M" not in words  # nothing that is refused is an idiom
 
 
-@pytest.mark.skipif(browser.find() is None, reason="no Chromium on the path")
+@pytest.mark.skipif(browser.find() is None, reason=browser.MISSING)
 @pytest.mark.parametrize("page", ["index.html", "cookbook/index.html", "codes/T2M101/index.html"])
 def test_pages_in_a_browser(site: Path, tmp_path: Path, page: str) -> None:
     seen = browser.look(str(browser.find()), site / page, tmp_path / "profile")
