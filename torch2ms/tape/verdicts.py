@@ -103,6 +103,7 @@ class Verdicts:
                     owner.kind == "leaf"
                     and (state := owner.before.get(self.records.number[id(event)])) is not None
                     and state.empty
+                    and (owners.leaf_made(owner, self.scope) is not None or self.records.filled(owner))
                 ):
                     owner.initial = True
                     continue

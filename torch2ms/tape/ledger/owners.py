@@ -6,7 +6,7 @@ import libcst as cst
 
 from torch2ms.analysis.flow import free_uses, root
 from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope
+from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.values import PART, any_overlap, overlaps
 from torch2ms.tape.ledger.events import Event
@@ -129,3 +129,11 @@ def kinship(event: Event, owner: Owner) -> str:
         return found
     wide = event.value.deps or frozenset({event.place})
     return "unseen" if all(any(p == w or p.startswith(f"{w}.") for w in wide) for p in owner.owns) else "other"
+
+
+def leaf_made(owner: Owner, scope: Scope) -> Stmt | None:
+    """The statement of the scope that makes a leaf."""
+    for stmt in scope.body.walk():
+        if owner.place in stmt.defs and stmt.out[owner.place].leaf:
+            return stmt
+    return None

@@ -75,6 +75,10 @@ class Records:
                 found.append(owner)
         return found
 
+    def filled(self, owner: Owner) -> bool:
+        """Some backward call of the scope stores into the owner."""
+        return any(owner in self.takers(e) for e in self.events if e.kind == "backward")
+
     def accumulates(self, event: Event, owner: Owner) -> bool:
         """Something may be in the owner's gradients when this event adds to them."""
         return any(n != ENTRY for n, _ in self.held(event, owner)) or self.entry_matters(event, owner)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.program import Scope
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.ledger.owners import leaf_made
 from torch2ms.tape.ledger.records import Records
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refuse
@@ -56,10 +57,11 @@ def plan_clears(records: Records, plan: Plan, dropped: set[int]) -> None:
 def start_accumulators(records: Records, scope: Scope, plan: Plan) -> None:
     """Accumulators exist before the first loop that adds to them."""
     for owner in records.owners:
-        if owner.kind == "leaf" and (owner.accumulating or owner.initial) and (made := _made(owner, scope)) is not None:
+        watched = owner.accumulating or owner.initial
+        if owner.kind == "leaf" and watched and (made := leaf_made(owner, scope)) is not None:
             plan.behind.setdefault(id(made), []).append(Text(f"{owner.variable} = None"))
             continue
-        if not owner.accumulating:
+        if not watched:
             continue
         first = next(
             e for e in records.events if e.kind == "backward" and owner.place in {o.place for o in records.takers(e)}
@@ -74,11 +76,3 @@ def start_accumulators(records: Records, scope: Scope, plan: Plan) -> None:
         )  # fmt: skip
         if not covered:
             plan.before.setdefault(id(top), []).append(Text(f"{owner.variable} = None"))
-
-
-def _made(owner: Owner, scope: Scope) -> Stmt | None:
-    """The statement that makes a leaf."""
-    for stmt in scope.body.walk():
-        if owner.place in stmt.defs and stmt.out[owner.place].leaf:
-            return stmt
-    return None
