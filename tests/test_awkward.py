@@ -185,6 +185,43 @@ PROGRAMS = {
         """,
         "nothing = ()",
     ),
+    "the gradient of a tensor that another function differentiates": (
+        """
+        import torch
+
+        class Explainer:
+            def make(self, n):
+                self.mask = torch.nn.Parameter(torch.randn(n))
+
+            def collect(self):
+                if self.mask.grad is None:
+                    raise ValueError("no gradient")
+                return self.mask.grad != 0.0
+        """,
+        "if self.mask.grad is None:",
+    ),
+    "a comment behind the head of a method that becomes empty": (
+        """
+        import torch
+
+        class Wrapped(torch.optim.Optimizer):
+            def zero_grad(self, set_to_none: bool = True):  # type: ignore[override]
+                self.inner.zero_grad(set_to_none=set_to_none)
+        """,
+        "def zero_grad(self, set_to_none: bool = True):  # type: ignore[override]",
+    ),
+    "a clone whose receiver is taken for a tensor, in a file that keeps torch": (
+        """
+        import torch
+
+        class Env:
+            def make(self):
+                spec = self.spec(1).expand(3)
+                self.kept = spec.clone()
+                torch.unknown_to_us()
+        """,
+        "self.kept = spec.copy()",
+    ),
 }
 
 

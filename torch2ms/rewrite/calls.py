@@ -27,6 +27,9 @@ OWNERS = {
     "scheduler": "torch.optim.lr_scheduler.LRScheduler",
 }  # kind of a receiver -> where the rules have its methods
 
+# what answers to these is no tensor of torch: it is NumPy's, or translated already
+MINDSPORE_ONLY = {"asnumpy", "astype", "copy"}
+
 
 class MethodCalls:
     """Translates `receiver.method(...)` by what is known of the receiver."""
@@ -161,7 +164,8 @@ class MethodCalls:
                              "MindSpore's in-place methods do nothing on CPU")  # fmt: skip
             return updated
         if rule is None:
-            return updated if receiver.likely else self.work.unknown(f"torch.Tensor.{name}", updated)
+            foreign = receiver.likely or name in MINDSPORE_ONLY
+            return updated if foreign else self.work.unknown(f"torch.Tensor.{name}", updated)
         outcome = self.work.apply(rule, original, updated)
         if receiver.likely and outcome.node is not None:
             why = "the receiver is taken for a tensor by its use"

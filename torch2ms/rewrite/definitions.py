@@ -68,7 +68,7 @@ class Definitions:
             last = layout.parse("self.update_parameters_name()", self.writer.config)
             body = body.with_changes(body=[*body.body, *last])
         if body is None:
-            body = cst.IndentedBlock(layout.parse("pass", self.writer.config))
+            body = self.emitter.emptied(scope.body)
         if (index := self.tensor_index(info)) and isinstance(body, cst.IndentedBlock):
             body = layout.prepended(body, layout.parse(f"{index} = int({index})", self.writer.config))
         result = node.with_changes(

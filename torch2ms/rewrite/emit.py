@@ -288,7 +288,7 @@ class Emitter:
         handlers, cases = [], []
         for block, body in zip(stmt.blocks, bodies, strict=False):
             if body is None:
-                body = cst.IndentedBlock(layout.parse("pass", self.writer.config))
+                body = self.emptied(block)
             if block.role == "body":
                 node = node.with_changes(body=body)
             elif block.role == "orelse":
@@ -311,12 +311,15 @@ class Emitter:
             node = node.with_changes(cases=[c.with_changes(body=b) for c, b in zip(node.cases, cases, strict=False)])  # type: ignore[attr-defined]
         return node  # type: ignore[return-value]
 
+    def emptied(self, block: Block) -> cst.IndentedBlock:
+        """The suite of a block in which nothing is left; the comment behind its colon stays."""
+        suite, nothing = _suite(block), layout.parse("pass", self.writer.config)
+        return suite.with_changes(body=nothing) if isinstance(suite, cst.IndentedBlock) else cst.IndentedBlock(nothing)
+
     def body(self, block: Block) -> cst.IndentedBlock | cst.SimpleStatementSuite | None:
         """The translated suite of a block; None when nothing is left in it."""
         stmts, pending = self.block(block)
-        holder: cst.CSTNode = block.node
-        if isinstance(holder, (cst.ExceptHandler, cst.ExceptStarHandler)):
-            holder = holder.body
+        holder = _suite(block)
         if not stmts and not pending:
             return None
         if not stmts:
@@ -339,6 +342,12 @@ class Emitter:
             if len(small) == len(holder.body):
                 return holder.with_changes(body=small)
         return cst.IndentedBlock(stmts, footer=pending)
+
+
+def _suite(block: Block) -> cst.CSTNode:
+    """What holds the statements of a block."""
+    handler = isinstance(block.node, (cst.ExceptHandler, cst.ExceptStarHandler))
+    return block.node.body if handler else block.node  # type: ignore[attr-defined]
 
 
 def _lead(nodes: list[cst.BaseStatement], lines: layout.Lines) -> list[cst.BaseStatement]:
