@@ -35,7 +35,8 @@ def element(value: Value) -> Value:
         place = value.place if kind == "module" else ""
         return Value(kind if kind in ELEMENTS else "unknown", deps=value.deps, place=place)
     if value.kind == "tensor":
-        return Value("tensor", deps=value.deps, likely=value.likely)
+        inner = value.rank - 1 if value.rank else None
+        return shapes.shaped(Value("tensor", deps=value.deps, likely=value.likely), (value.dtype, inner))
     if value.kind == "module":
         return Value("module", place=value.place, likely=True)
     if value.kind == "numpy":
@@ -43,8 +44,8 @@ def element(value: Value) -> Value:
     return Value("unknown", deps=value.deps)
 
 
-def subscript(base: Value, node: cst.Subscript) -> Value:
-    """What `base[...]` is."""
+def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Value:
+    """What `base[...]` is; `known` has the values of the indices."""
     only = node.slice[0].slice if len(node.slice) == 1 else None
     index = constant(only.value) if isinstance(only, cst.Index) else ...
     items = base.items or ()
@@ -59,7 +60,7 @@ def subscript(base: Value, node: cst.Subscript) -> Value:
         return element(base) if isinstance(only, cst.Index) else base
     if base.kind == "tensor":
         value = Value("tensor", deps=base.deps, likely=base.likely)
-        return shapes.shaped(value, shapes.element(base, node))
+        return shapes.shaped(value, shapes.element(base, node, known))
     if base.kind == "size":
         return Value("int" if isinstance(node.slice[0].slice, cst.Index) else "size")
     if base.kind == "module":
@@ -67,7 +68,7 @@ def subscript(base: Value, node: cst.Subscript) -> Value:
             return replace(picked, place=base.place)
         return Value("module", place=base.place, likely=True)
     if base.kind == "numpy":
-        return Value("numpy", rank=shapes.element(base, node)[1])
+        return Value("numpy", rank=shapes.element(base, node, known)[1])
     if base.name == "param_groups":
         return Value("dict", name="param_group", place=base.place)
     if base.name == "param_group":

@@ -142,7 +142,7 @@ class Evaluator:
         for element in node.slice:
             for piece in children(element.slice):
                 self.ev(piece)
-        return containers.subscript(base, node)
+        return containers.subscript(base, node, self.memo)
 
     def comprehension(self, node: cst.CSTNode) -> Value:
         self.env.push()

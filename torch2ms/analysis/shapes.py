@@ -343,8 +343,8 @@ def numpy_made(name: str, node: cst.Call, values: Sequence[Value], method: bool 
     return Value("numpy", rank=1 if row else None)
 
 
-def element(value: Value, node: cst.Subscript) -> Shape:
-    """Type and rank of `tensor[...]`, and the rank of `array[...]`."""
+def element(value: Value, node: cst.Subscript, known: dict[int, Value]) -> Shape:
+    """Type and rank of `tensor[...]`, and the rank of `array[...]`; `known` has the values of the indices."""
     dtype, rank = _shape(value) if value.kind != "numpy" else ("", value.rank)
     for part in node.slice:
         index = part.slice
@@ -355,10 +355,13 @@ def element(value: Value, node: cst.Subscript) -> Shape:
             return dtype, None
         if isinstance(index.value, cst.Ellipsis):
             continue
+        found = known.get(id(index.value), Value())
         if constant(index.value) is None:
             rank = rank + 1 if rank is not None else None
-        elif type(constant(index.value)) is int:
+        elif type(constant(index.value)) is int or found.kind == "int":
             rank = rank - 1 if rank else None
+        elif len(node.slice) == 1 and found.kind == "tensor" and category(_shape(found)[0]) == "i" and rank:
+            rank = rank - 1 + found.rank if found.rank is not None else None
         else:
             rank = None
     return dtype, rank

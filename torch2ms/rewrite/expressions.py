@@ -106,7 +106,7 @@ class Expressions(Positions):
         if not self.mixed and (what := self.learning_rate(original)):
             self.work.tell("T2M502", what, "a Parameter in MindSpore: read as a number")
             return cst.Call(cst.Attribute(updated, cst.Name("item")))
-        return updated if self.mixed else indexed(original, updated, self.work)
+        return updated if self.mixed else indexed(original, updated, self.work, read=id(original) not in self.stores)
 
     def learning_rate(self, node: cst.Subscript) -> str:
         """What a subscript reads a learning rate from: `group["lr"]`, `scheduler.get_last_lr()[0]`."""
