@@ -27,7 +27,11 @@ WORDS = frozenset(
     "sigmoid Sigmoid tanh Tanh softplus Softplus silu SiLU gelu GELU elu ELU relu ReLU softmax linear Linear conv2d "
     "Conv2d LayerNorm BatchNorm1d mse_loss MSELoss binary_cross_entropy_with_logits BCEWithLogitsLoss exp log pow sqrt "
     "square mean sum matmul mm view reshape flatten Flatten squeeze unsqueeze cat abs sin cos float size shape norm "
-    "leaky_relu LeakyReLU mul add sub div t detach log_softmax".split()
+    "leaky_relu LeakyReLU mul add sub div t detach log_softmax expand expand_as permute transpose stack where clamp "
+    "maximum minimum log1p logsumexp var std rsqrt reciprocal neg clone contiguous chunk split bmm einsum outer dot mv "
+    "Conv1d conv1d AvgPool2d avg_pool2d AdaptiveAvgPool2d adaptive_avg_pool2d MaxPool2d max_pool2d GroupNorm Identity "
+    "InstanceNorm2d Hardtanh Softmax LogSigmoid logsigmoid smooth_l1_loss SmoothL1Loss huber_loss HuberLoss l1_loss "
+    "L1Loss sinh cosh atan erf prod cumsum gather index_select zeros_like ones_like Embedding normalize selu SELU".split()
 )
 PROBES = 2  # per rule: each is compiled, and most that fail end their process
 

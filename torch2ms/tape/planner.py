@@ -11,6 +11,7 @@ from torch2ms.analysis.program import Scope
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.cells import CellWriter
+from torch2ms.tape.derivatives.again import Around, plan_again
 from torch2ms.tape.derivatives.chains import plan_chains
 from torch2ms.tape.derivatives.curvature import Curvature, plan_curvature
 from torch2ms.tape.derivatives.gradcalls import plan_gradcall
@@ -110,6 +111,7 @@ class _ScopePlanner:
         self.deferred: set[int] = set()  # forwards that wait until their loss is handed on
         self.chained: set[int] | None = None  # gradient calls that are planned together
         self.compiled: Curvature | None = None  # those with respect to weights
+        self.again: dict[int, str] | None = None  # those with respect to tensors: why they are not compiled
 
     # --- planning
 
@@ -147,8 +149,14 @@ class _ScopePlanner:
             self.compiled = plan_curvature(
                 self.records.events, self.scope, self.module, self.plan, self.writer, finder, self.project
             )
+        if self.again is None:
+            around = Around(
+                self.scope, self.module, self.project, self.plan, self.writer, self.records.events, self.callee,
+                self.verdicts.repeats(),
+            )  # fmt: skip
+            self.again = plan_again(self.chained | self.compiled.done, around)
         compiled = self.compiled
-        chained = self.chained | compiled.done
+        chained = self.chained | compiled.done | {key for key, problem in self.again.items() if not problem}
         finder.event_stmts -= {id(e.stmt) for e in self.records.events if id(e) in chained}
         finder.mixed = self.plan.contexts.keys() | self.plan.halved.keys()
         finder.foreign = self.verdicts.foreign()
@@ -280,9 +288,9 @@ class _ScopePlanner:
 
     def gradcall(self, event: Event, finder: Finder) -> str:
         """Write one `autograd.grad`; a reason if it has no form."""
-        compiled = self.compiled
-        assert compiled is not None
-        return compiled.problems.get(id(event)) or plan_gradcall(
+        compiled, again = self.compiled, self.again
+        assert compiled is not None and again is not None
+        return compiled.problems.get(id(event)) or again.get(id(event)) or plan_gradcall(
             event, self.scope, self.module, self.plan, self.writer, finder, self.verdicts.repeats(), compiled
         )
 

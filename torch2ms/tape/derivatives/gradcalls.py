@@ -7,21 +7,20 @@ from typing import Protocol
 
 import libcst as cst
 
-from torch2ms.analysis import liveness
 from torch2ms.analysis.flow import expression_uses, root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.forms.calls import Call, all_ones
+from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.forms.function import write
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.dependents import dependents
 from torch2ms.tape.forward.regions import Finder
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
-from torch2ms.tape.plan import Function, Item, Plan, Text
+from torch2ms.tape.plan import Plan
 
 
 class Compiled(Protocol):
@@ -75,8 +74,6 @@ def plan_gradcall(
         return "the graph between its inputs and outputs is made by the caller of this function"
     if not region.stmts and call.weights is not None and all(dotted(r) for r in event.roots):
         return "the graph between its inputs and outputs is made by the caller of this function"
-    if event.create_graph:
-        return second_order(call, region.stmts, scope, module, plan, writer)
     owners = [Owner("leaf", name, frozenset({name})) for name in call.inputs]
     if call.weights is not None:
         owners.append(Owner("list", code(call.weights), None))
@@ -198,86 +195,6 @@ def receive(call: GradCall, owners: list[Owner], writer: Writer, plan: Plan) -> 
         plan.expressions[id(call.whole)] = names[0]
     else:
         plan.expressions[id(call.whole)] = f"({names[0]},)" if len(names) == 1 else f"({', '.join(names)})"
-
-
-def second_order(
-    call: GradCall, stmts: list[Stmt], scope: Scope, module: ModuleInfo, plan: Plan, writer: Writer
-) -> str:
-    """create_graph=True: the inner gradient is compiled, since second order is wrong in PyNative mode.
-
-    Everything the compiled function uses is an argument: compiled code keeps what it captures as it was at first.
-    """
-    event = call.event
-    if call.weights is not None or not call.inputs:
-        return "the gradient of a gradient with respect to weights has no compiled form here"
-    if any(c is not None and not all_ones(c, scope) for c in event.cotangents) or len(event.roots) != 1:
-        return "a gradient of a gradient with an own cotangent or several outputs"
-    if any(s.blocks for s in stmts):
-        return "its forward has control flow that compiled code would freeze"
-    live = liveness.read_after(event.stmt.block, stmts, event.stmt.block.stmts.index(event.stmt)) if stmts else set()
-    live |= {root(u) for u in event.stmt.uses} - {
-        root(u) for c in event.cotangents if c is not None for u in expression_uses(c, event.stmt)
-    }
-    name = dotted(event.roots[0])
-    defined = {d for s in stmts for d in s.all_defs}
-    if any("." in d for d in defined):
-        return "its forward writes attributes"
-    outer = (defined & live) - {name}
-    if outer:
-        return f"`{sorted(outer)[0]}` leaves its forward as well"
-    arguments = list(call.inputs)
-    replaced: dict[str, str] = {}
-    for stmt in stmts:
-        for place in sorted(captured(stmt, module, defined)):
-            if place not in replaced and place not in call.inputs:
-                short = place.rpartition(".")[2]
-                replaced[place] = short
-                arguments.append(short)
-    for expr in event.roots:
-        for place in sorted(expression_uses(expr, event.stmt)):
-            if root(place) not in defined and place not in replaced and place not in call.inputs:
-                return "its output is computed in the call itself"
-    if len(set(arguments)) != len(arguments):
-        return "two things its forward uses have the same short name"
-    for stmt in stmts:
-        for node in descend(stmt.node):
-            if isinstance(node, (cst.Attribute, cst.Name)) and dotted(node) in replaced and "." in dotted(node):
-                plan.expressions[id(node)] = replaced[dotted(node)]
-    suffix = name.rpartition(".")[2] or "output"
-    inner = f"forward_{suffix}"
-    outer_name = writer.fresh(f"{suffix}_gradient")
-    keeps = name in live and bool(stmts)
-    positions = "" if len(call.inputs) == 1 else f", ({', '.join(str(i) for i in range(len(call.inputs)))})"
-    api = "value_and_grad" if keeps else "grad"
-    if keeps and not positions:
-        positions = ", 0"
-    body: list[Item] = [
-        Function(inner, list(call.inputs), [*stmts, Text("return {0}", [event.roots[0]])]),
-        Text(f"return ms.{api}({inner}{positions})({', '.join(call.inputs)})"),
-    ]
-    top = module.top_level(event.stmt)
-    plan.before.setdefault(id(top), []).append(Function(outer_name, arguments, body, decorator="@ms.jit"))
-    passed = [*call.inputs, *replaced]
-    invocation = f"{outer_name}({', '.join(passed)})"
-    for stmt in stmts:
-        plan.moved.add(id(stmt))
-    variables = [writer.fresh(f"{n}_grad") for n in call.inputs]
-    single = len(variables) == 1
-    if keeps:
-        taken = variables[0] if single else f"({', '.join(variables)})"
-        plan.replaced[id(event.stmt)] = [Text(f"{name}, {taken} = {invocation}"), event.stmt]
-        plan.moved.add(id(event.stmt))
-        plan.expressions[id(call.whole)] = variables[0] if call.first and single else (
-            f"({', '.join(variables)},)" if single else variables[0] if call.first
-            else f"({', '.join(variables)})")  # fmt: skip
-    else:
-        plan.expressions[id(call.whole)] = invocation if call.first and single else (
-            f"({invocation},)" if single else f"{invocation}[0]" if call.first else invocation)  # fmt: skip
-    plan.findings.append(Finding("T2M202", Tier.EXACT, "torch.autograd.grad with create_graph",
-                                 "the inner gradient is compiled, everything it uses is an argument",
-                                 line=event.stmt.lineno))  # fmt: skip
-    plan.needs.add("ms")
-    return ""
 
 
 def captured(stmt: Stmt, module: ModuleInfo, defined: set[str]) -> set[str]:

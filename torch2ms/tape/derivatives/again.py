@@ -1,0 +1,470 @@
+"""Gradients at tensors that are differentiated again: `autograd.grad(net(x).sum(), x, create_graph=True)`.
+
+PyNative's second derivatives are wrong, compiled ones nest. The statements that lead from the inputs to the output are
+written once more, in a compiled function of everything they use; it keeps what it captures as it was at first. They
+also stay where they are, and carry on the graph of what else is made of them, unless nobody else reads their results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis.flow import expression_uses, root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.tree import children, descend
+from torch2ms.analysis.values import overlaps
+from torch2ms.findings import Finding, Tier
+from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
+from torch2ms.tape.forms.calls import all_ones
+from torch2ms.tape.forms.writer import Writer
+from torch2ms.tape.forward.dependents import silenced
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.plan import Copy, Function, Item, Plan, Text
+
+WHY = "the inner gradient is compiled, everything it uses is an argument"
+TWICE = "; its forward runs once more in it"
+CONSTANT = frozenset("size shape dim ndim numel device dtype detach item data type requires_grad is_leaf".split())
+LIKE = ("zeros_like", "ones_like", "rand_like", "randn_like", "randint_like", "empty_like", "full_like")
+RANDOM = frozenset(
+    "rand randn randint randperm normal bernoulli multinomial dropout dropout2d dropout3d alpha_dropout uniform "
+    "rsample sample rand_like randn_like normal_ uniform_".split()
+)
+LEAVING = ("item", "numpy", "tolist")
+STEPPING = ("step", "scaler_step", "step_closure")
+
+
+class Misfit(Exception):
+    """Why a gradient has no compiled form of its own."""
+
+
+@dataclass
+class Around:
+    """Where the gradient calls stand."""
+
+    scope: Scope
+    module: ModuleInfo
+    project: Project
+    plan: Plan
+    writer: Writer
+    events: list[Event]
+    callee: dict[int, FunctionInfo]
+    repeats: bool  # a forward that runs twice gives the same values both times
+
+
+@dataclass(eq=False)
+class Path:
+    """One call, and the statements from the inputs to what it differentiates, in order."""
+
+    call: GradCall
+    steps: list[Stmt] = field(default_factory=list)
+
+
+def plan_again(done: set[int], around: Around) -> dict[int, str]:
+    """Plan the calls that are differentiated again and not done yet: by id of the event why one is not, "" if it is."""
+    found: dict[int, str] = {}
+    for event in around.events:
+        if event.kind != "gradcall" or not event.create_graph or id(event) in done:
+            continue
+        call = read(event, around.module, attributes=True)
+        if isinstance(call, str) or call.weights is not None:
+            continue
+        try:
+            _Compiled(call, around).write()
+            found[id(event)] = ""
+        except Misfit as reason:
+            found[id(event)] = str(reason)
+    return found
+
+
+class _Compiled:
+    """The compiled gradient of one call, with those it is made of."""
+
+    def __init__(self, call: GradCall, around: Around) -> None:
+        self.call, self.event, self.around = call, call.event, around
+        self.scope, self.module, self.plan = around.scope, around.module, around.plan
+        self.inputs = list(call.inputs)
+        self.calls = {id(e.stmt): e for e in around.events if e.kind == "gradcall"}
+        self.tainted: set[str] = set()
+        self.twins: set[str] = set()  # names of what an input is a part of
+        self.path = self.grown()
+        self.inner = {n: n.rpartition(".")[2] for n in self.inputs}  # place of an input -> its name inside
+        self.arguments: dict[str, str] = {}
+        self.expressions: dict[int, str] = {}  # attributes that have a short name inside
+        self.check()
+
+    # --- what leads from the inputs to the output
+
+    def grown(self) -> Path:
+        """The statements that lead to the output; those of inner calls are with respect to the same inputs."""
+        while True:
+            varied = self.varied()
+            path = Path(self.call, self.leading(self.event, varied))
+            more = [
+                name
+                for stmt in path.steps
+                if (event := self.calls.get(id(stmt))) is not None
+                for name in self.own(event).inputs
+                if name not in self.inputs
+            ]
+            if not more:
+                return path
+            self.inputs += list(dict.fromkeys(more))
+
+    def own(self, event: Event) -> GradCall:
+        call = read(event, self.module, attributes=True)
+        if isinstance(call, str) or call.weights is not None:
+            raise Misfit("a gradient inside its forward has no compiled form")
+        return call
+
+    def varied(self) -> set[int]:
+        """The statements whose results vary with the inputs, as these are bound at the call."""
+        event = self.event
+        bound = {name: self.binding(name) for name in self.inputs}
+        start = min(s.number if s is not None else -1 for s in bound.values())
+        loops = {id(s) for a in event.stmt.ancestors() if a.is_loop for s in a.walk()}
+        wanted = {root(u) for r in event.roots for u in expression_uses(r, event.stmt)}
+        self.tainted = set(self.inputs)
+        self.twins = {t for s in bound.values() if s is not None and (t := _twin(s.node))} - set(self.inputs)
+        found: set[int] = set()
+        for stmt in self.scope.body.walk():
+            later = stmt.number > event.stmt.number
+            if stmt is event.stmt or stmt.blocks or later and id(stmt) not in loops or stmt.number <= start:
+                continue
+            if silenced(stmt, self.module) or not varied_uses(stmt.node, self.tainted):
+                continue
+            written = {root(d) for d in stmt.defs | stmt.muts}
+            if flags(stmt.node):
+                continue
+            if later:
+                if written & wanted - {root(d) for d in event.stmt.defs}:
+                    raise Misfit("its output is made in an earlier turn of a loop")
+                continue
+            if any(s is not None and stmt.number < s.number and n in stmt.uses for n, s in bound.items()):
+                raise Misfit("an input has another value where its forward runs")
+            if stmt not in bound.values():
+                self.tainted |= written
+                found.add(id(stmt))
+        return found
+
+    def binding(self, name: str) -> Stmt | None:
+        """The last statement above the call that binds an input."""
+        made = [s for s in self.scope.body.walk() if name in s.defs and s.number < self.event.stmt.number]
+        return made[-1] if made else None
+
+    def leading(self, event: Event, varied: set[int]) -> list[Stmt]:
+        """The varied statements, of the block of the call and those around it, that lead to what it differentiates."""
+        wanted = {root(u) for r in event.roots for u in expression_uses(r, event.stmt)}
+        steps: list[Stmt] = []
+        stmt, block = event.stmt, event.stmt.block
+        while True:
+            for before in reversed(block.stmts[: block.stmts.index(stmt)]):
+                names = {root(d) for d in before.all_defs | before.all_muts} & wanted
+                if not names or not any(id(s) in varied for s in before.walk()):
+                    continue
+                if before.blocks:
+                    raise Misfit("its forward has control flow that compiled code would freeze")
+                steps.append(before)
+                wanted |= {root(u) for u in before.uses}
+            if block.owner is None:
+                break
+            if isinstance(block.owner.node, cst.For) and block.owner.defs & wanted & self.tainted:
+                raise Misfit("its output is an element of what a loop runs over")
+            stmt, block = block.owner, block.owner.block
+        return sorted(steps, key=lambda s: s.number)
+
+    # --- whether it can be
+
+    def check(self) -> None:
+        steps, event = self.path.steps, self.event
+        used = {root(u) for r in event.roots for u in expression_uses(r, event.stmt)}
+        if not used & self.tainted:
+            raise Misfit("the graph between its inputs and outputs is made by the caller of this function")
+        if len(set(self.inner.values())) != len(self.inner):
+            raise Misfit("two things its forward uses have the same short name")
+        for stmt in [*steps, event.stmt]:
+            if stmt is not event.stmt and (stmt.muts or any("." in d for d in stmt.defs)):
+                raise Misfit("its forward changes attributes or tensors in place")
+            if stmt is not event.stmt and self.twins & {root(u) for u in stmt.uses}:
+                raise Misfit("its forward uses an input under another name as well")
+        if any(id(s) in self.plan.contexts for s in steps):
+            raise Misfit("its forward is part of a compiled function")
+        if len(event.roots) > 1 and any(c is not None and not all_ones(c, self.scope) for c in event.cotangents):
+            raise Misfit("a gradient of a gradient with cotangents of several outputs")
+        self.runs()
+        for stmt in steps:
+            inner = self.calls.get(id(stmt))
+            self.capture(stmt, [stmt.node] if inner is None else [*inner.roots, *self.besides(inner)])
+        self.capture(event.stmt, list(event.roots))
+        self.unchanged()
+        names = [*self.inner.values(), *self.arguments.values()]
+        made = {root(d) for s in steps for d in s.defs}
+        if len(set(names)) != len(names) or made & set(names):
+            raise Misfit("two things its forward uses have the same short name")
+        if not self.around.repeats and not self.kept() and self.dead() < {id(s) for s in steps}:
+            raise Misfit("its forward is run for another gradient too, and would not give the same values twice")
+
+    def besides(self, event: Event) -> list[cst.CSTNode]:
+        """What a statement with a gradient call uses beside the call."""
+        whole = self.own(event).whole
+        hidden = {id(n) for n in descend(whole)}
+        return [n for n in descend(event.stmt.node) if isinstance(n, cst.Name) and id(n) not in hidden]
+
+    def runs(self) -> None:
+        """Nothing that runs in the forward draws numbers, or makes Python values of tensors."""
+        for node, home in _calls([*self.path.steps, self.event.stmt], self.around):
+            if node is self.event.node:
+                continue
+            name = node.func.attr.value if isinstance(node.func, cst.Attribute) else dotted(node.func)
+            where = dotted(node.func)
+            if name in RANDOM and home.value(node.func).kind != "function" or "random" in where or "rng" in where:
+                raise Misfit("its forward draws random numbers")
+            if name in LEAVING or name in ("float", "int", "bool", "print", "input", "open") and "." not in where:
+                raise Misfit("its forward makes Python values of tensors, which compiled code would freeze")
+
+    def capture(self, stmt: Stmt, nodes: list[cst.CSTNode]) -> None:
+        """Give every value from outside that the nodes use a parameter."""
+        made = {root(d) for s in self.path.steps for d in s.defs}
+        within = {id(n) for node in nodes for n in descend(node)}
+        for node in descend(stmt.node):
+            if id(node) in within and isinstance(node, cst.Attribute) and (place := dotted(node)) in self.inner:
+                self.expressions[id(node)] = self.inner[place]
+        for place in sorted(captured(stmt, self.module, made)):
+            places = [n for n in descend(stmt.node) if id(n) in within and isinstance(n, (cst.Attribute, cst.Name))
+                      and dotted(n) == place]  # fmt: skip
+            if place in self.inner or not places or any(place.startswith(n + ".") for n in self.inner):
+                continue
+            short = place.rpartition(".")[2]
+            if self.arguments.setdefault(place, short) != short:
+                raise Misfit("two things its forward uses have the same short name")
+            if "." in place:
+                self.expressions |= {id(n): short for n in places}
+        covered = {id(n) for node in descend(stmt.node) if dotted(node) in {*self.arguments, *self.inner}
+                   for n in descend(node)}  # fmt: skip
+        parts = {id(n.attr) for n in descend(stmt.node) if isinstance(n, cst.Attribute)}
+        parts |= {id(n.keyword) for n in descend(stmt.node) if isinstance(n, cst.Arg) and n.keyword is not None}
+        parts |= {id(n) for c in descend(stmt.node) if isinstance(c, (cst.BaseComp, cst.Lambda)) for n in descend(c)}
+        local = _locals(self.scope)
+        for node in descend(stmt.node):
+            if not isinstance(node, cst.Name) or id(node) not in within or id(node) in parts | covered:
+                continue
+            if node.value in made or node.value not in local and node.value != "self":
+                continue
+            raise Misfit(f"it uses `{node.value}`, which compiled code cannot be given")
+
+    def unchanged(self) -> None:
+        """What the forward uses is at the call what it was when the forward ran."""
+        last, taken = self.event.stmt, {id(s) for s in self.path.steps}
+        for step in self.path.steps:
+            places = {p for p in self.arguments if any(overlaps(p, u) for u in step.uses)} | step.defs | {*self.inputs}
+            loops = [a for a in last.ancestors() if a.is_loop and step not in set(a.walk())]
+            between = {id(s): s for s in self.scope.body.walk() if step.number < s.number < last.number}
+            for stmt in (between | {id(s): s for a in loops for s in a.walk()}).values():
+                if id(stmt) in taken or flags(stmt.node):
+                    continue
+                if changed := sorted(p for d in stmt.defs | stmt.muts for p in places if overlaps(d, p)):
+                    raise Misfit(f"`{changed[0]}` changes between its forward and the call")
+            if any(e.kind in STEPPING and step.number < e.stmt.number < last.number for e in self.around.events):
+                raise Misfit("weights change between its forward and the call")
+
+    def read_elsewhere(self, stmt: Stmt, gone: set[int]) -> set[str]:
+        """Names that a step defines and others read than the call, the steps that go, and the compiled function."""
+        given = [c for c in self.event.cotangents if c is not None and not all_ones(c, self.scope)]
+        passed = {id(n) for c in given for n in descend(c)}
+        hidden = {id(n) for n in descend(self.event.node)} - passed
+        hidden |= {id(n) for s in self.path.steps if id(s) in gone or s is stmt for n in descend(s.node)}
+        left = {n.value for n in descend(self.scope.node) if isinstance(n, cst.Name) and id(n) not in hidden}
+        return {root(d) for d in stmt.defs} & left
+
+    def dead(self) -> set[int]:
+        """The steps whose results nobody but the compiled function reads: they go."""
+        gone: set[int] = set()
+        for stmt in reversed(self.path.steps):
+            around = any(a.is_loop and stmt not in set(a.walk()) for a in self.event.stmt.ancestors())
+            if not around and id(stmt) not in self.calls and not self.read_elsewhere(stmt, gone):
+                gone.add(id(stmt))
+        return gone
+
+    def kept(self) -> str:
+        """The name of the output, where it is all that others read of the forward, and only behind the call."""
+        stmts, event = self.path.steps, self.event
+        name = event.roots[0].value if len(event.roots) == 1 and isinstance(event.roots[0], cst.Name) else ""
+        if not name or not stmts or any(s.block is not event.stmt.block or id(s) in self.calls for s in stmts):
+            return ""
+        gone = {id(s) for s in stmts}
+        if set().union(*(self.read_elsewhere(s, gone) for s in stmts)) != {name}:
+            return ""
+        inside = [s for s in event.stmt.block.stmts if stmts[0].number < s.number < event.stmt.number if s not in stmts]
+        cotangents = any(c is not None and not all_ones(c, self.scope) for c in event.cotangents)
+        return "" if cotangents or any(name in {root(u) for u in s.all_uses} for s in inside) else name
+
+    # --- writing it
+
+    def write(self) -> None:
+        event, plan, call, writer = self.event, self.plan, self.call, self.around.writer
+        label, keeps = self.label(event), self.kept()
+        gone = {id(s) for s in self.path.steps} if keeps else self.dead()
+        given = [c for c in event.cotangents if c is not None and not all_ones(c, self.scope)]
+        cotangent = [dotted(c) if isinstance(c, cst.Name) else writer.fresh("cotangent") for c in given]
+        forward, positions = f"forward_{label}", self.positions(call)
+        if keeps and not positions:
+            positions = ", 0"
+        plan.expressions |= self.expressions
+        inputs = ", ".join(self.inner.values())
+        steps = [*self.body(self.path.steps), self.returned(event, cotangent)]
+        body: list[Item] = [
+            Function(forward, list(self.inner.values()), steps),
+            Text(f"return ms.{'value_and_grad' if keeps else 'grad'}({forward}{positions})({inputs})"),
+        ]
+        name = writer.fresh(f"{label}_gradient")
+        extra = [c for c in cotangent if c not in self.arguments]
+        params = [*self.inner.values(), *self.arguments.values(), *extra]
+        above = plan.before.setdefault(id(self.module.top_level(event.stmt)), [])
+        above.append(Function(name, params, body, decorator="@ms.jit"))
+        plan.contexts |= {key: [] for key in gone}
+        invoked = f"{name}({', '.join([*self.inputs, *self.arguments, *extra])})"
+        made = [Text(f"{c} = {{0}}", [g]) for c, g in zip(cotangent, given, strict=True) if not isinstance(g, cst.Name)]
+        single = len(call.inputs) == 1
+        if keeps:
+            variables = [writer.fresh(f"{n.rpartition('.')[2]}_grad") for n in call.inputs]
+            taken = variables[0] if single else f"({', '.join(variables)})"
+            made.append(Text(f"{keeps}, {taken} = {invoked}"))
+            invoked = taken
+        if made:
+            plan.replaced[id(event.stmt)] = [*made, event.stmt]
+            plan.moved.add(id(event.stmt))
+        plan.expressions[id(call.whole)] = (
+            (invoked if call.first else f"({invoked},)") if single else f"{invoked}[0]" if call.first else invoked
+        )
+        why = WHY + TWICE if any(id(s) not in gone for s in self.path.steps) else WHY
+        what = "torch.autograd.grad with create_graph"
+        plan.findings.append(Finding("T2M202", Tier.EXACT, what, why, line=event.stmt.lineno))
+        plan.needs.add("ms")
+
+    def body(self, steps: list[Stmt]) -> list[Item]:
+        """Statements of the forward inside a function; a gradient call among them is one of a function of its own."""
+        items: list[Item] = []
+        for stmt in steps:
+            event = self.calls.get(id(stmt))
+            if event is None:
+                items.append(Copy(stmt, self.expressions))
+                continue
+            call = self.own(event)
+            if any(c is not None and not all_ones(c, self.scope) for c in event.cotangents):
+                raise Misfit("a gradient inside its forward has a cotangent of its own")
+            varied = {id(s) for s in steps}
+            own = [s for s in self.leading(event, varied) if id(s) in varied]
+            function = self.around.writer.fresh(f"forward_{self.label(event)}")
+            items.append(Function(function, list(self.inner.values()), [*self.body(own), self.returned(event, [])]))
+            taken = f"ms.grad({function}{self.positions(call)})({', '.join(self.inner.values())})"
+            if not event.create_graph:
+                taken = f"ops.stop_gradient({taken})"
+                self.plan.needs.add("ops")
+            if not call.first:
+                taken = f"({taken},)" if len(call.inputs) == 1 else taken
+            elif len(call.inputs) > 1:
+                taken = f"{taken}[0]"
+            items.append(Copy(stmt, {**self.expressions, id(call.whole): taken}))
+        return items
+
+    def returned(self, event: Event, cotangent: list[str]) -> Text:
+        """What the forward gives back: MindSpore differentiates the sum of it."""
+        if cotangent:
+            return Text(f"return {{0}} * {cotangent[0]}", [event.roots[0]])
+        if len(event.roots) == 1:
+            return Text("return {0}", [event.roots[0]])
+        terms = " + ".join(f"{{{i}}}.sum()" for i in range(len(event.roots)))
+        return Text(f"return {terms}", list(event.roots))
+
+    def positions(self, call: GradCall) -> str:
+        """Which inputs are differentiated, as further arguments of `ms.grad`."""
+        found = [str(self.inputs.index(n)) for n in call.inputs]
+        where = found[0] if len(found) == 1 else f"({', '.join(found)})"
+        return "" if where == "0" else f", {where}"
+
+    def label(self, event: Event) -> str:
+        """What the output is called: its name, or that of what it is made with."""
+        used = expression_uses(event.roots[0], event.stmt)
+        for node in descend(event.roots[0]):
+            if isinstance(node, cst.Attribute) and dotted(node.value) == "self" and dotted(node) in used:
+                return node.attr.value
+            if isinstance(node, cst.Name) and node.value in {root(u) for u in used} - {"self"}:
+                return node.value
+        return "output"
+
+
+def flags(node: cst.CSTNode) -> bool:
+    """`x.requires_grad_(True)`, `x.retain_grad()` and `x.requires_grad = True` as statements: no value changes."""
+    if isinstance(node, cst.Assign):
+        target = node.targets[0].target
+        return isinstance(target, cst.Attribute) and target.attr.value == "requires_grad"
+    call = node.value if isinstance(node, cst.Expr) else None
+    named = isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
+    return named and call.func.attr.value in ("requires_grad_", "retain_grad")  # type: ignore[union-attr]
+
+
+def _twin(node: cst.CSTNode) -> str:
+    """The name of what a new name is a part of, or another name for: `pos = data.pos`."""
+    value = node.value if isinstance(node, cst.Assign) else None
+    while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
+        if value.func.attr.value not in ("requires_grad_", "to", "float", "view", "cuda"):
+            return ""
+        value = value.func.value
+    value = value.value if isinstance(value, cst.Subscript) else value
+    return root(dotted(value)) if value is not None else ""
+
+
+def varied_uses(node: cst.CSTNode, names: set[str]) -> bool:
+    """An expression or statement uses one of the places in a way that its value varies with."""
+    if isinstance(node, cst.Call):
+        name = node.func.attr.value if isinstance(node.func, cst.Attribute) else dotted(node.func)
+        if name in LIKE or name in CONSTANT and isinstance(node.func, cst.Attribute):
+            return False
+    if isinstance(node, cst.Attribute):
+        if node.attr.value in CONSTANT:
+            return False
+        place = dotted(node)
+        if place:
+            return any(place == n or place.startswith(n + ".") for n in names)
+    if isinstance(node, cst.Name):
+        return node.value in names
+    if isinstance(node, cst.Assign):
+        return varied_uses(node.value, names)
+    if isinstance(node, cst.AnnAssign):
+        return node.value is not None and varied_uses(node.value, names)
+    if isinstance(node, cst.Arg):
+        return varied_uses(node.value, names)
+    return any(varied_uses(child, names) for child in children(node))
+
+
+def _locals(scope: Scope) -> set[str]:
+    """Names of functions around a place, which a function at the top of the module does not see."""
+    found: set[str] = set()
+    inner: Scope | None = scope
+    while inner is not None and not inner.is_module:
+        if inner.is_function:
+            found |= inner.locals
+        inner = inner.parent
+    return found
+
+
+def _calls(stmts: list[Stmt], around: Around) -> Iterator[tuple[cst.Call, ModuleInfo]]:
+    """The calls of the statements, and those of the functions and networks of the project that they run."""
+    waiting = [(s, around.module) for s in stmts]
+    seen: set[int] = set()
+    while waiting:
+        stmt, home = waiting.pop()
+        for call in stmt.calls:
+            yield call, home
+            info = around.callee.get(id(call))
+            value = home.value(call.func)
+            if info is None and value.kind == "module" and value.name:
+                cls = around.project.find(value.name, home)
+                info = cls.method("forward") if isinstance(cls, ClassInfo) else None
+            if info is not None and id(info) not in seen:
+                seen.add(id(info))
+                waiting += [(s, info.module) for b in [info.scope.body] for s in b.walk()]
