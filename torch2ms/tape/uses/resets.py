@@ -6,7 +6,6 @@ import libcst as cst
 
 from torch2ms.analysis.program import Scope
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import leaf_made
 from torch2ms.tape.ledger.records import Records
 from torch2ms.tape.plan import Plan, Text
