@@ -132,12 +132,12 @@ def test_a_recording_from_a_stranger_runs_nothing_and_says_what_it_is(tmp_path):
     assert replay(recording, case).agrees
     with zipfile.ZipFile(recording) as archive:
         assert all(name.endswith((".json", ".npy")) for name in archive.namelist())
-    for text, reason in (('{"version": 99}', "version 99"), ("[]", "not a recording"), ('{"version": 2}', "not a rec")):
+    for text, reason in (('{"version": 99}', "version 99"), ("[]", "not a recording"), ('{"version": 3}', "not a rec")):
         with zipfile.ZipFile(recording, "w") as archive:
             archive.writestr("trace.json", text)
         report = replay(recording, case)
         assert report.exit_code == 2 and reason in report.reason
-    document = {"version": 2, "meta": {}, "events": [], "index": {}, "kinds": {"<f4": "a.npy"}}
+    document = {"version": 3, "meta": {}, "events": [], "index": {}, "kinds": {"<f4": "a.npy"}}
     with zipfile.ZipFile(recording, "w") as archive:
         archive.writestr("trace.json", json.dumps(document))
         archive.writestr("a.npy", pickle.dumps(Touch(tmp_path / "touched")))

@@ -327,10 +327,10 @@ class MindSporeSide:
         return {"uid": self.uid_of(parameter), "own": self.own.name(parameter), "name": parameter.name}
 
     def _zeroed(self, optimizer: Any, gradients: list[Any]) -> tuple[Any, ...]:
-        """The gradients with those held at zero replaced."""
+        """The gradients, at zero where they are noise."""
         zero = self.session.options["zero"]
         return tuple(
-            ms.ops.zeros_like(g) if key_of(self._called(p)) in zero else g
+            ms.ops.masked_fill(g, ms.ops.abs(g) <= zero[key], 0.0) if (key := key_of(self._called(p))) in zero else g
             for p, g in zip(optimizer.parameters, gradients, strict=False)
         )
 

@@ -11,7 +11,7 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +40,7 @@ class Job:
     timeout: float = 300.0
     cwd: Path | None = None
     replay: Path | None = None
-    zero: Sequence[str] = ()  # parameters whose gradient is held at zero (see noise.py)
+    zero: dict[str, float] = field(default_factory=dict)  # up to where gradients are held at zero (see noise.py)
     perturb: float = 0.0  # torch only: the relative size of a disturbance of the weights (see noise.py)
     locate: int | None = None  # the step whose statements are recorded, 0 for all (see statements.py)
     torch_device: str = "cpu"  # torch only: what the program may find
@@ -56,7 +56,7 @@ class Job:
             "device": self.device,
             "mode": self.mode,
             "replay": str(self.replay.resolve()) if self.replay else None,
-            "zero": list(self.zero),
+            "zero": self.zero,
             "perturb": self.perturb,
             "double": self.double,
             "locate": self.locate,

@@ -15,7 +15,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from torch2ms.verify.compare import Comparison
-from torch2ms.verify.noise import ROUNDING, confirmed, tiny
+from torch2ms.verify.noise import ROUNDING, Noise, confirmed, tiny
 from torch2ms.verify.process import Job, run
 from torch2ms.verify.report import Problem, Report
 from torch2ms.verify.runner import Case
@@ -38,7 +38,8 @@ def record(case: Case, target: Path, run: Run = run) -> Report:
             argv=list(case.argv),
             limit=case.steps,
             stdout=first.stdout,
-            noise=noise,
+            noise={key: found.text for key, found in noise.items()},
+            held={key: found.level for key, found in noise.items()},
         )
         trace.save(Path(name) / "recording.zip")
         if (size := (Path(name) / "recording.zip").stat().st_size) > FILE_LIMIT:
@@ -49,14 +50,15 @@ def record(case: Case, target: Path, run: Run = run) -> Report:
     return report
 
 
-def _quiet(job: Job, trace: Trace, place: Path, run: Run) -> tuple[Trace, dict[str, str]]:
+def _quiet(job: Job, trace: Trace, place: Path, run: Run) -> tuple[Trace, dict[str, Noise]]:
     """The trace with rounding noise held at zero, and what was held."""
     suspects = tiny(trace)
     if not suspects:
         return trace, {}
     disturbed = run(replace(job, perturb=ROUNDING), _folder(place, "disturbed")).trace
     found = confirmed(trace, disturbed, suspects) if disturbed else {}
-    again = run(replace(job, zero=tuple(found)), _folder(place, "again")).trace if found else None
+    zero = {key: noise.level for key, noise in found.items()}
+    again = run(replace(job, zero=zero), _folder(place, "again")).trace if found else None
     return (again, found) if again else (trace, {})
 
 
@@ -77,7 +79,7 @@ def replay(recording: Path, case: Case, run: Run = run) -> Report:
             argv=case.argv or trace.meta["argv"],
             steps=case.steps or trace.meta["limit"],
             replay=recording,
-            zero=tuple(trace.meta["noise"]),
+            zero=trace.meta["held"],
         )
     except (OSError, ValueError, LookupError, TypeError, AttributeError, zipfile.BadZipFile) as error:
         report.reason = f"{recording} is not a recording: {error}"

@@ -324,8 +324,9 @@ class TorchSide:
 
     def _gradients(self, optimizer: Any) -> list[str | None]:
         for p in _parameters(optimizer):
-            if p.grad is not None and key_of(self._called(p)) in self.session.options.get("zero", ()):
-                p.grad.zero_()
+            level = self.session.options.get("zero", {}).get(key_of(self._called(p)))
+            if p.grad is not None and level is not None:
+                p.grad.masked_fill_(p.grad.abs() <= level, 0)
         return [None if p.grad is None else self.trace.sample(to_array(p.grad)) for p in _parameters(optimizer)]
 
     def _watch_autocast(self) -> None:

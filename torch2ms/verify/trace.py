@@ -13,7 +13,7 @@ from typing import Any, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-VERSION = 2
+VERSION = 3
 FILE_LIMIT = 4 << 30  # bytes of a trace, packed or not
 LARGE = 1 << 18  # values of one tensor
 SAMPLE = 1 << 16

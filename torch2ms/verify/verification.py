@@ -79,9 +79,10 @@ class Verification:
         found = confirmed(self.traces[0], disturbed, suspects) if disturbed else {}
         if not found:
             return
-        self.left, self.right = replace(self.left, zero=tuple(found)), replace(self.right, zero=tuple(found))
+        zero = {key: noise.level for key, noise in found.items()}
+        self.left, self.right = replace(self.left, zero=zero), replace(self.right, zero=zero)
         self._again(self.left, self.right)
-        self.report.noise = list(found.values())
+        self.report.noise = [noise.text for noise in found.values()]
 
     def _again(self, left: Job, right: Job) -> bool:
         """Both sides once more; what was known stays if one of them does not run."""
