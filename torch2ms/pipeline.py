@@ -27,6 +27,7 @@ from torch2ms.tape.plan import Plan
 from torch2ms.tape.planner import plan_scope
 from torch2ms.tape.project import differentiate, prepare
 from torch2ms.tape.uses.freezing import refuse_phases
+from torch2ms.tape.uses.stored import begin_stores
 from torch2ms.wrappers import understood
 
 LARGE = 200_000  # characters of modules that are converted together
@@ -119,7 +120,7 @@ def plan_project(project: Project, config: Config) -> dict[str, Plan]:
     """The plan of every module, made before anything is rewritten: what one decides reaches the others."""
     prepare(project)
     functions.prepare(project)
-    lifting = lift(project)
+    lifting = lift(project, stores=not config.assume_cleared)
     plans = {}
     for module in project.modules.values():
         plan = Plan(config)
@@ -131,6 +132,7 @@ def plan_project(project: Project, config: Config) -> dict[str, Plan]:
             refuse_phases(scope, module, project, plan)
         functions.plan_functions(module, plan)
         plans[module.name] = plan
+    begin_stores(lifting.stores, {id(m): plans[m.name] for m in project.modules.values()})
     inside = [s for plan in plans.values() for s in plan.inside]
     reached = [lifting.callee[id(c)] for s in inside for i in s.walk() for c in i.calls if id(c) in lifting.callee]
     differentiate([*reached, *lifting.exporting()], project)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 import libcst as cst
@@ -39,6 +40,7 @@ from torch2ms.tape.telling import tell_call, tell_dead
 from torch2ms.tape.uses import gradients
 from torch2ms.tape.uses.resets import dead_clears, plan_clears, start_accumulators
 from torch2ms.tape.uses.scaling import Scaling, holds_more, joined
+from torch2ms.tape.uses.stored import guard_empty
 from torch2ms.tape.verdicts import Verdicts
 
 
@@ -66,16 +68,25 @@ def plan_scope(
             *lifted(scope, module, lifting),
             *called_events(scope, module, lifting),
             *(c.load() for c in [lifting.closures.get(id(scope))] if c is not None),
+            *lifting.stores.touches.get(id(scope), ()),
         ],
         key=lambda e: e.stmt.number,
     )
+    kept = lifting.stores.owners.keys()
+    events = [
+        e
+        for e in events
+        if e.kind != "clear" or e.lifted or (i := lifting.callee.get(id(e.node))) is None or id(i.scope) not in kept
+    ]  # a method that clears what an optimizer keeps does it itself
     if events := drop_idle(events, scope, module, plan):
         handed, taken = lifting.handed.get(id(scope)), lifting.taken.get(id(scope))
         planner = _ScopePlanner(
-            scope, module, plan, info, joined(events, scope, module), project, lifting.callee, handed, taken
-        )
+            scope, module, plan, info, joined(events, scope, module), project, lifting.callee, handed, taken,
+            lifting.stores.of(scope),
+        )  # fmt: skip
         planner.outside = Outside(lifting.incomplete.get(id(scope), ""), lifting.left)
         planner.run()
+        lifting.stores.used |= planner.used
 
 
 class _ScopePlanner:
@@ -90,6 +101,7 @@ class _ScopePlanner:
         callee: dict[int, FunctionInfo],
         handed: Handed | None = None,
         taken: Taken | None = None,
+        stored: Sequence[Owner] = (),
     ) -> None:
         self.scope = scope
         self.module = module
@@ -103,7 +115,7 @@ class _ScopePlanner:
             for event in events:
                 if event.node is handed.backward.node:
                     own_value(event, handed.root)
-        self.records = Records(scope, module, events, handed is None, plan.config.assume_cleared)
+        self.records = Records(scope, module, events, handed is None, plan.config.assume_cleared, stored)
         self.verdicts = Verdicts(scope, module, project, self.records, handed, taken)
         self.writer = Writer(scope, module, plan, project)
         self.project = project
@@ -112,6 +124,7 @@ class _ScopePlanner:
         self.chained: set[int] | None = None  # gradient calls that are planned together
         self.compiled: Curvature | None = None  # those with respect to weights
         self.again: dict[int, str] | None = None  # those with respect to tensors: why they are not compiled
+        self.used: set[tuple[str, int, str]] = set()  # groups of optimizers whose gradients are kept here
 
     # --- planning
 
@@ -198,6 +211,8 @@ class _ScopePlanner:
             if event.kind == "gradcall" and id(event) not in chained and (problem := self.gradcall(event, finder)):
                 refuse(event, problem, self.plan)
         self.loads([e for e in self.records.events if id(e) not in cells.done])
+        guard_empty(self.records, self.plan)
+        self.used |= {o.group for o in self.records.owners if o.stored}
         plan_clears(self.records, self.plan, dropped)
         start_accumulators(self.records, self.scope, self.plan)
         if self.taken is not None:
@@ -275,6 +290,7 @@ class _ScopePlanner:
                 owner.accumulating = True
                 call.delayed.add(owner.place)
         plain = self.plan.config.style != "cell" or call.event.episode is not None or bool(call.event.beside)
+        plain = plain or any(o.stored for o in call.owners)
         as_cell = "" if plain else cells.write(call) or "cell"
         if as_cell != "cell" and (problem := write(self.writer, call)):
             return problem
@@ -402,11 +418,8 @@ class _ScopePlanner:
         if event.closure is not None:
             self.plan.replaced[id(event.stmt)] = [Text(f"return {{0}}, {owner.variable}", [event.node])]
             return
-        state = owner.before[self.records.number[id(event)]]
         text = f"{event.through or owner.place}({owner.variable})"
         if isinstance(event.stmt.node, cst.Expr) and event.stmt.node.value is event.node:
-            if state.empty and owner.accumulating:
-                text = f"if {owner.variable} is not None:\n    {text}"
             self.plan.replaced[id(event.stmt)] = [Text(text)]
         else:
             self.plan.expressions[id(event.node)] = text

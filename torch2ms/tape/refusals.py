@@ -29,7 +29,7 @@ def refuse(event: Event, why: str, plan: Plan) -> None:
 def give_up(events: list[Event], why: str, plan: Plan) -> None:
     done = {id(f) for f in plan.marks}
     for event in events:
-        if not event.problem and id(event) not in done:
+        if not event.problem and event.kind != "touch" and id(event) not in done:
             refuse(event, why, plan)
 
 

@@ -19,6 +19,7 @@ from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import LOADS, STEPS, Records
 from torch2ms.tape.uses.freezing import thaws
+from torch2ms.tape.uses.stored import unguarded
 
 NO_GRADIENT = "no gradient of `{}` reaches this step: torch leaves it alone, MindSpore's optimizer would move it"
 
@@ -67,10 +68,13 @@ class Verdicts:
                 made = deps and all(d.startswith(("^", "@")) for d in deps) and not self.played(event)
                 if made and not through_unseen(event, self.scope, self.module)[0]:
                     return "the loss is made by the caller of this function"
+                for owner in takers[id(event)]:
+                    if owner.stored and (place := self.left_out(event, owner, deps)):
+                        return NO_GRADIENT.format(place)
                 if not takers[id(event)] and self.scope.is_function and not self.unread(event):
                     return "no step or read of the gradients stands in this function"
             if event.handing is not None:
-                if self.records.takers(event):
+                if any(not o.stored for o in self.records.takers(event)):
                     return "gradients that a called function fills are used here"
                 for owner in self.fed(event):
                     if place := self.left_out(event, owner, self.records.root_deps(event)):
@@ -80,14 +84,16 @@ class Verdicts:
         if scaling:
             return scaling
         for owner in self.records.owners:
-            if any(e.kind != "step" for e, _ in self.records.gaps(owner)):
-                return f"the gradients of `{owner.place}` are there only where a condition held"
+            if why := next(filter(None, (unguarded(e, owner) for e, _ in self.records.gaps(owner))), ""):
+                return why
             if place := self.kept(owner):
                 return f"the gradients of `{place}` are not cleared with the others of `{owner.place}`"
             for event in self.records.events:
                 if event.kind not in LOADS or not owners.concerns(event, owner, self.records.owners):
                     continue
                 held = self.records.held(event, owner)
+                if owner.stored and self.records.may_be_empty(event, owner) and (why := unguarded(event, owner)):
+                    return why
                 reached = frozenset().union(
                     *(self.records.root_deps(self.records.events[n]) for n, _ in held if n != ENTRY)
                 )
@@ -107,6 +113,8 @@ class Verdicts:
                 ):
                     owner.initial = True
                     continue
+                if owner.stored:
+                    continue
                 if not {n for n, _ in held} - {ENTRY} and not self.brought(owner):
                     return f"no backward call of this function fills the gradients of `{owner.place}`"
                 mixed = id(self.scope) in self.project.meeting and owner.kind == "optimizer"
@@ -118,7 +126,8 @@ class Verdicts:
 
     def left_out(self, event: Event, owner: Owner, reached: frozenset[str]) -> str:
         """A module whose parameters the optimizer would move although no backward call reaches them, "" if none."""
-        if owner.kind != "optimizer" or owner.plain or owner.owns is None or event.kind not in STEPS:
+        fills = event.kind in STEPS or owner.stored and event.kind == "backward"
+        if owner.kind != "optimizer" or owner.plain or owner.owns is None or not fills:
             return ""
         known = {
             v.place for v in self.module.values.values() if v.kind == "module" and v.name and v.place and not v.items

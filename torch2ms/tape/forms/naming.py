@@ -31,6 +31,8 @@ def name_gradients(owner: Owner, records: Records, writer: Writer) -> None:
         if not short.isidentifier():  # opt1, opt2: what is left of the name is no name
             short = owner.place.rpartition(".")[2]
         owner.variable = writer.fresh(f"{short}_grads")
+    if owner.stored:
+        owner.stem, owner.variable = owner.variable, f"{owner.place}.grads"
 
 
 def _users_name(owner: Owner, records: Records, scope: Scope) -> str:

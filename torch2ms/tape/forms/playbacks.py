@@ -251,7 +251,7 @@ def write_cut(writer: Writer, call: Call) -> str:
     cotangent = [writer.fresh_once(f"{c}_grad") for c in own_names]
     taken = cotangent[0] if len(cotangent) == 1 else f"({', '.join(cotangent)})"
     if again:
-        direct = writer.fresh_once(f"direct_{others[0].variable}")
+        direct = writer.fresh_once(f"direct_{others[0].base}")
         line = Text(f"{outputs.target()}, ({taken}, {direct}) = {made}({arguments2})")
     else:
         line = Text(f"{outputs.target()}, {taken} = {made}({arguments2})")

@@ -20,10 +20,10 @@ def receive(writer: Writer, call: Call) -> tuple[str, list[Item]]:
         name = owner.variable
         if owner.place in call.accumulate:
             owner.accumulating = True
-            name = writer.fresh_once(f"new_{owner.variable}")
+            name = writer.fresh_once(f"new_{owner.base}")
             follow.append(added(owner, name, sure=call.accumulate[owner.place]))
         elif owner.place in call.delayed:
-            name = writer.fresh_once(f"new_{owner.variable}")
+            name = writer.fresh_once(f"new_{owner.base}")
             follow.append(Text(f"{owner.variable} = {name}"))
         targets[owner.place] = name
     left = ", ".join(targets[o.place] for o in leaves)

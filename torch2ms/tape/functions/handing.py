@@ -7,7 +7,7 @@ the order in which it happened before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -68,7 +68,7 @@ class Handing:
         return " + ".join(parts), nodes
 
 
-def handed_of(info: FunctionInfo, events: list[Event], taken: set[str]) -> Handed | None:
+def handed_of(info: FunctionInfo, events: list[Event], taken: set[str], stored: Sequence[Owner] = ()) -> Handed | None:
     """What the function differentiates on behalf of its callers, where its parts are seen."""
     scope, module = info.scope, info.module
     backwards = [e for e in events if e.kind in ("backward", "handed")]
@@ -81,7 +81,7 @@ def handed_of(info: FunctionInfo, events: list[Event], taken: set[str]) -> Hande
     if not name or any(name in s.defs for s in scope.body.walk() if s.number < event.stmt.number and s.blocks):
         return None
     own_value(event, name)
-    records = Records(scope, module, events)
+    records = Records(scope, module, events, stored=stored)
     wanted = records.takers(event) if event.kind == "backward" else _passed_on(event, records)
     if not wanted or any(o.kind != "optimizer" for o in wanted):
         return None

@@ -25,6 +25,7 @@ from torch2ms.tape.functions.handing import Handed, Handing, bound_arguments, ev
 from torch2ms.tape.functions.helpers import Helper, call_of, helper_of, used_as_value
 from torch2ms.tape.functions.rollouts import Episodes
 from torch2ms.tape.functions.sites import Site, resolve
+from torch2ms.tape.functions.stores import Known, Stores, find_stores
 from torch2ms.tape.functions.taking import Taken, Taking, events_of, fed, taken_of, taking_at, usable
 from torch2ms.tape.ledger.events import Event, find
 from torch2ms.tape.ledger.ledger import ENTRY
@@ -62,6 +63,7 @@ class Lifting:
     incomplete: dict[int, str] = field(default_factory=dict)  # by id of the scope: why it is no episode
     inside: list[FunctionInfo] = field(default_factory=list)  # what runs inside the episodes
     left: list[Stash] = field(default_factory=list)  # lists outside of functions that hold graphs
+    stores: Stores = field(default_factory=Stores)  # gradients that live longer than one call
 
     def exporting(self) -> list[FunctionInfo]:
         """The functions that became functions of the loss."""
@@ -84,8 +86,11 @@ LOADS = (
 )
 
 
-def lift(project: Project) -> Lifting:
-    """Find the exports; adds to each call statement what its callee writes and reads of the receiver."""
+def lift(project: Project, stores: bool = True) -> Lifting:
+    """Find the exports; adds to each call statement what its callee writes and reads of the receiver.
+
+    `stores`: optimizers may keep gradients from one call to the next.
+    """
     lifting = Lifting(freezes=project.freezes)
     functions = [(m, i) for m in project.modules.values() for i in m.functions.values()]
     events: dict[int, list[Event]] = {}
@@ -136,8 +141,36 @@ def lift(project: Project) -> Lifting:
     episodes = Episodes(project, lifting, events, unseen)
     lifting.episodes, lifting.incomplete = episodes.found, episodes.reasons
     lifting.inside = [i for e in episodes.found.values() for i in episodes.inside(e)]
-    hand_on(lifting, [i for _, i in functions if i.name not in unseen], events)
+    seen = [i for _, i in functions if i.name not in unseen]
+    hand_on(lifting, seen, events)
+    if stores:
+        _store(lifting, project, seen, events, unseen)
     return lifting
+
+
+def _store(
+    lifting: Lifting, project: Project, seen: list[FunctionInfo], events: dict[int, list[Event]], unseen: set[str]
+) -> None:
+    """Find the optimizers that keep gradients, and the functions that go backward from what callers made into them."""
+    settled = {*lifting.exports, *lifting.helpers, *lifting.episodes, *lifting.closures}
+
+    def everything(scope: Scope, module: ModuleInfo) -> list[Event]:
+        return _all_events(scope, module, lifting, events)
+
+    handed = set(lifting.handed)  # callers see to it that these are entered without gradients
+    while True:
+        taken = set(lifting.taken)
+        known = Known(project, lifting.callee, lifting.sites, unseen, settled, handed, taken, everything)
+        lifting.stores = find_stores(known)
+        if not lifting.stores.freed:
+            break
+        for key in lifting.stores.freed:
+            lifting.taken.pop(key)
+            for site in lifting.sites.get(key, []):
+                lifting.takings.pop(id(site.call), None)
+    if lifting.stores.owners:
+        hand_on(lifting, [i for i in seen if id(i.scope) in lifting.stores.owners], events)
+        lifting.stores = find_stores(known)  # callers that now hand a loss on know the optimizer, too
 
 
 def _close(info: FunctionInfo, given: list[Handover], lifting: Lifting, events: dict[int, list[Event]]) -> None:
@@ -225,7 +258,8 @@ def _offer(info: FunctionInfo, lifting: Lifting, events: dict[int, list[Event]])
     sites = lifting.sites.get(key, [])
     own = _all_events(info.scope, info.module, lifting, events)
     names = set(info.scope.locals) | set(info.module.imports.table)
-    handed = handed_of(info, own, names)
+    stored = lifting.stores.of(info.scope)
+    handed = handed_of(info, own, names, stored)
     if handed is not None:
         handings = [handing_at(handed, s.call, s.module, s.scope) for s in sites]
         if all(handings):
@@ -234,7 +268,7 @@ def _offer(info: FunctionInfo, lifting: Lifting, events: dict[int, list[Event]])
             lifting.handings |= {id(s.call): h for s, h in zip(sites, handings, strict=True) if h is not None}
         return
     steps = info.name == "step" and info.cls is not None and info.cls.kind == "optimizer"
-    taken = taken_of(info, own, names) if sites or steps else None
+    taken = taken_of(info, own, names) if (sites or steps) and not stored else None
     if taken is not None and steps:
         if not taken.gives and all(not s.call.args for s in sites):
             taken.steps = True
@@ -253,7 +287,7 @@ def _all_events(scope: Scope, module: ModuleInfo, lifting: Lifting, events: dict
 
 def _all_empty(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bool:
     """The function clears gradients itself, or every caller hands its loss on when they are empty."""
-    if lifting.handed[key].clears:
+    if lifting.handed[key].clears or lifting.stores.of(lifting.handed[key].info.scope):
         return True
     for site in lifting.sites.get(key, []):
         own = _all_events(site.scope, site.module, lifting, events)

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from torch2ms.tape.functions.episodes import Episode
     from torch2ms.tape.functions.handing import Handing
     from torch2ms.tape.functions.taking import Taking
+    from torch2ms.tape.ledger.ledger import State
 
 BACKWARDS = {"torch.autograd.backward"}
 WRAPPERS = {"accelerator", "fabric", "engine", "model_engine"}
@@ -32,7 +33,7 @@ class Event:
 
     `kind`: backward, gradcall, clear, step, clip_norm, clip_value, grad_loop, fill, leaf_grad, scaler_step,
     scaler_update, unscale; handed, a call of a function that goes backward from its argument; taken, one that uses
-    gradients.
+    gradients; touch, one that may do anything to gradients that an optimizer keeps.
     `place` is the optimizer, module or leaf it happens to; `roots` are the differentiated expressions.
     """
 
@@ -63,6 +64,7 @@ class Event:
     beside: str = ""  # what takes the values that the called function returns beside the root
     through: str = ""  # the optimizer inside an optimizer of the program that takes its step
     name: str = ""  # the name that takes the value of the root, where the root is a call
+    effects: dict[str, State] = field(default_factory=dict)  # of a touch: what it leaves, by place of the optimizer
     problem: str = ""  # why the statement cannot be translated, whatever is around it
 
 

@@ -37,6 +37,9 @@ class State:
         return not self.held
 
 
+LEFT_OVER = State(frozenset({(ENTRY, True)}), True)  # whatever other calls left behind, perhaps nothing
+
+
 @dataclass(eq=False)
 class Owner:
     """Someone whose gradients are loaded. `owns` are the places whose parameters it holds, None where not seen."""
@@ -54,6 +57,16 @@ class Owner:
     inside: bool = False  # a leaf that is made within the forward of others: its gradient is not told
     weights: str = ""  # how its parameters are written, where that is not how its kind has it
     parameter: bool = False  # a leaf that other functions see: a Parameter, differentiated by weight
+    stored: bool = False  # its gradients live in an attribute of the optimizer, from one call to the next
+    entry: State = LEFT_OVER  # ... and hold this when the scope is entered
+    made: frozenset[int] = frozenset()  # ... ids of statements that make the optimizer
+    group: tuple[str, int, str] = ("", 0, "")  # ... one of those that may be the same
+    stem: str = ""  # ... what names that are made from its variable begin with
+
+    @property
+    def base(self) -> str:
+        """The name of its gradients, without the object that has them."""
+        return self.stem or self.variable
 
     def takes(self, deps: frozenset[str]) -> bool:
         """Whether a backward through a root that is varied with `deps` stores into this owner."""
@@ -119,7 +132,7 @@ class Ledger:
         for owner in owners:
             optimizers = [o for o in owners if o.kind == owner.kind]
             known = owner.place.partition(".")[0] in outside and owner.kind != "leaf" and owner not in cleared
-            start = State(frozenset({(ENTRY, True)}), True) if known else State()
+            start = owner.entry if owner.stored else LEFT_OVER if known else State()
             run = _Run(self, owner, alone=len(optimizers) == 1)
             end = run.block(scope.body, start)
             owner.exit = end if run.returned is None else end | run.returned
@@ -146,6 +159,8 @@ class _Run:
             state = self.event(number, event, state)
         if self.owner.kind == "leaf" and self.owner.place in stmt.defs and not isinstance(node, cst.AugAssign):
             state = State()  # the name is bound to another tensor
+        if self.owner.stored and self.owner.place in stmt.defs:
+            state = State() if id(stmt) in self.owner.made else LEFT_OVER
         if not stmt.blocks:
             self.leave(node, state)
             return state
@@ -235,8 +250,12 @@ class _Run:
     def event(self, number: int, event: Event, state: State) -> State:
         seen = self.owner.before.get(number)
         self.owner.before[number] = state if seen is None else seen | state
+        if self.owner.stored and (effect := event.effects.get(self.owner.place)) is not None:
+            return LEFT_OVER if event.stmt.is_loop else effect  # the head of a loop is asked again in each turn
         if event.kind == "handed" and event.handing is not None:
             handed = event.handing.handed
+            if self.owner.stored and self.owner.place in event.handing.places:
+                return LEFT_OVER
             if self.owner.place in event.handing.places:
                 left = frozenset({(number, False)}) if handed.leaves else frozenset()
                 return State(left, not left)

@@ -13,9 +13,9 @@ from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
 
 
-def collect(scope: Scope, module: ModuleInfo, events: list[Event]) -> list[Owner]:
-    """Optimizers that step, then modules and leaves whose gradients are read and that no optimizer owns."""
-    found: list[Owner] = []
+def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[Owner]) -> list[Owner]:
+    """Optimizers that keep gradients or step, then modules and leaves that are read and that no optimizer owns."""
+    found: list[Owner] = list(stored)
     for event in events:
         if event.kind in ("step", "scaler_step") and all(o.place != event.place for o in found):
             found.append(Owner("optimizer", event.place, event.value.owns, plain=event.value.dtype == "plain"))

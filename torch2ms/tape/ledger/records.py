@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from torch2ms.analysis.program import Scope
 from torch2ms.analysis.project import ModuleInfo
 from torch2ms.tape.ledger import owners
@@ -15,7 +18,8 @@ STEPS = ("step", "scaler_step", "handed")
 class Records:
     """The events of a scope, the owners of gradients, and the ledger's answers about them.
 
-    `entered`: callers may have left gradients behind; `assume_cleared`: the user says that they did not.
+    `entered`: callers may have left gradients behind; `assume_cleared`: the user says that they did not. `stored` are
+    the optimizers that keep their gradients from one call to the next.
     """
 
     def __init__(
@@ -25,10 +29,12 @@ class Records:
         events: list[Event],
         entered: bool = True,
         assume_cleared: bool = False,
+        stored: Sequence[Owner] = (),
     ) -> None:
         self.scope = scope
         self.module = module
         self.assume_cleared = assume_cleared
+        self.stored = stored
         outside = set(scope.params) | ({"self"} if scope.cls is not None else set())
         if scope.is_function:
             outside |= {e.place.partition(".")[0] for e in events if e.place.partition(".")[0] not in scope.locals}
@@ -39,7 +45,8 @@ class Records:
         """Keep the records of these events."""
         self.events = events
         self.number = {id(e): n for n, e in enumerate(events)}
-        self.owners = owners.collect(self.scope, self.module, events)
+        kept = [replace(o, before={}, assumed=set(o.assumed)) for o in self.stored]
+        self.owners = owners.collect(self.scope, self.module, events, kept)
         for event in events:
             meant = [o for o in self.owners if event.kind == "fill" and owners.concerns(event, o, self.owners)]
             if event.kind == "fill" and [o.filled_by(event) for o in meant] != [True]:
@@ -71,7 +78,10 @@ class Records:
         found = []
         for owner in self.owners:
             loads = [e for e in self.events if e.kind in LOADS and owners.concerns(e, owner, self.owners)]
-            if any(number == n for load in loads for n, _ in self.held(load, owner)):
+            if owner.stored:
+                loads += [e for e in self.events if reaches(e, owner)]
+            left = owner.stored and any(n == number for n, _ in owner.exit.held)
+            if left or any(number == n for load in loads for n, _ in self.held(load, owner)):
                 found.append(owner)
         return found
 
@@ -81,7 +91,8 @@ class Records:
 
     def accumulates(self, event: Event, owner: Owner) -> bool:
         """Something may be in the owner's gradients when this event adds to them."""
-        return any(n != ENTRY for n, _ in self.held(event, owner)) or self.entry_matters(event, owner)
+        held = self.held(event, owner)
+        return any(n != ENTRY or owner.stored for n, _ in held) or self.entry_matters(event, owner)
 
     def gaps(self, owner: Owner) -> list[tuple[Event, list[Event]]]:
         """What uses gradients that are there only if a condition held, and what stores them.
@@ -89,7 +100,7 @@ class Records:
         PyTorch finds None there, and a step passes over it. A loop that stores is taken to run: what stands behind it
         has no gap.
         """
-        if owner.kind == "leaf":
+        if owner.kind == "leaf" or owner.stored:
             return []
         found = []
         for event in self.events:
@@ -111,7 +122,8 @@ class Records:
         return state is None or state.empty
 
     def entry_leaks(self, owner: Owner) -> bool:
-        return bool({n for n, _ in owner.exit.held} - {ENTRY}) and not self.cleared_elsewhere(owner)
+        left = bool({n for n, _ in owner.exit.held} - {ENTRY})
+        return left and not owner.stored and not self.cleared_elsewhere(owner)
 
     def cleared_elsewhere(self, owner: Owner) -> bool:
         return self.scope.is_module
@@ -123,8 +135,15 @@ class Records:
 
     def entry_seen(self, event: Event, owner: Owner, others: bool = False) -> bool:
         """Gradients of an earlier call may be there: of this function, or of others that leave some behind."""
+        if owner.stored:
+            return False  # they are there, and are added to
         left = bool({n for n, _ in owner.exit.held} - {ENTRY})
         return (ENTRY, True) in self.held(event, owner) and (left or others and owner.kind == "optimizer")
+
+
+def reaches(event: Event, owner: Owner) -> bool:
+    """The event is a call of a function that finds the gradients which the owner keeps."""
+    return owner.place in event.effects or event.handing is not None and owner.place in event.handing.places
 
 
 def _loops(event: Event) -> set[int]:

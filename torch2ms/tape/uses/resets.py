@@ -16,9 +16,14 @@ def dead_clears(records: Records) -> set[int]:
     """Clears that nothing later notices: the next store starts afresh, or nobody loads."""
     dead = set()
     stores = [e for e in records.events if e.kind == "backward"]
-    live_owners = [o for o in records.owners if any(records.accumulates(e, o) for e in stores) or records.gaps(o)]
+    live_owners = [
+        o for o in records.owners if o.stored or any(records.accumulates(e, o) for e in stores) or records.gaps(o)
+    ]
     for event in records.events:
-        if event.kind == "clear" and not any(o.cleared_by(event, len(records.owners) == 1) for o in live_owners):
+        if event.kind == "clear" and not any(
+            o.cleared_by(event, len(records.owners) == 1) and (not o.stored or records.held(event, o))
+            for o in live_owners
+        ):
             dead.add(id(event.stmt))
     return dead
 
@@ -27,7 +32,7 @@ def plan_clears(records: Records, plan: Plan, dropped: set[int]) -> None:
     for event in records.events:
         if event.kind == "clear" and event.lifted and id(event.stmt) not in dropped:
             for owner in records.owners:
-                if owner.accumulating and owner.cleared_by(event, len(records.owners) == 1):
+                if (owner.accumulating or owner.stored) and owner.cleared_by(event, len(records.owners) == 1):
                     where = plan.before if event.taking is None else plan.behind  # used first, cleared then
                     where.setdefault(id(event.stmt), []).append(Text(f"{owner.variable} = None"))
         if event.kind != "clear" or event.lifted:
@@ -35,7 +40,7 @@ def plan_clears(records: Records, plan: Plan, dropped: set[int]) -> None:
         items: list[Text] = []
         if id(event.stmt) not in dropped:
             for owner in records.owners:
-                if owner.cleared_by(event, len(records.owners) == 1) and owner.accumulating:
+                if owner.cleared_by(event, len(records.owners) == 1) and (owner.accumulating or owner.stored):
                     zeroed = owner.kind == "leaf" and isinstance(event.stmt.node, cst.Expr)
                     plan.needs |= {"ops"} if zeroed else set()
                     items.append(
@@ -60,7 +65,7 @@ def start_accumulators(records: Records, scope: Scope, plan: Plan) -> None:
         if owner.kind == "leaf" and watched and (made := leaf_made(owner, scope)) is not None:
             plan.behind.setdefault(id(made), []).append(Text(f"{owner.variable} = None"))
             continue
-        if not watched:
+        if not watched or owner.stored:
             continue
         first = next(
             e for e in records.events if e.kind == "backward" and owner.place in {o.place for o in records.takers(e)}

@@ -117,7 +117,7 @@ class Scaling:
         finite: dict[str, str] = {}
         for made in self.rounds:
             owner = next(o for o in owners if o.place == made.place)
-            name = finite[made.place] = finite.get(made.place) or writer.fresh(f"{owner.variable}_finite")
+            name = finite[made.place] = finite.get(made.place) or writer.fresh(f"{owner.base}_finite")
             if made.off:
                 plan.replaced |= {id(e.stmt): [] for e in made.unscales}
                 plan.replaced |= {id(e.stmt): [Text(f"{made.place}({owner.variable})")] for e in made.steps}

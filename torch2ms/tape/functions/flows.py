@@ -1,0 +1,57 @@
+"""What kept gradients hold where a function is entered, and what a call leaves in them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+from torch2ms.analysis.program import Scope
+from torch2ms.analysis.project import FunctionInfo, ModuleInfo
+from torch2ms.tape.functions.sites import Site
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import LEFT_OVER, Owner, State
+from torch2ms.tape.ledger.records import Records
+
+ROUNDS = 4  # what is known spreads over as many calls
+
+
+@dataclass(eq=False)
+class Part:
+    """One scope that meets the one optimizer of a group; `sites` are all calls of it, None where some are not seen."""
+
+    scope: Scope
+    module: ModuleInfo
+    events: list[Event]
+    touches: list[Event]
+    owner: Owner
+    sites: list[Site] | None
+    exit: State = LEFT_OVER
+
+
+def settle(parts: Iterable[Part], callee: dict[int, FunctionInfo], certain: set[int]) -> None:
+    """Give owners their entry states and touches their effects; `certain` are ids of calls that reach just one."""
+    known = {id(p.scope): p for p in parts}
+    for _ in range(ROUNDS):
+        before: dict[int, State] = {}  # by id of a call: what is held before it
+        for part in known.values():
+            for touch in part.touches:
+                info = callee.get(id(touch.node))
+                one = known.get(id(info.scope)) if info is not None and id(touch.node) in certain else None
+                touch.effects = {part.owner.place: one.exit if one is not None else LEFT_OVER}
+            events = sorted([*part.events, *part.touches], key=lambda e: e.stmt.number)
+            records = Records(part.scope, part.module, events, stored=[part.owner])
+            owner = next(o for o in records.owners if o.place == part.owner.place)
+            part.exit = _outside(owner.exit)
+            for touch in part.touches:
+                before[id(touch.node)] = _outside(owner.before.get(records.number[id(touch)], LEFT_OVER))
+        for part in known.values():
+            entered = [before.get(id(s.call), LEFT_OVER) for s in part.sites] if part.sites else [LEFT_OVER]
+            state = entered[0]
+            for other in entered[1:]:
+                state |= other
+            part.owner = replace(part.owner, entry=state)
+
+
+def _outside(state: State) -> State:
+    """A state as other functions see it: they do not know the events behind it."""
+    return State(LEFT_OVER.held if state.held else frozenset(), state.empty)

@@ -1,0 +1,407 @@
+"""Gradients that live longer than one call: optimizers that keep them in an attribute of their own.
+
+A function that steps every few calls, a method that goes backward while another one steps, a `zero_grad` that stands in
+a third: what `.grad` holds crosses the borders of functions. There `optimizer.grads` takes its place: `None` where the
+optimizer is made and where gradients are cleared, filled or added to by gradient calls, read by the step. All functions
+that may meet such an optimizer go by it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.tree import descend
+from torch2ms.analysis.values import Value, any_overlap
+from torch2ms.tape.functions.aliases import ANY, Aliases, Creation, Key
+from torch2ms.tape.functions.flows import Part, settle
+from torch2ms.tape.functions.handing import bound_arguments
+from torch2ms.tape.functions.sites import Site
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import ENTRY, LEFT_OVER, Owner
+from torch2ms.tape.ledger.owners import concerns
+from torch2ms.tape.ledger.records import LOADS, Records
+
+Everything = Callable[[Scope, ModuleInfo], list[Event]]
+
+
+@dataclass(eq=False)
+class Known:
+    """What is known of the functions of a project before their gradients are."""
+
+    project: Project
+    callee: dict[int, FunctionInfo]
+    sites: dict[int, list[Site]]  # the calls that reach a scope, by its id
+    unseen: set[str]  # methods called on objects that are not known
+    settled: set[int]  # ids of scopes whose callers do the work
+    handed: set[int]  # ids of scopes whose callers see to it that they are entered without gradients
+    taken: set[int]  # ids of scopes whose callers hand them gradients
+    everything: Everything
+
+
+@dataclass(eq=False)
+class Stores:
+    """The optimizers that keep gradients, as each scope knows them."""
+
+    owners: dict[int, list[Owner]] = field(default_factory=dict)  # by id of the scope
+    touches: dict[int, list[Event]] = field(default_factory=dict)  # by id of the scope
+    creations: list[tuple[Key, Creation]] = field(default_factory=list)
+    late: list[tuple[Key, ModuleInfo, str, Stmt]] = field(default_factory=list)  # where no creation is the begin
+    freed: set[int] = field(default_factory=set)  # scopes that callers handed gradients, which now find them
+    used: set[Key] = field(default_factory=set)  # groups whose gradients are written with the optimizer
+
+    def of(self, scope: Scope) -> list[Owner]:
+        return self.owners.get(id(scope), [])
+
+
+def find_stores(known: Known) -> Stores:
+    """The stores of a project; none where all gradients live within one function."""
+    search = _Search(known)
+    wanted = [(s, m, p) for s, m in search.scopes for p in search.needs(s, m)]
+    if not wanted:
+        return Stores()
+    search.connect()
+    groups = {search.wide(place, s, m) for s, m, place in wanted}
+    found = Stores()
+    for group in groups:
+        search.enter(group, found)
+    return found
+
+
+class _Search:
+    def __init__(self, known: Known) -> None:
+        self.known = known
+        self.project = known.project
+        self.scopes = [
+            (s, m) for m in self.project.modules.values() for s in m.scope.walk() if id(s) not in known.settled
+        ]
+        self.events: dict[int, list[Event]] = {id(s): known.everything(s, m) for s, m in self.scopes}
+        self.records = {id(s): Records(s, m, list(self.events[id(s)])) for s, m in self.scopes if self.events[id(s)]}
+        self.named: dict[Key, str] = {}
+
+    # --- which optimizers have to keep their gradients
+
+    def needs(self, scope: Scope, module: ModuleInfo) -> set[str]:
+        """Places of optimizers in whose gradients this scope meets other calls."""
+        records = self.records.get(id(scope))
+        apart = id(scope) in self.known.handed | self.known.taken
+        if records is None or apart or any(e.problem or e.kind == "step_closure" for e in records.events):
+            return set()
+        found = set()
+        for owner in records.owners:
+            if owner.kind != "optimizer":
+                continue
+            for event in records.events:
+                if event.kind not in LOADS or not concerns(event, owner, records.owners):
+                    continue
+                held = records.held(event, owner)
+                alone = not {n for n, _ in held} - {ENTRY}
+                meets = (ENTRY, True) in held and (records.entry_leaks(owner) or id(scope) in self.project.meeting)
+                if meets or alone and (ENTRY, True) in held:
+                    found.add(owner.place)
+        if scope.is_function and not found:
+            lost = [e for e in records.events if e.kind == "backward" and not records.takers(e)]
+            for event in lost:
+                deps = self.deps(event, scope, module)
+                found |= {p for p, v in self.attributes(scope, module).items() if _reached(v, deps)}
+        return found
+
+    def attributes(self, scope: Scope, module: ModuleInfo) -> dict[str, Value]:
+        """Optimizers that a method finds in its object."""
+        if scope.cls is None or scope.cls.name not in module.classes:
+            return {}
+        held = (a for c in self.family(module.classes[scope.cls.name]) for a in c.attrs.items())
+        return {f"self.{name}": value for name, value in held if value.kind == "optimizer" and not value.likely}
+
+    def family(self, own: ClassInfo) -> list[ClassInfo]:
+        """A class with those above and below it."""
+        classes = [c for m in self.project.modules.values() for c in m.classes.values()]
+        return [c for c in classes if own in c.lineage() or c in own.lineage()]
+
+    def deps(self, event: Event, scope: Scope, module: ModuleInfo) -> frozenset[str]:
+        """What a root is varied with; a loss that methods of the same object hand over, in their words."""
+        deps = event.value.deps if event.lifted else self.records[id(scope)].root_deps(event)
+        info, sites = module.functions.get(id(scope)), self.known.sites.get(id(scope), [])
+        if info is None or not all(dotted(s.call.func).rpartition(".")[0] == "self" for s in sites):
+            return deps
+        bound = [(s, bound_arguments(info, s.call)) for s in sites]
+        names = [d[1:] for d in deps if d.startswith("@")]
+        return deps.union(*(s.module.value(a[n].value).deps for s, a in bound for n in names if n in a))
+
+    # --- which names mean them
+
+    def connect(self) -> None:
+        values = _used_as_values(self.project)
+        self.valued = values
+        self.aliases = Aliases(self.project, self.known.callee, self.known.sites, self.known.unseen | values)
+
+    def wide(self, place: str, scope: Scope, module: ModuleInfo) -> Key:
+        return self.aliases.wide(self.aliases.key(place, scope, module))
+
+    def enter(self, group: Key, found: Stores) -> None:
+        """All scopes that may meet the optimizers of a group keep their gradients with them, or none does."""
+        owners: dict[int, list[Owner]] = {}
+        creations = [(k, c) for k, c in self.aliases.creations if self.aliases.wide(k) == group]
+        made = frozenset(id(c.stmt) for _, c in creations)
+        for scope, module in self.scopes:
+            records = self.records.get(id(scope))
+            if records is None:
+                continue
+            used = [o for o in self.optimizers(records) if self.wide(o.place, scope, module) == group]
+            kinds = {self.aliases.find(self.aliases.key(o.place, scope, module)) for o in used}
+            if len(kinds) < len(used) and group != ANY:
+                return  # one optimizer under two names
+            if any(not all(p.isidentifier() for p in o.place.split(".")) for o in used):
+                return
+            if any(e.scaler for e in records.events) and used and not _alone(records):
+                return
+            if used and _generates(scope):
+                return
+            met = self.met(group, kinds, scope, module, records)
+            named = met or self.optimizers(records)
+            if not named and self.strange(records, scope, module):
+                return
+            owners[id(scope)] = [
+                Owner("optimizer", o.place, o.owns, plain=o.plain, stored=True, made=made, group=group) for o in used
+            ] + [Owner("optimizer", p, v.owns, stored=True, made=made, group=group) for p, v in met.items()]
+        opened = any(self.aliases.wide(k) == group for k in self.aliases.open)
+        if not self.fit(creations) or opened and not self.clears(owners):
+            return
+        begun = group != ANY and not any(self.aliases.find(k) == group for k in self.aliases.unnamed)
+        scopes = {id(s): (s, m) for s, m in self.scopes}
+        for key, kept in owners.items():
+            scope, module = scopes[key]
+            for owner in kept:
+                if opened:
+                    owner.assumed.add(f"callers outside neither fill nor clear the gradients of `{owner.place}`")
+                if not begun and not any(owner.place in s.defs and id(s) in made for s in scope.body.walk()):
+                    first = min(self.events[key], key=lambda e: e.stmt.number).stmt
+                    found.late.append((group, module, owner.place, first))
+        found.creations += [(group, c) for _, c in creations]
+        found.freed |= self.known.taken & {k for k, kept in owners.items() if kept}
+        reach = _Reach(self, {k for k, kept in owners.items() if kept})
+        for key, kept in owners.items():
+            if kept:
+                found.owners.setdefault(key, []).extend(kept)
+                effects = {o.place: LEFT_OVER for o in kept}
+                touches = [Event("touch", s, c, effects=dict(effects)) for s, c in reach.calls(*scopes[key])]
+                found.touches.setdefault(key, []).extend(touches)
+        if group != ANY and max(len(kept) for kept in owners.values()) == 1:
+            self.settle(found, {k: scopes[k] for k, kept in owners.items() if kept}, reach)
+
+    def settle(self, found: Stores, scopes: dict[int, tuple[Scope, ModuleInfo]], reach: _Reach) -> None:
+        """Find out what the one optimizer of a group holds where functions are entered and left."""
+        hidden = self.known.unseen | self.valued
+        touches = [e for k in scopes for e in found.touches[k]]
+        several = Counter(id(e.stmt) for e in touches)  # calls of one statement: their order is not asked for
+        certain = {
+            id(e.node) for e in touches
+            if (i := self.known.callee.get(id(e.node))) is not None
+            and not _overriding(i, self.project) and several[id(e.stmt)] == 1
+        }  # fmt: skip
+        parts = []
+        for key, (scope, module) in scopes.items():
+            sites = None if scope.name in hidden else self.known.sites.get(key, [])
+            if sites is not None and any(id(s.call) not in certain for s in sites):
+                sites = None
+            (owner,) = found.owners[key]
+            parts.append(Part(scope, module, self.events[key], found.touches[key], owner, sites))
+        settle(parts, self.known.callee, certain)
+        for part in parts:
+            found.owners[id(part.scope)] = [part.owner]
+
+    def optimizers(self, records: Records) -> list[Owner]:
+        """The optimizers that a scope names: those that step, and those that it only clears."""
+        found = [o for o in records.owners if o.kind == "optimizer"]
+        for event in records.events:
+            if (
+                event.kind == "clear"
+                and event.value.kind == "optimizer"
+                and event.place not in {o.place for o in found}
+            ):
+                found.append(Owner("optimizer", event.place, event.value.owns))
+        return found
+
+    def met(self, group: Key, kinds: set[Key], scope: Scope, module: ModuleInfo, records: Records) -> dict[str, Value]:
+        """Optimizers of the group that a backward call or a reset here reaches, though nothing names them."""
+        found: dict[str, Value] = {}
+        seen = set(kinds)
+        stores = [e for e in records.events if e.kind in ("backward", "handed")]
+        clears = [e for e in records.events if e.kind == "clear"]
+        for place, value in self.attributes(scope, module).items():
+            key = self.aliases.key(place, scope, module)
+            if self.aliases.wide(key) != group or self.aliases.find(key) in seen:
+                continue
+            probe = Owner("optimizer", place, value.owns)
+            if any(_reached(value, self.deps(e, scope, module)) for e in stores) or any(
+                probe.cleared_by(e, False) for e in clears
+            ):
+                seen.add(self.aliases.find(key))
+                found[place] = value
+        return found
+
+    def clears(self, owners: dict[int, list[Owner]]) -> bool:
+        """Some function of the group clears: it does not leave that to callers outside."""
+        return any(
+            o.cleared_by(e, False) for k, kept in owners.items() for o in kept
+            for e in self.events[k] if e.kind == "clear"
+        )  # fmt: skip
+
+    def strange(self, records: Records, scope: Scope, module: ModuleInfo) -> bool:
+        """Without an optimizer in sight, the scope fills or clears gradients that may be those of any."""
+        for event in records.events:
+            called = id(event.node) in self.known.callee  # a method of the project, which has events of its own
+            if event.kind == "clear" and event.value.kind not in ("tensor", "optimizer") and not called:
+                return True
+            if event.kind in ("backward", "handed") and not _local(self.deps(event, scope, module), scope):
+                return True
+        return False
+
+    def fit(self, creations: list[tuple[Key, Creation]]) -> bool:
+        """No optimizer follows another one over the same parameters: those would keep what the first has left."""
+        for number, (_, one) in enumerate(creations):
+            for _, other in creations[number + 1 :]:
+                mine, others = one.value.owns, other.value.owns
+                apart = mine is not None and others is not None and not any_overlap(mine, others)
+                if one.module is not other.module or one.stmt.block.scope is not other.stmt.block.scope:
+                    continue
+                if not apart and not _exclusive(one.stmt, other.stmt):
+                    return False
+        return True
+
+
+def _reached(value: Value, deps: frozenset[str]) -> bool:
+    real = frozenset(d for d in deps if not d.startswith(("@", "^")))
+    return value.owns is not None and bool(real) and any_overlap(value.owns, real)
+
+
+def _local(deps: frozenset[str], scope: Scope) -> bool:
+    """Everything behind a root was made in the scope itself."""
+    return bool(deps) and all(d.partition(".")[0] in scope.locals - set(scope.params) for d in deps)
+
+
+def _generates(scope: Scope) -> bool:
+    """The statements of a generator run whenever its caller asks for the next value."""
+    return scope.is_function and any(
+        isinstance(n, cst.Yield) for s in scope.body.walk() if not s.blocks for n in descend(s.node)
+    )
+
+
+def _alone(records: Records) -> bool:
+    """Backward call and step stand in one function, so that the scale of the gradients is seen."""
+    kinds = {e.kind for e in records.events}
+    return {"backward", "scaler_step"} <= kinds
+
+
+def _exclusive(one: Stmt, other: Stmt) -> bool:
+    """The two stand in different branches of one `if`."""
+    blocks = {id(s.block.owner): s.block for s in [one, *one.ancestors()] if s.block.owner is not None}
+    return any(
+        isinstance(s.block.owner.node, cst.If) and blocks.get(id(s.block.owner), s.block) is not s.block
+        for s in [other, *other.ancestors()] if s.block.owner is not None
+    )  # fmt: skip
+
+
+def _used_as_values(project: Project) -> set[str]:
+    """Names of functions that are mentioned without being called."""
+    names = {i.name for m in project.modules.values() for i in m.functions.values()}
+    found = set()
+    for module in project.modules.values():
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk():
+                if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef, cst.Import, cst.ImportFrom)):
+                    continue
+                found |= {n for n in _mentioned(stmt) if n in names}
+    return found
+
+
+def _mentioned(stmt: Stmt) -> Iterator[str]:
+    """Names in a statement that stand anywhere but before the parenthesis of a call."""
+    nodes: list[cst.CSTNode] = [stmt.node]
+    if stmt.blocks:
+        nodes = [n for n in stmt.node.children if not isinstance(n, (cst.BaseSuite, cst.Else, cst.Finally))]
+    for top in nodes:
+        called = {id(n.func) for n in descend(top) if isinstance(n, cst.Call)}
+        keywords = {id(n.keyword) for n in descend(top) if isinstance(n, cst.Arg) and n.keyword is not None}
+        inner = {id(n.attr) for n in descend(top) if isinstance(n, cst.Attribute)}
+        for node in descend(top):
+            if isinstance(node, cst.Name) and id(node) not in called | keywords | inner:
+                yield node.value
+            elif isinstance(node, cst.Attribute) and id(node) not in called:
+                yield node.attr.value
+
+
+class _Reach:
+    """Which calls may get to one of some scopes."""
+
+    def __init__(self, search: _Search, targets: set[int]) -> None:
+        self.search = search
+        self.known = search.known
+        self.project = search.project
+        self.valued = search.valued
+        every = [(s, m) for m in self.project.modules.values() for s in m.scope.walk()]
+        self.scopes = set(targets)
+        before = -1
+        while before != len(self.scopes):
+            before = len(self.scopes)
+            self.names = {s.name for s, _ in every if id(s) in self.scopes}
+            for scope, module in every:
+                if id(scope) not in self.scopes and scope.is_function and any(True for _ in self.calls(scope, module)):
+                    self.scopes.add(id(scope))
+
+    def calls(self, scope: Scope, module: ModuleInfo) -> Iterator[tuple[Stmt, cst.Call]]:
+        for stmt in scope.body.walk():
+            for call in stmt.calls:
+                if self.hits(call, scope, module):
+                    yield stmt, call
+
+    def hits(self, call: cst.Call, scope: Scope, module: ModuleInfo) -> bool:
+        info = self.known.callee.get(id(call))
+        if info is not None:
+            over = [i for i in _overriding(info, self.project) if id(i.scope) in self.scopes]
+            return id(info.scope) in self.scopes or bool(over)
+        func, value = call.func, module.value(call.func)
+        if value.kind in ("api", "builtin"):
+            return False
+        if isinstance(func, cst.Attribute):
+            holder = module.value(func.value)
+            loose = holder.kind in ("unknown", "object", "class", "builtin_super", "none")
+            return loose and func.attr.value in self.names
+        if value.kind == "object" or dotted(func) == "self":
+            return "__call__" in self.names
+        others = self.names - {scope.name}
+        name = dotted(func)
+        if value.kind == "function" or name in self.names:
+            return name in self.names
+        if value.kind != "unknown" or name not in scope.locals:
+            return False
+        return bool(self.valued & others or self.fetched(name, scope, module) & others)
+
+    def fetched(self, name: str, scope: Scope, module: ModuleInfo) -> set[str]:
+        """Methods that `name = getattr(self, text)` may be."""
+        found: set[str] = set()
+        for stmt in scope.body.walk():
+            call = stmt.node.value if isinstance(stmt.node, cst.Assign) and name in stmt.defs else None
+            if isinstance(call, cst.Call) and dotted(call.func) == "getattr" and call.args:
+                own = module.classes.get(scope.cls.name) if scope.cls is not None else None
+                if dotted(call.args[0].value) != "self" or own is None:
+                    return set(self.names)
+                found |= {n for c in self.search.family(own) for n in c.methods}
+        return found
+
+
+def _overriding(info: FunctionInfo, project: Project) -> list[FunctionInfo]:
+    """Methods of subclasses that a call may reach instead."""
+    if info.cls is None:
+        return []
+    return [
+        c.methods[info.name]
+        for m in project.modules.values() for c in m.classes.values()
+        if c is not info.cls and info.name in c.methods and info.cls in c.lineage()
+    ]  # fmt: skip

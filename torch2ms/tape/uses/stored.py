@@ -1,0 +1,90 @@
+"""Gradients that may not be there, and those that an optimizer keeps: where they begin."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program import Stmt
+from torch2ms.tape.functions.stores import Stores
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.ledger.owners import concerns
+from torch2ms.tape.ledger.records import LOADS, Records
+from torch2ms.tape.plan import Plan, Text
+
+GUARDED = ("step", "clip_norm", "clip_value")  # what torch passes over where there are no gradients
+
+
+def unguarded(event: Event, owner: Owner) -> str:
+    """Why a use of gradients that may not be there cannot be put under a condition, "" if it can."""
+    alone = isinstance(event.stmt.node, cst.Expr) and event.stmt.node.value is event.node
+    if event.kind == "step" and not owner.stored or event.kind in GUARDED and alone or event.lifted:
+        return ""
+    return f"the gradients of `{owner.place}` are there only where a condition held"
+
+
+def guard_empty(records: Records, plan: Plan) -> None:
+    """`if grads is not None:` around what uses gradients that may not be there."""
+    last: dict[str, Stmt] = {}  # the guarded statement before, by the name of the gradients
+    for event in records.events:
+        if event.kind not in LOADS or event.lifted:
+            continue
+        for owner in records.owners:
+            used = owner.accumulating or owner.stored
+            used = used and records.may_be_empty(event, owner) and concerns(event, owner, records.owners)
+            items = plan.replaced.get(id(event.stmt)) if used and owner.kind != "leaf" else None
+            if not items or not all(isinstance(i, Text) for i in items):
+                continue
+            before = last.get(owner.variable)
+            if before is not None and _next_to(before, event.stmt):
+                items = [*plan.replaced[id(before)], *items]
+                plan.replaced[id(event.stmt)] = []
+            else:
+                last[owner.variable] = before = event.stmt
+            plan.replaced[id(before)] = [_guarded(items, owner)]  # type: ignore[arg-type]
+
+
+def _next_to(first: Stmt, second: Stmt) -> bool:
+    """The second stands right behind the first, without a comment between."""
+    stmts = first.block.stmts
+    talks = any(line.comment is not None for line in second.leading) or (
+        first.trailing is not None and first.trailing.comment is not None
+    )
+    return first.block is second.block and stmts.index(second) == stmts.index(first) + 1 and not talks
+
+
+def _guarded(items: list[Text], owner: Owner) -> Text:
+    """The statements under one condition; those that stand under it already join."""
+    head = f"if {owner.variable} is not None:"
+    lines: list[str] = []
+    nodes: list[cst.CSTNode] = []
+    for item in items:
+        text = item.template
+        for number in reversed(range(len(item.nodes))):
+            text = text.replace(f"{{{number}}}", f"{{{number + len(nodes)}}}")
+        nodes += item.nodes
+        own = text.split("\n")
+        lines += own[1:] if own[0] == head else [f"    {line}" for line in own]
+    return Text("\n".join([head, *lines]), nodes)
+
+
+def begin_stores(stores: Stores, plans: dict[int, Plan]) -> None:
+    """The attribute exists from the statement on that makes the optimizer, or from the first that may need it."""
+    for group, creation in stores.creations:
+        if group in stores.used:
+            text = Text(f"{creation.place}.grads = None")
+            plans[id(creation.module)].behind.setdefault(id(creation.stmt), []).append(text)
+    for group, module, place, first in stores.late:
+        if group in stores.used:
+            text = Text(f'{place}.grads = getattr({place}, "grads", None)')
+            plans[id(module)].before.setdefault(id(_begin(place, first)), []).append(text)
+
+
+def _begin(place: str, first: Stmt) -> Stmt:
+    """The outermost statement around the first event that the optimizer is not bound in."""
+    top = first
+    for ancestor in first.ancestors():
+        if place.partition(".")[0] in ancestor.all_defs | ancestor.defs:
+            break
+        top = ancestor
+    return top
