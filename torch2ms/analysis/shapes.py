@@ -274,7 +274,7 @@ def _sizes(node: cst.Call, values: Sequence[Value], start: int = 0) -> int | Non
                  if a.keyword is not None and a.keyword.value in ("size", "shape", "dims")]  # fmt: skip
     if len(plain) == 1 and plain[0].kind in ("tuple", "list"):
         return len(plain[0].items) if plain[0].items is not None and plain[0].name == "" else None
-    return len(plain) if plain and all(v.kind == "int" for v in plain) else None
+    return len(plain) if len(plain) > 1 or plain and plain[0].kind == "int" else None
 
 
 def _sequence(name: str, values: Sequence[Value], given: Arguments) -> Shape:

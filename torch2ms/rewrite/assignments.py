@@ -16,7 +16,7 @@ from torch2ms.rewrite.inplace import InPlace, is_data
 from torch2ms.rewrite.modes import in_module_class, starts_in_training
 from torch2ms.rewrite.settings import steers
 from torch2ms.rewrite.sharing import held_in, is_parameter, taken_from
-from torch2ms.rewrite.subscripts import surplus_dims
+from torch2ms.rewrite.subscripts import without_surplus
 from torch2ms.rewrite.writer import Writer
 
 ASSIGNING = {cst.AddAssign: ("assign_add", "+"), cst.SubtractAssign: ("assign_sub", "-"), cst.MultiplyAssign: ("", "*"),
@@ -75,12 +75,10 @@ class Assignments:
                 )
                 self.writer.plan.expressions.setdefault(id(target), code(target))
                 return self.writer.text("ops.assign({0}, {1})", target, node.value)
-            if surplus := surplus_dims(target, node.value, self.module):
+            if held := without_surplus(target, node.value, self.module):
                 why = "torch drops leading dimensions of size 1 of what is stored, MindSpore fails on them"
                 self.writer.tell("T2M601", "tensor stored under an index", why)
-                held = "{1}" if atomic(node.value) else "({1})"
-                axis = "0" if surplus == 1 else str(tuple(range(surplus)))
-                return self.writer.text(f"{{0}} = {held}.squeeze({axis})", target, node.value)
+                return self.writer.text(f"{{0}} = {held}", target, node.value)
             return None
         made = self.leaf(stmt, node, target)
         if made is not None:

@@ -7,7 +7,7 @@ import libcst as cst
 from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.analysis.values import Value
-from torch2ms.api.template import parenthesised
+from torch2ms.api.template import atomic, parenthesised
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.translation import Translation
 
@@ -110,22 +110,32 @@ def _element(value: cst.BaseExpression) -> cst.SubscriptElement:
     return cst.SubscriptElement(cst.Index(value))
 
 
-def surplus_dims(target: cst.Subscript, stored: cst.BaseExpression, module: ModuleInfo) -> int:
-    """How many dimensions what is stored has more than its place: torch takes them where their size is 1."""
+def without_surplus(target: cst.Subscript, stored: cst.BaseExpression, module: ModuleInfo) -> str:
+    """A template of `stored` without the dimensions that its place lacks: torch drops them where their size is 1.
+
+    Where its rank is not known, only a row of a matrix is worth the words: `attentions[i] = attention`.
+    """
     receiver, value = module.value(target.value), module.value(stored)
-    if receiver.kind != "tensor" or receiver.likely or value.kind != "tensor" or value.likely or module.reshapes:
-        return 0
-    if receiver.rank is None or not value.rank:
-        return 0
+    if receiver.kind != "tensor" or receiver.likely or value.kind != "tensor" or module.reshapes:
+        return ""
+    if receiver.rank is None or value.rank == 0:
+        return ""
     place = receiver.rank
     for element in target.slice:
         if isinstance(element.slice, cst.Slice):
             continue
         assert isinstance(element.slice, cst.Index)
         if element.slice.star is not None or module.value(element.slice.value).kind != "int":
-            return 0
+            return ""
         place -= 1
-    return max(value.rank - place, 0) if place > 0 else 0
+    if value.rank is None or value.likely:
+        again = isinstance(stored, (cst.Name, cst.Attribute)) and len(target.slice) == place == 1
+        return "{1}.reshape({1}.shape[-1:])" if again else ""
+    surplus = value.rank - place
+    held = "{1}" if atomic(stored) else "({1})"
+    if place == 0:
+        return f"{held}.reshape(())" if surplus > 1 else ""
+    return f"{held}.squeeze({0 if surplus == 1 else tuple(range(surplus))})" if surplus > 0 < place else ""
 
 
 def _part(old: cst.BaseSlice, new: cst.BaseSlice, work: Translation, varied: frozenset[str]) -> cst.BaseSlice:
