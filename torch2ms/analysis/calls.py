@@ -24,8 +24,8 @@ from torch2ms.analysis.names import dotted
 from torch2ms.analysis.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.torchcalls import api_call, tensor_function
 from torch2ms.analysis.transfer import into, outward, spread
-from torch2ms.analysis.tree import code
-from torch2ms.analysis.values import CHOSEN, NO_DEPS, UNKNOWN, Value, join, joined_deps
+from torch2ms.analysis.tree import code, constant
+from torch2ms.analysis.values import CHOSEN, NO_DEPS, UNKNOWN, Value, bounded, join, joined_deps
 from torch2ms.analysis.wrapped import FAMILIES
 
 if TYPE_CHECKING:
@@ -46,10 +46,28 @@ def call(node: cst.Call, ev: Evaluator) -> Value:
         if value is None:
             learn_argument(node, args, target.name, ev)
             value = tensor_function(target.name, given)
-        return value
+        return _named_layers(value, given, ev) if value.name == "torch.nn.ModuleDict" else value
     if isinstance(node.func, cst.Attribute):
         return _method(node.func, ev.memo.get(id(node.func.value), UNKNOWN), target, given, ev)
     return _called(target, given, ev)
+
+
+def _named_layers(value: Value, given: Given, ev: Evaluator) -> Value:
+    """A `ModuleDict` with the layers it is made with, where their names are seen."""
+    node = given.node.args[0].value if len(given.node.args) == 1 else None
+    layers: dict[str, Value] = {}
+    if isinstance(node, cst.Dict):
+        for element_ in node.elements:
+            key = constant(element_.key) if isinstance(element_, cst.DictElement) else None
+            if not isinstance(key, str):
+                return value
+            layers[key] = ev.memo.get(id(element_.value), UNKNOWN)
+    elif isinstance(node, cst.Call) and dotted(node.func) == "dict":
+        for arg in node.args:
+            if arg.keyword is None:
+                return value
+            layers[arg.keyword.value] = ev.memo.get(id(arg.value), UNKNOWN)
+    return replace(value, items=bounded(tuple(layers.values())), keys=tuple((name, True) for name in layers))
 
 
 # --- methods

@@ -64,6 +64,8 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
     if base.kind == "size":
         return Value("int" if isinstance(node.slice[0].slice, cst.Index) else "size")
     if base.kind == "module":
+        if isinstance(index, str) and (layer := named_layer(base, index)) is not None:
+            return layer
         if picked is not None:
             return replace(picked, place=base.place)
         return Value("module", place=base.place, likely=True)
@@ -76,6 +78,15 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
             return Value("params", name="param_group_params", place=base.place)
         return Value("float", name="param_group_item", place=base.place)
     return Value("unknown", deps=base.deps)
+
+
+def named_layer(base: Value, name: str) -> Value | None:
+    """A layer that a `ModuleDict` was made with."""
+    names = [key for key, _ in base.keys or ()]
+    if base.items is None or name not in names or len(names) != len(base.items):
+        return None
+    layer = base.items[names.index(name)]
+    return replace(layer, place=f"{base.place}.{name}" if base.place else "") if layer.kind == "module" else None
 
 
 def grouped_optimizer(node: cst.CSTNode) -> cst.BaseExpression | None:

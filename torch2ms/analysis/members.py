@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torch2ms.analysis import guess, lookup, narrow, shapes, torchapi
+from torch2ms.analysis.containers import named_layer
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.project import ClassInfo
 from torch2ms.analysis.transfer import rebase
@@ -87,6 +88,8 @@ def _of_module(base: Value, attr: str, place: str) -> Value:
         known = f"{base.place}.{attr}" if base.place and place and not place.startswith(f"{base.place}.") else own
         deps = frozenset({known}) if own and not attr.startswith("running") else NO_DEPS
         return Value("tensor", name="module_param", place=own, deps=deps, likely=base.likely)
+    if (layer := named_layer(base, attr)) is not None:
+        return layer
     if attr == "training":
         return Value("bool")
     if attr == "module" and base.place:
