@@ -272,6 +272,10 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
     form = rule.main
     if rule.value is None and (form.to is None or form.refuse):
         return _refused(rule, _NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
+    if not _plain(rule, form) and facts.called_with_more(rule.name, form.signature) and (whole := full_value(rule)):
+        parsed = template.parse(whole)
+        found = Finding(_RENAMED, Tier.EXACT, rule.name, f"{whole}: it is called with arguments of torch's")
+        return Outcome(template.parenthesised(parsed.root.deep_clone()), (found,), needs(parsed), "function")
     if rule.value is not None:
         parsed = template.parse(rule.value)
         measured = form.evidence == "pass" if form.to is None else form.tier is Tier.EXACT  # None: a function chooses
@@ -294,6 +298,32 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
     return Outcome(partial, (told,), needs(form.template) | {"partial"}, "function")
 
 
+def _plain(rule: Rule, form: Form) -> bool:
+    """Whether the bare name takes torch's arguments as they are."""
+    bare = _bare(rule, form) if rule.value is None else None
+    return bare is not None and not bare[1] and bare[2].tier is Tier.EXACT
+
+
+def full_value(rule: Rule) -> str:
+    """A function of torch's own parameters around the target; "" where it cannot take them all."""
+    if rule.full:
+        return rule.full
+    form = rule.main
+    if rule.choose is not None or form.condition or form.to is None or "self" in form.template.params:
+        return ""
+    taken = [p for p in form.signature.params if p.name not in _MADE_WITH]
+    lost = {p.name for p in taken} - form.template.params - set(form.drop)
+    if lost or not taken or any(p.variadic or p.keyword_only for p in taken) or form.tier is not Tier.EXACT:
+        return ""
+    heads = [p.name if p.default is None else f"{p.name}={p.default}" for p in taken]
+    call = cst.Call(cst.Name("_"), [cst.Arg(cst.Name(p.name)) for p in taken if p.name in form.template.params])
+    kept = signature.Signature(tuple(p for p in taken if p.name in form.template.params))
+    binding = signature.bind(kept, call, call)
+    binding = replace(binding, signature=form.signature)
+    return f"lambda {', '.join(heads)}: {signature.code(template.fill(form.template, binding, None, None))}"
+
+
+_MADE_WITH = ("device", "dtype", "size_average", "reduce")  # arguments that no caller gives a class in a variable
 _CLASS = re.compile(r"(\w+\.)*[A-Z]\w*")
 
 

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import libcst as cst
 
-from torch2ms.api.signature import UNKNOWN, Binding, code, literal
+from torch2ms.api.signature import UNKNOWN, Binding, Signature, code, literal
 
 
 class Facts(Protocol):
@@ -20,6 +20,7 @@ class Facts(Protocol):
     def rank(self, node: cst.BaseExpression) -> int | None: ...
     def dtype(self, node: cst.BaseExpression) -> str: ...
     def varied(self, node: cst.BaseExpression) -> bool: ...
+    def called_with_more(self, name: str, signature: Signature) -> bool: ...
 
 
 class NoFacts:
@@ -35,6 +36,9 @@ class NoFacts:
         return ""
 
     def varied(self, node: cst.BaseExpression) -> bool:
+        return False
+
+    def called_with_more(self, name: str, signature: Signature) -> bool:
         return False
 
 

@@ -27,6 +27,7 @@ _RULE_KEYS = _FORM_KEYS | {
     "alias",
     "value",
     "value_assume",
+    "full",
     "class",
     "setting",
     "star",
@@ -102,6 +103,7 @@ class Rule:
     forms: tuple[Form, ...]
     value: str | None = None
     value_assume: str = ""
+    full: str = ""  # the value where it is called with arguments that torch's class takes and `value` does not
     cls: str = ""
     partial: str = ""  # the target of `functools.partial(name, keyword=...)`
     star: str = ""  # the target of a call with `*args` or `**options`
@@ -297,7 +299,7 @@ def _rules_of(name: str, entry: dict[str, Any], source: str) -> Iterator[Rule]:
     forms = tuple(_forms(entry))
     choose = _hard(entry["code"]) if "code" in entry else None
     aliases = tuple(alias for text in entry.get("alias", ()) for alias in _expanded(text))
-    texts = {key: entry.get(key, "") for key in ("value_assume", "partial", "star")}
+    texts = {key: entry.get(key, "") for key in ("value_assume", "full", "partial", "star")}
     flags = {key: entry.get(key, False) for key in ("setting", "attribute")}
     types = {"floats": entry.get("floats", False), "lacks": tuple(entry.get("lacks", ()))}
     yield Rule(

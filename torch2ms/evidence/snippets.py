@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from torch2ms import api
+from torch2ms.api.signature import Signature
 from torch2ms.findings import Finding, Tier
 
 ROOTS = {
@@ -92,6 +93,9 @@ class Names:
 
     def cls(self, node: cst.BaseExpression) -> str:
         return self.classes.get(api.code(node), "")
+
+    def called_with_more(self, name: str, signature: Signature) -> bool:
+        return False  # no snippet keeps a class in a variable
 
     def varied(self, node: cst.BaseExpression) -> bool:
         """The floating inputs are what the cases differentiate by."""

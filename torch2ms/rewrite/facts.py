@@ -8,6 +8,8 @@ import libcst as cst
 
 from torch2ms.analysis import shapes
 from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
+from torch2ms.api.signature import Signature
+from torch2ms.rewrite.handed import held_calls
 
 TYPE = re.compile(r"torch\.(\w+Tensor)")  # the name of a type, which programs give a name of their own
 
@@ -61,6 +63,10 @@ class ModuleFacts:
     def pickles(self) -> bool:
         """The project saves more than the parameters of one cell."""
         return self.project.pickles
+
+    def called_with_more(self, name: str, signature: Signature) -> bool:
+        """Whether the project calls what may be this class or function with arguments it could leave out."""
+        return any(call.exceeds(name, signature) for call in held_calls(self.project))
 
     def varied(self, node: cst.BaseExpression) -> bool:
         return any(not d.startswith("@") for d in self.module.value(node).deps)

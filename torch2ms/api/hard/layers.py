@@ -239,7 +239,7 @@ def module_to(use: Use) -> Choice:
     return Choice("{self}", uses=("target",), assume=assume)
 
 
-_FUNCTION = re.compile(r"(^|[\[(,:]\s*)(ops\.softplus|partial\(ops\.|lambda )")
+_FUNCTION = re.compile(r"(^|(?:[\[,:]|(?<!=)\()\s*)(ops\.softplus|partial\(ops\.|lambda )")  # not `act=(lambda ...`
 
 
 def _container(use: Use, name: str, target: str) -> Choice:

@@ -1,0 +1,22 @@
+"""Layers made with PyTorch's arguments, where a class that is held in a variable is called with more than it needs."""
+
+from mindspore import nn
+
+
+def conv_cell(cls, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True):
+    sizes = {"stride": stride, "padding": padding, "dilation": dilation}
+    return cls(in_channels, out_channels, kernel_size, pad_mode="pad", group=groups, has_bias=bias, **sizes)
+
+
+def batch_norm_cell(cls, num_features, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True):
+    own = None if track_running_stats else True
+    return cls(num_features, eps, 1 - momentum, affine, use_batch_statistics=own)
+
+
+def layer_norm_cell(normalized_shape, eps=1e-05):
+    shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
+    return nn.LayerNorm(shape, len(shape) * -1, len(shape) * -1, epsilon=eps)
+
+
+def instance_norm_cell(num_features, eps=1e-05, momentum=0.1, affine=False):
+    return nn.GroupNorm(num_features, num_features, eps=eps, affine=affine)
