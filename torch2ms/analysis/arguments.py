@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from torch2ms.analysis.containers import element
 from torch2ms.analysis.project import FunctionInfo
 from torch2ms.analysis.tree import constant
-from torch2ms.analysis.values import UNKNOWN, Value
+from torch2ms.analysis.values import UNKNOWN, Value, entries, joined_deps
 
 
 @dataclass(frozen=True)
@@ -42,17 +43,31 @@ def bind_arguments(info: FunctionInfo, node: cst.Call, args: list[Value], skip_s
     """The values of a call by the names of the parameters they reach."""
     fn = info.scope.node
     assert isinstance(fn, cst.FunctionDef)
-    names = [p.name.value for p in [*fn.params.posonly_params, *fn.params.params]]
-    if skip_self and names:
-        names = names[1:]
-    bound: dict[str, Value] = {}
-    position = 0
+    params = [*fn.params.posonly_params, *fn.params.params]
+    if skip_self and params:
+        params = params[1:]
+    named = {a.keyword.value: v for a, v in zip(node.args, args, strict=False) if a.keyword is not None}
+    positional: list[Value] = []
     for arg, value in zip(node.args, args, strict=False):
-        if arg.star:
-            break
-        if arg.keyword is not None:
-            bound[arg.keyword.value] = value
-        elif position < len(names):
-            bound[names[position]] = value
-            position += 1
+        if arg.star == "*":
+            needed = [p for p in params[len(positional) :] if p.default is None and p.name.value not in named]
+            counted = value.kind in ("tuple", "list") and value.items is not None
+            positional += value.items or () if counted else [element(value)] * len(needed)
+        elif arg.star == "**":
+            named |= entries(value)
+        elif arg.keyword is None:
+            positional.append(value)
+    names = [p.name.value for p in params]
+    taken = {*names, *(p.name.value for p in fn.params.kwonly_params)}
+    bound = dict(zip(names, positional, strict=False)) | {k: v for k, v in named.items() if k in taken}
+    if isinstance(fn.params.star_arg, cst.Param):
+        bound[fn.params.star_arg.name.value] = _gathered("tuple", positional[len(names) :])
+    if fn.params.star_kwarg is not None:
+        bound[fn.params.star_kwarg.name.value] = _gathered("dict", [v for k, v in named.items() if k not in taken])
     return bound
+
+
+def _gathered(kind: str, values: list[Value]) -> Value:
+    """What `*args` or `**options` takes in."""
+    tensors = bool(values) and all(v.kind == "tensor" for v in values)
+    return Value(kind, "of tensor" if tensors else "", joined_deps(values))

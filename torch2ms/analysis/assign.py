@@ -10,8 +10,9 @@ import libcst as cst
 from torch2ms.analysis import guess, shapes
 from torch2ms.analysis.containers import element
 from torch2ms.analysis.names import dotted
+from torch2ms.analysis.transfer import rebase
 from torch2ms.analysis.usage import used
-from torch2ms.analysis.values import UNKNOWN, Value, join
+from torch2ms.analysis.values import UNKNOWN, UNPLACED, Value, join
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluate import Evaluator
@@ -22,6 +23,7 @@ LIVING = {"module", "optimizer", "scheduler", "scaler", "object", "loader", "los
 def bind(target: cst.CSTNode, value: Value, ev: Evaluator) -> None:
     """Give a target its value: a name, an attribute, or each of several from the parts of the value."""
     if isinstance(target, (cst.Tuple, cst.List)):
+        value = _named(value, [dotted(part.value) for part in target.elements])
         for i, part in enumerate(target.elements):
             bind(part.value, _part(value, i, len(target.elements)), ev)
         return
@@ -33,6 +35,9 @@ def bind(target: cst.CSTNode, value: Value, ev: Evaluator) -> None:
         ev.ev(target)
         return
     ev.env.forget_below(place)
+    if value.place.startswith(UNPLACED):
+        ev.env.rebase(value.place, place)
+        value = rebase(value, value.place, place)
     if isinstance(target, cst.Attribute):
         if target.attr.value == "grad":
             ev.memo[id(target)] = Value("tensor", name="grad")
@@ -93,6 +98,15 @@ def _part(value: Value, index: int, count: int) -> Value:
     if value.kind in ("list", "params", "module", "numpy"):
         return element(value)
     return Value("unknown", deps=value.deps)
+
+
+def _named(value: Value, names: list[str]) -> Value:
+    """A returned tuple whose parts get names: the objects made by the function live there from now on."""
+    if value.kind in ("tuple", "list") and value.items is not None and len(value.items) == len(names):
+        for item, name in zip(value.items, names, strict=True):
+            if item.place.startswith(UNPLACED) and name:
+                value = rebase(value, item.place, name)
+    return value
 
 
 def _placed(value: Value, place: str) -> Value:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torch2ms.analysis import shapes, torchapi
+from torch2ms.analysis import records, shapes, torchapi
 from torch2ms.analysis.arguments import Given, bind_arguments
 from torch2ms.analysis.containers import element
 from torch2ms.analysis.lookup import PURE_BUILTINS, class_of, function_of
@@ -23,7 +23,7 @@ from torch2ms.analysis.methods import (
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.torchcalls import api_call, tensor_function
-from torch2ms.analysis.transfer import into, outward, spread
+from torch2ms.analysis.transfer import into, outward, spread, unplaced
 from torch2ms.analysis.tree import code, constant
 from torch2ms.analysis.values import CHOSEN, NO_DEPS, UNKNOWN, Value, bounded, join, joined_deps
 from torch2ms.analysis.wrapped import FAMILIES
@@ -76,11 +76,13 @@ def _named_layers(value: Value, given: Given, ev: Evaluator) -> Value:
 def _method(func: cst.Attribute, receiver: Value, target: Value, given: Given, ev: Evaluator) -> Value:
     """`receiver.method(...)`"""
     name = func.attr.value
-    if receiver.kind in ("object", "module", "class", "modulefile"):
+    record = receiver.kind == "tuple" and receiver.keys is not None
+    if record or receiver.kind in ("object", "module", "class", "modulefile"):
         cls = class_of(receiver, ev.module, ev.project)
         method = cls.method(name) if cls is not None else None
         if method is not None:
-            return _function(method, given, ev, receiver)
+            value = _function(method, given, ev, receiver)
+            return value if receiver.keys is None else spread(value, receiver.deps)  # of a record: its fields
         if cls is not None and cls.kind == "autograd" and name == "apply":
             return _applied(cls, given, ev)
         if cls is not None and ev.reads.attribute(cls, name) is not None:
@@ -160,12 +162,13 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
 def _called(target: Value, given: Given, ev: Evaluator) -> Value:
     """A call of a value."""
     if target.kind in CHOSEN and not target.name and target.items:
-        made = [_called(choice, given, ev) for choice in target.items]
-        return reduce(join, made)
+        return reduce(join, [_called(choice, given, ev) for choice in target.items])
     if target.kind == "class":
         return _instance(target, given, ev)
     if target.kind == "function":
         return _function_value(target, given, ev)
+    if target.kind == "namedtuple" and not any(a.star for a in given.node.args):
+        return records.made(target.name, [key for key, _ in target.keys or ()], given)
     if target.kind == "builtin":
         return _builtin(target.name, given)
     if target.kind == "autograd" and (cls := class_of(target, ev.module, ev.project)) is not None:
@@ -188,6 +191,8 @@ def _instance(target: Value, given: Given, ev: Evaluator) -> Value:
     if init is not None:
         _pass(init, given, Value("object", place="self"))
     kind = cls.kind if cls.kind in ("module", "dataset", "optimizer") else "object"
+    if kind == "object" and given.deps and (held := records.record(cls, given)) is not None:
+        return held
     kept = kind == "optimizer" or kind == "object" and bool(given.args) and given.args[0].kind == "params"
     owns = given.args[0].deps if kept and given.args else None
     parts = tuple(a for a in given.args if a.kind == "module" and a.place) if kind == "module" else None
@@ -247,7 +252,8 @@ def _function(info: FunctionInfo, given: Given, ev: Evaluator, receiver: Value |
         name: value.deps | {value.place} if value.kind in ("module", "object") and value.place else value.deps
         for name, value in bound.items()
     }
-    return outward(returns, depends, receiver.place if receiver is not None else "")
+    homeless = unplaced(returns, info.scope.locals - bound.keys(), id(given.node))
+    return outward(returns, depends, receiver.place if receiver is not None else "", homeless)
 
 
 def _pass(info: FunctionInfo, given: Given, receiver: Value | None) -> dict[str, Value]:

@@ -9,7 +9,7 @@ import libcst as cst
 from torch2ms.analysis import shapes
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.tree import constant
-from torch2ms.analysis.values import UNKNOWN, Value, join
+from torch2ms.analysis.values import CHOSEN, UNKNOWN, Value, entries, join
 
 ELEMENTS = ("tensor", "int", "float", "str", "param", "numpy", "module")  # kinds a list is known to hold
 
@@ -50,8 +50,11 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
     index = constant(only.value) if isinstance(only, cst.Index) else ...
     items = base.items or ()
     picked = items[index] if isinstance(index, int) and -len(items) <= index < len(items) else None
+    if base.kind == "dict" and isinstance(index, str) and index in (held := entries(base)):
+        return held[index]
     if base.kind == "dict" and items:
-        return _any(base, items)
+        one = _any(base, items)
+        return one if one.kind in CHOSEN or one.kind in ELEMENTS else Value("unknown", deps=one.deps)
     if base.kind in ("tuple", "list") and items:
         return picked if picked is not None else _any(base, items)
     if base.name == "of tensor" and isinstance(only, cst.Index):

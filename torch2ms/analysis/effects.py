@@ -11,7 +11,7 @@ from torch2ms.analysis.assign import remember
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.tree import constant
-from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, joined_keys
+from torch2ms.analysis.values import CHOSEN, NO_DEPS, UNKNOWN, Value, choices, entries, joined_keys
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluate import Evaluator
@@ -81,10 +81,22 @@ def _stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:
     held = ev.env.get(place)
     if held is None:
         return
-    if value.deps - held.deps:
+    if held.kind == "dict":
+        ev.env[place] = _entered(held, target, value)
+    elif value.deps - held.deps:
         ev.env[place] = replace(held, deps=held.deps | value.deps, items=None)
-    if held.keys is not None:
-        part = target.slice[0].slice
-        key = constant(part.value) if isinstance(part, cst.Index) else ...
-        keys = joined_keys(held.keys, ((key, True),)) if isinstance(key, str) else None
-        ev.env[place] = replace(ev.env[place], keys=keys)
+
+
+def _entered(held: Value, target: cst.Subscript, value: Value) -> Value:
+    """A dict after `held[key] = value`."""
+    part = target.slice[0].slice
+    key = constant(part.value) if isinstance(part, cst.Index) else ...
+    deps = held.deps | value.deps
+    if held.keys is None or not isinstance(key, str):
+        chosen = held.items and value.kind in CHOSEN and all(i.kind in CHOSEN for i in held.items)
+        items = (*(held.items or ()), *choices(value)) if chosen else None
+        return replace(held, deps=deps, keys=None, items=items)
+    keys = joined_keys(held.keys, ((key, True),))
+    known = entries(held) | {key: value}
+    items = tuple(known[k] for k, _ in keys) if len(known) == len(keys) else None
+    return replace(held, deps=deps, keys=keys, items=items)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import overload
 
 from torch2ms.analysis.shapes import forgotten
+from torch2ms.analysis.transfer import rebase
 from torch2ms.analysis.values import Value, join
 
 Changes = dict[str, Value | None]  # None: the place is gone
@@ -72,6 +73,13 @@ class Env:
         for below in self._below(place):
             if below in self:
                 self.layers[-1][below] = None
+
+    def rebase(self, old: str, new: str) -> None:
+        """An object that had no name yet has one: what came from it tells so."""
+        for layer in self.layers:
+            for place, value in layer.items():
+                if value is not None:
+                    layer[place] = rebase(value, old, new)
 
     def _below(self, place: str) -> set[str]:
         own = self.parts.get(place, set())

@@ -94,9 +94,12 @@ class Evaluator:
         for element in node.elements:
             if isinstance(element, cst.DictElement):
                 self.ev(element.key)
+        keys = _keys(node)
+        if keys is not None and len(dict(keys)) == len(parts):
+            return Value("dict", deps=joined_deps(parts), keys=keys, items=bounded(tuple(parts)))
         chosen = parts and len({p.kind for p in parts}) == 1 and parts[0].kind in CHOSEN
         held = tuple(c for p in parts for c in choices(p)) if chosen else None
-        return Value("dict", deps=joined_deps(parts), keys=_keys(node), items=held)
+        return Value("dict", deps=joined_deps(parts), keys=keys if held is None else None, items=held)
 
     def named(self, node: cst.NamedExpr) -> Value:
         value = self.ev(node.value)
@@ -168,8 +171,12 @@ class Evaluator:
         return Value(kind, deps=value.deps, name=f"of {value.kind}")
 
     def lambda_(self, node: cst.Lambda) -> Value:
+        params = [*node.params.posonly_params, *node.params.params, *node.params.kwonly_params]
+        for param in params:
+            if param.default is not None:
+                self.ev(param.default)
         self.env.push()
-        for param in node.params.params:
+        for param in params:
             self.env[param.name.value] = UNKNOWN
         body = self.ev(node.body)
         self.env.pop()

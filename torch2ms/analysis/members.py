@@ -13,7 +13,7 @@ from torch2ms.analysis.containers import named_layer
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.project import ClassInfo
 from torch2ms.analysis.transfer import rebase
-from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value
+from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, entries
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluate import Evaluator
@@ -34,7 +34,7 @@ def attribute(node: cst.Attribute, place: str, ev: Evaluator) -> Value:
         return lookup.api(f"{base.name}.{attr}")
     if base.kind == "modulefile":
         return lookup.member(base.name, attr, ev)
-    if base.kind in ("object", "module", "class"):
+    if base.kind in ("object", "module", "class") or base.kind == "tuple" and base.keys is not None:
         cls = lookup.class_of(base, ev.module, ev.project)
         if cls is not None:
             return _of_class(cls, base, attr, place, ev)
@@ -46,6 +46,9 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
     """An attribute of an instance of a class of the project, or of the class."""
     if cls.kind == "optimizer" and attr == "param_groups":
         return Value("list", name="param_groups", place=base.place or place.rpartition(".")[0])
+    held = entries(base).get(attr)
+    if held is not None and held.kind in ("tensor", "unknown") and held.deps:
+        return held
     found = ev.reads.attribute(cls, attr)
     if found is not None and found.kind == "optimizer" and not found.place.startswith("self."):
         found = replace(found, place=f"self.{attr}")  # declared in the class body
@@ -62,7 +65,9 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
     if cls.kind == "autograd" and attr == "apply":
         return Value("autograd", name=cls.qualified)
     guessed = guess.by_name(attr)
-    return replace(guessed, place=place) if guessed.kind != "unknown" else Value("unknown", place=place)
+    if guessed.kind != "unknown":
+        return replace(guessed, place=place)
+    return Value("unknown", place=place, deps=base.deps if base.keys is not None else NO_DEPS)
 
 
 def _of_tensor(base: Value, attr: str, place: str) -> Value:
@@ -117,6 +122,8 @@ def _of_unknown(base: Value, attr: str, place: str) -> Value:
 
 
 def _of_object(base: Value, attr: str, place: str) -> Value:
+    if (held := entries(base).get(attr)) is not None:
+        return held
     guessed = guess.by_name(attr)
     return replace(guessed, place=place or attr) if guessed.kind != "unknown" else _of_other(base, attr, place)
 
@@ -135,4 +142,5 @@ _BY_KIND: dict[str, Callable[[Value, str, str], Value]] = {
     "ctx": _of_context,
     "unknown": _of_unknown,
     "object": _of_object,
+    "tuple": _of_object,
 }

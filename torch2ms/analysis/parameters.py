@@ -25,7 +25,9 @@ def parameters(info: FunctionInfo, project: Project) -> dict[str, Value]:
     env = {p.name.value: _own(info, p.name.value, i) or _parameter(info, p, project) for i, p in enumerate(params)}
     for star in (node.params.star_arg, node.params.star_kwarg):
         if isinstance(star, cst.Param):
-            env[star.name.value] = Value("tuple" if star is node.params.star_arg else "dict")
+            name = star.name.value
+            passed = info.args.get(name) or Value("tuple" if star is node.params.star_arg else "dict")
+            env[name] = replace(passed, place="", deps=passed.deps | {f"@{name}"})
     return env
 
 

@@ -6,7 +6,9 @@ from dataclasses import replace
 
 from torch2ms.analysis import activations, shapes, torchapi
 from torch2ms.analysis.arguments import Given
+from torch2ms.analysis.containers import element
 from torch2ms.analysis.names import is_foreign
+from torch2ms.analysis.records import named_tuple
 from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value
 from torch2ms.analysis.wrapped import FAMILIES
 
@@ -67,6 +69,8 @@ def _object(name: str, given: Given) -> Value | None:
         return Value("loader", name=name)
     if name.startswith("torch.utils.data.") and last.endswith("Sampler") and last != "BatchSampler":
         return Value("sampler", name=name)
+    if last in ("Subset", "ConcatDataset", "random_split") and name.startswith("torch.utils.data."):
+        return _selected(last, given)
     if name.startswith("torch.utils.data.") and last[:1].isupper():
         tensors = last == "TensorDataset" and not any(a.star for a in given.node.args)
         items = tuple(replace(a, deps=NO_DEPS) for a in given.args) if tensors else None
@@ -80,6 +84,18 @@ def _object(name: str, given: Given) -> Value | None:
     if last == "Parameter":
         return Value("tensor", leaf=True, name="parameter")
     return first if last in WRAPPERS and first.kind in ("module", "function", "unknown") else None
+
+
+def _selected(last: str, given: Given) -> Value:
+    """Samples of a dataset: a part of it has the same."""
+    whole = given.first
+    if last == "ConcatDataset":
+        whole = element(whole)
+    if whole.kind != "dataset":
+        whole = Value("dataset", name=f"torch.utils.data.{last}")
+    part = replace(whole, place="")
+    lengths = given.args[1].items if len(given.args) > 1 else None
+    return Value("list", items=(part,) * len(lengths or "ab")) if last == "random_split" else part
 
 
 def _optimizer(name: str, given: Given) -> Value:
@@ -135,6 +151,8 @@ def _host(name: str, given: Given) -> Value:
         return given.first
     if root == "math":
         return Value("float")
+    if name == "collections.namedtuple":
+        return named_tuple(given.node) or UNKNOWN
     if name == "collections.deque":
         return Value("deque")
     return Value("unknown", deps=NO_DEPS if root in HOST_LIBRARIES else given.deps)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from torch2ms.analysis import shapes
-from torch2ms.analysis.values import NO_DEPS, Value
+from torch2ms.analysis.values import NO_DEPS, UNPLACED, Value
+
+OBJECTS = ("module", "optimizer", "object", "scheduler")
 
 
 def into(value: Value, name: str, places: dict[str, str], same_self: bool) -> Value:
@@ -13,9 +15,8 @@ def into(value: Value, name: str, places: dict[str, str], same_self: bool) -> Va
     known = ("^", "@", "self.") if same_self else ("^", "@")
 
     def move(place: str) -> str:
-        for outer, inner in places.items():
-            if place == outer or place.startswith(outer + "."):
-                return inner + place[len(outer) :]
+        if any(place == outer or place.startswith(outer + ".") for outer in places):
+            return moved(place, places)
         return place if place.startswith(known) else "^" + place
 
     owns = frozenset(move(o) for o in value.owns) if value.owns is not None else None
@@ -23,8 +24,14 @@ def into(value: Value, name: str, places: dict[str, str], same_self: bool) -> Va
     return shapes.forgotten(replace(value, place=name, deps=deps, owns=owns, items=None))
 
 
-def outward(value: Value, params: dict[str, frozenset[str]], receiver: str) -> Value:
-    """What a function returns in the places of its caller, `params` telling what its parameters depend on there."""
+def outward(
+    value: Value, params: dict[str, frozenset[str]], receiver: str, made: dict[str, str] | None = None
+) -> Value:
+    """What a function returns in the places of its caller, `params` telling what its parameters depend on there.
+
+    `made` gives the places of objects in a container that it made (see `unplaced`).
+    """
+    made = made or {}
     deps: frozenset[str] = NO_DEPS
     for dep in value.deps:
         plain = dep.lstrip("@^")
@@ -34,15 +41,35 @@ def outward(value: Value, params: dict[str, frozenset[str]], receiver: str) -> V
         elif head == "self" and receiver:
             deps |= {receiver + ("." + rest if rest else "")}
         elif not dep.startswith(("@", "^")):
-            deps |= {dep}
-    owns = None if value.owns is None else outward(Value(deps=value.owns), params, receiver).deps
-    items = tuple(outward(i, params, receiver) for i in value.items) if value.items is not None else None
+            deps |= {moved(dep, made)}
+    owns = None if value.owns is None else outward(Value(deps=value.owns), params, receiver, made).deps
+    items = tuple(outward(i, params, receiver, made) for i in value.items) if value.items is not None else None
     place = value.place
-    if value.kind in ("module", "optimizer", "object", "scheduler") and not place.startswith("self."):
-        place = ""  # made inside: it lives where the caller puts it
+    if value.kind in OBJECTS and not place.startswith("self."):
+        place = made.get(place, "")  # made inside: it lives where the caller puts it
     elif place.startswith("self.") and receiver:
         place = receiver + place[4:]
     return replace(value, deps=deps, items=items, place=place, owns=owns, leaf=False)
+
+
+def unplaced(returned: Value, local: frozenset[str] | set[str], call: int) -> dict[str, str]:
+    """Objects in a container that a function made and returns: their places there, and those they have until bound."""
+    if returned.items is None or returned.kind not in ("tuple", "list", "dict"):
+        return {}
+    found: dict[str, str] = {}
+    for item in returned.items:
+        if item.kind in OBJECTS and item.place.partition(".")[0] in local:
+            found[item.place] = f"{UNPLACED}{call:x}>{item.place}"
+        found |= unplaced(item, local, call)
+    return found
+
+
+def moved(place: str, places: dict[str, str]) -> str:
+    """A place, or one inside it, by its new name."""
+    for old, new in places.items():
+        if place == old or place.startswith(old + "."):
+            return new + place[len(old) :]
+    return place
 
 
 def rebase(value: Value, old: str, new: str) -> Value:
@@ -51,7 +78,7 @@ def rebase(value: Value, old: str, new: str) -> Value:
         return value
 
     def move(place: str) -> str:
-        return new + place[len(old) :] if place == old or place.startswith(old + ".") else place
+        return moved(place, {old: new})
 
     items = tuple(rebase(i, old, new) for i in value.items) if value.items is not None else None
     owns = frozenset(move(o) for o in value.owns) if value.owns is not None else None

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 NO_DEPS: frozenset[str] = frozenset()
 PART = ".<"  # in a place: what follows names an item or a slice of a container
+UNPLACED = "<"  # a place begins so: an object that a called function made and returned, not bound to a name yet
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class Value:
     leaf: bool = False
     dtype: str = ""
     rank: int | None = None
-    keys: tuple[tuple[str, bool], ...] | None = None  # of a dict, and whether each is certainly there
+    keys: tuple[tuple[str, bool], ...] | None = None  # of a dict, a record (`items` in their order): if it is certain
     starts: frozenset[str] = NO_DEPS  # of a module: what it does to its argument in place (see activations)
 
     def with_deps(self, deps: frozenset[str]) -> Value:
@@ -76,7 +77,8 @@ def join(a: Value, b: Value) -> Value:
     if a.kind in CHOSEN and a.name != b.name and "torch.func:" not in a.name + b.name:
         return Value(a.kind, deps=deps, items=tuple(dict.fromkeys((*choices(a), *choices(b)))))
     items = None
-    if a.items is not None and b.items is not None and len(a.items) == len(b.items):
+    named = [[key for key, _ in v.keys] if v.keys is not None else None for v in (a, b)]
+    if a.items is not None and b.items is not None and len(a.items) == len(b.items) and named[0] == named[1]:
         items = tuple(join(x, y) for x, y in zip(a.items, b.items, strict=False))
     return Value(
         a.kind,
@@ -92,6 +94,18 @@ def join(a: Value, b: Value) -> Value:
         joined_keys(a.keys, b.keys, either=True) if a.keys is not None and b.keys is not None else None,
         either_start(a.starts, b.starts),
     )
+
+
+def entries(value: Value) -> dict[str, Value]:
+    """What a dict holds under its keys, or a record in its fields, as far as that is known."""
+    if (
+        value.kind not in ("dict", "object", "tuple")
+        or value.keys is None
+        or value.items is None
+        or len(value.items) != len(value.keys)
+    ):
+        return {}
+    return {key: item for (key, _), item in zip(value.keys, value.items, strict=True)}
 
 
 def choices(value: Value) -> tuple[Value, ...]:

@@ -7,9 +7,10 @@ import re
 import libcst as cst
 
 from torch2ms.analysis import shapes
-from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.project import ModuleInfo, Project
 from torch2ms.api.signature import Signature
 from torch2ms.rewrite.handed import held_calls
+from torch2ms.rewrite.samples import columns
 
 TYPE = re.compile(r"torch\.(\w+Tensor)")  # the name of a type, which programs give a name of their own
 
@@ -46,18 +47,8 @@ class ModuleFacts:
         return value.name if value.kind == "module" else ""
 
     def columns(self, node: cst.BaseExpression) -> int | None:
-        """How many values a sample of a dataset has, 0 for a bare value, None where it is not seen."""
-        value = self.module.value(node)
-        if value.kind != "dataset" or value.items:
-            return len(value.items) if value.kind == "dataset" and value.items else None
-        found = self.project.find(value.name, self.module)
-        method = found.method("__getitem__") if isinstance(found, ClassInfo) else None
-        returns = method.returns if method is not None else None
-        if returns is not None and returns.kind == "dict":
-            return 0
-        if returns is None or (returns.kind != "tensor" and not (returns.kind == "tuple" and returns.items)):
-            return None
-        return len(returns.items) if returns.items else 0
+        """How many values a sample of a dataset has, 0 for one that is no tuple, None where it is not seen."""
+        return columns(self.module.value(node), self.module, self.project)
 
     @property
     def pickles(self) -> bool:

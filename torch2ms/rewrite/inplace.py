@@ -110,7 +110,7 @@ class InPlace:
         """`w.data.uniform_(a, b)` is `init.uniform_(w, a, b)`."""
         assert isinstance(call.func, cst.Attribute)
         rule = self.rules.find(f"torch.nn.init.{call.func.attr.value}")
-        if rule is None or any(a.keyword is not None for a in call.args):
+        if rule is None or any(a.keyword is not None and a.keyword.value not in ("mean", "std") for a in call.args):
             return None
         work = self.writer.translation()
         args = [cst.Arg(target), *call.args]  # type: ignore[arg-type]

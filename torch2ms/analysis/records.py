@@ -1,0 +1,94 @@
+"""Objects that only hold what they were made of: named tuples, dataclasses, classes that keep their arguments."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.arguments import Given, bind_arguments
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.project import ClassInfo
+from torch2ms.analysis.tree import constant
+from torch2ms.analysis.values import UNKNOWN, Value, bounded, joined_deps
+
+NAMED_TUPLES = ("typing.NamedTuple", "NamedTuple", "typing_extensions.NamedTuple")
+KEPT_ELSEWHERE = ("params", "named_params", "param", "module", "optimizer", "scheduler", "object")  # not by the record
+DATACLASSES = ("dataclass", "dataclasses.dataclass")
+
+
+def record(cls: ClassInfo, given: Given) -> Value | None:
+    """The object a call of the class makes, its fields known; None for a class that is no record."""
+    if any(a.star for a in given.node.args):
+        return None
+    init = cls.method("__init__")
+    if init is None:
+        names = _declared(cls)
+        if names is None:
+            return None
+        return made(cls.qualified, names, given, "tuple" if _is_tuple(cls) else "object")
+    bound = bind_arguments(init, given.node, given.args, skip_self=True)
+    kept: dict[str, Value] = {}
+    for stmt in init.scope.body.walk():
+        node = stmt.node
+        if isinstance(node, cst.Assign) and len(node.targets) == 1 and isinstance(node.value, cst.Name):
+            place = dotted(node.targets[0].target)
+            if place.startswith("self.") and place.count(".") == 1 and node.value.value in bound:
+                kept[place[5:]] = bound[node.value.value]
+    return (
+        _holding(cls.qualified, kept, "object")
+        if any(v.deps and v.kind not in KEPT_ELSEWHERE for v in kept.values())
+        else None
+    )
+
+
+def made(name: str, names: list[str], given: Given, kind: str = "tuple") -> Value:
+    """A record of the fields `names` as the call gives them."""
+    fields = dict.fromkeys(names, UNKNOWN)
+    position = 0
+    for arg, value in zip(given.node.args, given.args, strict=False):
+        if arg.keyword is not None and arg.keyword.value in fields:
+            fields[arg.keyword.value] = value
+        elif arg.keyword is None and position < len(names):
+            fields[names[position]] = value
+            position += 1
+    return _holding(name, fields, kind)
+
+
+def named_tuple(node: cst.Call) -> Value | None:
+    """`namedtuple('Batch', 'x y')`: a class of records, None where the fields are not written out."""
+    if len(node.args) < 2:
+        return None
+    given = node.args[1].value
+    if isinstance(given, (cst.Tuple, cst.List)):
+        names = [constant(e.value) for e in given.elements]
+    else:
+        text = constant(given)
+        names = [*text.replace(",", " ").split()] if isinstance(text, str) else []
+    if not names or not all(isinstance(n, str) for n in names):
+        return None
+    return Value("namedtuple", keys=tuple((str(n), True) for n in names))
+
+
+def _holding(name: str, fields: dict[str, Value], kind: str) -> Value:
+    held = tuple(v if v.kind not in KEPT_ELSEWHERE else UNKNOWN for v in fields.values())
+    return Value(kind, name, joined_deps(held), items=bounded(held), keys=tuple((key, True) for key in fields))
+
+
+def _is_tuple(cls: ClassInfo) -> bool:
+    return any(base in NAMED_TUPLES for c in cls.lineage() for base in c.bases)
+
+
+def _declared(cls: ClassInfo) -> list[str] | None:
+    """The fields of a named tuple or a dataclass in order, None for other classes."""
+    node = cls.scope.node
+    assert isinstance(node, cst.ClassDef)
+    decorators = [d.decorator.func if isinstance(d.decorator, cst.Call) else d.decorator for d in node.decorators]
+    full = [cls.module.imports.table.get(dotted(d), dotted(d)) for d in decorators]
+    if not _is_tuple(cls) and not any(name in DATACLASSES for name in full):
+        return None
+    inherited = [name for parent in cls.parents for name in _declared(parent) or ()]
+    own = [
+        stmt.node.target.value
+        for stmt in cls.scope.body.stmts
+        if isinstance(stmt.node, cst.AnnAssign) and isinstance(stmt.node.target, cst.Name)
+    ]
+    return list(dict.fromkeys([*inherited, *own]))
