@@ -31,7 +31,8 @@ WORDS = frozenset(
     "maximum minimum log1p logsumexp var std rsqrt reciprocal neg clone contiguous chunk split bmm einsum outer dot mv "
     "Conv1d conv1d AvgPool2d avg_pool2d AdaptiveAvgPool2d adaptive_avg_pool2d MaxPool2d max_pool2d GroupNorm Identity "
     "InstanceNorm2d Hardtanh Softmax LogSigmoid logsigmoid smooth_l1_loss SmoothL1Loss huber_loss HuberLoss l1_loss "
-    "L1Loss sinh cosh atan erf prod cumsum gather index_select zeros_like ones_like Embedding normalize selu SELU".split()
+    "L1Loss sinh cosh atan erf prod cumsum gather index_select zeros_like ones_like Embedding normalize "
+    "selu SELU".split()
 )
 PROBES = 2  # per rule: each is compiled, and most that fail end their process
 

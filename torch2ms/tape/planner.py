@@ -25,7 +25,6 @@ from torch2ms.tape.forwards import Outside, forward_of
 from torch2ms.tape.functions.episodes import plan_episode
 from torch2ms.tape.functions.exports import plan_closure, plan_export
 from torch2ms.tape.functions.handing import Handed, own_value
-from torch2ms.tape.functions.helpers import plan_helper
 from torch2ms.tape.functions.lifting import Lifting, called_events, lifted
 from torch2ms.tape.functions.taking import Taken, plan_call, plan_definition
 from torch2ms.tape.ledger import owners
@@ -51,9 +50,6 @@ def plan_scope(
     export = lifting.exports.get(id(scope))
     if export is not None:
         plan_export(export, plan)
-        return
-    if (helper := lifting.helpers.get(id(scope))) is not None:
-        plan_helper(helper, plan)
         return
     if (episode := lifting.episodes.get(id(scope))) is not None:
         plan_episode(episode, plan)
@@ -306,8 +302,12 @@ class _ScopePlanner:
         """Write one `autograd.grad`; a reason if it has no form."""
         compiled, again = self.compiled, self.again
         assert compiled is not None and again is not None
-        return compiled.problems.get(id(event)) or again.get(id(event)) or plan_gradcall(
-            event, self.scope, self.module, self.plan, self.writer, finder, self.verdicts.repeats(), compiled
+        return (
+            compiled.problems.get(id(event))
+            or again.get(id(event))
+            or plan_gradcall(
+                event, self.scope, self.module, self.plan, self.writer, finder, self.verdicts.repeats(), compiled
+            )
         )
 
     def looked_at(self, event: Event, region: Region, takers: list[Owner]) -> set[str]:

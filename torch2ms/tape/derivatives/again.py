@@ -16,7 +16,7 @@ from torch2ms.analysis.flow import expression_uses, root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.tree import children, descend
+from torch2ms.analysis.tree import children, constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
@@ -29,6 +29,7 @@ from torch2ms.tape.plan import Copy, Function, Item, Plan, Text
 WHY = "the inner gradient is compiled, everything it uses is an argument"
 TWICE = "; its forward runs once more in it"
 CONSTANT = frozenset("size shape dim ndim numel device dtype detach item data type requires_grad is_leaf".split())
+DECAYED = "the loss depends on every parameter that is decayed: torch leaves the others alone"
 LIKE = ("zeros_like", "ones_like", "rand_like", "randn_like", "randint_like", "empty_like", "full_like")
 RANDOM = frozenset(
     "rand randn randint randperm normal bernoulli multinomial dropout dropout2d dropout3d alpha_dropout uniform "
@@ -131,6 +132,8 @@ class _Compiled:
         self.tainted = set(self.inputs)
         self.twins = {t for s in bound.values() if s is not None and (t := _twin(s.node))} - set(self.inputs)
         found: set[int] = set()
+        if loops and wanted & self.carried():
+            raise Misfit("its output is made in an earlier turn of a loop")
         for stmt in self.scope.body.walk():
             later = stmt.number > event.stmt.number
             if stmt is event.stmt or stmt.blocks or later and id(stmt) not in loops or stmt.number <= start:
@@ -141,7 +144,7 @@ class _Compiled:
             if flags(stmt.node):
                 continue
             if later:
-                if written & wanted - {root(d) for d in event.stmt.defs}:
+                if written & wanted:
                     raise Misfit("its output is made in an earlier turn of a loop")
                 continue
             if any(s is not None and stmt.number < s.number and n in stmt.uses for n, s in bound.items()):
@@ -150,6 +153,13 @@ class _Compiled:
                 self.tainted |= written
                 found.add(id(stmt))
         return found
+
+    def carried(self) -> set[str]:
+        """Names that the statement of the call binds, and that have no other value in the turn of the loop before."""
+        stmt = self.event.stmt
+        loop = next(a for a in stmt.ancestors() if a.is_loop)
+        before = {root(d) for s in loop.walk() if s.number < stmt.number and s is not loop for d in s.defs}
+        return {root(d) for d in stmt.defs} - before
 
     def binding(self, name: str) -> Stmt | None:
         """The last statement above the call that binds an input."""
@@ -302,18 +312,35 @@ class _Compiled:
         cotangents = any(c is not None and not all_ones(c, self.scope) for c in event.cotangents)
         return "" if cotangents or any(name in {root(u) for u in s.all_uses} for s in inside) else name
 
+    def undecided(self, gone: set[int], keeps: str) -> bool:
+        """Parameters that shift the output have no part in its gradient, and an optimizer would decay them."""
+        if keeps or gone < {id(s) for s in self.path.steps} or not decays(self.around.project):
+            return False
+        own = {id(c) for s in self.path.steps for c in s.calls} | {id(n) for n in descend(self.event.node)}
+        for module in self.around.project.modules.values():
+            for scope in module.scope.walk():
+                info = module.functions.get(id(scope))
+                if info is not None and info.cls is not None and info.cls.kind == "module":
+                    continue
+                calls = (c for stmt in scope.body.walk() for c in stmt.calls if id(c) not in own)
+                if any(module.value(c.func).kind == "module" for c in calls):
+                    return True
+        raise Misfit("an optimizer decays parameters that have no part in a gradient, which torch leaves alone")
+
     # --- writing it
 
     def write(self) -> None:
         event, plan, call, writer = self.event, self.plan, self.call, self.around.writer
         label, keeps = self.label(event), self.kept()
         gone = {id(s) for s in self.path.steps} if keeps else self.dead()
+        assumed = self.undecided(gone, keeps)
         given = [c for c in event.cotangents if c is not None and not all_ones(c, self.scope)]
         cotangent = [dotted(c) if isinstance(c, cst.Name) else writer.fresh("cotangent") for c in given]
         forward, positions = f"forward_{label}", self.positions(call)
         if keeps and not positions:
             positions = ", 0"
-        plan.expressions |= self.expressions
+        inside = {id(n) for e in self.calls.values() for n in descend(e.node)}
+        plan.expressions |= {key: text for key, text in self.expressions.items() if key in inside}
         inputs = ", ".join(self.inner.values())
         steps = [*self.body(self.path.steps), self.returned(event, cotangent)]
         body: list[Item] = [
@@ -327,22 +354,29 @@ class _Compiled:
         above.append(Function(name, params, body, decorator="@ms.jit"))
         plan.contexts |= {key: [] for key in gone}
         invoked = f"{name}({', '.join([*self.inputs, *self.arguments, *extra])})"
-        made = [Text(f"{c} = {{0}}", [g]) for c, g in zip(cotangent, given, strict=True) if not isinstance(g, cst.Name)]
+        made: list[Item] = [
+            Text(f"{c} = {{0}}", [g]) for c, g in zip(cotangent, given, strict=True) if not isinstance(g, cst.Name)
+        ]
         single = len(call.inputs) == 1
         if keeps:
             variables = [writer.fresh(f"{n.rpartition('.')[2]}_grad") for n in call.inputs]
             taken = variables[0] if single else f"({', '.join(variables)})"
             made.append(Text(f"{keeps}, {taken} = {invoked}"))
             invoked = taken
-        if made:
-            plan.replaced[id(event.stmt)] = [*made, event.stmt]
-            plan.moved.add(id(event.stmt))
-        plan.expressions[id(call.whole)] = (
-            (invoked if call.first else f"({invoked},)") if single else f"{invoked}[0]" if call.first else invoked
-        )
+        alone = _alone(event.stmt.node, call) if single else ""
+        result = (invoked if call.first else f"({invoked},)") if single else f"{invoked}[0]" if call.first else invoked
+        if alone:
+            plan.contexts[id(event.stmt)] = [*made, Text(f"{alone} = {invoked}")]
+        elif made:
+            plan.contexts[id(event.stmt)] = [*made, Copy(event.stmt, {id(call.whole): result})]
+        else:
+            plan.expressions[id(call.whole)] = result
         why = WHY + TWICE if any(id(s) not in gone for s in self.path.steps) else WHY
+        tier = Tier.EXACT
+        if assumed:
+            tier, why = Tier.ASSUMED, f"{why}; assumed: {DECAYED}"
         what = "torch.autograd.grad with create_graph"
-        plan.findings.append(Finding("T2M202", Tier.EXACT, what, why, line=event.stmt.lineno))
+        plan.findings.append(Finding("T2M202", tier, what, why, line=event.stmt.lineno))
         plan.needs.add("ms")
 
     def body(self, steps: list[Stmt]) -> list[Item]:
@@ -407,6 +441,16 @@ def flags(node: cst.CSTNode) -> bool:
     return named and call.func.attr.value in ("requires_grad_", "retain_grad")  # type: ignore[union-attr]
 
 
+def _alone(node: cst.CSTNode, call: GradCall) -> str:
+    """The name that takes the only gradient out of its tuple: `grad, = autograd.grad(...)`."""
+    if call.first or not isinstance(node, cst.Assign) or len(node.targets) != 1 or node.value is not call.whole:
+        return ""
+    target = node.targets[0].target
+    if isinstance(target, (cst.Tuple, cst.List)) and len(target.elements) == 1:
+        return dotted(target.elements[0].value)
+    return ""
+
+
 def _twin(node: cst.CSTNode) -> str:
     """The name of what a new name is a part of, or another name for: `pos = data.pos`."""
     value = node.value if isinstance(node, cst.Assign) else None
@@ -439,6 +483,18 @@ def varied_uses(node: cst.CSTNode, names: set[str]) -> bool:
     if isinstance(node, cst.Arg):
         return varied_uses(node.value, names)
     return any(varied_uses(child, names) for child in children(node))
+
+
+def decays(project: Project) -> bool:
+    """Some optimizer moves parameters whose gradient is zero."""
+    for module in project.modules.values():
+        for call in (c for s in module.scope.walk() for stmt in s.body.walk() for c in stmt.calls):
+            name = module.value(call.func).name
+            given = [a.value for a in call.args if a.keyword is not None and a.keyword.value == "weight_decay"]
+            if name.startswith("torch.optim.") and (given or name.endswith("AdamW")):
+                if not given or constant(given[0]) not in (0, None):
+                    return True
+    return False
 
 
 def _locals(scope: Scope) -> set[str]:

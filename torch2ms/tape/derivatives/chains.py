@@ -151,6 +151,12 @@ class _Compiled:
             return False
         if any(s.blocks or s.muts for s in chain.stmts) or len(set(names)) != len(names):
             return False
+        before: set[str] = set()
+        for stmt in chain.stmts:
+            event = next((c.event for c in chain.calls if c.event.stmt is stmt), None)
+            if event is not None and dotted(event.roots[0]) not in before:
+                return False  # its output comes from elsewhere
+            before |= stmt.defs
         if any("." in d for d in self.defined) or any(self.target(c) is None for c in chain.calls):
             return False
         first, last = chain.stmts[0], chain.stmts[-1]

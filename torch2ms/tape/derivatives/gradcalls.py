@@ -137,8 +137,6 @@ def _is_weight(node: cst.BaseExpression, module: ModuleInfo) -> bool:
 
 def _subscripted(event: Event) -> tuple[cst.BaseExpression, bool]:
     assert isinstance(event.node, cst.Call)
-    if event.first:
-        return event.node, True
     for node in descend(event.stmt.node):
         if isinstance(node, cst.Subscript) and node.value is event.node and len(node.slice) == 1:
             part = node.slice[0].slice

@@ -22,7 +22,6 @@ from torch2ms.tape.forward.stashes import Stash, left_behind
 from torch2ms.tape.functions.closures import Closure, Handover, closure_in, handovers, has_form
 from torch2ms.tape.functions.episodes import Episode
 from torch2ms.tape.functions.handing import Handed, Handing, bound_arguments, event_of, handed_of, handing_at
-from torch2ms.tape.functions.helpers import Helper, call_of, helper_of, used_as_value
 from torch2ms.tape.functions.rollouts import Episodes
 from torch2ms.tape.functions.sites import Site, resolve
 from torch2ms.tape.functions.stores import Known, Stores, find_stores
@@ -52,8 +51,6 @@ class Lifting:
     callee: dict[int, FunctionInfo] = field(default_factory=dict)  # id of a call -> the function it reaches
     functions: dict[int, FunctionInfo] = field(default_factory=dict)
     closures: dict[int, Closure] = field(default_factory=dict)  # by id of the scope
-    helpers: dict[int, Helper] = field(default_factory=dict)  # by id of the scope
-    gradients: dict[int, Event] = field(default_factory=dict)  # by id of the call of a helper
     taken: dict[int, Taken] = field(default_factory=dict)  # by id of the scope
     takings: dict[int, Taking] = field(default_factory=dict)  # by id of the call
     freezes: bool = False  # somewhere a parameter's requires_grad is written
@@ -134,9 +131,6 @@ def lift(project: Project, stores: bool = True) -> Lifting:
         id(scope) for m in project.modules.values() for scope in m.scope.walk() if _leaves(events[id(scope)], scope, m)
     }
     project.meeting = _meeting(lifting, project, events)
-    for _, info in functions:
-        if info.name not in unseen:
-            _help(info, lifting, events)
     lifting.left = left_behind(list(project.modules.values()))
     episodes = Episodes(project, lifting, events, unseen)
     lifting.episodes, lifting.incomplete = episodes.found, episodes.reasons
@@ -241,17 +235,6 @@ def hand_on(lifting: Lifting, functions: list[FunctionInfo], events: dict[int, l
                 lifting.takings.pop(id(site.call), None)
 
 
-def _help(info: FunctionInfo, lifting: Lifting, events: dict[int, list[Event]]) -> None:
-    """Enter a function that only differentiates, if all its calls are seen and in its own module."""
-    helper, sites = helper_of(info, events[id(info.scope)]), lifting.sites.get(id(info.scope), [])
-    if helper is None or not sites or any(s.module is not info.module for s in sites) or used_as_value(helper):
-        return
-    calls = [call_of(helper, s.call, s.stmt) for s in sites]
-    if all(calls):
-        lifting.helpers[id(info.scope)] = helper
-        lifting.gradients |= {id(s.call): c for s, c in zip(sites, calls, strict=True) if c is not None}
-
-
 def _offer(info: FunctionInfo, lifting: Lifting, events: dict[int, list[Event]]) -> None:
     """Enter the function if it and all its calls fit."""
     key = id(info.scope)
@@ -325,8 +308,6 @@ def called_events(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Ev
         for call in stmt.calls:
             if (handing := lifting.handings.get(id(call))) is not None:
                 found.append(event_of(handing, stmt, module))
-            if (gradient := lifting.gradients.get(id(call))) is not None:
-                found.append(gradient)
             if (taking := lifting.takings.get(id(call))) is not None:
                 found += events_of(taking, stmt)
     return found

@@ -46,7 +46,6 @@ class Event:
     cotangents: list[cst.BaseExpression | None] = field(default_factory=list)
     inputs: cst.BaseExpression | None = None
     create_graph: bool = False
-    first: bool = False  # the call gives the gradient itself, not a tuple
     retain_graph: bool = False
     scaler: str = ""
     off: bool = False  # its scaler is switched off: it does nothing

@@ -1,0 +1,45 @@
+"""Functions that differentiate what their callers made, written out where they are called.
+
+`def gradient(y, x): return autograd.grad(y, x, ...)[0]` has no graph of its own: which function of `x` the tensor `y`
+is, only its caller knows. Written out there, with the arguments in place of the parameters, each call is the gradient
+call that it is, and forms and regions need to know nothing of functions. The definition goes where nothing else names
+it. Lines of findings are those of the calls.
+"""
+
+from __future__ import annotations
+
+from torch2ms.analysis.infer import infer
+from torch2ms.analysis.project import Plain, Project
+from torch2ms.inlining.candidates import candidates
+from torch2ms.inlining.expand import Inliner
+
+ROUNDS = 6  # functions that differentiate may call others that do
+
+
+def inlined(project: Project) -> Project:
+    """The project without calls of such functions; its values are inferred."""
+    for _ in range(ROUNDS):
+        found = candidates(project)
+        if not found:
+            return project
+        changed: dict[str, Plain] = {}
+        for module in project.modules.values():
+            inliner = Inliner(module, found)
+            tree = inliner.whole()
+            if tree is not module.tree:
+                before = module.plain
+                changed[module.name] = Plain(
+                    tree,
+                    inliner.lines_of(tree),
+                    [*(before.findings if before is not None else []), *inliner.findings],
+                    before.reasons if before is not None else {},
+                )
+        made = Project()
+        for name, module in project.modules.items():
+            made.add(module.path, module.tree, module.source, module.directives.off, changed.get(name, module.plain))
+        infer(made)
+        project = made
+    return project
+
+
+__all__ = ["inlined"]

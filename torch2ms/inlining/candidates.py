@@ -1,0 +1,311 @@
+"""Which functions differentiate what their callers made, and whether all their calls can give way to their bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis.flow import expression_uses, root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.tree import children, constant, descend
+from torch2ms.analysis.values import overlaps
+from torch2ms.tape.functions.sites import Site, resolve
+
+GRAD = "torch.autograd.grad"
+ONCE = (cst.Lambda, cst.BaseComp, cst.IfExp, cst.BooleanOperation)  # what is in them may run never, or often
+
+
+@dataclass(eq=False)
+class Candidate:
+    """A function that differentiates what its callers made."""
+
+    info: FunctionInfo
+    body: list[cst.BaseStatement]  # without its docstring
+    sites: list[Site] = field(default_factory=list)
+    line: int = 0  # of its gradient call
+    goes: bool = False  # nothing but the calls names it
+
+    @property
+    def node(self) -> cst.FunctionDef:
+        assert isinstance(self.info.scope.node, cst.FunctionDef)
+        return self.info.scope.node
+
+    @property
+    def bare(self) -> bool:
+        """It is one expression."""
+        return len(self.body) == 1 and isinstance(_only(self.body[0]), cst.Return)
+
+    @property
+    def rebound(self) -> set[str]:
+        """Its parameters that get other values."""
+        return {d for s in self.info.scope.body.walk() for d in s.defs} & set(self.info.scope.params)
+
+
+def candidates(project: Project) -> dict[int, Candidate]:
+    """By id of the call: the functions that can be written out now, innermost ones first."""
+    if not any("grad(" in m.source for m in project.modules.values()):
+        return {}
+    sites = _sites(project)
+    inner: dict[int, Candidate] = {}  # by id of the scope
+    reached = {id(s.call): info for info, own in sites.values() for s in own}
+    while True:
+        more = {}
+        for info, own in sites.values():
+            if id(info.scope) not in inner and (made := _candidate(info, own, reached, inner)) is not None:
+                more[id(info.scope)] = made
+        if not more:
+            break
+        inner |= more
+    found: dict[int, Candidate] = {}
+    for made in inner.values():
+        calls = [c for s in made.info.scope.body.walk() for c in s.calls]
+        if any(id(reached[id(c)].scope) in inner for c in calls if id(c) in reached):
+            continue  # in a later round
+        if all(_fits(made, site) for site in made.sites):
+            made.goes = _named(made, project) == len(made.sites)
+            found |= {id(site.call): made for site in made.sites}
+    return found
+
+
+def _sites(project: Project) -> dict[int, tuple[FunctionInfo, list[Site]]]:
+    found: dict[int, tuple[FunctionInfo, list[Site]]] = {}
+    for module in project.modules.values():
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk():
+                for call in stmt.calls:
+                    if (info := resolve(call, stmt, scope, module, project)) is not None:
+                        found.setdefault(id(info.scope), (info, []))[1].append(Site(module, scope, stmt, call))
+    return found
+
+
+def _candidate(
+    info: FunctionInfo, sites: list[Site], reached: dict[int, FunctionInfo], inner: dict[int, Candidate]
+) -> Candidate | None:
+    """The function, if it is one of these."""
+    node = info.scope.node
+    if not isinstance(node, cst.FunctionDef) or not isinstance(node.body, cst.IndentedBlock):
+        return None
+    params = node.params
+    if node.asynchronous or params.star_kwarg is not None or isinstance(params.star_arg, cst.Param):
+        return None
+    if any(dotted(d.decorator) != "staticmethod" for d in node.decorators) or info.scope.children or info.scope.off:
+        return None
+    if info.cls is not None and (info.name.startswith("__") or info.cls.kind == "autograd"):
+        return None
+    line = next((s.lineno for s in info.scope.body.walk() if _differentiates(s, info, reached, inner)), 0)
+    if not line or not _straight(info):
+        return None
+    body = [line for line in node.body.body if not _docstring(line)]
+    return Candidate(info, body, sites, line) if body else None
+
+
+def _differentiates(
+    stmt: Stmt, info: FunctionInfo, reached: dict[int, FunctionInfo], inner: dict[int, Candidate]
+) -> bool:
+    """A gradient call whose output and inputs callers give, with nothing known of the way between them."""
+    for call in stmt.calls:
+        value = info.module.value(call.func)
+        if value.kind == "api" and value.name == GRAD:
+            if len(call.args) > 1 and _from_callers(_given(call, 0, "outputs"), _given(call, 1, "inputs"), stmt, info):
+                return True
+        other = reached.get(id(call))
+        if other is not None and id(other.scope) in inner and len(call.args) > 1:
+            names = {root(u) for a in call.args for u in expression_uses(a.value, stmt)}
+            made = {d for s in info.scope.body.walk() for d in s.defs}
+            if len(names & set(info.scope.params) - made) > 1 or not names & made:
+                return True
+    return False
+
+
+def _given(call: cst.Call, position: int, name: str) -> cst.BaseExpression | None:
+    named = [a.value for a in call.args if a.keyword is not None and a.keyword.value == name]
+    plain = [a.value for a in call.args if a.keyword is None and not a.star]
+    return named[0] if named else plain[position] if len(plain) > position else None
+
+
+def _from_callers(
+    output: cst.BaseExpression | None, inputs: cst.BaseExpression | None, stmt: Stmt, info: FunctionInfo
+) -> bool:
+    if output is None or inputs is None:
+        return False
+    wanted = set(expression_uses(output, stmt))
+    stmts = list(info.scope.body.walk())
+    taken: set[int] = set()
+    while more := [s for s in stmts if id(s) not in taken and s.number < stmt.number and _defines(s, wanted)]:
+        taken |= {id(s) for s in more}
+        wanted |= {u for s in more for u in s.uses}
+    if any(overlaps(u, i) for u in wanted for i in expression_uses(inputs, stmt)):
+        return False
+    calls = [*_in(output), *(c for s in stmts if id(s) in taken for c in s.calls)]
+    if not all(_of_tensors(c, info.module) for c in calls):
+        return False
+    return bool({root(u) for u in wanted} & set(info.scope.params) - {"self"})
+
+
+def _in(node: cst.CSTNode) -> list[cst.Call]:
+    return [n for n in descend(node) if isinstance(n, cst.Call)]
+
+
+def _defines(stmt: Stmt, wanted: set[str]) -> bool:
+    return any(overlaps(d, u) for d in stmt.defs | stmt.muts for u in wanted)
+
+
+def _of_tensors(call: cst.Call, module: ModuleInfo) -> bool:
+    """The call is one of torch's or Python's, or a method of a tensor: what it makes depends on its arguments alone."""
+    func = call.func
+    if module.value(func).kind in ("api", "builtin"):
+        return True
+    if not isinstance(func, cst.Attribute) or dotted(func.value) == "self":
+        return False
+    return module.value(func.value).kind in ("tensor", "unknown", "param") and module.value(func).kind != "module"
+
+
+def _straight(info: FunctionInfo) -> bool:
+    """One return, at its end; nothing of its own that a caller's block could not hold."""
+    stmts = list(info.scope.body.walk())
+    kinds = (cst.Global, cst.Nonlocal, cst.FunctionDef, cst.ClassDef, cst.Import, cst.ImportFrom, cst.Try, cst.With)
+    if any(isinstance(s.node, kinds) or s.modes or s.off for s in stmts):
+        return False
+    last = info.scope.body.stmts[-1] if info.scope.body.stmts else None
+    if last is None or not isinstance(last.node, cst.Return) or last.node.value is None:
+        return False
+    if any(isinstance(s.node, cst.Return) and s is not last for s in stmts):
+        return False
+    nodes = [n for s in stmts for n in descend(s.node)]
+    if any(isinstance(n, (cst.Lambda, cst.Yield, cst.Await, cst.NamedExpr)) for n in nodes):
+        return False
+    own = info.scope.locals
+    bound = {dotted(n.target) for n in nodes if isinstance(n, cst.CompFor)}
+    return not bound & own
+
+
+def _docstring(line: cst.CSTNode) -> bool:
+    only = _only(line)
+    return isinstance(only, cst.Expr) and isinstance(only.value, (cst.SimpleString, cst.ConcatenatedString))
+
+
+def _only(line: cst.CSTNode) -> cst.CSTNode | None:
+    return line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+
+
+# --- the calls
+
+
+def _fits(made: Candidate, site: Site) -> bool:
+    """The body can stand where the call stands."""
+    bound = arguments(made, site.call)
+    if bound is None or site.stmt.off or site.scope is made.info.scope or not names_hold(made, site.module):
+        return False
+    if made.info.cls is not None and not made.info.static:
+        func = site.call.func
+        if not isinstance(func, cst.Attribute) or not dotted(func.value):
+            return False
+    if made.bare and all(simple(value) for value in bound.values()):
+        return True
+    if site.stmt.line is None or site.stmt.blocks or isinstance(site.scope.node, cst.ClassDef):
+        return False
+    return _runs_once(site.stmt.node, site.call)
+
+
+def _runs_once(node: cst.CSTNode, call: cst.Call) -> bool:
+    """The call runs exactly once whenever the statement does."""
+    if node is call:
+        return True
+    if isinstance(node, ONCE):
+        return False
+    return any(_runs_once(child, call) for child in children(node))
+
+
+def arguments(made: Candidate, call: cst.Call) -> dict[str, cst.BaseExpression] | None:
+    """The value of every parameter; None where that is not seen."""
+    params = made.node.params
+    positional = [*params.posonly_params, *params.params]
+    named = [*positional, *params.kwonly_params]
+    bound: dict[str, cst.BaseExpression] = {}
+    if made.info.cls is not None and not made.info.static:
+        assert isinstance(call.func, (cst.Attribute, cst.Name))
+        if isinstance(call.func, cst.Attribute):
+            bound[positional[0].name.value] = call.func.value
+        positional = positional[1:]
+    free = iter(positional)
+    for arg in call.args:
+        if arg.star:
+            return None
+        if arg.keyword is not None:
+            bound[arg.keyword.value] = arg.value
+        elif (param := next(free, None)) is not None:
+            bound[param.name.value] = arg.value
+        else:
+            return None
+    for param in named:
+        name = param.name.value
+        if name not in bound:
+            if param.default is None or constant(param.default) is ...:
+                return None
+            bound[name] = param.default
+    return bound if set(bound) <= {p.name.value for p in named} else None
+
+
+def simple(node: cst.BaseExpression) -> bool:
+    """Writing it several times, or later, makes no difference."""
+    return bool(dotted(node)) or constant(node) is not ...
+
+
+def names_hold(made: Candidate, module: ModuleInfo) -> bool:
+    """What the body names beside its parameters means the same in the module of a call."""
+    if module is made.info.module:
+        return True
+    return all(_means(name, made, module) is not None for name in _free(made))
+
+
+def _free(made: Candidate) -> Iterator[str]:
+    own = made.info.scope.locals
+    for stmt in made.info.scope.body.walk():
+        for use in stmt.uses | {dotted(c.func) for c in stmt.calls}:
+            if use and root(use) not in own and root(use) not in ("True", "False", "None"):
+                yield root(use)
+
+
+def _means(name: str, made: Candidate, module: ModuleInfo) -> str | None:
+    """What the caller's module calls something that the body names; None if it has no name there."""
+    home = made.info.module
+    target = home.imports.table.get(name)
+    if target is None:
+        return name if name not in home.scope.locals and name not in module.scope.locals else None
+    for own, other in module.imports.table.items():
+        if other == target:
+            return own
+        if target.startswith(other + "."):
+            return own + target[len(other) :]
+    return None
+
+
+def translated_names(made: Candidate, module: ModuleInfo) -> dict[str, str]:
+    """What names of the body are called in the module of a call, where that differs."""
+    if module is made.info.module:
+        return {}
+    meant = {name: _means(name, made, module) for name in _free(made)}
+    return {name: other for name, other in meant.items() if other is not None and other != name}
+
+
+def _named(made: Candidate, project: Project) -> int:
+    """How often the project names the function, other than to define or import it."""
+    name, count = made.info.name, 0
+    for module in project.modules.values():
+        nodes = list(descend(module.tree))
+        parts = {id(n.attr) for n in nodes if isinstance(n, cst.Attribute)}
+        parts |= {id(n.keyword) for n in nodes if isinstance(n, cst.Arg) and n.keyword is not None}
+        parts |= {id(n.name) for n in nodes if isinstance(n, (cst.FunctionDef, cst.ImportAlias, cst.Param))}
+        for node in nodes:
+            if isinstance(node, cst.SimpleString):
+                count += node.raw_value == name
+            elif isinstance(node, cst.Name) and made.info.cls is None:
+                count += node.value == name and id(node) not in parts
+            elif isinstance(node, cst.Attribute) and node.attr.value == name:
+                home = module.imports.table.get(dotted(node.value), "")
+                count += made.info.cls is not None or home in project.modules
+    return count

@@ -1,0 +1,240 @@
+"""Writes the bodies of functions where they are called."""
+
+from __future__ import annotations
+
+from typing import cast
+
+import libcst as cst
+
+from torch2ms.analysis import flow
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope
+from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.tree import constant, descend
+from torch2ms.findings import Finding, Tier
+from torch2ms.inlining.candidates import Candidate, arguments, simple, translated_names
+from torch2ms.rewrite import layout
+from torch2ms.rewrite.rewriter import Rewriter
+from torch2ms.wrappers.suites import Made, Suites
+
+
+class Inliner(Suites):
+    """One module with the bodies in place of the calls."""
+
+    def __init__(self, module: ModuleInfo, found: dict[int, Candidate]) -> None:
+        super().__init__(module)
+        if module.plain is not None:
+            self.numbers = {id(n): line for n, line in zip(flow.in_order(module.tree.body), module.plain.lines,
+                                                           strict=False)}  # fmt: skip
+        self.found = found
+        self.findings: list[Finding] = []
+        self.going = {id(c.node): c for c in found.values() if c.goes}
+        self.gone = {c.info.name for c in self.going.values() if c.info.cls is None}
+        self.above: list[cst.BaseStatement] = []  # what the statement at hand needs above it
+        self.scopes = {id(s.call): s.scope for c in found.values() for s in c.sites if s.module is module}
+        self.taken: dict[int, set[str]] = {}
+        self.target = ""  # the name that the statement at hand binds to a call, and to nothing else
+        self.direct: cst.BaseExpression | None = None
+
+    def statement(self, stmt: cst.CSTNode) -> Made:
+        if isinstance(stmt, cst.FunctionDef) and (gone := self.going.get(id(stmt))) is not None:
+            what, why = "function that differentiates", "its calls are gradient calls, planned where they stand"
+            self.findings.append(Finding("T2M203", Tier.EXACT, what, why, line=gone.line))
+            blank = [line for line in stmt.leading_lines[:1] if line.comment is None]
+            return [], (*blank, *layout.comments_only(stmt.leading_lines), *layout.inner_comments(stmt))
+        return super().statement(stmt)
+
+    def simple(self, stmt: cst.SimpleStatementLine) -> Made:
+        outer, self.above = self.above, []
+        made, waiting = super().simple(stmt)
+        above, self.above = self.above, outer
+        if not above:
+            return made, waiting
+        for node in above:
+            for each in flow.in_order([node]):
+                self.number(each, stmt.body[0])
+        lines = [*above, *made]
+        if made:
+            lines[-1] = self.renumbered(made[-1], leading_lines=[])
+        own = layout.comments_only(layout.leading(lines[0]))
+        lines[0] = self.renumbered(lines[0], leading_lines=[*stmt.leading_lines, *own])
+        return lines, waiting
+
+    def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        if isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
+            names = [a for a in node.names if not (isinstance(a.name, cst.Name) and a.name.value in self.gone)]
+            if len(names) < len(node.names):
+                last = names[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT) if names else None
+                return [node.with_changes(names=[*names[:-1], last])] if last is not None else []
+        value = node.value if isinstance(node, (cst.Assign, cst.Return)) else None
+        self.direct = value
+        self.target = ""
+        if isinstance(node, cst.Assign) and len(node.targets) == 1 and isinstance(node.targets[0].target, cst.Name):
+            self.target = node.targets[0].target.value
+        updated = self.rewrite(node)
+        if isinstance(updated, cst.Assign) and self.above and len(updated.targets) == 1 and updated is not node:
+            if self.target and dotted(updated.value) == self.target:
+                return []
+        return [updated]
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        made = self.found.get(id(original))
+        if made is None:
+            return updated
+        bound = arguments(made, updated)
+        assert bound is not None
+        scope = self.scopes[id(original)]
+        around = _names(scope) if scope.is_function else self.module.scope.locals
+        taken = self.taken.setdefault(id(scope), around | self.module.scope.locals | self.module.imports.table.keys())
+        texts: dict[str, cst.BaseExpression] = {
+            name: cst.parse_expression(other) for name, other in translated_names(made, self.module).items()
+        }
+        above: list[cst.BaseStatement] = []
+        for name, value in bound.items():
+            if simple(value) and name not in made.rebound:
+                texts[name] = value
+                continue
+            own = _fresh(name, taken)
+            above.append(_assigned(own, value))
+            texts[name] = cst.Name(own)
+        returned = _returned(made)
+        locals_ = sorted(made.info.scope.locals - set(bound))
+        for name in locals_:
+            direct = original is self.direct and self.target and dotted(returned) == name
+            if direct and not any(self.target in _mentioned(v) for v in texts.values()) and self.target not in locals_:
+                texts[name] = cst.Name(self.target)
+            else:
+                texts[name] = cst.Name(_fresh(name, taken))
+        body = _Substituted(texts)
+        known = {n: v for n, v in bound.items() if n in made.rebound and constant(v) is not ...}
+        if opened := [n for n in known if _opens(n, made)]:  # `if x is None: x = ...` comes first: no need to bind it
+            names = {dotted(texts[n]) for n in opened}
+            above = [line for line in above if not _binds(line, names)]
+        for line in made.body:
+            copied = _folded(line.deep_clone(), known)
+            known = {n: v for n, v in known.items() if not any(_binds_in(each, n) for each in [line])}
+            above += [body.rewrite(each) for each in copied]  # type: ignore[misc]
+        above = [each for line in above for each in _folded(line, {})]
+        last = above.pop()
+        assert isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return)
+        result = last.body[-1].value
+        assert result is not None
+        if len(last.body) > 1:
+            above.append(last.with_changes(body=last.body[:-1]))
+        self.above += above
+        whole = isinstance(result, (cst.Name, cst.Call, cst.Subscript, cst.Attribute)) or bool(result.lpar)
+        if original is self.direct or whole:
+            return result
+        return result.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
+class _Substituted(Rewriter):
+    """Names of a function's own in the words of a caller."""
+
+    def __init__(self, texts: dict[str, cst.BaseExpression]) -> None:
+        self.texts = texts
+
+    def visit_Attribute(self, node: cst.Attribute) -> bool:
+        return False
+
+    def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
+        value = self.rewrite(original.value)
+        return updated if value is original.value else updated.with_changes(value=value)
+
+    def visit_Arg(self, node: cst.Arg) -> bool:
+        return False
+
+    def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
+        value = self.rewrite(original.value)
+        return updated if value is original.value else updated.with_changes(value=value)
+
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
+        text = self.texts.get(original.value)
+        return updated if text is None else text.deep_clone()
+
+
+def _returned(made: Candidate) -> cst.BaseExpression:
+    last = made.body[-1]
+    assert isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return)
+    assert last.body[-1].value is not None
+    return last.body[-1].value
+
+
+def _folded(line: cst.CSTNode, known: dict[str, cst.BaseExpression]) -> list[cst.BaseStatement]:
+    """A statement without the branches that constant arguments rule out; `known` are names that are constants here."""
+    if not isinstance(line, cst.If):
+        return [cast(cst.BaseStatement, line)]
+    test = _Substituted(known).rewrite(line.test)
+    holds = _truth(cast(cst.BaseExpression, test))
+    if holds is None:
+        return [line]
+    if holds:
+        return [s for each in line.body.body for s in _folded(each, known)]
+    if line.orelse is None:
+        return []
+    if isinstance(line.orelse, cst.If):
+        return _folded(line.orelse, known)
+    return [s for each in line.orelse.body.body for s in _folded(each, known)]
+
+
+def _opens(name: str, made: Candidate) -> bool:
+    """The first statement with the name is `if name is None: name = ...`, alone."""
+    line = next((x for x in made.body if name in _mentioned(x)), None)
+    if not isinstance(line, cst.If) or line.orelse is not None or _truth_of(line.test, name) is None:
+        return False
+    first = line.body.body[0]
+    return _binds(first, {name}) and sum(n == name for n in _words(first)) == 1
+
+
+def _truth_of(test: cst.BaseExpression, name: str) -> bool | None:
+    return _truth(cast(cst.BaseExpression, _Substituted({name: cst.Name("None")}).rewrite(test)))
+
+
+def _binds(line: cst.CSTNode, names: set[str]) -> bool:
+    """`name = ...`, and nothing else."""
+    only = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
+    return isinstance(only, cst.Assign) and len(only.targets) == 1 and dotted(only.targets[0].target) in names
+
+
+def _binds_in(line: cst.CSTNode, name: str) -> bool:
+    """Somewhere in a statement the name may get another value."""
+    return any(isinstance(n, (cst.AssignTarget, cst.AugAssign, cst.For, cst.AnnAssign)) and name in _mentioned(n.target)
+               for n in descend(line))  # fmt: skip
+
+
+def _truth(test: cst.BaseExpression) -> bool | None:
+    """What a condition comes to, None where that is not known."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        inner = _truth(test.expression)
+        return None if inner is None else not inner
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        operator, other = test.comparisons[0].operator, test.comparisons[0].comparator
+        if isinstance(operator, (cst.Is, cst.IsNot)) and constant(other) is None and constant(test.left) is not ...:
+            return (constant(test.left) is None) == isinstance(operator, cst.Is)
+        return None
+    value = constant(test)
+    return None if value is ... else bool(value)
+
+
+def _assigned(name: str, value: cst.BaseExpression) -> cst.SimpleStatementLine:
+    return cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(cst.Name(name))], value)])
+
+
+def _fresh(base: str, taken: set[str]) -> str:
+    name, number = base, 2
+    while name in taken:
+        name, number = f"{base}_{number}", number + 1
+    taken.add(name)
+    return name
+
+
+def _names(scope: Scope) -> set[str]:
+    return {n.value for n in descend(scope.node) if isinstance(n, cst.Name)}
+
+
+def _words(node: cst.CSTNode) -> list[str]:
+    return [n.value for n in descend(node) if isinstance(n, cst.Name)]
+
+
+def _mentioned(node: cst.CSTNode) -> set[str]:
+    return set(_words(node))
