@@ -146,7 +146,7 @@ def _store(
     lifting: Lifting, project: Project, seen: list[FunctionInfo], events: dict[int, list[Event]], unseen: set[str]
 ) -> None:
     """Find the optimizers that keep gradients, and the functions that go backward from what callers made into them."""
-    settled = {*lifting.exports, *lifting.helpers, *lifting.episodes, *lifting.closures}
+    settled = {*lifting.exports, *lifting.episodes, *lifting.closures}
 
     def everything(scope: Scope, module: ModuleInfo) -> list[Event]:
         return _all_events(scope, module, lifting, events)
