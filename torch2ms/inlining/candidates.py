@@ -61,6 +61,7 @@ def candidates(project: Project) -> dict[int, Candidate]:
             break
         inner |= more
     found: dict[int, Candidate] = {}
+    found |= _of_forwards(sites, inner)
     for made in inner.values():
         calls = [c for s in made.info.scope.body.walk() for c in s.calls]
         if any(id(reached[id(c)].scope) in inner for c in calls if id(c) in reached):
@@ -69,6 +70,54 @@ def candidates(project: Project) -> dict[int, Candidate]:
             made.goes = _named(made, project) == len(made.sites)
             found |= {id(site.call): made for site in made.sites}
     return found
+
+
+def _of_forwards(
+    sites: dict[int, tuple[FunctionInfo, list[Site]]], inner: dict[int, Candidate]
+) -> dict[int, Candidate]:
+    """Calls in forwards whose gradient is differentiated again, of functions that compiled code cannot call.
+
+    Those are methods of objects that are no networks, and functions that use variables of the module.
+    """
+    found: dict[int, Candidate] = {}
+    for info, own in sites.values():
+        if id(info.scope) in inner or not _beyond(info) or not _straight(info):
+            continue
+        for site in own:
+            if _leads(site) and (made := _plain(info, [site], 0)) is not None and _fits(made, site):
+                found[id(site.call)] = made
+    return found
+
+
+def _beyond(info: FunctionInfo) -> bool:
+    """Compiled code cannot be given everything that the function uses."""
+    if info.cls is not None:
+        return info.cls.kind == "object" and not info.static
+    own = info.scope.locals | set(info.scope.params)
+    variables = info.module.scope.locals - {c.name for c in info.module.scope.children}
+    return bool({root(u) for s in info.scope.body.walk() for u in s.uses} & variables - own)
+
+
+def _leads(site: Site) -> bool:
+    """The statement of the call leads to a gradient, with respect to weights, that is part of a graph."""
+    for stmt in site.scope.body.walk():
+        for call in stmt.calls:
+            kept = _given(call, 4, "create_graph")
+            output = _given(call, 0, "outputs")
+            value = site.module.value(call.func)
+            if value.kind != "api" or value.name != GRAD or kept is None or output is None or constant(kept) is False:
+                continue
+            wanted = set(expression_uses(output, stmt))
+            if any(call is site.call for call in _in(output)):
+                return True
+            stmts = [s for s in site.scope.body.walk() if s.number < stmt.number]
+            taken: set[int] = set()
+            while more := [s for s in stmts if id(s) not in taken and _defines(s, wanted)]:
+                taken |= {id(s) for s in more}
+                wanted |= {u for s in more for u in s.uses}
+            if id(site.stmt) in taken:
+                return True
+    return False
 
 
 def _sites(project: Project) -> dict[int, tuple[FunctionInfo, list[Site]]]:
@@ -86,6 +135,12 @@ def _candidate(
     info: FunctionInfo, sites: list[Site], reached: dict[int, FunctionInfo], inner: dict[int, Candidate]
 ) -> Candidate | None:
     """The function, if it is one of these."""
+    line = next((s.lineno for s in info.scope.body.walk() if _differentiates(s, info, reached, inner)), 0)
+    return _plain(info, sites, line) if line and _straight(info) else None
+
+
+def _plain(info: FunctionInfo, sites: list[Site], line: int) -> Candidate | None:
+    """A function or method as it is usually defined."""
     node = info.scope.node
     if not isinstance(node, cst.FunctionDef) or not isinstance(node.body, cst.IndentedBlock):
         return None
@@ -95,9 +150,6 @@ def _candidate(
     if any(dotted(d.decorator) != "staticmethod" for d in node.decorators) or info.scope.children or info.scope.off:
         return None
     if info.cls is not None and (info.name.startswith("__") or info.cls.kind == "autograd"):
-        return None
-    line = next((s.lineno for s in info.scope.body.walk() if _differentiates(s, info, reached, inner)), 0)
-    if not line or not _straight(info):
         return None
     body = [line for line in node.body.body if not _docstring(line)]
     return Candidate(info, body, sites, line) if body else None

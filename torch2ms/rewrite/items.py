@@ -22,7 +22,7 @@ class Items:
 
     def item(self, item: Item) -> list[cst.BaseStatement]:
         if isinstance(item, Text):
-            return self.writer.marked_text(item)
+            return self.text(item)
         if isinstance(item, Function):
             return [self.function(item)]
         if isinstance(item, Class):
@@ -32,6 +32,14 @@ class Items:
         if isinstance(item, Copy):
             return self.copy(item)
         return self.emitter.sequence([item], placed=True)[0]
+
+    def text(self, item: Text) -> list[cst.BaseStatement]:
+        plan = self.writer.plan
+        expressions = plan.expressions
+        plan.expressions = expressions | item.expressions
+        nodes = self.writer.marked_text(item)
+        plan.expressions = expressions
+        return nodes
 
     def copy(self, item: Copy) -> list[cst.BaseStatement]:
         plan, key = self.writer.plan, id(item.stmt)

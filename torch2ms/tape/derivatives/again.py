@@ -20,7 +20,9 @@ from torch2ms.analysis.tree import children, constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
+from torch2ms.tape.derivatives.written import assumed_of, copied, found_in, problem_of, write_out
 from torch2ms.tape.forms.calls import all_ones
+from torch2ms.tape.forms.graphmode import Check
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.dependents import silenced
 from torch2ms.tape.ledger.events import Event
@@ -90,6 +92,7 @@ class _Compiled:
         self.scope, self.module, self.plan = around.scope, around.module, around.plan
         self.inputs = list(call.inputs)
         self.calls = {id(e.stmt): e for e in around.events if e.kind == "gradcall"}
+        self.assumed: set[str] = set()
         self.tainted: set[str] = set()
         self.twins: set[str] = set()  # names of what an input is a part of
         self.path = self.grown()
@@ -206,6 +209,7 @@ class _Compiled:
         if len(event.roots) > 1 and any(c is not None and not all_ones(c, self.scope) for c in event.cotangents):
             raise Misfit("a gradient of a gradient with cotangents of several outputs")
         self.runs()
+        self.losses()
         for stmt in steps:
             inner = self.calls.get(id(stmt))
             self.capture(stmt, [stmt.node] if inner is None else [*inner.roots, *self.besides(inner)])
@@ -235,6 +239,15 @@ class _Compiled:
                 raise Misfit("its forward draws random numbers")
             if name in LEAVING or name in ("float", "int", "bool", "print", "input", "open") and "." not in where:
                 raise Misfit("its forward makes Python values of tensors, which compiled code would freeze")
+
+    def losses(self) -> None:
+        """Losses without a second derivative can be written out."""
+        stmts = [*self.path.steps, self.event.stmt]
+        for key, stmt in found_in(stmts, self.module).items():
+            node = next(c for c in stmt.calls if id(c) == key)
+            if problem := problem_of(node, self.module, Check(self.around.project).bare):
+                raise Misfit(problem)
+            self.assumed |= assumed_of(node, self.module)
 
     def capture(self, stmt: Stmt, nodes: list[cst.CSTNode]) -> None:
         """Give every value from outside that the nodes use a parameter."""
@@ -333,16 +346,14 @@ class _Compiled:
         event, plan, call, writer = self.event, self.plan, self.call, self.around.writer
         label, keeps = self.label(event), self.kept()
         gone = {id(s) for s in self.path.steps} if keeps else self.dead()
-        assumed = self.undecided(gone, keeps)
+        self.assumed |= {DECAYED} if self.undecided(gone, keeps) else set()
         given = [c for c in event.cotangents if c is not None and not all_ones(c, self.scope)]
         cotangent = [dotted(c) if isinstance(c, cst.Name) else writer.fresh("cotangent") for c in given]
         forward, positions = f"forward_{label}", self.positions(call)
         if keeps and not positions:
             positions = ", 0"
-        inside = {id(n) for e in self.calls.values() for n in descend(e.node)}
-        plan.expressions |= {key: text for key, text in self.expressions.items() if key in inside}
         inputs = ", ".join(self.inner.values())
-        steps = [*self.body(self.path.steps), self.returned(event, cotangent)]
+        steps = [*self.body(self.path.steps), *self.returned(event, cotangent)]
         body: list[Item] = [
             Function(forward, list(self.inner.values()), steps),
             Text(f"return ms.{'value_and_grad' if keeps else 'grad'}({forward}{positions})({inputs})"),
@@ -373,8 +384,8 @@ class _Compiled:
             plan.expressions[id(call.whole)] = result
         why = WHY + TWICE if any(id(s) not in gone for s in self.path.steps) else WHY
         tier = Tier.EXACT
-        if assumed:
-            tier, why = Tier.ASSUMED, f"{why}; assumed: {DECAYED}"
+        if assumed := sorted(self.assumed):
+            tier, why = Tier.ASSUMED, f"{why}; assumed: {', '.join(assumed)}"
         what = "torch.autograd.grad with create_graph"
         plan.findings.append(Finding("T2M202", tier, what, why, line=event.stmt.lineno))
         plan.needs.add("ms")
@@ -385,7 +396,9 @@ class _Compiled:
         for stmt in steps:
             event = self.calls.get(id(stmt))
             if event is None:
-                items.append(Copy(stmt, self.expressions))
+                made, needs = copied(stmt, self.module, self.around.writer.fresh, self.expressions)
+                items += made
+                self.plan.needs |= needs
                 continue
             call = self.own(event)
             if any(c is not None and not all_ones(c, self.scope) for c in event.cotangents):
@@ -393,7 +406,7 @@ class _Compiled:
             varied = {id(s) for s in steps}
             own = [s for s in self.leading(event, varied) if id(s) in varied]
             function = self.around.writer.fresh(f"forward_{self.label(event)}")
-            items.append(Function(function, list(self.inner.values()), [*self.body(own), self.returned(event, [])]))
+            items.append(Function(function, list(self.inner.values()), [*self.body(own), *self.returned(event, [])]))
             taken = f"ms.grad({function}{self.positions(call)})({', '.join(self.inner.values())})"
             if not event.create_graph:
                 taken = f"ops.stop_gradient({taken})"
@@ -405,14 +418,14 @@ class _Compiled:
             items.append(Copy(stmt, {**self.expressions, id(call.whole): taken}))
         return items
 
-    def returned(self, event: Event, cotangent: list[str]) -> Text:
+    def returned(self, event: Event, cotangent: list[str]) -> list[Item]:
         """What the forward gives back: MindSpore differentiates the sum of it."""
-        if cotangent:
-            return Text(f"return {{0}} * {cotangent[0]}", [event.roots[0]])
-        if len(event.roots) == 1:
-            return Text("return {0}", [event.roots[0]])
-        terms = " + ".join(f"{{{i}}}.sum()" for i in range(len(event.roots)))
-        return Text(f"return {terms}", list(event.roots))
+        expressions = dict(self.expressions)
+        above = write_out(event.stmt, list(event.roots), self.module, self.around.writer.fresh, expressions)
+        self.plan.needs |= {"ops"} if len(expressions) > len(self.expressions) else set()
+        terms = " + ".join(f"{{{i}}}.sum()" for i in range(len(event.roots))) if len(event.roots) > 1 else "{0}"
+        times = f" * {cotangent[0]}" if cotangent else ""
+        return [*above, Text(f"return {terms}{times}", list(event.roots), expressions)]
 
     def positions(self, call: GradCall) -> str:
         """Which inputs are differentiated, as further arguments of `ms.grad`."""

@@ -21,6 +21,7 @@ from torch2ms.analysis.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
+from torch2ms.tape.derivatives.written import CROSS_ENTROPY, KINDS, assumed_of, copied, found_in, problem_of
 from torch2ms.tape.forms.calls import Call, Outputs, all_ones
 from torch2ms.tape.forms.graphmode import Check, Unfit, lifetime, measured
 from torch2ms.tape.forms.interface import definition_order
@@ -31,9 +32,7 @@ from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.plan import Copy, Function, Item, Plan, Text
 
 WHY = "the inner gradient is compiled, everything it uses but the weights is an argument"
-CROSS_ENTROPY = ("torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy")
 SHAPES = ("size", "shape", "dim", "ndim", "numel")  # say nothing that varies
-SCORES = "the scores are (batch, classes), the labels class indices, and none of them is -100"
 
 
 @dataclass(eq=False)
@@ -173,9 +172,8 @@ class _Compiled:
         defined = {d for s in self.region.stmts for d in s.all_defs}
         written: set[str] = set()  # losses that are written out
         for stmt in self.region.stmts:
-            own = {id(c): dotted(c.func) for c in stmt.calls if self.module.value(c.func).name in CROSS_ENTROPY}
-            self.losses |= dict.fromkeys(own, stmt)
-            written |= set(own.values())
+            self.losses |= found_in([stmt], self.module)
+            written |= {dotted(c.func) for c in stmt.calls if id(c) in self.losses}
             for place in sorted(captured(stmt, self.module, defined) - written):
                 self.arguments[place] = place.rpartition(".")[2]
         covered = {id(n) for s in self.region.stmts for node in descend(s.node)
@@ -202,11 +200,9 @@ class _Compiled:
         self.assumed |= {f"`{n}` is a tensor" for n in check.unseen}
         for key in self.losses:
             node = next(c for c in self.losses[key].calls if id(c) == key)
-            if len(node.args) != 2 or any(a.star or a.keyword is not None for a in node.args):
-                return "a cross entropy with options has no second derivative here"
-            if self.module.value(node.func).kind != "api" and not check.bare(CROSS_ENTROPY[0]):
-                return "a cross entropy with options has no second derivative here"
-            self.assumed.add(SCORES)
+            if problem := problem_of(node, self.module, check.bare):
+                return problem
+            self.assumed |= assumed_of(node, self.module)
         return ""
 
     def kind(self, place: str) -> str:
@@ -287,25 +283,12 @@ class _Compiled:
         plan.findings.append(Finding("T2M202", tier, what, why, line=event.stmt.lineno))
 
     def body(self) -> list[Item]:
-        """The forward, cross entropies written out."""
+        """The forward, losses without a second derivative written out."""
         items: list[Item] = []
         for stmt in self.region.stmts:
-            expressions: dict[int, str] = {}
-            for node in stmt.calls:
-                if id(node) not in self.losses:
-                    continue
-                names = []
-                for arg, short in zip(node.args, ("logits", "labels"), strict=True):
-                    name = dotted(arg.value)
-                    if not name or "." in name:
-                        name = self.writer.fresh(short)
-                        items.append(Text(f"{name} = {{0}}", [arg.value]))
-                    names.append(name)
-                scores, labels = names
-                picked = f"({scores} * ops.one_hot({labels}, {scores}.shape[1])).sum(1)"
-                expressions[id(node)] = f"(ops.logsumexp({scores}, 1) - {picked}).mean()"
-                self.plan.needs.add("ops")
-            items.append(Copy(stmt, expressions))
+            made, needs = copied(stmt, self.module, self.writer.fresh, {})
+            items += made
+            self.plan.needs |= needs
         return items
 
 
@@ -321,7 +304,7 @@ class _Twice(Check):
             super().call(node, module, local)
 
     def layer(self, value: Value, module: ModuleInfo) -> None:
-        if value.name in CROSS_ENTROPY:
+        if value.name in KINDS:
             raise Unfit("a cross entropy in a called function has no second derivative here")
         super().layer(value, module)
 

@@ -1,0 +1,111 @@
+"""Losses without a second derivative in MindSpore, written out in functions whose gradient is differentiated again.
+
+`ops.cross_entropy`, `ops.log_softmax` and `ops.binary_cross_entropy_with_logits` fail where their compiled gradient is
+differentiated; logarithms of sums, softplus and products do not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import libcst as cst
+
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.tree import descend
+from torch2ms.tape.plan import Copy, Item, Text
+
+CROSS_ENTROPY = ("torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy")
+KINDS = {
+    **dict.fromkeys(CROSS_ENTROPY, "cross_entropy"),
+    "torch.nn.BCEWithLogitsLoss": "logits",
+    "torch.nn.functional.binary_cross_entropy_with_logits": "logits",
+    "torch.nn.NLLLoss": "likelihood",
+    "torch.nn.functional.nll_loss": "likelihood",
+    "torch.nn.functional.log_softmax": "log_softmax",
+    "torch.log_softmax": "log_softmax",
+}
+SCORES = "the scores are (batch, classes), the labels class indices, and none of them is -100"
+
+
+def kind_of(node: cst.Call, module: ModuleInfo) -> str:
+    """Which of these a call is, "" for any other."""
+    value = module.value(node.func)
+    if value.kind in ("api", "lossfn", "module"):
+        return KINDS.get(value.name, "")
+    method = isinstance(node.func, cst.Attribute) and node.func.attr.value == "log_softmax"
+    return "log_softmax" if method and module.value(node.func.value).kind in ("tensor", "unknown") else ""  # type: ignore[attr-defined]
+
+
+def found_in(stmts: list[Stmt], module: ModuleInfo) -> dict[int, Stmt]:
+    """The calls of such losses, by id, with their statements."""
+    return {id(c): s for s in stmts for c in s.calls if kind_of(c, module)}
+
+
+def problem_of(node: cst.Call, module: ModuleInfo, bare: Callable[[str], bool]) -> str:
+    """Why a call cannot be written out; `bare`: wherever a layer is made, it is without arguments."""
+    kind, value = kind_of(node, module), module.value(node.func)
+    if kind == "log_softmax":
+        return "" if len(_parts(node)) == 2 else "a log_softmax without a dimension"
+    if len(node.args) != 2 or any(a.star or a.keyword is not None for a in node.args):
+        return "a cross entropy with options has no second derivative here"
+    if value.kind != "api" and not bare(value.name):
+        return "a cross entropy with options has no second derivative here"
+    return ""
+
+
+def assumed_of(node: cst.Call, module: ModuleInfo) -> set[str]:
+    """What writing a call out assumes."""
+    return {SCORES} if kind_of(node, module) in ("cross_entropy", "likelihood") else set()
+
+
+def write_out(
+    stmt: Stmt, sources: list[cst.CSTNode], module: ModuleInfo, fresh: Callable[[str], str], expressions: dict[int, str]
+) -> list[Item]:
+    """What names the arguments of such calls in the nodes; adds the code of the calls to `expressions`."""
+    inside = {id(n) for source in sources for n in descend(source)}
+    items: list[Item] = []
+    for node in (c for c in reversed(stmt.calls) if id(c) in inside and kind_of(c, module)):
+        kind = kind_of(node, module)
+        names = []
+        for value, short in zip(_parts(node), ("logits", "labels"), strict=False):
+            if kind == "log_softmax" and short == "labels":
+                continue
+            name = dotted(value)
+            if not name or "." in name:
+                name = fresh(short)
+                items.append(Text(f"{name} = {{0}}", [value], expressions))
+            names.append(name)
+        expressions[id(node)] = _text(kind, names, node)
+    return items
+
+
+def copied(
+    stmt: Stmt, module: ModuleInfo, fresh: Callable[[str], str], expressions: dict[int, str]
+) -> tuple[list[Item], set[str]]:
+    """A statement of such a forward, and what is needed for it."""
+    own = dict(expressions)
+    items = write_out(stmt, [stmt.node], module, fresh, own)
+    return [*items, Copy(stmt, own)], {"ops"} if items or len(own) > len(expressions) else set()
+
+
+def _parts(node: cst.Call) -> list[cst.BaseExpression]:
+    """The arguments, a method's tensor among them."""
+    values = [a.value for a in node.args]
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value == "log_softmax" and len(values) == 1:
+        return [node.func.value, *values]
+    return values
+
+
+def _text(kind: str, names: list[str], node: cst.Call) -> str:
+    scores = names[0]
+    if kind == "log_softmax":
+        dim = cst.Module([]).code_for_node(_parts(node)[1])
+        return f"({scores} - ops.logsumexp({scores}, {dim}, True))"
+    if kind == "logits":
+        return f"(ops.softplus({scores}) - {scores} * {names[1]}).mean()"
+    picked = f"({scores} * ops.one_hot({names[1]}, {scores}.shape[1])).sum(1)"
+    if kind == "likelihood":
+        return f"-{picked}.mean()"
+    return f"(ops.logsumexp({scores}, 1) - {picked}).mean()"
