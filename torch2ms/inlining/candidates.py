@@ -94,7 +94,8 @@ def _beyond(info: FunctionInfo) -> bool:
     if info.cls is not None:
         return info.cls.kind == "object" and not info.static
     own = info.scope.locals | set(info.scope.params)
-    variables = info.module.scope.locals - {c.name for c in info.module.scope.children}
+    defined = {c.name for c in info.module.scope.children} | info.module.imports.table.keys()
+    variables = info.module.scope.locals - defined
     return bool({root(u) for s in info.scope.body.walk() for u in s.uses} & variables - own)
 
 
@@ -107,8 +108,12 @@ def _leads(site: Site) -> bool:
             value = site.module.value(call.func)
             if value.kind != "api" or value.name != GRAD or kept is None or output is None or constant(kept) is False:
                 continue
+            inputs = _given(call, 1, "inputs")
+            if inputs is None or not isinstance(inputs, (cst.Call, cst.BaseComp)):
+                if inputs is None or site.module.value(inputs).kind not in ("params", "list"):
+                    continue
             wanted = set(expression_uses(output, stmt))
-            if any(call is site.call for call in _in(output)):
+            if any(inner is site.call for inner in _in(output)):
                 return True
             stmts = [s for s in site.scope.body.walk() if s.number < stmt.number]
             taken: set[int] = set()

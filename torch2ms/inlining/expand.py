@@ -101,7 +101,11 @@ class Inliner(Suites):
         locals_ = sorted(made.info.scope.locals - set(bound))
         for name in locals_:
             direct = original is self.direct and self.target and dotted(returned) == name
-            if direct and not any(self.target in _mentioned(v) for v in texts.values()) and self.target not in locals_:
+            if (
+                direct
+                and not any(self.target in _mentioned(v) for v in texts.values())
+                and self.target not in {*locals_} - {name}
+            ):
                 texts[name] = cst.Name(self.target)
             else:
                 texts[name] = cst.Name(_fresh(name, taken))

@@ -363,7 +363,7 @@ class _Compiled:
         params = [*self.inner.values(), *self.arguments.values(), *extra]
         above = plan.before.setdefault(id(self.module.top_level(event.stmt)), [])
         above.append(Function(name, params, body, decorator="@ms.jit"))
-        plan.contexts |= {key: [] for key in gone}
+        plan.contexts |= {key: [] for key in gone | self.ones()}
         invoked = f"{name}({', '.join([*self.inputs, *self.arguments, *extra])})"
         made: list[Item] = [
             Text(f"{c} = {{0}}", [g]) for c, g in zip(cotangent, given, strict=True) if not isinstance(g, cst.Name)
@@ -389,6 +389,15 @@ class _Compiled:
         what = "torch.autograd.grad with create_graph"
         plan.findings.append(Finding("T2M202", tier, what, why, line=event.stmt.lineno))
         plan.needs.add("ms")
+
+    def ones(self) -> set[int]:
+        """Statements that only make a cotangent of ones, which MindSpore takes by itself."""
+        found: set[int] = set()
+        names = {c.value for c in self.event.cotangents if isinstance(c, cst.Name) and all_ones(c, self.scope)}
+        for stmt in self.scope.body.walk():
+            if stmt.defs and stmt.defs <= names and not self.read_elsewhere(stmt, set()):
+                found.add(id(stmt))
+        return found
 
     def body(self, steps: list[Stmt]) -> list[Item]:
         """Statements of the forward inside a function; a gradient call among them is one of a function of its own."""
