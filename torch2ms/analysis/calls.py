@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torch2ms.analysis import records, shapes, torchapi
+from torch2ms.analysis import masked, records, shapes, torchapi
 from torch2ms.analysis.arguments import Given, bind_arguments
 from torch2ms.analysis.containers import element
 from torch2ms.analysis.lookup import PURE_BUILTINS, class_of, function_of
@@ -45,7 +45,9 @@ def call(node: cst.Call, ev: Evaluator) -> Value:
         value = api_call(target.name, given)
         if value is None:
             learn_argument(node, args, target.name, ev)
-            value = tensor_function(target.name, given)
+            value = masked.called(
+                target.name.rpartition(".")[2], node, tensor_function(target.name, given), given.first
+            )
         return _named_layers(value, given, ev) if value.name == "torch.nn.ModuleDict" else value
     if isinstance(node.func, cst.Attribute):
         return _method(node.func, ev.memo.get(id(node.func.value), UNKNOWN), target, given, ev)
@@ -108,7 +110,8 @@ def _of_kind(name: str, receiver: Value, given: Given) -> Value | None:
         return None
     if kind in ("tensor", "param"):
         value = tensor_method(name, receiver, deps, given.args)
-        return shapes.shaped(value, shapes.called(name, given.node, given.args, receiver))
+        value = shapes.shaped(value, shapes.called(name, given.node, given.args, receiver))
+        return masked.called(name, given.node, value, receiver)
     if kind == "module":
         made = module_method(name, receiver, deps)
         part = given.node.func.value if isinstance(given.node.func, cst.Attribute) else None

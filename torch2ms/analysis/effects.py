@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torch2ms.analysis import masked
 from torch2ms.analysis.assign import remember
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Stmt
@@ -35,6 +36,8 @@ def effects(stmt: Stmt, ev: Evaluator) -> None:
                 _leaf(dotted(part.value), dotted(stmt.node.value) != "False", ev)
             elif isinstance(part, cst.Subscript):
                 _stored(part, ev.memo.get(id(stmt.node.value), UNKNOWN), ev)
+                if masked.infinite(stmt.node.value):
+                    _masked(dotted(part.value), ev)
 
 
 def _called(call: cst.Call, place: str, method: str, ev: Evaluator) -> None:
@@ -54,6 +57,15 @@ def _called(call: cst.Call, place: str, method: str, ev: Evaluator) -> None:
     elif method.endswith("_") and not method.endswith("__") and held.kind == "tensor":
         deps = held.deps.union(*(ev.memo.get(id(a.value), UNKNOWN).deps for a in call.args))
         ev.env[place] = replace(held, deps=deps if method != "detach_" else NO_DEPS)
+        if method in masked.FILLING and any(masked.infinite(a.value) for a in call.args):
+            _masked(place, ev)
+
+
+def _masked(place: str, ev: Evaluator) -> None:
+    """Some elements of a tensor become infinite."""
+    held = ev.env.get(place)
+    if held is not None and held.kind == "tensor" and not held.name:
+        ev.env[place] = replace(held, name=masked.MASKED)
 
 
 def _leaf(place: str, on: bool, ev: Evaluator) -> None:

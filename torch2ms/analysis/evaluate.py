@@ -8,7 +8,7 @@ from typing import Any
 
 import libcst as cst
 
-from torch2ms.analysis import calls, containers, lookup, members, shapes
+from torch2ms.analysis import calls, containers, lookup, masked, members, shapes
 from torch2ms.analysis.annotations import quoted, quotes
 from torch2ms.analysis.assign import bind
 from torch2ms.analysis.env import Env
@@ -186,7 +186,8 @@ class Evaluator:
         deps = left.deps | right.deps
         kinds = {left.kind, right.kind}
         if "tensor" in kinds or "param" in kinds:
-            value = Value("tensor", deps=deps, likely=left.likely or right.likely)
+            name = masked.MASKED if masked.MASKED in (left.name, right.name) else ""
+            value = Value("tensor", name, deps, likely=left.likely or right.likely)
             return shapes.shaped(value, shapes.combined(operator, left, right))
         if "numpy" in kinds:
             return Value("numpy", deps=deps)

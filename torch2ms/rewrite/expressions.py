@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.masked import MASKED
 from torch2ms.analysis.names import is_foreign
 from torch2ms.analysis.tree import code, constant
-from torch2ms.analysis.values import UNKNOWN
+from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import apply_call
 from torch2ms.parsing import config_of
 from torch2ms.rewrite import apis, strings
@@ -20,6 +21,9 @@ from torch2ms.rewrite.signatures import with_arguments
 from torch2ms.rewrite.subscripts import indexed
 from torch2ms.rewrite.transformed import assigned, swapped
 from torch2ms.rewrite.translation import Translation
+
+
+ENTROPIES = {"cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss"}
 
 
 class Expressions(Positions):
@@ -50,6 +54,7 @@ class Expressions(Positions):
             return updated
         updated = with_arguments(original, updated, self.plan)
         target = self.module.value(original.func)
+        updated = self.finite(original, updated, target)
         if target.kind == "api":
             if apis.spelled(original.func, target.name, self.module) or TYPE.fullmatch(target.name):
                 return apis.called(target.name, original, updated, work, self)
@@ -72,6 +77,19 @@ class Expressions(Positions):
         if isinstance(original.func, cst.Attribute):
             return self.methods.method(original, original.func, updated)
         return updated
+
+    def finite(self, original: cst.Call, updated: cst.Call, target: Value) -> cst.Call:
+        """A cross entropy of masked logits: MindSpore multiplies what is infinite by zero."""
+        if not original.args or self.module.value(original.args[0].value).name != MASKED:
+            return updated
+        entropy = target.name.rpartition(".")[2] in ENTROPIES or target.kind == "lossfn" and not target.name
+        if not entropy or self.mixed:
+            return updated
+        self.work.notes.needs.add("ops")
+        self.work.tell("T2M601", "logits that are infinite", "a large number instead: MindSpore gives NaN for them")
+        clamped = f"{self.work.alias('ops')}.clamp({code(updated.args[0].value)}, min=-1e30)"
+        bounded = updated.args[0].with_changes(value=cst.parse_expression(clamped, config_of(self.module.tree)))
+        return updated.with_changes(args=[bounded, *updated.args[1:]])
 
     def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
         return assigned(original, updated, self.work)

@@ -50,6 +50,10 @@ class ModuleFacts:
         """How many values a sample of a dataset has, 0 for one that is no tuple, None where it is not seen."""
         return columns(self.module.value(node), self.module, self.project)
 
+    def ranged(self, node: cst.BaseExpression) -> bool:
+        """A name for a `range`, of which MindSpore makes no tensor."""
+        return isinstance(node, (cst.Name, cst.Attribute)) and self.module.value(node).name == "range"
+
     @property
     def pickles(self) -> bool:
         """The project saves more than the parameters of one cell."""

@@ -42,7 +42,7 @@ class InPlace:
             target = target.value
             value = self.module.value(target)
         if not isinstance(target, (cst.Name, cst.Attribute, cst.Subscript)) or (
-            isinstance(target, cst.Subscript) and not _plain_index(target)
+            isinstance(target, cst.Subscript) and not _plain_index(target, self.module)
         ):
             why = "an in-place change of a temporary"
             self.writer.refuse("T2M610", f"Tensor.{methods[0]}", why, "assign the result")
@@ -161,9 +161,19 @@ class InPlace:
         if is_parameter(target, value, self.module, self.writer.plan):
             self.writer.needs.add("ops")
             return self.writer.text(f"ops.assign({place}, {text})")
-        if alone:
+        if alone or isinstance(target, cst.Subscript) and self.of_parameter(target):
             return self.writer.text(f"{place} = {text}")
         return self.writer.text(f"{place}.copy_({text})")  # reaches every alias, and the caller
+
+    def of_parameter(self, target: cst.Subscript) -> bool:
+        """A row or a slice of a parameter, which gives copies in MindSpore; written by index it changes."""
+        base: cst.BaseExpression = target.value
+        while isinstance(base, cst.Attribute) and is_data(base, self.module):
+            base = base.value
+        indices = [e.slice.value for e in target.slice if isinstance(e.slice, cst.Index)]
+        if any(self.module.value(i).kind in ("tensor", "list", "numpy") for i in indices):
+            return False  # torch changes a copy as well
+        return is_parameter(base, self.module.value(base), self.module, self.writer.plan)
 
 
 def is_data(node: cst.CSTNode, module: ModuleInfo) -> bool:
@@ -182,12 +192,12 @@ def changes(name: str, call: cst.Call) -> bool:
                for arg in call.args)  # fmt: skip
 
 
-def _plain_index(node: cst.Subscript) -> bool:
+def _plain_index(node: cst.Subscript, module: ModuleInfo) -> bool:
     """Integer and slice subscripts: writing through them reaches the tensor."""
     for element in node.slice:
         part = element.slice
-        if isinstance(part, cst.Index) and not isinstance(
-            part.value, (cst.Integer, cst.Name, cst.UnaryOperation, cst.Ellipsis)
-        ):
+        if not isinstance(part, cst.Index) or module.value(part.value).kind == "int":
+            continue
+        if not isinstance(part.value, (cst.Integer, cst.Name, cst.Attribute, cst.UnaryOperation, cst.Ellipsis)):
             return False
     return True

@@ -61,7 +61,13 @@ def typed(use: Use) -> Choice:
         return Choice(f"ops.zeros({{data}}{element})")
     if kind == "size":
         return Choice(f"ops.zeros({{*data}}{element})")
-    made = f"ms.tensor({{data|sequence}}, dtype=ms.{_OLD_TYPES.get(use.short, 'float32')})"
+    ranged = getattr(use.facts, "ranged", None)
+    data = (
+        "list({data})"
+        if ranged is not None and (node := use.node("data")) is not None and ranged(node)
+        else "{data|sequence}"
+    )
+    made = f"ms.tensor({data}, dtype=ms.{_OLD_TYPES.get(use.short, 'float32')})"
     if kind in ("list", "tuple", "numpy"):
         return Choice(made)
     if kind != "tensor" and _SIZE.search(use.text("data").rpartition(".")[2]):
