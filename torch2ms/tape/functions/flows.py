@@ -34,7 +34,7 @@ def settle(parts: Iterable[Part], callee: dict[int, FunctionInfo], certain: set[
     for _ in range(ROUNDS):
         before: dict[int, State] = {}  # by id of a call: what is held before it
         for part in known.values():
-            for touch in part.touches:
+            for touch in part.touches:  # what the called function leaves behind
                 info = callee.get(id(touch.node))
                 one = known.get(id(info.scope)) if info is not None and id(touch.node) in certain else None
                 touch.effects = {part.owner.place: one.exit if one is not None else LEFT_OVER}

@@ -28,6 +28,7 @@ from torch2ms.tape.ledger.ledger import ENTRY, LEFT_OVER, Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import LOADS, Records
 
+OUT_OF_SIGHT = "<optimizer>"  # its place in a scope that only calls those that have it
 Everything = Callable[[Scope, ModuleInfo], list[Event]]
 
 
@@ -109,15 +110,22 @@ class _Search:
             lost = [e for e in records.events if e.kind == "backward" and not records.takers(e)]
             for event in lost:
                 deps = self.deps(event, scope, module)
-                found |= {p for p, v in self.attributes(scope, module).items() if _reached(v, deps)}
+                found |= {p for p, v in self.reachable(scope, module).items() if _reached(v, deps, scope)}
         return found
 
-    def attributes(self, scope: Scope, module: ModuleInfo) -> dict[str, Value]:
-        """Optimizers that a method finds in its object."""
-        if scope.cls is None or scope.cls.name not in module.classes:
-            return {}
-        held = (a for c in self.family(module.classes[scope.cls.name]) for a in c.attrs.items())
-        return {f"self.{name}": value for name, value in held if value.kind == "optimizer" and not value.likely}
+    def reachable(self, scope: Scope, module: ModuleInfo) -> dict[str, Value]:
+        """Optimizers that a function finds in its object, or in what stands around it."""
+        found: dict[str, Value] = {}
+        if scope.cls is not None and scope.cls.name in module.classes:
+            held = (a for c in self.family(module.classes[scope.cls.name]) for a in c.attrs.items())
+            found = {f"self.{name}": value for name, value in held}
+        around = scope.parent
+        while around is not None:
+            outer = {n: v for s in around.body.walk() for n, v in s.out.items() if "." not in n}
+            if not isinstance(around.node, cst.ClassDef):
+                found |= {n: v for n, v in outer.items() if n not in scope.locals}
+            around = around.parent
+        return {n: v for n, v in found.items() if v.kind == "optimizer" and not v.likely}
 
     def family(self, own: ClassInfo) -> list[ClassInfo]:
         """A class with those above and below it."""
@@ -193,28 +201,36 @@ class _Search:
                 touches = [Event("touch", s, c, effects=dict(effects)) for s, c in reach.calls(*scopes[key])]
                 found.touches.setdefault(key, []).extend(touches)
         if group != ANY and max(len(kept) for kept in owners.values()) == 1:
-            self.settle(found, {k: scopes[k] for k, kept in owners.items() if kept}, reach)
+            self.settle(found, {k for k, kept in owners.items() if kept}, reach, creations)
 
-    def settle(self, found: Stores, scopes: dict[int, tuple[Scope, ModuleInfo]], reach: _Reach) -> None:
+    def settle(self, found: Stores, kept: set[int], reach: _Reach, creations: list[tuple[Key, Creation]]) -> None:
         """Find out what the one optimizer of a group holds where functions are entered and left."""
-        hidden = self.known.unseen | self.valued
-        touches = [e for k in scopes for e in found.touches[k]]
-        several = Counter(id(e.stmt) for e in touches)  # calls of one statement: their order is not asked for
+        parts: list[Part] = []
+        made = frozenset(id(c.stmt) for _, c in creations)
+        for scope, module in reach.every:
+            key = id(scope)
+            hidden = scope.name in self.known.unseen | self.valued
+            sites = None if hidden else self.known.sites.get(key, [])
+            if key in kept:
+                (owner,) = found.owners[key]
+                parts.append(Part(scope, module, self.events[key], found.touches[key], owner, sites))
+            elif touches := [Event("touch", s, c) for s, c in reach.calls(scope, module)]:
+                place = next((c.place for _, c in creations if c.stmt.block.scope is scope), OUT_OF_SIGHT)
+                owner = Owner("optimizer", place, None, stored=True, made=made)
+                parts.append(Part(scope, module, [], touches, owner, sites))
+        several = Counter(id(e.stmt) for p in parts for e in p.touches)  # of one statement: in which order is not asked
         certain = {
-            id(e.node) for e in touches
+            id(e.node) for p in parts for e in p.touches
             if (i := self.known.callee.get(id(e.node))) is not None
             and not _overriding(i, self.project) and several[id(e.stmt)] == 1
         }  # fmt: skip
-        parts = []
-        for key, (scope, module) in scopes.items():
-            sites = None if scope.name in hidden else self.known.sites.get(key, [])
-            if sites is not None and any(id(s.call) not in certain for s in sites):
-                sites = None
-            (owner,) = found.owners[key]
-            parts.append(Part(scope, module, self.events[key], found.touches[key], owner, sites))
+        for part in parts:
+            if part.sites is not None and any(id(s.call) not in certain for s in part.sites):
+                part.sites = None
         settle(parts, self.known.callee, certain)
         for part in parts:
-            found.owners[id(part.scope)] = [part.owner]
+            if id(part.scope) in kept:
+                found.owners[id(part.scope)] = [part.owner]
 
     def optimizers(self, records: Records) -> list[Owner]:
         """The optimizers that a scope names: those that step, and those that it only clears."""
@@ -234,13 +250,13 @@ class _Search:
         seen = set(kinds)
         stores = [e for e in records.events if e.kind in ("backward", "handed")]
         clears = [e for e in records.events if e.kind == "clear"]
-        for place, value in self.attributes(scope, module).items():
+        for place, value in self.reachable(scope, module).items():
             key = self.aliases.key(place, scope, module)
             if self.aliases.wide(key) != group or self.aliases.find(key) in seen:
                 continue
             probe = Owner("optimizer", place, value.owns)
-            if any(_reached(value, self.deps(e, scope, module)) for e in stores) or any(
-                probe.cleared_by(e, False) for e in clears
+            if any(_reached(value, self.deps(e, scope, module), scope) for e in stores) or any(
+                probe.cleared_by(e, False) for e in clears if not _given(e.place, scope)
             ):
                 seen.add(self.aliases.find(key))
                 found[place] = value
@@ -276,9 +292,16 @@ class _Search:
         return True
 
 
-def _reached(value: Value, deps: frozenset[str]) -> bool:
-    real = frozenset(d for d in deps if not d.startswith(("@", "^")))
+def _reached(value: Value, deps: frozenset[str], scope: Scope) -> bool:
+    """An optimizer from outside of a scope surely holds what a root there is varied with."""
+    real = frozenset(d for d in deps if not d.startswith(("@", "^")) and not _given(d, scope))
     return value.owns is not None and bool(real) and any_overlap(value.owns, real)
+
+
+def _given(place: str, scope: Scope) -> bool:
+    """A place of what callers hand in, which may have the name of something outside."""
+    head = place.partition(".")[0]
+    return head in scope.params and head != "self"
 
 
 def _local(deps: frozenset[str], scope: Scope) -> bool:
@@ -345,13 +368,13 @@ class _Reach:
         self.known = search.known
         self.project = search.project
         self.valued = search.valued
-        every = [(s, m) for m in self.project.modules.values() for s in m.scope.walk()]
+        self.every = [(s, m) for m in self.project.modules.values() for s in m.scope.walk()]
         self.scopes = set(targets)
         before = -1
         while before != len(self.scopes):
             before = len(self.scopes)
-            self.names = {s.name for s, _ in every if id(s) in self.scopes}
-            for scope, module in every:
+            self.names = {s.name for s, _ in self.every if id(s) in self.scopes}
+            for scope, module in self.every:
                 if id(scope) not in self.scopes and scope.is_function and any(True for _ in self.calls(scope, module)):
                     self.scopes.add(id(scope))
 
