@@ -12,7 +12,7 @@ from torch2ms.analysis.containers import element
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.transfer import rebase
 from torch2ms.analysis.usage import used
-from torch2ms.analysis.values import UNKNOWN, UNPLACED, Value, join
+from torch2ms.analysis.values import NOT_RUN, UNKNOWN, UNPLACED, Value, join
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluate import Evaluator
@@ -62,7 +62,8 @@ def remember(place: str, value: Value, ev: Evaluator) -> None:
     attr = place[5:]
     value = shapes.forgotten(replace(value, deps=frozenset(d for d in value.deps if not d.startswith("@"))))
     old = ev.cls.attrs.get(attr)
-    ev.cls.attrs[attr] = value if old is None or old.kind == "unknown" and not old.deps else join(old, value)
+    nothing = old is None or old.name == NOT_RUN or old.kind == "unknown" and not old.deps
+    ev.cls.attrs[attr] = value if nothing or old is None else join(old, value)
 
 
 def iteration(node: cst.BaseExpression, iterated: Value, ev: Evaluator) -> Value:
@@ -124,7 +125,7 @@ def _guessed(value: Value, place: str) -> Value:
     guessed = guess.by_name(place.rpartition(".")[2])
     if guessed.kind == "optimizer":  # made by a class in a variable, from the parameters it was given
         owns = frozenset(d for d in value.deps if not d.startswith("@"))
-        return replace(guessed, place=place, owns=owns or None)
+        return replace(guessed, place=place, owns=owns or None, name=value.name if value.name == NOT_RUN else "")
     if guessed.kind in ("scheduler", "device") or (not value.deps and guessed.kind in ("module", "lossfn")):
         return replace(guessed, place=place)
     return value

@@ -25,7 +25,7 @@ from torch2ms.analysis.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.torchcalls import api_call, tensor_function
 from torch2ms.analysis.transfer import into, outward, spread, unplaced
 from torch2ms.analysis.tree import code, constant
-from torch2ms.analysis.values import CHOSEN, NO_DEPS, UNKNOWN, Value, bounded, join, joined_deps
+from torch2ms.analysis.values import CHOSEN, NO_DEPS, NOT_RUN, UNKNOWN, Value, bounded, join, joined_deps
 from torch2ms.analysis.wrapped import FAMILIES
 
 if TYPE_CHECKING:
@@ -249,8 +249,13 @@ def _function(info: FunctionInfo, given: Given, ev: Evaluator, receiver: Value |
     """What a function of the project returns, in the caller's places."""
     bound = _pass(info, given, receiver)
     returns = ev.reads.returned(info)
+    if receiver is not None and receiver.place == "self" and info.cls is not None:
+        for other in info.cls.overriding(info.name):  # the object may be one of a subclass
+            bound |= _pass(other, given, receiver)
+            value = ev.reads.returned(other)
+            returns = join(returns, value) if returns is not None and value is not None else returns or value
     if returns is None:
-        return Value("unknown", deps=given.deps)
+        return Value("unknown", NOT_RUN, given.deps)
     depends = {
         name: value.deps | {value.place} if value.kind in ("module", "object") and value.place else value.deps
         for name, value in bound.items()

@@ -64,6 +64,7 @@ class ClassInfo:
     methods: dict[str, FunctionInfo] = field(default_factory=dict)
     attrs: dict[str, Value] = field(default_factory=dict)
     parents: list[ClassInfo] = field(default_factory=list)
+    children: list[ClassInfo] = field(default_factory=list)
     refused: str = ""  # why a custom gradient stays as it is
     shared: bool = False  # `apply` of a custom gradient is passed around
     twice: bool = False  # gradients are differentiated again somewhere in the project
@@ -83,6 +84,16 @@ class ClassInfo:
             if name in cls.attrs:
                 return cls.attrs[name]
         return None
+
+    def overriding(self, name: str, seen: frozenset[int] = frozenset()) -> list[FunctionInfo]:
+        """The methods of subclasses that a call of this class's own method may reach instead."""
+        found: dict[int, FunctionInfo] = {}
+        for child in self.children:
+            if id(child) not in seen and child is not self:
+                if name in child.methods:
+                    found[id(child.methods[name])] = child.methods[name]
+                found |= {id(i): i for i in child.overriding(name, seen | {id(self)})}
+        return list(found.values())
 
     def lineage(self, seen: frozenset[int] = frozenset()) -> list[ClassInfo]:
         found = [self]
@@ -215,6 +226,7 @@ class Project:
                 found = self.find(base, cls.module)
                 if isinstance(found, ClassInfo) and found is not cls:
                     cls.parents.append(found)
+                    found.children.append(cls)
         for cls in everything:
             for ancestor in cls.lineage():
                 for base in ancestor.bases:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sized
 from dataclasses import dataclass
 
 import libcst as cst
@@ -31,7 +31,7 @@ class Aliases:
     """Classes of places. What got into a container, or to code that is not seen, may be anything else that did."""
 
     def __init__(
-        self, project: Project, callee: Mapping[int, FunctionInfo], called: Collection[int], unseen: Collection[str]
+        self, project: Project, callee: Mapping[int, FunctionInfo], called: Mapping[int, Sized], unseen: Collection[str]
     ) -> None:
         self.project = project
         self.callee = callee
@@ -42,11 +42,18 @@ class Aliases:
         self.creations: list[tuple[Key, Creation]] = []
         self.families: dict[int, int] = {}
         self.constructed: set[int] = set()
+        self.factories: dict[int, bool] = {}  # by id of a scope: whether all that it returns are new optimizers
+        self.products: dict[int, list[tuple[Key, Creation]]] = {}  # by id of a scope: what binds its result
         self.connect_classes()
         scopes = [(scope, module) for module in project.modules.values() for scope in module.scope.walk()]
         for scope, module in scopes:
             for stmt in scope.body.walk():
                 self.read(stmt, scope, module)
+        for key, made in self.factories.items():
+            products = self.products.get(key, [])
+            if made and len(products) == len(called.get(key, ())):
+                self.unnamed.discard(("result", key, ""))
+                self.creations += products
         for scope, _ in scopes:
             seen = scope.name not in unseen and (id(scope) in called or id(scope) in self.constructed)
             for name in scope.params if scope.is_function and not seen else ():
@@ -159,6 +166,8 @@ class Aliases:
             for place in stmt.defs:
                 self.taint(self.key(place, scope, module))
         elif isinstance(node, cst.Return) and node.value is not None:
+            new = isinstance(node.value, cst.Call) and self.creates(node.value, module)
+            self.factories[id(scope)] = new and self.factories.get(id(scope), True)
             for number, part in _parts(node.value):
                 self.flow(("result", id(scope), number), part, stmt, scope, module)
 
@@ -180,7 +189,11 @@ class Aliases:
             key = self.key(place, scope, module)
             self.creations.append((key, Creation(stmt, module, place, module.value(value))))
         else:
-            self.flow(self.key(place, scope, module) if place else ANY, value, stmt, scope, module)
+            key = self.key(place, scope, module) if place else ANY
+            self.flow(key, value, stmt, scope, module)
+            if place and isinstance(value, cst.Call) and (info := self.callee.get(id(value))) is not None:
+                product = Creation(stmt, module, place, module.value(value))
+                self.products.setdefault(id(info.scope), []).append((key, product))
 
     def creates(self, call: cst.Call, module: ModuleInfo) -> bool:
         return module.value(call).kind == "optimizer" and module.value(call.func).kind in ("api", "class")

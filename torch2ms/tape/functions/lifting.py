@@ -23,7 +23,7 @@ from torch2ms.tape.functions.closures import Closure, Handover, closure_in, hand
 from torch2ms.tape.functions.episodes import Episode
 from torch2ms.tape.functions.handing import Handed, Handing, bound_arguments, event_of, handed_of, handing_at
 from torch2ms.tape.functions.rollouts import Episodes
-from torch2ms.tape.functions.sites import Site, resolve
+from torch2ms.tape.functions.sites import Site, resolve, versions
 from torch2ms.tape.functions.stores import Known, Stores, find_stores
 from torch2ms.tape.functions.taking import Taken, Taking, events_of, fed, taken_of, taking_at, usable
 from torch2ms.tape.ledger.events import Event, find
@@ -108,11 +108,13 @@ def lift(project: Project, stores: bool = True) -> Lifting:
                     if info is not None:
                         lifting.callee[id(call)] = info
                         lifting.sites.setdefault(id(info.scope), []).append(Site(module, scope, stmt, call))
-    for site in [s for sites in lifting.sites.values() for s in sites]:
-        _narrow(lifting.callee[id(site.call)], site)
+    reached = [(i, s) for sites in lifting.sites.values() for s in sites for i in versions(lifting.callee[id(s.call)])]
+    for info, site in reached:
+        _narrow(info, site)
     for _ in range(3):
-        for site in [s for sites in lifting.sites.values() for s in sites]:
-            _spread(lifting.callee[id(site.call)], site, lifting)
+        for info, site in reached:
+            _spread(info, site, lifting)
+    unseen |= {i.name for _, i in functions if i.name != "__init__" and len(list(versions(i))) > 1}
     given = handovers(project, events)
     for _, info in functions:
         if id(info.scope) in given:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -40,6 +41,28 @@ def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, projec
         found = project.find(value.name, module)
         return found if isinstance(found, FunctionInfo) else None
     return None
+
+
+def overriding(info: FunctionInfo) -> list[FunctionInfo]:
+    """The methods of subclasses that a call may reach instead of the one it is resolved to."""
+    return info.cls.overriding(info.name) if info.cls is not None else []
+
+
+def versions(info: FunctionInfo) -> Iterator[FunctionInfo]:
+    """What a call that is resolved to the function may reach; one that only raises is none where there are others."""
+    others = overriding(info)
+    if not others or not _abstract(info):
+        yield info
+    yield from others
+
+
+def _abstract(info: FunctionInfo) -> bool:
+    return all(
+        isinstance(s.node, (cst.Pass, cst.Raise))
+        or isinstance(s.node, cst.Expr)
+        and isinstance(s.node.value, (cst.BaseString, cst.Ellipsis))
+        for s in info.scope.body.stmts
+    )
 
 
 def _class(name: str, module: ModuleInfo, project: Project) -> ClassInfo | None:

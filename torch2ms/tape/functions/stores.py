@@ -22,7 +22,7 @@ from torch2ms.analysis.values import Value, any_overlap
 from torch2ms.tape.functions.aliases import ANY, Aliases, Creation, Key
 from torch2ms.tape.functions.flows import Part, settle
 from torch2ms.tape.functions.handing import bound_arguments
-from torch2ms.tape.functions.sites import Site
+from torch2ms.tape.functions.sites import Site, overriding
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import ENTRY, LEFT_OVER, Owner
 from torch2ms.tape.ledger.owners import concerns
@@ -125,7 +125,7 @@ class _Search:
             if not isinstance(around.node, cst.ClassDef):
                 found |= {n: v for n, v in outer.items() if n not in scope.locals}
             around = around.parent
-        return {n: v for n, v in found.items() if v.kind == "optimizer" and not v.likely}
+        return {n: v for n, v in found.items() if v.kind == "optimizer"}
 
     def family(self, own: ClassInfo) -> list[ClassInfo]:
         """A class with those above and below it."""
@@ -222,7 +222,7 @@ class _Search:
         certain = {
             id(e.node) for p in parts for e in p.touches
             if (i := self.known.callee.get(id(e.node))) is not None
-            and not _overriding(i, self.project) and several[id(e.stmt)] == 1
+            and not overriding(i) and several[id(e.stmt)] == 1
         }  # fmt: skip
         for part in parts:
             if part.sites is not None and any(id(s.call) not in certain for s in part.sites):
@@ -245,18 +245,21 @@ class _Search:
         return found
 
     def met(self, group: Key, kinds: set[Key], scope: Scope, module: ModuleInfo, records: Records) -> dict[str, Value]:
-        """Optimizers of the group that a backward call or a reset here reaches, though nothing names them."""
+        """Optimizers of the group whose gradients are filled, cleared or used here, though nothing names them."""
         found: dict[str, Value] = {}
         seen = set(kinds)
         stores = [e for e in records.events if e.kind in ("backward", "handed")]
         clears = [e for e in records.events if e.kind == "clear"]
+        loads = [e for e in records.events if e.kind in ("clip_norm", "clip_value", "grad_loop", "leaf_grad")]
         for place, value in self.reachable(scope, module).items():
             key = self.aliases.key(place, scope, module)
             if self.aliases.wide(key) != group or self.aliases.find(key) in seen:
                 continue
             probe = Owner("optimizer", place, value.owns)
-            if any(_reached(value, self.deps(e, scope, module), scope) for e in stores) or any(
-                probe.cleared_by(e, False) for e in clears if not _given(e.place, scope)
+            if (
+                any(_reached(value, self.deps(e, scope, module), scope) for e in stores)
+                or any(_reached(value, e.value.deps or frozenset({e.place}), scope) for e in loads)
+                or any(probe.cleared_by(e, False) for e in clears if not _given(e.place, scope))
             ):
                 seen.add(self.aliases.find(key))
                 found[place] = value
@@ -387,7 +390,7 @@ class _Reach:
     def hits(self, call: cst.Call, scope: Scope, module: ModuleInfo) -> bool:
         info = self.known.callee.get(id(call))
         if info is not None:
-            over = [i for i in _overriding(info, self.project) if id(i.scope) in self.scopes]
+            over = [i for i in overriding(info) if id(i.scope) in self.scopes]
             return id(info.scope) in self.scopes or bool(over)
         func, value = call.func, module.value(call.func)
         if value.kind in ("api", "builtin"):
@@ -417,14 +420,3 @@ class _Reach:
                     return set(self.names)
                 found |= {n for c in self.search.family(own) for n in c.methods}
         return found
-
-
-def _overriding(info: FunctionInfo, project: Project) -> list[FunctionInfo]:
-    """Methods of subclasses that a call may reach instead."""
-    if info.cls is None:
-        return []
-    return [
-        c.methods[info.name]
-        for m in project.modules.values() for c in m.classes.values()
-        if c is not info.cls and info.name in c.methods and info.cls in c.lineage()
-    ]  # fmt: skip
