@@ -6,7 +6,8 @@ import os
 
 import pytest
 
-from tests.combinations import Program, outcomes, program
+from tests.combinations import FAMILIES, outcomes
+from tests.combinations.drawing import Program
 from torch2ms.verify.report import Report, cli_table
 
 pytest.importorskip("torch", reason="the programs are run in PyTorch")
@@ -27,6 +28,8 @@ def test_a_combination_agrees_or_is_refused(drawn: Program, found: dict[Program,
     if isinstance(outcome, Report):
         assert outcome.agrees, f"{drawn.name}\n{cli_table(outcome)}"
         assert outcome.compared["gradient"] >= 4
+    else:
+        assert not outcome[0].startswith("error"), f"{drawn.name}\n{outcome[0]}"
 
 
 def test_most_are_translated(found: dict[Program, Report | list[str]]) -> None:

@@ -203,7 +203,7 @@ class Finder:
         for stmt in list(inside):
             if id(stmt) in useful:
                 continue
-            if id(stmt) in self.dropped and not stmt.blocks:
+            if id(stmt) in self.dropped:
                 inside.remove(stmt)
                 continue
             if self.blocks(stmt):

@@ -1,28 +1,11 @@
-"""Training programs put together at random from what real ones do, each translated and run on both sides.
-
-    python -m tests.combinations [--count 60] [--seed 0] [--keep FOLDER]
-
-prints one line per program: agree, differ, not run, or the codes it was refused with; then the counts. Every program
-runs in PyTorch as it stands. Exit status 1 where one differs or cannot run. `--keep` writes those that do not agree.
-"""
+"""Programs that train one network: model, forward, backward, reset, what stands between, step, loop, place."""
 
 from __future__ import annotations
 
-import argparse
-import random
 import re
-import sys
-import tempfile
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
-from pathlib import Path
 from textwrap import indent
 
-from torch2ms import Tier, convert_source
-from torch2ms.verify.report import Report, cli_table
-from torch2ms.verify.runner import Case
-from torch2ms.verify.warm import verify_many
+from tests.combinations.drawing import Drawn, Program
 
 HEAD = """\
 {imports}import torch
@@ -190,31 +173,6 @@ ys = [torch.tensor([0, 1, 2, (k + 1) % 3]) for k in range(3)]
 """
 
 
-@dataclass(frozen=True)
-class Program:
-    """What was drawn, and the program that comes of it."""
-
-    seed: int
-    drawn: dict[str, str] = field(hash=False)
-    text: str
-
-    @property
-    def name(self) -> str:
-        return f"{self.seed}: " + ", ".join(f"{kind} {choice}" for kind, choice in self.drawn.items())
-
-
-class Drawn(dict[str, str]):
-    """What was drawn of each kind."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = random.Random(seed)
-
-    def pick(self, kind: str, choices: Sequence[str], plain: float = 0.0) -> str:
-        """One of the choices, the first with a probability of at least `plain`."""
-        self[kind] = choices[0] if self.random.random() < plain else self.random.choice(choices)
-        return self[kind]
-
-
 def program(seed: int) -> Program:
     """The program of a seed; the same one every time."""
     drawn = Drawn(seed)
@@ -293,50 +251,3 @@ def _placed(place: str, train: str) -> str:
     if place == "method":
         train = train.replace("model", "self.model").replace("criterion(", "self.criterion(")
     return PLACES[place].format(plain=train, inside=indent(train, "    "), deeper=indent(train, "        "))
-
-
-def outcomes(programs: Sequence[Program], workers: int = 2) -> dict[Program, Report | list[str]]:
-    """What became of each: its report, or the codes with which it was refused."""
-    found: dict[Program, Report | list[str]] = {}
-    with tempfile.TemporaryDirectory(prefix="torch2ms-combinations-") as name:
-        cases: dict[Program, Case] = {}
-        for drawn in programs:
-            result = convert_source(drawn.text, path="program.py")
-            assert not result.error, f"{drawn.name}\n{drawn.text}\n{result.error}"
-            refused = [f"{f.code} {f.what}: {f.why}" for f in result.findings if f.tier is Tier.REFUSED]
-            if refused:
-                found[drawn] = refused
-                continue
-            left, right = (Path(name) / f"{drawn.seed}_{side}.py" for side in ("torch", "mindspore"))
-            left.write_text(drawn.text, encoding="utf-8")
-            right.write_text(result.text, encoding="utf-8")
-            cases[drawn] = Case(left, right, explain=False)
-        found.update(zip(cases, verify_many(list(cases.values()), workers=workers), strict=True))
-    return {drawn: found[drawn] for drawn in programs}
-
-
-def main() -> int:
-    """Print what became of each, and how many agree."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--count", type=int, default=60)
-    parser.add_argument("--seed", type=int, default=0, help="of the first program")
-    parser.add_argument("--keep", type=Path, help="folder for the programs that do not agree, and their tables")
-    options = parser.parse_args()
-    counts: Counter[str] = Counter()
-    for drawn, outcome in outcomes([program(options.seed + n) for n in range(options.count)]).items():
-        verdict = outcome.verdict if isinstance(outcome, Report) else "refused"
-        counts[verdict] += 1
-        told = "" if verdict != "refused" else " | " + "; ".join(dict.fromkeys(outcome))  # type: ignore[arg-type]
-        print(f"{verdict:8} {drawn.name}{told}", flush=True)
-        if options.keep and verdict != "agree":
-            options.keep.mkdir(parents=True, exist_ok=True)
-            (options.keep / f"{drawn.seed}.py").write_text(drawn.text, encoding="utf-8")
-            (options.keep / f"{drawn.seed}.txt").write_text(
-                cli_table(outcome) if isinstance(outcome, Report) else "\n".join(outcome), encoding="utf-8"
-            )
-    print(dict(counts))
-    return 1 if set(counts) - {"agree", "refused"} else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())
