@@ -15,6 +15,13 @@ class BCEWithLogitsLoss(nn.Cell):
         return loss.mean() if self.reduction == "mean" else loss.sum() if self.reduction == "sum" else loss
 
 
+def kl_div(input, target, reduction="mean", log_target=False):
+    """Gradients reach the target too, which MindSpore's passes over."""
+    logs = target if log_target else ops.log(ops.where(target > 0, target, ops.ones_like(target)))
+    loss = (ops.exp(target) if log_target else target) * (logs - input)
+    return loss.sum() / input.shape[0] if reduction == "batchmean" else reduced(loss, reduction)
+
+
 def triplet_margin_loss(
     anchor, positive, negative, margin=1.0, p=2, eps=1e-06, swap=False, reduction="mean", distance=None
 ):
