@@ -1,4 +1,4 @@
-"""Wrappers around training, taken off before anything is planned: what is left is the PyTorch that they run.
+"""What is written plainly before anything is planned: wrappers around training, and loops over optimizers.
 
 `accelerator.prepare`, `fabric.setup`, `amp.initialize` and their kin give back what they were given as long as one
 process runs in float32; `accelerator.backward(loss)` is `loss.backward()`. Written that way the program needs no rules
@@ -8,25 +8,35 @@ of its own: ledger, regions and forms see plain PyTorch. Lines of findings stay 
 from __future__ import annotations
 
 from torch2ms.analysis.infer import infer
-from torch2ms.analysis.project import Project
+from torch2ms.analysis.project import Plain, Project
 from torch2ms.inlining import inlined
 from torch2ms.wrappers.distributed import mentioned
 from torch2ms.wrappers.objects import wraps
+from torch2ms.wrappers.unroll import unrolled
 from torch2ms.wrappers.unwrap import unwrapped
 
 
 def understood(project: Project) -> Project:
-    """The project with its values inferred, without wrappers around training and functions that only differentiate."""
+    """The project with its values inferred, and written plainly.
+
+    That is without wrappers around training, with loops over optimizers written out, and without functions that only
+    differentiate.
+    """
     infer(project)
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
-    plain = unwrapped(project, wrapped) if wrapped else {}
+    project = _with(project, unwrapped(project, wrapped) if wrapped else {})
+    return inlined(_with(project, unrolled(project)))
+
+
+def _with(project: Project, plain: dict[str, Plain]) -> Project:
+    """The project with other trees for some of its modules."""
     if not plain:
-        return inlined(project)
+        return project
     made = Project()
     for name, module in project.modules.items():
-        made.add(module.path, module.tree, module.source, module.directives.off, plain.get(name))
+        made.add(module.path, module.tree, module.source, module.directives.off, plain.get(name, module.plain))
     infer(made)
-    return inlined(made)
+    return made
 
 
 __all__ = ["understood"]

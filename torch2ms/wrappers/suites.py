@@ -23,7 +23,8 @@ class Suites(Rewriter):
         self.module = module
         self.numbers: dict[int, Line] = {}
         self.held: list[cst.CSTNode] = []  # what has a number must live as long as the numbers
-        for node, line in zip(flow.in_order(module.tree.body), flow.lines(module.source), strict=False):
+        lines = module.plain.lines if module.plain is not None else flow.lines(module.source)
+        for node, line in zip(flow.in_order(module.tree.body), lines, strict=False):
             self.numbers[id(node)] = line
         self.line = 0
         self.off = module.directives.off
