@@ -170,7 +170,8 @@ def targets(drawn: Drawn) -> Parts:
         "print([round(e, 4) for e in error.abs().detach().numpy().tolist()])",
     }[drawn.pick("loss", ("mse", "huber", "weighted"))]
     update = {
-        "soft": "for t, p in zip(target.parameters(), net.parameters()):\n    t.data.copy_(0.9 * t.data + 0.1 * p.data)",
+        "soft": "for t, p in zip(target.parameters(), net.parameters()):\n"
+        "    t.data.copy_(0.9 * t.data + 0.1 * p.data)",
         "lerp": "with torch.no_grad():\n    for t, p in zip(target.parameters(), net.parameters()):\n"
         "        t.lerp_(p, 0.1)",
         "hard": "if i % 3 == 2:\n    target.load_state_dict(net.state_dict())",
@@ -480,7 +481,7 @@ def heads(drawn: Drawn) -> Parts:
         )  # fmt: skip
     elif how == "one for all":
         setup = (
-            f"params = [p for m in (encoder, classifier, domain) for p in m.parameters()]\noptimizer = "
+            "params = [p for m in (encoder, classifier, domain) for p in m.parameters()]\noptimizer = "
             + optimizer(drawn, "params")
         )
         update = block(run, "optimizer.zero_grad()", f"loss = main + {weight} * other", "loss.backward()",

@@ -181,6 +181,13 @@ class Project:
     found: dict[tuple[str, str], Found] = field(default_factory=dict)  # answers that `find` gave
     suffixes: dict[str, dict[str, ModuleInfo]] = field(default_factory=lambda: defaultdict(dict))
 
+    def rewritten(self, plain: dict[str, Plain]) -> Project:
+        """The same modules, with other trees for some of them; nothing is inferred yet."""
+        made = Project()
+        for name, module in self.modules.items():
+            made.add(module.path, module.tree, module.source, module.directives.off, plain.get(name, module.plain))
+        return made
+
     def add(
         self,
         path: str,

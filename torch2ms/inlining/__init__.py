@@ -34,11 +34,8 @@ def inlined(project: Project) -> Project:
                     [*(before.findings if before is not None else []), *inliner.findings],
                     before.reasons if before is not None else {},
                 )
-        made = Project()
-        for name, module in project.modules.items():
-            made.add(module.path, module.tree, module.source, module.directives.off, changed.get(name, module.plain))
-        infer(made)
-        project = made
+        project = project.rewritten(changed)
+        infer(project)
     return project
 
 

@@ -32,9 +32,7 @@ def _with(project: Project, plain: dict[str, Plain]) -> Project:
     """The project with other trees for some of its modules."""
     if not plain:
         return project
-    made = Project()
-    for name, module in project.modules.items():
-        made.add(module.path, module.tree, module.source, module.directives.off, plain.get(name, module.plain))
+    made = project.rewritten(plain)
     infer(made)
     return made
 

@@ -51,11 +51,12 @@ class Unroller(Suites):
             for small in _calls(original):
                 named = small.visit(_Named(names))
                 assert isinstance(named, cst.Expr)
-                self.number(named, original)
+                self.number(named, small)
                 made.append(cst.SimpleStatementLine([named]))
         if not isinstance(original.body, cst.IndentedBlock):
             return made, tuple(original.leading_lines)
-        comments = [line for line in layout.inner_comments(original.with_changes(leading_lines=())) if line.comment is not None]
+        inner = layout.inner_comments(original.with_changes(leading_lines=()))
+        comments = [line for line in inner if line.comment is not None]
         made[0] = made[0].with_changes(leading_lines=[*original.leading_lines, *comments])
         return made, ()
 
