@@ -299,7 +299,7 @@ class _Compiled:
         given = [c for c in self.event.cotangents if c is not None and not all_ones(c, self.scope)]
         passed = {id(n) for c in given for n in descend(c)}
         hidden = {id(n) for n in descend(self.event.node)} - passed
-        hidden |= {id(n) for s in self.path.steps if id(s) in gone or s is stmt for n in descend(s.node)}
+        hidden |= {id(n) for s in [stmt, *(s for s in self.path.steps if id(s) in gone)] for n in descend(s.node)}
         left = {n.value for n in descend(self.scope.node) if isinstance(n, cst.Name) and id(n) not in hidden}
         return {root(d) for d in stmt.defs} & left
 
