@@ -113,6 +113,8 @@ def _named(value: Value, names: list[str]) -> Value:
 def _placed(value: Value, place: str) -> Value:
     if value.leaf and not value.place:
         return replace(value, place=place, deps=frozenset({place}))
+    if value.name == "parameter list" and not value.place:
+        return replace(value, place=place, deps=frozenset({place}))
     items = value.items if value.kind in ("list", "tuple") else None
     if items and all(i.name == "parameter" and not i.place for i in items):
         own = frozenset({place})  # parameters that have no other name

@@ -10,7 +10,7 @@ import libcst as cst
 
 from torch2ms.analysis import calls, containers, lookup, masked, members, shapes
 from torch2ms.analysis.annotations import quoted, quotes
-from torch2ms.analysis.assign import bind
+from torch2ms.analysis.assign import bind, iteration
 from torch2ms.analysis.env import Env
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
@@ -151,8 +151,7 @@ class Evaluator:
         self.env.push()
         clause = node.for_in  # type: ignore[attr-defined]
         while clause is not None:
-            element = containers.element(self.ev(clause.iter))
-            bind(clause.target, element, self)
+            bind(clause.target, iteration(clause.iter, self.ev(clause.iter), self), self)
             for test in clause.ifs:
                 self.ev(test.test)
             clause = clause.inner_for_in

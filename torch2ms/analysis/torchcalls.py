@@ -83,6 +83,8 @@ def _object(name: str, given: Given) -> Value | None:
         return replace(first, leaf=True) if given.on("requires_grad") else replace(first, kind="tensor")
     if last == "Parameter":
         return Value("tensor", leaf=True, name="parameter")
+    if last == "ParameterList":
+        return Value("params", name="parameter list")
     return first if last in WRAPPERS and first.kind in ("module", "function", "unknown") else None
 
 

@@ -16,10 +16,10 @@ from torch2ms.analysis.flow import expression_uses, root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.tree import children, constant, descend
+from torch2ms.analysis.tree import children, code, constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
+from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read, subscripted
 from torch2ms.tape.derivatives.written import assumed_of, copied, found_in, problem_of, write_out
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.graphmode import Check
@@ -71,9 +71,11 @@ def plan_again(done: set[int], around: Around) -> dict[int, str]:
     """Plan the calls that are differentiated again and not done yet: by id of the event why one is not, "" if it is."""
     found: dict[int, str] = {}
     for event in around.events:
-        if event.kind != "gradcall" or not event.create_graph or id(event) in done:
+        if event.kind != "gradcall" or id(event) in done:
             continue
-        call = read(event, around.module, attributes=True)
+        call: GradCall | str | None = listed(event, around)
+        if call is None:
+            call = read(event, around.module, attributes=True) if event.create_graph else ""
         if isinstance(call, str) or call.weights is not None:
             continue
         try:
@@ -84,10 +86,44 @@ def plan_again(done: set[int], around: Around) -> dict[int, str]:
     return found
 
 
+def listed(event: Event, around: Around) -> GradCall | None:
+    """A call whose inputs are a list with a name, which its forward uses: `autograd.grad(loss(fast), fast)`."""
+    node = event.inputs
+    if isinstance(node, cst.Call) and dotted(node.func) in ("list", "tuple") and len(node.args) == 1:
+        node = node.args[0].value
+    place = dotted(node) if node is not None else ""
+    if not place or node is None or not event.roots:
+        return None
+    value = around.module.value(node)
+    known = value.kind in ("list", "tuple") or value.name == "parameter list"
+    if not known and (value.kind != "unknown" or not _iterated(place, around.scope)):
+        return None
+    call = GradCall(event, [place], None, *subscripted(event), listed=True)
+    try:
+        leading = _Compiled(call, around, checked=False)
+    except Misfit:
+        return None
+    used = {u for s in leading.path.steps for u in s.uses} | {
+        u for r in event.roots for u in expression_uses(r, event.stmt)
+    }
+    return call if any(overlaps(place, u) for u in used) else None
+
+
+def _iterated(place: str, scope: Scope) -> bool:
+    """Somewhere in the scope a loop runs over what has the name."""
+    for stmt in scope.body.walk():
+        for node in descend(stmt.node):
+            if isinstance(node, (cst.For, cst.CompFor)):
+                args = [a.value for a in node.iter.args] if isinstance(node.iter, cst.Call) else [node.iter]
+                if place in {dotted(a) for a in args}:
+                    return True
+    return False
+
+
 class _Compiled:
     """The compiled gradient of one call, with those it is made of."""
 
-    def __init__(self, call: GradCall, around: Around) -> None:
+    def __init__(self, call: GradCall, around: Around, checked: bool = True) -> None:
         self.call, self.event, self.around = call, call.event, around
         self.scope, self.module, self.plan = around.scope, around.module, around.plan
         self.inputs = list(call.inputs)
@@ -99,7 +135,8 @@ class _Compiled:
         self.inner = {n: n.rpartition(".")[2] for n in self.inputs}  # place of an input -> its name inside
         self.arguments: dict[str, str] = {}
         self.expressions: dict[int, str] = {}  # attributes that have a short name inside
-        self.check()
+        if checked:
+            self.check()
 
     # --- what leads from the inputs to the output
 
@@ -256,6 +293,7 @@ class _Compiled:
         for node in descend(stmt.node):
             if id(node) in within and isinstance(node, cst.Attribute) and (place := dotted(node)) in self.inner:
                 self.expressions[id(node)] = self.inner[place]
+        within -= {id(n) for node in descend(stmt.node) if dotted(node) in self.inner for n in descend(node)}
         for place in sorted(captured(stmt, self.module, made)):
             places = [n for n in descend(stmt.node) if id(n) in within and isinstance(n, (cst.Attribute, cst.Name))
                       and dotted(n) == place]  # fmt: skip
@@ -327,7 +365,7 @@ class _Compiled:
 
     def undecided(self, gone: set[int], keeps: str) -> bool:
         """Parameters that shift the output have no part in its gradient, and an optimizer would decay them."""
-        if keeps or gone < {id(s) for s in self.path.steps} or not decays(self.around.project):
+        if keeps or self.call.listed or gone < {id(s) for s in self.path.steps} or not decays(self.around.project):
             return False
         own = {id(c) for s in self.path.steps for c in s.calls} | {id(n) for n in descend(self.event.node)}
         for module in self.around.project.modules.values():
@@ -364,24 +402,11 @@ class _Compiled:
         above = plan.before.setdefault(id(self.module.top_level(event.stmt)), [])
         above.append(Function(name, params, body, decorator="@ms.jit"))
         plan.contexts |= {key: [] for key in gone | self.ones()}
-        invoked = f"{name}({', '.join([*self.inputs, *self.arguments, *extra])})"
+        given_inputs = [f"ms.mutable({code(event.inputs)})"] if call.listed and event.inputs else self.inputs
         made: list[Item] = [
             Text(f"{c} = {{0}}", [g]) for c, g in zip(cotangent, given, strict=True) if not isinstance(g, cst.Name)
         ]
-        single = len(call.inputs) == 1
-        if keeps:
-            variables = [writer.fresh(f"{n.rpartition('.')[2]}_grad") for n in call.inputs]
-            taken = variables[0] if single else f"({', '.join(variables)})"
-            made.append(Text(f"{keeps}, {taken} = {invoked}"))
-            invoked = taken
-        alone = _alone(event.stmt.node, call) if single else ""
-        result = (invoked if call.first else f"({invoked},)") if single else f"{invoked}[0]" if call.first else invoked
-        if alone:
-            plan.contexts[id(event.stmt)] = [*made, Text(f"{alone} = {invoked}")]
-        elif made:
-            plan.contexts[id(event.stmt)] = [*made, Copy(event.stmt, {id(call.whole): result})]
-        else:
-            plan.expressions[id(call.whole)] = result
+        self.receive(f"{name}({', '.join([*given_inputs, *self.arguments, *extra])})", keeps, made)
         why = WHY + TWICE if any(id(s) not in gone for s in self.path.steps) else WHY
         tier = Tier.EXACT
         if assumed := sorted(self.assumed):
@@ -389,6 +414,33 @@ class _Compiled:
         what = "torch.autograd.grad with create_graph"
         plan.findings.append(Finding("T2M202", tier, what, why, line=event.stmt.lineno))
         plan.needs.add("ms")
+
+    def receive(self, invoked: str, keeps: str, above: list[Item]) -> None:
+        """Put the call of the compiled function in place of the gradient call; `keeps` takes the output as well."""
+        event, call, plan, node = self.event, self.call, self.plan, self.event.stmt.node
+        single = len(call.inputs) == 1 and not call.listed
+        target = _alone(node, call) if single else ""
+        if keeps:
+            variable = target or (_target(node, call) if single == call.first and event.create_graph else "")
+            suffix = "s" if call.listed else ""
+            names = [self.around.writer.fresh(f"{n.rpartition('.')[2]}_grad{suffix}") for n in call.inputs]
+            taken = variable or (names[0] if len(names) == 1 else f"({', '.join(names)})")
+            above.append(Text(f"{keeps}, {taken} = {invoked}"))
+            if variable:
+                plan.contexts[id(event.stmt)] = above
+                return
+            invoked = taken
+        if not event.create_graph:  # in MindSpore it would have a graph nevertheless
+            invoked = f"[ops.stop_gradient(g) for g in {invoked}]"
+            plan.needs.add("ops")
+        if target:
+            plan.contexts[id(event.stmt)] = [*above, Text(f"{target} = {invoked}")]
+            return
+        result = (invoked if call.first else f"({invoked},)") if single else f"{invoked}[0]" if call.first else invoked
+        if above:
+            plan.contexts[id(event.stmt)] = [*above, Copy(event.stmt, {id(call.whole): result})]
+        else:
+            plan.expressions[id(call.whole)] = result
 
     def ones(self) -> set[int]:
         """Statements that only make a cotangent of ones, which MindSpore takes by itself."""
@@ -461,6 +513,12 @@ def flags(node: cst.CSTNode) -> bool:
     call = node.value if isinstance(node, cst.Expr) else None
     named = isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
     return named and call.func.attr.value in ("requires_grad_", "retain_grad")  # type: ignore[union-attr]
+
+
+def _target(node: cst.CSTNode, call: GradCall) -> str:
+    """The name that the statement gives to the gradient, "" if it does anything else."""
+    plain = isinstance(node, cst.Assign) and len(node.targets) == 1 and node.value is call.whole
+    return node.targets[0].target.value if plain and isinstance(node.targets[0].target, cst.Name) else ""  # type: ignore[attr-defined]
 
 
 def _alone(node: cst.CSTNode, call: GradCall) -> str:

@@ -42,6 +42,7 @@ class GradCall:
     weights: cst.BaseExpression | None
     whole: cst.BaseExpression  # the call, or its subscript [0]
     first: bool  # `[0]` follows
+    listed: bool = False  # its one input is a list of tensors
 
 
 def plan_gradcall(
@@ -102,7 +103,7 @@ def read(event: Event, module: ModuleInfo, attributes: bool = False) -> GradCall
     inputs = event.inputs
     if inputs is None or not event.roots:
         return "its arguments are not seen"
-    whole, first = _subscripted(event)
+    whole, first = subscripted(event)
     if isinstance(inputs, (cst.Tuple, cst.List)):
         names = [dotted(e.value) for e in inputs.elements]
         if names and all(_is_weight(e.value, module) for e in inputs.elements):
@@ -135,7 +136,7 @@ def _is_weight(node: cst.BaseExpression, module: ModuleInfo) -> bool:
     return owned and node.attr.value in ("weight", "bias")  # type: ignore[attr-defined]
 
 
-def _subscripted(event: Event) -> tuple[cst.BaseExpression, bool]:
+def subscripted(event: Event) -> tuple[cst.BaseExpression, bool]:
     assert isinstance(event.node, cst.Call)
     for node in descend(event.stmt.node):
         if isinstance(node, cst.Subscript) and node.value is event.node and len(node.slice) == 1:
