@@ -6,6 +6,8 @@ import re
 
 import libcst as cst
 
+from torch2ms.analysis.text import code
+
 NEAR_END = 10_000  # characters; comments behind the last statement are not longer
 NEWLINE = re.compile(r"\r\n|\r|\n")
 LINE = re.compile(r"([ \t\f]*)(#[^\r\n]*)?(\r\n|\r|\n|\Z)")
@@ -18,9 +20,9 @@ def parse(text: str) -> cst.Module:
     Raises ParserSyntaxError as LibCST does.
     """
     tree = cst.parse_module(text)
-    if not _ends_in_comments(text) or tree.code == text:
+    if not _ends_in_comments(text) or code(tree, tree) == text:
         return tree
-    body = tree.with_changes(footer=[], has_trailing_newline=True).code
+    body = code(tree.with_changes(footer=[], has_trailing_newline=True), tree)
     if not text.startswith(body):
         return tree
     return tree.with_changes(footer=_lines(text[len(body) :], tree.default_newline))

@@ -12,6 +12,7 @@ import libcst as cst
 from torch2ms.analysis.infer import infer
 from torch2ms.analysis.project import ModuleInfo, Project
 from torch2ms.analysis.settled import settled
+from torch2ms.analysis.text import code
 from torch2ms.api import Rules
 from torch2ms.bounds import TOO_DEEP, deep_recursion, unparsable
 from torch2ms.check import check_output
@@ -175,7 +176,7 @@ def translate(
     tree = Emitter(writer).emit()
     tree = imports.rewrite(tree, module.imports, writer.needs, aliases, imports.kept_names(module.scope))
     findings = sorted((f for f in writer.findings if writer.counts(f)), key=lambda f: f.line)
-    return tree.code, findings
+    return code(tree, tree), findings
 
 
 def leaves(module: ModuleInfo) -> dict[str, str]:

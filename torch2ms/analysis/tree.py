@@ -8,6 +8,8 @@ from typing import Any
 
 import libcst as cst
 
+from torch2ms.analysis.text import code as code
+
 _SKIP = {
     "lpar", "rpar", "lbracket", "rbracket", "lbrace", "rbrace", "comma", "equal", "semicolon", "operator",
     "leading_lines", "header", "footer", "trailing_whitespace", "lines_after_decorators", "indent", "dot",
@@ -79,11 +81,3 @@ def constant(node: cst.CSTNode | None) -> object:
         value = constant(node.expression)
         return -value if isinstance(value, (int, float)) and not isinstance(value, bool) else ...
     return ...
-
-
-def code(node: cst.CSTNode) -> str:
-    """The source text of a node."""
-    return _EMPTY.code_for_node(node)
-
-
-_EMPTY = cst.Module([])

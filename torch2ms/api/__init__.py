@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from torch2ms.analysis.tree import code
 from torch2ms.api.apply import (
     Choice,
     Outcome,
@@ -15,7 +16,7 @@ from torch2ms.api.apply import (
 )
 from torch2ms.api.facts import Facts, NoFacts, Use
 from torch2ms.api.rules import Form, Rule, RuleError, Rules
-from torch2ms.api.signature import code, literal
+from torch2ms.api.signature import literal
 
 __all__ = [
     "Choice",

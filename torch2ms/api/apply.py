@@ -9,7 +9,7 @@ from functools import cache
 
 import libcst as cst
 
-from torch2ms.analysis.tree import children
+from torch2ms.analysis.tree import children, code
 from torch2ms.api import definitions, reductions, signature, targets, template
 from torch2ms.api.facts import Facts, Use
 from torch2ms.api.imports import IMPORTS
@@ -135,12 +135,12 @@ def _fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | 
     dropped: list[Finding] = []
     for name, bound in use.binding.all():
         if name in UNKEPT and name not in form.template.params and name not in form.drop and use.given(name):
-            argument = f"{rule.name}({name}={signature.code(bound.original.value)})"
+            argument = f"{rule.name}({name}={code(bound.original.value)})"
             dropped.append(Finding(_ASSUMED, Tier.ASSUMED, argument, f"dropped: {UNKEPT[name]}"))
             continue
         if name in form.template.params or name in form.uses or not use.given(name):
             continue
-        argument = f"{rule.name}({name}={signature.code(bound.original.value)})"
+        argument = f"{rule.name}({name}={code(bound.original.value)})"
         if name in form.drop or name in DROPPED:
             why = DROPPED.get(name, "it changes neither values nor gradients")
             dropped.append(Finding(_DROPPED, Tier.EXACT, argument, f"dropped: {why}"))
@@ -153,7 +153,7 @@ def _fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | 
         return replace(_refused(rule, _TWICE, str(error), "assign the expression to a name first"), twice=error.param)
     except template.TemplateError as error:
         return _refused(rule, _TWICE, str(error), "assign the expression to a name first")
-    names = needs(form.template) | ({"ms"} if rule.floats and "ms." in signature.code(node) else frozenset())
+    names = needs(form.template) | ({"ms"} if rule.floats and "ms." in code(node) else frozenset())
     return Outcome(node, (_told(rule, form, node), *dropped), names, form.returns, form=form)
 
 
@@ -161,7 +161,7 @@ def _floated(form: Form, use: Use, receiver: cst.BaseExpression | None) -> tuple
     """Arguments of integers and booleans as float32, into which torch converts them by itself."""
 
     def converted(node: cst.BaseExpression) -> cst.BaseExpression:
-        text = signature.code(template.parenthesised(node))
+        text = code(template.parenthesised(node))
         return cst.parse_expression(f"{text}.astype(ms.float32)")
 
     single = dict(use.binding.single)
@@ -176,10 +176,10 @@ def _floated(form: Form, use: Use, receiver: cst.BaseExpression | None) -> tuple
 
 def _told(rule: Rule, form: Form, node: cst.BaseExpression) -> Finding:
     """The finding of a translated use: what it became, on one line."""
-    text = signature.code(node)
+    text = code(node)
     shown = " ".join(text.split())
     if "\n" in text and isinstance(node, cst.Call):
-        shown = f"{signature.code(node.func)}(...)"
+        shown = f"{code(node.func)}(...)"
     if form.tier is Tier.EXACT:
         return Finding(_RENAMED, Tier.EXACT, rule.name, shown)
     return Finding(_ASSUMED, Tier.ASSUMED, rule.name, f"{shown}: {form.assume or 'the pair was not measured'}")
@@ -332,16 +332,16 @@ def apply_class(rule: Rule, node: cst.BaseExpression) -> Outcome:
     name = rule.cls or rule.value or ""
     root = rule.main.template.root if rule.main.to is not None else None
     if not _CLASS.fullmatch(name) and isinstance(root, cst.Call) and isinstance(root.func, cst.Attribute):
-        name = signature.code(root.func)
+        name = code(root.func)
     if not _CLASS.fullmatch(name):
         return _refused(rule, _VALUE, rule.main.refuse or "MindSpore has no class that stands for it", rule.main.todo)
     parsed = template.parse(name)
     if (lacking := _lacking(rule, parsed)) is not None:
         return lacking
     shared = name in _SHARED
-    tier, code = (Tier.ASSUMED, _ASSUMED) if shared else (Tier.EXACT, _RENAMED)
+    tier, told = (Tier.ASSUMED, _ASSUMED) if shared else (Tier.EXACT, _RENAMED)
     why = f"{name}: there are no other cells of this class" if shared else name
-    return Outcome(parsed.root.deep_clone(), (Finding(code, tier, rule.name, why),), needs(parsed), "class")
+    return Outcome(parsed.root.deep_clone(), (Finding(told, tier, rule.name, why),), needs(parsed), "class")
 
 
 _SHARED = {"nn.GroupNorm", "nn.Upsample"}  # cells that stand for several torch classes
@@ -383,10 +383,10 @@ def _bare(rule: Rule, form: Form) -> tuple[cst.BaseExpression, list[cst.Arg], Fi
     required = sum(param.default is None for param in form.signature.params if not param.variadic)
     if same < required:
         return None
-    tier, why = form.tier, form.assume or signature.code(root.func)
+    tier, why = form.tier, form.assume or code(root.func)
     if differs:
         tier = Tier.ASSUMED
-        why = f"{signature.code(root.func)}: nobody passes {', '.join(differs)} by keyword"
+        why = f"{code(root.func)}: nobody passes {', '.join(differs)} by keyword"
     told = Finding(_RENAMED if tier is Tier.EXACT else _ASSUMED, tier, rule.name, why)
     return root.func.deep_clone(), written, told
 

@@ -10,7 +10,8 @@ from typing import Any, Protocol
 
 import libcst as cst
 
-from torch2ms.api.signature import UNKNOWN, Binding, Signature, code, literal
+from torch2ms.analysis.tree import code
+from torch2ms.api.signature import UNKNOWN, Binding, Signature, literal
 
 
 class Facts(Protocol):

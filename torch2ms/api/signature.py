@@ -10,6 +10,8 @@ from typing import Any
 
 import libcst as cst
 
+from torch2ms.analysis.text import code
+
 # keywords that torch's argument parser accepts for NumPy's sake, on every function
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 
@@ -175,11 +177,6 @@ def bind(signature: Signature, original: cst.Call, updated: cst.Call) -> Binding
         if param.default is None and not param.variadic and param.name not in single:
             raise BindError(f"argument {param.name!r} is missing")
     return Binding(signature, single, {name: tuple(bounds) for name, bounds in variadic.items()})
-
-
-def code(node: cst.CSTNode) -> str:
-    """The text of a node."""
-    return cst.Module([]).code_for_node(node)
 
 
 def literal_text(text: str) -> Any:

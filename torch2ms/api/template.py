@@ -19,7 +19,7 @@ from functools import cache
 
 import libcst as cst
 
-from torch2ms.analysis.tree import children, code_fields, is_node
+from torch2ms.analysis.tree import children, code, code_fields, is_node
 from torch2ms.api import transforms
 from torch2ms.api.signature import Binding, Bound, Signature
 
@@ -79,7 +79,7 @@ class Template:
     @property
     def fixed_callee(self) -> bool:
         """True where the target is a call of something that no argument decides."""
-        return isinstance(self.root, cst.Call) and _MARK not in cst.Module([]).code_for_node(self.root.func)
+        return isinstance(self.root, cst.Call) and _MARK not in code(self.root.func)
 
     @property
     def params(self) -> set[str]:
@@ -335,7 +335,7 @@ def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
     """A receiver without the parentheses that only the method call needed."""
     if len(node.lpar) != 1 or isinstance(node, (cst.Tuple, cst.GeneratorExp, cst.NamedExpr, cst.Yield)):
         return node
-    if "\n" in cst.Module([]).code_for_node(node):
+    if "\n" in code(node):
         return node
     return node.with_changes(lpar=[], rpar=[])
 
@@ -390,7 +390,7 @@ def _separated(items: list[tuple[Bound | None, cst.Arg]], old: list[cst.Arg]) ->
 
 
 def _comment(node: cst.CSTNode | cst.MaybeSentinel) -> bool:
-    return isinstance(node, cst.CSTNode) and "#" in cst.Module([]).code_for_node(node)
+    return isinstance(node, cst.CSTNode) and "#" in code(node)
 
 
 def _with_lost_comments(args: list[cst.Arg], sources: list[int], old: list[cst.Arg]) -> list[cst.Arg]:
@@ -398,8 +398,8 @@ def _with_lost_comments(args: list[cst.Arg], sources: list[int], old: list[cst.A
     for index, arg in enumerate(old[:-1]):
         if not isinstance(arg.comma, cst.Comma) or not _comment(arg.comma) or index in sources[:-1]:
             continue
-        comment = cst.Module([]).code_for_node(arg.comma).partition("#")[2].partition("\n")[0]
-        if any(comment in cst.Module([]).code_for_node(one) for one in args):  # within a tuple of sizes
+        comment = code(arg.comma).partition("#")[2].partition("\n")[0]
+        if any(comment in code(one) for one in args):  # within a tuple of sizes
             continue
         before = [place for place, source in enumerate(sources) if source <= index]
         for place in [*reversed(before), *range(len(args))]:

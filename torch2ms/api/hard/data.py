@@ -6,9 +6,9 @@ import builtins
 
 import libcst as cst
 
+from torch2ms.analysis.tree import code
 from torch2ms.api.apply import Choice
 from torch2ms.api.facts import Use
-from torch2ms.api.signature import code
 
 _FROM_NUMPY = "ms.Tensor.from_numpy"
 _CALLABLE = ("function", "method", "class", "lambda")

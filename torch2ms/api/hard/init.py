@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from torch2ms.analysis.tree import code
 from torch2ms.api.apply import Choice
 from torch2ms.api.facts import Use
-from torch2ms.api.signature import UNKNOWN, code
+from torch2ms.api.signature import UNKNOWN
 
 _SET = "{{tensor}}.set_data(initializer({initial}, {{tensor}}.shape, {{tensor}}.dtype))"
 _DRAWN = (

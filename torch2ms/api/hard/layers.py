@@ -6,9 +6,10 @@ import re
 
 import libcst as cst
 
+from torch2ms.analysis.tree import code
 from torch2ms.api.apply import Choice
 from torch2ms.api.facts import Use
-from torch2ms.api.signature import UNKNOWN, code
+from torch2ms.api.signature import UNKNOWN
 
 _ARITHMETIC = (cst.BinaryOperation, cst.UnaryOperation, cst.Integer)
 _NUMERIC = ("int", "len", "max", "min")

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.tree import code
 from torch2ms.api.apply import Choice
 from torch2ms.api.facts import Use
-from torch2ms.api.signature import code
 
 _PARAMETERS = (".parameters_dict()", ".state_dict()")
 OWN_FILES = "the file holds parameters in MindSpore's format (`torch2ms weights` converts PyTorch's)"

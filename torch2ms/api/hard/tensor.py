@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 
+from torch2ms.analysis.tree import code
 from torch2ms.api.apply import Choice
 from torch2ms.api.facts import Use
-from torch2ms.api.signature import code
 
 _OLD_TYPES = {
     "FloatTensor": "float32",

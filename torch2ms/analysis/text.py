@@ -1,0 +1,428 @@
+"""The source text of LibCST nodes.
+
+LibCST's own writer records where every node begins and ends, which costs several times the writing. The nodes that make
+up most programs are written here, by their layout; all others are left to LibCST.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from operator import attrgetter
+from typing import Any
+
+import libcst as cst
+from libcst._nodes.internal import CodegenState
+
+Write = Callable[[Any, CodegenState], None]
+EMPTY = cst.Module([])
+_Space, _Maybe = cst.SimpleWhitespace, cst.MaybeSentinel  # looked up for every second node
+OMITTED = frozenset({"comma", "semicolon"})  # nothing stands there unless something follows, which the list knows
+SEPARATED = frozenset({"args", "elements", "names", "slice"})
+
+# fields in the order in which they are written; what stands in quotes is written as it is
+_LAYOUTS = {
+    cst.Comment: "value",
+    cst.LeftParen: "'(' whitespace_after",
+    cst.RightParen: "whitespace_before ')'",
+    cst.LeftSquareBracket: "'[' whitespace_after",
+    cst.RightSquareBracket: "whitespace_before ']'",
+    cst.LeftCurlyBrace: "'{' whitespace_after",
+    cst.RightCurlyBrace: "whitespace_before '}'",
+    cst.Integer: "lpar value rpar",
+    cst.Float: "lpar value rpar",
+    cst.SimpleString: "lpar value rpar",
+    cst.FormattedStringText: "value",
+    cst.FormattedString: "lpar start parts end rpar",
+    cst.ConcatenatedString: "lpar left whitespace_between right rpar",
+    cst.ComparisonTarget: "operator comparator",
+    cst.Comparison: "lpar left comparisons rpar",
+    cst.Minus: "'-' whitespace_after",
+    cst.Not: "'not' whitespace_after",
+    cst.UnaryOperation: "lpar operator expression rpar",
+    cst.BinaryOperation: "lpar left operator right rpar",
+    cst.BooleanOperation: "lpar left operator right rpar",
+    cst.Index: "star whitespace_after_star value",
+    cst.SubscriptElement: "slice comma",
+    cst.Call: "lpar func whitespace_after_func '(' whitespace_before_args args ')' rpar",
+    cst.Subscript: "lpar value whitespace_after_value lbracket slice rbracket rpar",
+    cst.List: "lpar lbracket elements rbracket rpar",
+    cst.Set: "lpar lbrace elements rbrace rpar",
+    cst.Dict: "lpar lbrace elements rbrace rpar",
+    cst.ParamStar: "'*' comma",
+    cst.Element: "value comma",
+    cst.DictElement: "key whitespace_before_colon ':' whitespace_after_colon value comma",
+    cst.IfExp: "lpar body whitespace_before_if 'if' whitespace_after_if test "
+    "whitespace_before_else 'else' whitespace_after_else orelse rpar",
+    cst.CompFor: "whitespace_before asynchronous 'for' whitespace_after_for target "
+    "whitespace_before_in 'in' whitespace_after_in iter ifs inner_for_in",
+    cst.CompIf: "whitespace_before 'if' whitespace_before_test test",
+    cst.GeneratorExp: "lpar elt for_in rpar",
+    cst.ListComp: "lpar lbracket elt for_in rbracket rpar",
+    cst.Import: "'import' whitespace_after_import names semicolon",
+    cst.ImportAlias: "name asname comma",
+    cst.Pass: "'pass' semicolon",
+    cst.Break: "'break' semicolon",
+    cst.Continue: "'continue' semicolon",
+    cst.Return: "'return' whitespace_after_return value semicolon",
+    cst.Expr: "value semicolon",
+    cst.AssignTarget: "target whitespace_before_equal '=' whitespace_after_equal",
+    cst.Assign: "targets value semicolon",
+    cst.AugAssign: "target operator value semicolon",
+    cst.AsName: "whitespace_before_as 'as' whitespace_after_as name",
+}
+_TOKENS = {
+    cst.Dot: ".", cst.Colon: ":", cst.AssignEqual: "=", cst.Comma: ",", cst.Semicolon: ";",
+    cst.Add: "+", cst.Subtract: "-", cst.Multiply: "*", cst.Divide: "/", cst.FloorDivide: "//", cst.Modulo: "%",
+    cst.Power: "**", cst.MatrixMultiply: "@", cst.And: "and", cst.Or: "or", cst.In: "in", cst.Is: "is",
+    cst.LessThan: "<", cst.GreaterThan: ">", cst.Equal: "==", cst.LessThanEqual: "<=", cst.GreaterThanEqual: ">=",
+    cst.AddAssign: "+=", cst.SubtractAssign: "-=", cst.MultiplyAssign: "*=", cst.DivideAssign: "/=",
+}  # fmt: skip
+_LED_LAYOUTS = {
+    cst.Decorator: "'@' whitespace_after_at decorator trailing_whitespace",
+    cst.For: "asynchronous 'for' whitespace_after_for target "
+    "whitespace_before_in 'in' whitespace_after_in iter whitespace_before_colon ':' body orelse",
+    cst.While: "'while' whitespace_after_while test whitespace_before_colon ':' body orelse",
+    cst.Else: "'else' whitespace_before_colon ':' body",
+    cst.Try: "'try' whitespace_before_colon ':' body handlers orelse finalbody",
+    cst.ExceptHandler: "'except' whitespace_after_except type name whitespace_before_colon ':' body",
+    cst.Finally: "'finally' whitespace_before_colon ':' body",
+}
+
+
+def code(node: cst.CSTNode, module: cst.Module = EMPTY) -> str:
+    """The source text of a node, or of a module, in the style of a module."""
+    state = CodegenState(default_indent=module.default_indent, default_newline=module.default_newline)
+    _write(node, state)
+    return "".join(state.tokens)
+
+
+def _write(node: cst.CSTNode, state: CodegenState) -> None:
+    how = _WRITERS.get(node.__class__)
+    if how is not None:
+        how(node, state)
+    else:
+        node._codegen(state)
+
+
+def _by_layout(layout: str) -> Write:
+    """Writes nodes whose parts always follow each other; what is left to a default is left to LibCST."""
+    literals, names = [""], []  # what stands before each field, and behind the last
+    for part in layout.split():
+        if part.isidentifier():
+            names.append(part)
+            literals.append("")
+        else:
+            literals[-1] = part.strip("'")
+    ending = literals.pop()
+    fields = attrgetter(names[0], *names)  # one more than needed: of a single name it would give no tuple
+
+    def write(node: cst.CSTNode, state: CodegenState) -> None:
+        tokens = state.tokens
+        start = len(tokens)
+        for literal, name, value in zip(literals, names, fields(node)[1:], strict=True):
+            if literal:
+                tokens.append(literal)
+            kind = value.__class__
+            if kind is _Space or kind is str:
+                tokens.append(value if kind is str else value.value)
+                continue
+            how = _WRITERS.get(kind)
+            if how is not None:
+                how(value, state)
+            elif kind is tuple or kind is list:
+                if name in SEPARATED:
+                    _listed(value, state)
+                else:
+                    for item in value:
+                        _write(item, state)
+            elif kind is _Maybe:
+                if name not in OMITTED:
+                    del tokens[start:]
+                    return node._codegen(state)
+            elif value is not None:
+                value._codegen(state)
+        if ending:
+            tokens.append(ending)
+
+    return write
+
+
+def _by_led_layout(layout: str) -> Write:
+    """Writes statements that have a line of their own, below the empty lines and comments that lead to it."""
+    rest = _by_layout(layout)
+
+    def write(node: Any, state: CodegenState) -> None:
+        for line in node.leading_lines:
+            _empty_line(line, state)
+        state.tokens += state.indent_tokens
+        rest(node, state)
+
+    return write
+
+
+def _listed(items: Sequence[Any], state: CodegenState) -> None:
+    """What commas separate; where the last item has none, none is written."""
+    last = len(items) - 1
+    for number, item in enumerate(items):
+        how = _WRITERS.get(item.__class__)
+        if how is None or (number != last and item.comma is cst.MaybeSentinel.DEFAULT):
+            whitespace = {"default_comma_whitespace": True} if isinstance(item, _ELEMENTS) else {}
+            item._codegen(state, default_comma=number != last, **whitespace)
+        else:
+            how(item, state)
+
+
+_ELEMENTS = (cst.BaseElement, cst.BaseDictElement)
+
+
+def _name(node: cst.Name, state: CodegenState) -> None:
+    if node.lpar:
+        node._codegen(state)
+    else:
+        state.tokens.append(node.value)
+
+
+def _whitespace(node: cst.SimpleWhitespace, state: CodegenState) -> None:
+    if node.value:
+        state.tokens.append(node.value)
+
+
+def _by_token(token: str) -> Write:
+    """Writes operators, commas and dots, with what is around them."""
+
+    def write(node: Any, state: CodegenState) -> None:
+        before, after = node.whitespace_before, node.whitespace_after
+        if before.__class__ is _Space and after.__class__ is _Space:
+            state.tokens.append(before.value + token + after.value)
+        else:
+            _write(before, state)
+            state.tokens.append(token)
+            _write(after, state)
+
+    return write
+
+
+def _attribute(node: cst.Attribute, state: CodegenState) -> None:
+    for left in node.lpar:
+        _write(left, state)
+    _write(node.value, state)
+    _write(node.dot, state)
+    _name(node.attr, state)
+    for right in node.rpar:
+        _write(right, state)
+
+
+def _trailing_whitespace(node: cst.TrailingWhitespace, state: CodegenState) -> None:
+    _whitespace(node.whitespace, state)
+    if node.comment is not None:
+        state.tokens.append(node.comment.value)
+    _newline(node.newline, state)
+
+
+def _newline(node: cst.Newline, state: CodegenState) -> None:
+    state.tokens.append(state.default_newline if node.value is None else node.value)
+
+
+def _empty_line(node: cst.EmptyLine, state: CodegenState) -> None:
+    if node.indent:
+        state.tokens += state.indent_tokens
+    _write(node.whitespace, state)
+    if node.comment is not None:
+        _write(node.comment, state)
+    _newline(node.newline, state)
+
+
+def _parenthesized_whitespace(node: cst.ParenthesizedWhitespace, state: CodegenState) -> None:
+    _write(node.first_line, state)
+    for line in node.empty_lines:
+        _empty_line(line, state)
+    if node.indent:
+        state.tokens += state.indent_tokens
+    _write(node.last_line, state)
+
+
+def _argument(node: cst.Arg, state: CodegenState) -> None:
+    if node.star:
+        state.tokens.append(node.star)
+        _write(node.whitespace_after_star, state)
+    if node.keyword is not None:
+        _name(node.keyword, state)
+        if node.equal is cst.MaybeSentinel.DEFAULT:
+            state.tokens.append(" = ")
+    if isinstance(node.equal, cst.AssignEqual):
+        _write(node.equal, state)
+    _write(node.value, state)
+    if isinstance(node.comma, cst.Comma):
+        _write(node.comma, state)
+    _write(node.whitespace_after_arg, state)
+
+
+_TUPLE = _by_layout("lpar elements rpar")
+
+
+def _tuple(node: cst.Tuple, state: CodegenState) -> None:
+    if len(node.elements) == 1 and node.elements[0].comma is _Maybe.DEFAULT:
+        return node._codegen(state)  # its comma is not omitted
+    return _TUPLE(node, state)
+
+
+def _parameters(node: cst.Parameters, state: CodegenState) -> None:
+    starred = node.star_arg is not _Maybe.DEFAULT
+    star = (node.star_arg,) if starred else ()
+    last = (node.star_kwarg,) if node.star_kwarg is not None else ()
+    listed = [*node.params, *star, *node.kwonly_params, *last]
+    if node.posonly_params or (node.kwonly_params and not starred):
+        return node._codegen(state)  # marks stand between them that may not be there yet
+    if any(isinstance(param, cst.Param) and param.star is _Maybe.DEFAULT for param in listed):
+        return node._codegen(state)
+    return _listed(listed, state)
+
+
+def _parameter(node: cst.Param, state: CodegenState) -> None:
+    state.tokens.append(node.star)  # type: ignore[arg-type]
+    _write(node.whitespace_after_star, state)
+    _name(node.name, state)
+    if node.annotation is not None:
+        node.annotation._codegen(state, default_indicator=":")
+    if node.default is not None:
+        if isinstance(node.equal, cst.AssignEqual):
+            _write(node.equal, state)
+        else:
+            state.tokens.append(" = ")
+        _write(node.default, state)
+    if isinstance(node.comma, cst.Comma):
+        _write(node.comma, state)
+    _write(node.whitespace_after_param, state)
+
+
+def _smalls(node: cst.SimpleStatementLine | cst.SimpleStatementSuite, state: CodegenState) -> None:
+    last = len(node.body) - 1
+    for number, small in enumerate(node.body):
+        if number == last:
+            _write(small, state)
+        else:
+            small._codegen(state, default_semicolon=True)
+    if not node.body:
+        state.tokens.append("pass")
+    _write(node.trailing_whitespace, state)
+
+
+def _line(node: cst.SimpleStatementLine, state: CodegenState) -> None:
+    for line in node.leading_lines:
+        _empty_line(line, state)
+    state.tokens += state.indent_tokens
+    _smalls(node, state)
+
+
+def _suite(node: cst.SimpleStatementSuite, state: CodegenState) -> None:
+    _write(node.leading_whitespace, state)
+    _smalls(node, state)
+
+
+def _block(node: cst.IndentedBlock, state: CodegenState) -> None:
+    if not node.body:
+        return node._codegen(state)
+    _write(node.header, state)
+    state.indent_tokens.append(state.default_indent if node.indent is None else node.indent)
+    for statement in node.body:
+        _write(statement, state)
+    for line in node.footer:
+        _empty_line(line, state)
+    state.indent_tokens.pop()
+
+
+def _if(node: cst.If, state: CodegenState, word: str = "if") -> None:
+    for line in node.leading_lines:
+        _empty_line(line, state)
+    state.tokens += state.indent_tokens
+    state.tokens.append(word)
+    for part in (node.whitespace_before_test, node.test, node.whitespace_after_test):
+        _write(part, state)
+    state.tokens.append(":")
+    _write(node.body, state)
+    if isinstance(node.orelse, cst.If):
+        _if(node.orelse, state, "elif")
+    elif node.orelse is not None:
+        _write(node.orelse, state)
+
+
+def _function(node: cst.FunctionDef, state: CodegenState) -> None:
+    for above in (*node.leading_lines, *node.decorators, *node.lines_after_decorators):
+        _write(above, state)
+    state.tokens += state.indent_tokens
+    if node.asynchronous is not None:
+        _write(node.asynchronous, state)
+    state.tokens.append("def")
+    for part in (node.whitespace_after_def, node.name, node.whitespace_after_name, node.type_parameters):
+        if part is not None:
+            _write(part, state)
+    _write(node.whitespace_after_type_parameters, state)
+    state.tokens.append("(")
+    _write(node.whitespace_before_params, state)
+    _write(node.params, state)
+    state.tokens.append(")")
+    if node.returns is not None:
+        node.returns._codegen(state, default_indicator="->")
+    _write(node.whitespace_before_colon, state)
+    state.tokens.append(":")
+    _write(node.body, state)
+
+
+def _class(node: cst.ClassDef, state: CodegenState) -> None:
+    for above in (*node.leading_lines, *node.decorators, *node.lines_after_decorators):
+        _write(above, state)
+    state.tokens += state.indent_tokens
+    state.tokens.append("class")
+    for part in (node.whitespace_after_class, node.name, node.whitespace_after_name, node.type_parameters):
+        if part is not None:
+            _write(part, state)
+    _write(node.whitespace_after_type_parameters, state)
+    given = [*node.bases, *node.keywords]
+    brackets = (node.lpar, "(") if given else (node.lpar, "")
+    _bracket(*brackets, state)
+    _listed(given, state)
+    _bracket(node.rpar, ")" if given else "", state)
+    _write(node.whitespace_before_colon, state)
+    state.tokens.append(":")
+    _write(node.body, state)
+
+
+def _bracket(node: cst.CSTNode | cst.MaybeSentinel, default: str, state: CodegenState) -> None:
+    if isinstance(node, cst.MaybeSentinel):
+        state.tokens.append(default)
+    else:
+        _write(node, state)
+
+
+def _module(node: cst.Module, state: CodegenState) -> None:
+    for part in (*node.header, *node.body, *node.footer):
+        _write(part, state)
+    if not node.has_trailing_newline:
+        state.pop_trailing_newline()
+    elif not state.tokens:
+        state.tokens.append(state.default_newline)
+
+
+_WRITERS: dict[type, Write] = {
+    **{kind: _by_layout(layout) for kind, layout in _LAYOUTS.items()},
+    **{kind: _by_token(token) for kind, token in _TOKENS.items()},
+    **{kind: _by_led_layout(layout) for kind, layout in _LED_LAYOUTS.items()},
+    cst.Name: _name,
+    cst.SimpleWhitespace: _whitespace,
+    cst.Newline: _newline,
+    cst.Attribute: _attribute,
+    cst.TrailingWhitespace: _trailing_whitespace,
+    cst.EmptyLine: _empty_line,
+    cst.ParenthesizedWhitespace: _parenthesized_whitespace,
+    cst.Arg: _argument,
+    cst.Tuple: _tuple,
+    cst.Parameters: _parameters,
+    cst.Param: _parameter,
+    cst.SimpleStatementLine: _line,
+    cst.SimpleStatementSuite: _suite,
+    cst.IndentedBlock: _block,
+    cst.If: _if,
+    cst.FunctionDef: _function,
+    cst.ClassDef: _class,
+    cst.Module: _module,
+}
