@@ -11,6 +11,7 @@ import tokenize
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from typing import Any
 
 from torch2ms.findings import Finding, Tier
 from torch2ms.source import parse_quietly
@@ -23,7 +24,11 @@ LITERAL = re.compile(
 )
 NESTED_STRINGS = sys.version_info[:2] >= (3, 12)  # f-strings that no expression finds; the tokenizer is fast there
 NEWLINE = re.compile(r"\r\n|\r|\n")
-SILENT = frozenset({ast.Attribute, ast.Load, ast.Store, ast.Call, ast.Constant, ast.Expr, ast.Assign, ast.keyword})
+SILENT = frozenset(
+    {type(None), ast.Attribute, ast.Load, ast.Store, ast.Call, ast.Constant, ast.Expr, ast.Assign, ast.keyword}
+)
+HELD: dict[type, tuple[str, ...]] = {ast.Constant: (), type(None): ()}  # fields with nodes, as far as nodes count here
+PLAIN = frozenset("ctx id attr arg name asname names module level op ops kind type_comment type_ignores rest".split())
 DOCSTRING = re.compile(r"(?:[\s\\]|#[^\r\n]*[\r\n])*[rRuU\"'(]")  # how a text may begin that has one
 MARK = re.compile(r"#\s*torch2ms:\s*T2M\d{3}\b")
 DIRECTIVE = re.compile(r"#\s*torch2ms:\s*(?:ignore|off)\b")
@@ -141,15 +146,23 @@ class Names:
         self.bound: set[str] = set()
         self.star = False
         self.foreign: list[tuple[int, str]] = []  # imports from torch
-        for node in ast.walk(tree):
+        found: list[Any] = [tree]  # grows while it is gone through: nodes in breadth, so that first uses come first
+        for node in found:
             kind = node.__class__
             if kind is ast.Name:
-                if isinstance(node.ctx, ast.Store):  # type: ignore[attr-defined]
-                    self.bound.add(node.id)  # type: ignore[attr-defined]
+                if node.ctx.__class__ is ast.Store:
+                    self.bound.add(node.id)
                 else:
-                    self.used.setdefault(node.id, node.lineno)  # type: ignore[attr-defined]
-            elif kind not in SILENT:
+                    self.used.setdefault(node.id, node.lineno)
+                continue
+            if kind not in SILENT:
                 self.other(node)
+            for name in HELD.get(kind) or _held(kind):
+                below = getattr(node, name)
+                if below.__class__ is list:
+                    found += below
+                elif below is not None:
+                    found.append(below)
 
     def other(self, node: ast.AST) -> None:
         """What a node that is no name binds."""
@@ -185,6 +198,11 @@ class Names:
         """Line and name of an import of torch, or of a use of such a name, that the module still has."""
         uses = [(self.used[name], name) for name in TORCH_PACKAGES if name in self.used and name not in self.bound]
         return min(self.foreign + uses, default=None)
+
+
+def _held(kind: type) -> tuple[str, ...]:
+    names = HELD[kind] = tuple(name for name in getattr(kind, "_fields", ()) if name not in PLAIN)
+    return names
 
 
 def _bound_by_statement(node: ast.AST) -> Iterator[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from torch2ms.analysis.values import UNKNOWN, Value
 
@@ -36,6 +37,7 @@ ANNOTATIONS = {
 }  # fmt: skip
 
 
+@lru_cache(maxsize=10_000)
 def by_name(name: str) -> Value:
     """A likely value for a variable or parameter called `name`."""
     for pattern, kind in _GUESSES:

@@ -22,10 +22,10 @@ def dotted(node: cst.CSTNode) -> str:
     if kind is not cst.Attribute:
         return ""
     parts: list[str] = []
-    while isinstance(node, cst.Attribute):
+    while node.__class__ is cst.Attribute:
         parts.append(node.attr.value)
         node = node.value
-    if not isinstance(node, cst.Name):
+    if node.__class__ is not cst.Name:
         return ""
     parts.append(node.value)
     return ".".join(reversed(parts))

@@ -28,6 +28,7 @@ BASES = {
     "torch.optim.optimizer.Optimizer": "optimizer",
 }
 RESHAPING = re.compile(r"\b(?:(?:un)?squeeze_|resize_|resize_as_|set_|set_default_dtype)\(|\.data\s*=[^=]")
+TRAINING = re.compile(r"(?<!\bself)\.training\b")
 
 
 @dataclass(eq=False)
@@ -138,6 +139,11 @@ class ModuleInfo:
     def uses_mindspore(self) -> bool:
         """An earlier conversion, or a person, wrote MindSpore code here already."""
         return any(name.partition(".")[0] == "mindspore" for name in self.imports.table.values())
+
+    @cached_property
+    def reads_training(self) -> bool:
+        """It asks a module for its mode."""
+        return TRAINING.search(self.source) is not None
 
     @cached_property
     def named(self) -> dict[str, FunctionInfo]:

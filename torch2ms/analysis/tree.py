@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import fields
-from typing import Any
+from typing import Any, TypeVar
 
 import libcst as cst
 
 from torch2ms.analysis.text import code as code
 
+Node = TypeVar("Node", bound=cst.CSTNode)
 _SKIP = {
     "lpar", "rpar", "lbracket", "rbracket", "lbrace", "rbrace", "comma", "equal", "semicolon", "operator",
     "leading_lines", "header", "footer", "trailing_whitespace", "lines_after_decorators", "indent", "dot",
@@ -65,6 +66,13 @@ def descend(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         current = stack.pop()
         yield current
         stack += reversed(children(current))
+
+
+def changed(node: Node, **fields: Any) -> Node:
+    """The node with other values in some fields; the node itself where they are the same."""
+    if all(getattr(node, name) == value for name, value in fields.items()):
+        return node
+    return node.with_changes(**fields)
 
 
 def constant(node: cst.CSTNode | None) -> object:

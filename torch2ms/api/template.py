@@ -19,7 +19,7 @@ from functools import cache
 
 import libcst as cst
 
-from torch2ms.analysis.tree import children, code, code_fields, is_node
+from torch2ms.analysis.tree import changed, children, code, code_fields, is_node
 from torch2ms.api import transforms
 from torch2ms.api.signature import Binding, Bound, Signature
 
@@ -157,7 +157,7 @@ def _simple_slice(part: cst.BaseSlice) -> bool:
 
 
 class Filler:
-    """Builds the translated expression for one call; every node that is code is made anew."""
+    """Builds the translated expression for one call."""
 
     def __init__(
         self, template: Template, binding: Binding, receiver: cst.BaseExpression | None, call: cst.Call | None
@@ -183,10 +183,10 @@ class Filler:
         for name in code_fields(kind):
             value = getattr(node, name)
             if isinstance(value, (tuple, list)):
-                changes[name] = [self._built(item, False) if is_node(item.__class__) else item for item in value]
+                changes[name] = tuple(self._built(item, False) if is_node(item.__class__) else item for item in value)
             elif is_node(value.__class__):
                 changes[name] = self._built(value, name in operands)
-        built = node.with_changes(**changes)
+        built = changed(node, **changes)
         if kind is cst.Call:
             return self._call(node, built)  # type: ignore[arg-type]
         return _dotted_number(built) if isinstance(built, cst.Attribute) else built
@@ -209,7 +209,7 @@ class Filler:
     def _name(self, node: cst.Name, operand: bool) -> cst.BaseExpression:
         placeholder = self.template.placeholders.get(node.value)
         if placeholder is None:
-            return node.with_changes()
+            return node
         filled = self._node(placeholder, operand)
         return parenthesised(filled) if operand and not _bare_integer(filled) else filled
 
@@ -300,7 +300,7 @@ class Filler:
         equal: cst.AssignEqual | cst.MaybeSentinel = cst.MaybeSentinel.DEFAULT
         if keyword is not None:
             equal = base.equal if isinstance(base.equal, cst.AssignEqual) else _TIGHT
-        return bound, base.with_changes(keyword=keyword, equal=equal, value=after.value, star=after.star)
+        return bound, changed(base, keyword=keyword, equal=equal, value=after.value, star=after.star)
 
     def _laid_out(self, template_call: cst.Call, items: list[tuple[Bound | None, cst.Arg]]) -> cst.Call:
         """The user's own call with another callee and other arguments: its line breaks and comments stay."""
@@ -311,12 +311,12 @@ class Filler:
         if isinstance(root, cst.Call) and isinstance(root.func, cst.Attribute) and isinstance(call.func, cst.Attribute):
             receiver = self.template.placeholders.get(getattr(root.func.value, "value", ""))
             if receiver is not None and receiver.param == "self" and isinstance(func, cst.Attribute):
-                func = call.func.with_changes(value=func.value, attr=func.attr)
+                func = changed(call.func, value=func.value, attr=func.attr)
         args = _separated(items, list(call.args))
         kept = isinstance(func, cst.Attribute) and isinstance(call.func, cst.Attribute) and func.dot is call.func.dot
         if args and not kept and isinstance(call.func, cst.Attribute) and _comment(call.func.dot):
             args[0] = _commented(args[0], call.func.dot.whitespace_before, len(args) > 1)
-        return call.with_changes(func=func, args=args)
+        return changed(call, func=func, args=args)
 
 
 def _bare_integer(node: cst.BaseExpression) -> bool:
@@ -376,11 +376,11 @@ def _separated(items: list[tuple[Bound | None, cst.Arg]], old: list[cst.Arg]) ->
     result = []
     for bound, arg in items[:-1]:
         own = old[bound.index].comma if bound is not None and bound.index < len(old) - 1 else None
-        result.append(arg.with_changes(comma=own if isinstance(own, cst.Comma) else plain))
-    last = items[-1][1].with_changes(comma=old[-1].comma if old else cst.MaybeSentinel.DEFAULT)
+        result.append(changed(arg, comma=own if isinstance(own, cst.Comma) else plain))
     if old:
-        last = last.with_changes(whitespace_after_arg=old[-1].whitespace_after_arg)
-    result.append(last)
+        result.append(changed(items[-1][1], comma=old[-1].comma, whitespace_after_arg=old[-1].whitespace_after_arg))
+    else:
+        result.append(changed(items[-1][1], comma=cst.MaybeSentinel.DEFAULT))
     if len(result) > 1:
         result = [
             arg.with_changes(value=parenthesised(arg.value)) if isinstance(arg.value, cst.GeneratorExp) else arg
@@ -390,6 +390,8 @@ def _separated(items: list[tuple[Bound | None, cst.Arg]], old: list[cst.Arg]) ->
 
 
 def _comment(node: cst.CSTNode | cst.MaybeSentinel) -> bool:
+    if isinstance(node, cst.Comma) and isinstance(node.whitespace_after, cst.SimpleWhitespace):
+        return isinstance(node.whitespace_before, cst.ParenthesizedWhitespace) and "#" in code(node)
     return isinstance(node, cst.CSTNode) and "#" in code(node)
 
 

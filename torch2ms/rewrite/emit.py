@@ -9,6 +9,7 @@ from collections.abc import Sequence
 import libcst as cst
 
 from torch2ms.analysis.program import Block, Stmt
+from torch2ms.analysis.tree import changed
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import gradmodes, layout
 from torch2ms.rewrite.definitions import Definitions
@@ -153,7 +154,7 @@ class Emitter:
         lead = layout.strip_blank(pending + own) if opens else pending + own
         if id(stmt) in self.plan.contexts:
             lead += layout.strip_blank(layout.leading(nodes[0]))
-        nodes = self.mark(stmt, [nodes[0].with_changes(leading_lines=lead), *nodes[1:]])
+        nodes = self.mark(stmt, [changed(nodes[0], leading_lines=lead), *nodes[1:]])
         return nodes + [n for item in self.plan.behind.get(id(stmt), ()) for n in self.items.item(item)], extra
 
     def with_definitions(

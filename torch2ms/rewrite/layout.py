@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 import libcst as cst
 
 from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.tree import changed
 
 Lines = tuple[cst.EmptyLine, ...]
 BLANK = cst.EmptyLine(indent=False)
@@ -93,7 +94,7 @@ def spaced(nodes: list[cst.BaseStatement], top: bool) -> list[cst.BaseStatement]
 
 def line(stmt: Stmt, node: cst.CSTNode) -> cst.SimpleStatementLine:
     """A small statement on a line of its own, with the comment that stood behind it."""
-    small = node.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) if hasattr(node, "semicolon") else node
+    small = changed(node, semicolon=cst.MaybeSentinel.DEFAULT) if hasattr(node, "semicolon") else node
     if stmt.line is not None and stmt.trailing is not None:
         return cst.SimpleStatementLine([small], trailing_whitespace=stmt.trailing)  # type: ignore[list-item]
     return cst.SimpleStatementLine([small])  # type: ignore[list-item]

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
 from torch2ms.analysis.names import is_foreign
@@ -26,7 +24,6 @@ SENSITIVE = (
     "GRU",
     "RNN",
 )
-_READ = re.compile(r"(?<!\bself)\.training\b")  # a program that asks a module for its mode
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 
 
@@ -75,7 +72,7 @@ def mode_sensitive(value: Value, project: Project, module: ModuleInfo) -> bool:
     if not value.name:
         return True
     last = value.name.rpartition(".")[2]
-    read = any(_READ.search(other.source) for other in project.modules.values())
+    read = any(other.reads_training for other in project.modules.values())
     if read and not (value.name.startswith("torch.") and last.endswith("Loss")):  # losses may be functions
         return True
     if value.name.startswith("torch."):
