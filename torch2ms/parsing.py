@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 import libcst as cst
 
@@ -48,6 +49,12 @@ def _lines(text: str, newline: str) -> list[cst.EmptyLine]:
         for found in LINE.finditer(text)
         if found[0]
     ]
+
+
+@lru_cache(maxsize=2000)
+def constant(text: str) -> cst.BaseExpression:
+    """The expression of a text that comes from the rules, not from the program: it is parsed once."""
+    return cst.parse_expression(text)
 
 
 def config_of(tree: cst.Module) -> cst.PartialParserConfig:

@@ -31,8 +31,6 @@ from torch2ms.tape.uses.freezing import refuse_phases
 from torch2ms.tape.uses.stored import begin_stores
 from torch2ms.wrappers import understood
 
-LARGE = 200_000  # characters of modules that are converted together
-
 
 def convert_module(source: str, config: Config, path: str) -> Result:
     """Translate the text of one module that mentions torch."""
@@ -64,8 +62,6 @@ def _without_collector() -> Iterator[None]:
 def convert_together(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
     """The whole conversion of modules that belong together."""
     results = _translated(sources, config)
-    if sum(map(len, sources.values())) > LARGE:
-        gc.collect()  # the analysis of these modules hangs together in cycles: it is not needed beside the next one
     return {path: _checked(result, config) for path, result in results.items()}
 
 
@@ -99,6 +95,7 @@ def _translated(sources: Mapping[str, str], config: Config) -> dict[str, Result]
             results[path] = _convert(project, module, plans[module.name], rules, sources[path], path)
         except Exception as error:
             results[path] = _failed(path, sources[path], error)
+    project.close()
     return results
 
 
@@ -196,6 +193,7 @@ def _again(text: str, config: Config, path: str) -> str:
     project = Project()
     module = project.add(path, parse(text), text)
     infer(project)
-    return translate(
-        project, module, plan_project(project, config)[module.name], Rules.load(config.target, config.device)
-    )[0]
+    plan = plan_project(project, config)[module.name]
+    again, _ = translate(project, module, plan, Rules.load(config.target, config.device))
+    project.close()
+    return again

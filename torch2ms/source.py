@@ -12,6 +12,7 @@ import tempfile
 import tokenize
 import warnings
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 
 PYTHON2 = re.compile(
@@ -95,8 +96,12 @@ def decode(data: bytes) -> SourceFile:
     return SourceFile(data, text, encoding, bom)
 
 
+@lru_cache(maxsize=1)
 def parse_quietly(text: str | bytes) -> ast.Module:
-    """`ast.parse` without the warnings it has for the user's own code."""
+    """`ast.parse` without the warnings it has for the user's own code.
+
+    A translation is asked for its tree several times in a row, which is kept; nobody may change it.
+    """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         return ast.parse(text)

@@ -50,6 +50,7 @@ def _halves(sources: Mapping[str, str], config: Config, whole: Mapping[str, Resu
         told = frozenset((f.code, f.line, f.what) for f in result.findings)
         text, findings = translate(project, module, Plan(config, leaves=plan.leaves), rules, told)
         halves[path] = Result(path, result.source, text, tuple(findings))
+    project.close()
     return halves
 
 

@@ -11,6 +11,7 @@ import libcst as cst
 from torch2ms.analysis.names import Imports, dotted
 from torch2ms.analysis.program import Block, Scope, Stmt
 from torch2ms.analysis.tree import children
+from torch2ms.source import parse_quietly
 
 MUTATORS = {"append", "extend", "insert", "update", "setdefault", "pop", "popleft", "appendleft", "clear", "remove",
             "add", "discard", "push", "write", "load_state_dict", "register_buffer", "register_hook"}  # fmt: skip
@@ -42,7 +43,7 @@ def build(
 def lines(source: str) -> list[tuple[int, int]]:
     """First and last line of all statements in source order; from `ast`, far cheaper than LibCST's positions."""
     try:
-        tree = ast.parse(source)
+        tree = parse_quietly(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     numbers: list[tuple[int, int]] = []

@@ -231,6 +231,22 @@ class Project:
             if owner is not None and owner.scope is scope.parent:
                 owner.methods[scope.name] = info
 
+    def close(self) -> None:
+        """Let go of everything: what refers to each other in circles would wait for the cyclic collector, which is slow
+        among so many small objects."""
+        for module in self.modules.values():
+            for scope in list(module.scope.walk()):
+                for stmt in list(scope.body.walk()):
+                    stmt.blocks.clear()
+                scope.body.stmts.clear()
+                del scope.body
+                scope.children.clear()
+            module.functions.clear()
+            module.classes.clear()
+        self.modules.clear()
+        self.suffixes.clear()
+        self.found.clear()
+
     def link(self) -> None:
         """Resolve base classes once every module is known."""
         everything = [c for m in self.modules.values() for c in m.classes.values()]

@@ -320,7 +320,7 @@ def full_value(rule: Rule) -> str:
     kept = signature.Signature(tuple(p for p in taken if p.name in form.template.params))
     binding = signature.bind(kept, call, call)
     binding = replace(binding, signature=form.signature)
-    return f"lambda {', '.join(heads)}: {signature.code(template.fill(form.template, binding, None, None))}"
+    return f"lambda {', '.join(heads)}: {code(template.fill(form.template, binding, None, None))}"
 
 
 _MADE_WITH = ("device", "dtype", "size_average", "reduce")  # arguments that no caller gives a class in a variable

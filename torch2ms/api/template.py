@@ -22,6 +22,7 @@ import libcst as cst
 from torch2ms.analysis.tree import changed, children, code, code_fields, is_node
 from torch2ms.api import transforms
 from torch2ms.api.signature import Binding, Bound, Signature
+from torch2ms.parsing import constant
 
 _PLACEHOLDER = re.compile(r"\{(\*?)(\w+)((?:\|\w+)*)(!?)(?::(\w+))?(!?)\}")
 _MARK = "_placeholder_"
@@ -232,7 +233,7 @@ class Filler:
             if self.binding.signature.by_name[name].variadic:
                 return transforms.run(placeholder.transform or ("tuple",), [])
             raise TemplateError(f"{name} is missing")
-        return transforms.run(placeholder.transform, cst.parse_expression(default))
+        return transforms.run(placeholder.transform, constant(default))
 
     def _omitted(self, node: cst.CSTNode) -> bool:
         """True where a template argument stands for something the user left out."""

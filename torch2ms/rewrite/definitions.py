@@ -65,12 +65,12 @@ class Definitions:
         self.writer.differentiated, self.writer.scope = outer, outer_scope
         if info.name == "__init__" and _lists(info) > 1 and isinstance(body, cst.IndentedBlock):
             self.writer.tell("T2M514", "names of parameters", "lists filled one by one give their layers equal names")
-            last = layout.parse("self.update_parameters_name()", self.writer.config)
+            last = layout.parse("self.update_parameters_name()")
             body = body.with_changes(body=[*body.body, *last])
         if body is None:
             body = self.emitter.emptied(scope.body)
         if (index := self.tensor_index(info)) and isinstance(body, cst.IndentedBlock):
-            body = layout.prepended(body, layout.parse(f"{index} = int({index})", self.writer.config))
+            body = layout.prepended(body, layout.parse(f"{index} = int({index})"))
         result = node.with_changes(
             body=body, params=params, decorators=decorators, returns=returns, name=node.name.with_changes(value=name)
         )

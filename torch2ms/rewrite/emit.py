@@ -241,7 +241,7 @@ class Emitter:
             self.writer.stmt = stmt
             lines = self.statements.small(stmt)
             first, self.writer.first, self.writer.stmt = self.writer.first, [], None
-            return [*(node for text in first for node in layout.parse(text, self.writer.config)), *lines], ()
+            return [*(node for text in first for node in layout.parse(text)), *lines], ()
         compound, extra = self.compound(stmt)
         return ([compound] if compound is not None else []), extra
 
@@ -314,7 +314,7 @@ class Emitter:
 
     def emptied(self, block: Block) -> cst.IndentedBlock:
         """The suite of a block in which nothing is left; the comment behind its colon stays."""
-        suite, nothing = _suite(block), layout.parse("pass", self.writer.config)
+        suite, nothing = _suite(block), layout.parse("pass")
         return suite.with_changes(body=nothing) if isinstance(suite, cst.IndentedBlock) else cst.IndentedBlock(nothing)
 
     def body(self, block: Block) -> cst.IndentedBlock | cst.SimpleStatementSuite | None:
@@ -324,7 +324,7 @@ class Emitter:
         if not stmts and not pending:
             return None
         if not stmts:
-            stmts = layout.parse("pass", self.writer.config)
+            stmts = layout.parse("pass")
         if isinstance(holder, cst.IndentedBlock):
             first = stmts[0]
             if (

@@ -9,7 +9,6 @@ from torch2ms.analysis.names import is_foreign
 from torch2ms.analysis.tree import code, constant
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import apply_call
-from torch2ms.parsing import config_of
 from torch2ms.rewrite import apis, strings
 from torch2ms.rewrite.attributes import attribute
 from torch2ms.rewrite.calls import MethodCalls
@@ -43,7 +42,7 @@ class Expressions(Positions):
         if not starts_in_training(original, self.module, self.work.project):
             return made
         self.work.tell("T2M306", "new module", "torch modules start in training mode, cells do not: set_train()")
-        return cst.parse_expression(f"{code(made)}.set_train()", config_of(self.module.tree))
+        return cst.parse_expression(f"{code(made)}.set_train()")
 
     def called_by(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         """A call in MindSpore's form."""
@@ -59,7 +58,7 @@ class Expressions(Positions):
             if apis.spelled(original.func, target.name, self.module) or TYPE.fullmatch(target.name):
                 return apis.called(target.name, original, updated, work, self)
         if swapped(original, work):
-            return cst.parse_expression(f"{code(updated)}[::-1]", config_of(self.module.tree))
+            return cst.parse_expression(f"{code(updated)}[::-1]")
         if self.mixed:
             return updated
         if target.kind == "module" and (rule := work.rules.find(f"{target.name}.__call__")) is not None:

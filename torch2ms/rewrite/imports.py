@@ -10,7 +10,6 @@ from torch2ms.analysis.program import Scope
 from torch2ms.analysis.tree import source_order
 from torch2ms.api import definitions
 from torch2ms.api.imports import IMPORTS
-from torch2ms.parsing import config_of
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.rewriter import Rewriter
 
@@ -93,8 +92,7 @@ def rewrite(
     if not (lines or wanted or transformer.comments) and transformer.position(list(tree.body)) is None:
         return tree
     body: list[cst.BaseStatement] = list(tree.body)
-    config = config_of(tree)
-    new = [s for line in lines for s in layout.parse(line, config)]
+    new = [layout.constant(line) for line in lines]
     position = transformer.position(body)
     if new and position is None:
         position = _after_header(body)
@@ -118,16 +116,16 @@ def rewrite(
     elif new and position is not None:
         body[position:position] = new
     if wanted:
-        _define(body, (position or 0) + len(new), [definitions.text_of(d, aliases) for d in wanted], config)
+        _define(body, (position or 0) + len(new), [definitions.text_of(d, aliases) for d in wanted])
     return tree.with_changes(body=body)
 
 
-def _define(body: list[cst.BaseStatement], position: int, texts: list[str], config: cst.PartialParserConfig) -> None:
+def _define(body: list[cst.BaseStatement], position: int, texts: list[str]) -> None:
     """Put definitions behind the imports around `position`, two lines apart from what stands there."""
     while position < len(body) and _is_import(body[position]):
         position += 1
     blank = cst.EmptyLine(indent=False)
-    new = [layout.parse(text, config)[0].with_changes(leading_lines=[blank, blank]) for text in texts]
+    new = [layout.constant(text).with_changes(leading_lines=[blank, blank]) for text in texts]
     if position < len(body):
         lines = list(body[position].leading_lines)  # type: ignore[attr-defined]
         while lines and lines[0].comment is None:

@@ -67,12 +67,12 @@ class Items:
                 leading_lines=[*item.comments, *layout.strip_blank(tuple(body[0].leading_lines))]  # type: ignore[attr-defined]
             )
         decorator = self.writer.aliased(item.decorator) + "\n" if item.decorator else ""
-        head = layout.parse(f"{decorator}def {item.name}({', '.join(item.params)}):\n    pass", self.writer.config)[0]
+        head = layout.parse(f"{decorator}def {item.name}({', '.join(item.params)}):\n    pass")[0]
         assert isinstance(head, cst.FunctionDef)
         return head.with_changes(body=cst.IndentedBlock(body, footer=pending))
 
     def new_class(self, item: Class) -> cst.ClassDef:
-        (made,) = layout.parse(self.writer.aliased(item.text), self.writer.config)
+        (made,) = layout.parse(self.writer.aliased(item.text))
         assert isinstance(made, cst.ClassDef)
         body = [*made.body.body, layout.led(self.function(item.method), (layout.BLANK,))]
         return made.with_changes(body=made.body.with_changes(body=body))

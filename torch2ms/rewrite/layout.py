@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import lru_cache
 
 import libcst as cst
 
@@ -61,10 +62,16 @@ def strip_blank(lines: Sequence[cst.EmptyLine]) -> Lines:
     return tuple(kept)
 
 
-def parse(text: str, config: cst.PartialParserConfig) -> list[cst.BaseStatement]:
+def parse(text: str) -> list[cst.BaseStatement]:
     """Statements from generated text."""
-    module = cst.parse_module(text if text.endswith("\n") else text + "\n", config)
+    module = cst.parse_module(text if text.endswith("\n") else text + "\n")
     return list(module.body)
+
+
+@lru_cache(maxsize=2000)
+def constant(text: str) -> cst.BaseStatement:
+    """The statement of a text that is the same in many programs, as an import: it is parsed once."""
+    return parse(text)[0]
 
 
 def prepended(body: cst.IndentedBlock, new: list[cst.BaseStatement]) -> cst.IndentedBlock:

@@ -11,7 +11,6 @@ from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import code, descend
-from torch2ms.parsing import config_of
 from torch2ms.rewrite.contexts import assigned
 
 PLAIN = {"grad", "grad_and_value", "vjp"}
@@ -233,7 +232,7 @@ def at_position(original: cst.Call, updated: cst.Call, module: ModuleInfo) -> cs
     args = [code(a.value) for a in made.args]
     args[places[0]] = code(updated.args[1].value)
     position = f", {places[0]}" if places[0] else ""
-    return cst.parse_expression(f"ms.jacrev({code(made.func)}{position})({', '.join(args)})", config_of(module.tree))
+    return cst.parse_expression(f"ms.jacrev({code(made.func)}{position})({', '.join(args)})")
 
 
 class Naming(cst.CSTTransformer):

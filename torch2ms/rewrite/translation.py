@@ -14,6 +14,7 @@ from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import Outcome, Rule, Rules, apply_call
 from torch2ms.api.imports import IMPORTS
 from torch2ms.findings import Finding, Tier
+from torch2ms.parsing import constant
 from torch2ms.rewrite.facts import ModuleFacts
 from torch2ms.rewrite.naming import named, taken_names
 from torch2ms.tape.plan import Plan
@@ -117,7 +118,7 @@ class Translation:
         if head not in IMPORTS or not is_foreign(name):
             return node
         self.notes.needs.add(name.partition(".")[0])
-        return cst.parse_expression(name)
+        return constant(name)
 
     def class_of(self, receiver: Value) -> ClassInfo | None:
         if receiver.kind not in ("object", "module", "class", "dataset", "optimizer", "autograd") or not receiver.name:

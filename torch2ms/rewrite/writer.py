@@ -13,7 +13,6 @@ from torch2ms.analysis.tree import code
 from torch2ms.api import Rules
 from torch2ms.api.imports import IMPORTS
 from torch2ms.findings import Finding, Tier
-from torch2ms.parsing import config_of
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.expressions import Expressions
 from torch2ms.rewrite.translation import Notes, Translation
@@ -40,7 +39,6 @@ class Writer:
         self.plan = plan
         self.aliases = aliases
         self.told = told
-        self.config = config_of(module.tree)
         self.findings: list[Finding] = list(plan.findings)
         self.needs: set[str] = set(plan.needs)
         self.marked: list[Finding] = []  # what was refused in the statement at hand
@@ -85,12 +83,12 @@ class Writer:
         template = self.aliased(template)
         parts = [code(self.expression(node)) for node in nodes]
         text = re.sub(r"\{(\d+)\}", lambda m: parts[int(m.group(1))], template) if parts else template
-        return [*self.defined(), *layout.parse(text, self.config)]
+        return [*self.defined(), *layout.parse(text)]
 
     def defined(self) -> list[cst.BaseStatement]:
         """Functions that the expressions of a statement need above it."""
         texts, self.above = self.above, []
-        return [node for text in texts for node in layout.parse(text, self.config)]
+        return [node for text in texts for node in layout.parse(text)]
 
     def marked_text(self, item: Text) -> list[cst.BaseStatement]:
         """New statements, with what was refused in them marked above."""
