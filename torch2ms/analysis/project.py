@@ -188,10 +188,11 @@ class Project:
     suffixes: dict[str, dict[str, ModuleInfo]] = field(default_factory=lambda: defaultdict(dict))
 
     def rewritten(self, plain: dict[str, Plain]) -> Project:
-        """The same modules, with other trees for some of them; nothing is inferred yet."""
+        """The same modules, with other trees for some of them; nothing is inferred yet. This project is let go of."""
         made = Project()
         for name, module in self.modules.items():
             made.add(module.path, module.tree, module.source, module.directives.off, plain.get(name, module.plain))
+        self.close()
         return made
 
     def add(

@@ -33,7 +33,6 @@ def _with(project: Project, plain: dict[str, Plain]) -> Project:
     if not plain:
         return project
     made = project.rewritten(plain)
-    project.close()
     infer(made)
     return made
 
