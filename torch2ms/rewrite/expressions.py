@@ -21,7 +21,6 @@ from torch2ms.rewrite.subscripts import indexed
 from torch2ms.rewrite.transformed import assigned, swapped
 from torch2ms.rewrite.translation import Translation
 
-
 ENTROPIES = {"cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss"}
 
 
@@ -87,7 +86,7 @@ class Expressions(Positions):
         self.work.notes.needs.add("ops")
         self.work.tell("T2M601", "logits that are infinite", "a large number instead: MindSpore gives NaN for them")
         clamped = f"{self.work.alias('ops')}.clamp({code(updated.args[0].value)}, min=-1e30)"
-        bounded = updated.args[0].with_changes(value=cst.parse_expression(clamped, config_of(self.module.tree)))
+        bounded = updated.args[0].with_changes(value=cst.parse_expression(clamped))
         return updated.with_changes(args=[bounded, *updated.args[1:]])
 
     def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
