@@ -37,3 +37,18 @@ class CollatedLoader:
 
     def get_batch_size(self):
         return self.batches.get_batch_size()
+
+
+class SampledLoader:
+    """Batches of the samples whose indices `batch_sampler` gives, as `collate_fn` puts them together."""
+
+    def __init__(self, source, batch_sampler, collate_fn):
+        self.source, self.batch_sampler, self.collate_fn = source, batch_sampler, collate_fn
+        self.children = [self]  # where a MindSpore dataset in batches has its source
+
+    def __iter__(self):
+        for indices in self.batch_sampler:
+            yield self.collate_fn([self.source[int(i)] for i in indices])
+
+    def __len__(self):
+        return len(self.batch_sampler)

@@ -139,3 +139,10 @@ def scaled_dot_product_attention(query, key, value, attn_mask=None, dropout_p=0.
         scores = scores + attn_mask
     weights = ops.softmax(scores, axis=-1)
     return ops.matmul(ops.dropout(weights, p=dropout_p) if dropout_p else weights, value)
+
+
+def diag(x, diagonal=0):
+    if x.ndim == 2:
+        return x.diagonal(diagonal)
+    above, below = max(diagonal, 0), max(-diagonal, 0)
+    return ops.pad(ops.diag(x), (above, below, below, above)) if diagonal else ops.diag(x)

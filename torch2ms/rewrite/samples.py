@@ -13,6 +13,7 @@ from torch2ms.analysis.tree import descend
 from torch2ms.analysis.values import UNKNOWN, Value
 
 BARE = ("tensor", "numpy", "int", "float", "dict")
+HOLDING = ("tuple", "list", "dict", "none")  # among others: no column of arrays
 PASSING = ("enumerate", "tqdm", "iter", "next")  # what stands around a loader without changing what it yields
 
 
@@ -20,7 +21,7 @@ def columns(dataset: Value, module: ModuleInfo, project: Project) -> int | None:
     """How many values a sample has, 0 for one that is no tuple, None where it is not seen."""
     sample = _sample(dataset, module, project)
     if sample.kind == "tuple" and sample.items:
-        return len(sample.items)
+        return 0 if any(item.kind in HOLDING for item in sample.items) else len(sample.items)
     if sample.kind in BARE and not sample.likely:
         return 0
     taken = {count for m in project.modules.values() for count in _taken(m)}

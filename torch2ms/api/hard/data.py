@@ -19,6 +19,8 @@ def loader(use: Use) -> Choice:
     refused = _refused(use)
     if refused is not None:
         return refused
+    if use.given("batch_sampler") and use.kind("batch_sampler") != "none":
+        return Choice(f"SampledLoader({{dataset}}, {{batch_sampler}}, {_collate(use)})", uses=("collate_fn",))
     tail = _batched(use)
     order, assume, used = _order(use)
     names, guessed = _columns(use)
@@ -33,11 +35,6 @@ def loader(use: Use) -> Choice:
 
 
 def _refused(use: Use) -> Choice | None:
-    if use.given("batch_sampler"):
-        return Choice(
-            refuse="batch_sampler has no counterpart in a portable dataset pipeline",
-            todo="yield whole batches from the source",
-        )
     if use.given("sampler") and use.given("shuffle") and use.value("shuffle") is not False:
         return Choice(refuse="sampler and shuffle together", todo="give the sampler only")
     return None
@@ -49,13 +46,16 @@ def _collated(use: Use, order: str, used: tuple[str, ...]) -> Choice:
         return Choice(
             refuse="samples without a batch that are not lists of columns", todo="iterate over the dataset itself"
         )
-    collate = "default_collate"
-    if use.given("collate_fn"):  # what may be None at run time keeps torch's default
-        sure = use.kind("collate_fn") in _CALLABLE or hasattr(builtins, use.text("collate_fn"))
-        collate = "{collate_fn}" if sure else "{collate_fn} or default_collate"
-    return Choice(
-        f"CollatedLoader({{dataset}}, {{batch_size!}}, {collate}, drop_remainder={{drop_last}}, {order})", uses=used
-    )
+    collated = f"{{dataset}}, {{batch_size!}}, {_collate(use)}, drop_remainder={{drop_last}}, {order}"
+    return Choice(f"CollatedLoader({collated})", uses=used)
+
+
+def _collate(use: Use) -> str:
+    """The function that puts samples together; what may be None at run time keeps torch's default."""
+    if not use.given("collate_fn"):
+        return "default_collate"
+    sure = use.kind("collate_fn") in _CALLABLE or hasattr(builtins, use.text("collate_fn"))
+    return "{collate_fn}" if sure else "{collate_fn} or default_collate"
 
 
 def _batched(use: Use) -> str:
