@@ -47,3 +47,18 @@ def multilabel_margin_loss(x, target, reduction="mean"):
 
 def reduced(loss, reduction):
     return loss.mean() if reduction == "mean" else loss.sum() if reduction == "sum" else loss
+
+
+class Loss(nn.Cell):
+    def __init__(self, size_average=None, reduce=None, reduction="mean"):
+        super().__init__()
+        if size_average is not None or reduce is not None:
+            averaged = "mean" if size_average in (None, True) else "sum"
+            reduction = averaged if reduce in (None, True) else "none"
+        self.reduction = reduction
+
+
+class WeightedLoss(Loss):
+    def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean"):
+        super().__init__(size_average, reduce, reduction)
+        self.weight = weight

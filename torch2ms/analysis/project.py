@@ -260,9 +260,8 @@ class Project:
         for cls in everything:
             for ancestor in cls.lineage():
                 for base in ancestor.bases:
-                    kind = BASES.get(base) or (
-                        "module" if base.startswith("torch.nn.") and base[9:10].isupper() else ""
-                    )
+                    layer = base.startswith("torch.nn.") and base.rpartition(".")[2].lstrip("_")[:1].isupper()
+                    kind = BASES.get(base) or ("module" if layer else "")
                     if kind and cls.kind == "object":
                         cls.kind, cls.torch_base = kind, base
 

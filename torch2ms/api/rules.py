@@ -176,7 +176,7 @@ class Rules:
 
 
 _MODULES = (
-    (re.compile(r"^torch\.nn\.modules\.\w+\.(\w+)$"), r"torch.nn.\1"),
+    (re.compile(r"^torch\.nn\.modules\.\w+\.(\w+(?:\.\w+)?)$"), r"torch.nn.\1"),
     (re.compile(r"^torch\.nn\.modules\.(\w+)$"), r"torch.nn.\1"),
     (re.compile(r"^torch\.nn\.parameter\.(\w+)$"), r"torch.nn.\1"),
     (re.compile(r"^torch\.nn\.utils\.clip_grad\.(\w+)$"), r"torch.nn.utils.\1"),

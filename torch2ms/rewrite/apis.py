@@ -66,7 +66,7 @@ def used(
     outcome = apply_value(rule, original, work.facts)
     if id(original) in where.classes:
         named = apply_class(rule, original)
-        plain = isinstance(outcome.node, (cst.Name, cst.Attribute))
+        plain = isinstance(outcome.node, (cst.Name, cst.Attribute, cst.Tuple))
         return work.take(outcome if named.node is None and plain else named, left)
     return work.take(outcome, left)
 

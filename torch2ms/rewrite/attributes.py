@@ -9,6 +9,7 @@ from torch2ms.analysis.values import Value
 from torch2ms.analysis.wrapped import FAMILIES
 from torch2ms.api import apply_attribute
 from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.derived import base_layer
 from torch2ms.rewrite.parameters import is_weight
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.translation import Translation
@@ -43,7 +44,8 @@ def attribute(
         tier = Tier.ASSUMED if receiver.likely else Tier.EXACT
         work.notes.findings.append(Finding("T2M601", tier, "torch.device.type", "what stands before the colon"))
         return cst.parse_expression(f"{code(updated.value)}.partition(':')[0]")
-    if (name := _ruled(receiver, attr)) and (rule := work.rules.find(name)) is not None:
+    name = _ruled(receiver, attr) or _inherited(receiver, attr, work)
+    if name and (rule := work.rules.find(name)) is not None:
         if stored and name.startswith("torch.nn.") and rule.returns in PLAIN:
             why = "a cell of MindSpore reads its arguments once, when it is made"
             work.refuse("T2M605", name, why, "make the layer anew")
@@ -72,6 +74,14 @@ def _ruled(receiver: Value, attr: str) -> str:
     if receiver.kind == "dataset" or receiver.kind in ("object", "module") and receiver.name.startswith("torch."):
         return f"{receiver.name}.{attr}"
     return ""
+
+
+def _inherited(receiver: Value, attr: str, work: Translation) -> str:
+    """The name of an attribute that a class of the project has from a layer of torch."""
+    cls = work.class_of(receiver) if receiver.kind == "module" else None
+    if cls is None or cls.attr(attr) is not None or cls.method(attr) is not None:
+        return ""
+    return f"{cls.torch_base}.{attr}" if base_layer(cls, work) is not None else ""
 
 
 def _lost_argument(receiver: Value, attr: str, work: Translation) -> bool:

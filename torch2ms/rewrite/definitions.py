@@ -182,7 +182,7 @@ class Definitions:
                         arg.with_changes(value=cst.parse_expression(f"{self.writer.aliases.get('nn', 'nn')}.Cell"))
                     )
             else:
-                kept.append(arg.with_changes(value=self.writer.expression(arg.value)))
+                kept.append(arg.with_changes(value=self.writer.base(arg.value)))
         if kept and len(kept) < len(node.bases):
             kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         return kept

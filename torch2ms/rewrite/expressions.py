@@ -9,7 +9,7 @@ from torch2ms.analysis.names import is_foreign
 from torch2ms.analysis.tree import code, constant
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import apply_call
-from torch2ms.rewrite import apis, strings
+from torch2ms.rewrite import apis, derived, strings
 from torch2ms.rewrite.attributes import attribute
 from torch2ms.rewrite.calls import MethodCalls
 from torch2ms.rewrite.facts import TYPE
@@ -60,6 +60,8 @@ class Expressions(Positions):
             return cst.parse_expression(f"{code(updated)}[::-1]")
         if self.mixed:
             return updated
+        if (layer := derived.made(original, updated, work)) is not None:
+            return layer
         if target.kind == "module" and (rule := work.rules.find(f"{target.name}.__call__")) is not None:
             asked = original.with_changes(func=cst.Attribute(original.func, cst.Name("__call__")))
             made = updated.with_changes(func=cst.Attribute(updated.func, cst.Name("__call__")))

@@ -83,6 +83,12 @@ class Positions(Rewriter):
         parts = [node.left, *(c.comparator for c in node.comparisons)]
         if any(self.module.value(p).name == CLASS_NAME for p in parts):
             self.class_names |= {id(p) for p in parts}
+        if isinstance(node.left, cst.Call) and dotted(node.left.func) == "type":
+            for part in parts[1:]:
+                self.mark_classes(part)
+
+    def visit_Annotation(self, node: cst.Annotation) -> None:
+        self.classes |= {id(part) for part in descend(node.annotation)}
 
     def visit_Subscript(self, node: cst.Subscript) -> bool:
         if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):

@@ -67,6 +67,16 @@ class Writer:
         self.absorb(work.notes)
         return result
 
+    def base(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """Translate the base of a class."""
+        work = self.translation()
+        expressions = Expressions(work)
+        expressions.mark_classes(node)
+        result = expressions.rewrite(node)
+        self.absorb(work.notes)
+        assert isinstance(result, cst.BaseExpression)
+        return result
+
     def absorb(self, notes: Notes) -> None:
         line = self.line
         for finding in notes.findings:
