@@ -15,7 +15,6 @@ from torch2ms.rewrite.samples import columns
 TYPE = re.compile(r"torch\.(\w+Tensor)")  # the name of a type, which programs give a name of their own
 
 
-
 class ModuleFacts:
     """Answers for the expressions of one module."""
 

@@ -25,6 +25,8 @@ def columns(dataset: Value, module: ModuleInfo, project: Project) -> int | None:
     if sample.kind in BARE and not sample.likely:
         return 0
     taken = {count for m in project.modules.values() for count in _taken(m)}
+    if len(taken) > 1 and isinstance(project.find(dataset.name, module), ClassInfo):
+        return 0  # put together as torch does it, whatever a sample is
     return taken.pop() if len(taken) == 1 else None
 
 
@@ -54,7 +56,7 @@ def _taken(module: ModuleInfo) -> Iterator[int]:
 
 
 def _parts(target: cst.BaseExpression, iterated: cst.BaseExpression, module: ModuleInfo) -> Iterator[int]:
-    while isinstance(iterated, cst.Call) and iterated.args:
+    while module.value(iterated).kind != "loader" and isinstance(iterated, cst.Call) and iterated.args:
         name = dotted(iterated.func).rpartition(".")[2]
         if name not in PASSING:
             return
