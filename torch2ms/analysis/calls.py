@@ -214,9 +214,7 @@ def _forward(target: Value, given: Given, ev: Evaluator) -> Value:
     last = target.name.rpartition(".")[2]
     if target.kind == "lossfn" or last.endswith("Loss"):
         return Value("tensor", deps=given.deps, likely=target.likely)
-    deps = frozenset({target.place}) if target.place else NO_DEPS
-    deps |= frozenset(i.place for i in target.items or () if i.place)  # modules it was built from
-    deps |= given.deps
+    deps = target.own | given.deps
     cls = class_of(target, ev.module, ev.project)
     forward = cls.method("forward") if cls is not None else None
     if forward is not None:

@@ -113,4 +113,6 @@ def _any(container: Value, items: tuple[Value, ...]) -> Value:
     value = items[0]
     for item in items[1:]:
         value = join(value, item)
+    if value.kind == "module" and len(items) > 1 and all(item.kind == "module" and item.place for item in items):
+        value = replace(value, owns=frozenset().union(*(item.own for item in items)))
     return value.with_deps(container.deps | value.deps)

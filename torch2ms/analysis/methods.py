@@ -40,8 +40,7 @@ def tensor_method(name: str, receiver: Value, deps: frozenset[str], args: list[V
 
 def module_method(name: str, receiver: Value, deps: frozenset[str]) -> Value:
     """What a method of a module returns."""
-    own = frozenset({receiver.place}) if receiver.place else NO_DEPS
-    own |= frozenset(i.place for i in receiver.items or () if i.place)  # modules it was built from
+    own = receiver.own
     if name == "buffers":
         return Value("params", name="buffers")
     if name == "parameters":

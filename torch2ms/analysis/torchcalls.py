@@ -149,6 +149,8 @@ def _host(name: str, given: Given) -> Value:
         return replace(given.first, place="")
     if name == "itertools.chain" and all(a.kind in ("params", "list") for a in given.args):
         return Value("params", deps=given.deps)
+    if name == "itertools.chain.from_iterable" and given.first.name in ("of params", "of list"):
+        return Value("params", deps=given.deps)
     if root == "tqdm":
         return given.first
     if root == "math":

@@ -18,7 +18,8 @@ class Value:
     (a torch name), class, function, method, object, unknown.
     `name` is the qualified name behind an api, class, function, module or object.
     `deps` holds the places whose gradients the value is varied with; `place` is where a module, an optimizer or a leaf
-    lives. `owns` are the places an optimizer updates (None: not seen). `likely` marks a guess from names and use.
+    lives. `owns` are the places an optimizer updates (None: not seen), or the modules a name stands for in turn. `likely`
+    marks a guess from names and use.
     """
 
     kind: str = "unknown"
@@ -41,6 +42,14 @@ class Value:
         """The value without its graph, and what is in it likewise."""
         items = tuple(i.cut() for i in self.items) if self.items is not None else None
         return replace(self, deps=NO_DEPS, items=items) if self.deps or items != self.items else self
+
+    @property
+    def own(self) -> frozenset[str]:
+        """Of a module: where its parameters are, and those of modules it was built from."""
+        if self.owns is not None:
+            return self.owns
+        built = frozenset(i.place for i in self.items or () if i.place)
+        return built | {self.place} if self.place else built
 
     @property
     def differentiable(self) -> bool:

@@ -9,7 +9,7 @@ from torch2ms.analysis.project import ModuleInfo, qualified
 from torch2ms.api import Rule, apply_attribute, apply_call, apply_class, apply_partial, apply_value
 from torch2ms.api.template import parenthesised
 from torch2ms.rewrite import transforms
-from torch2ms.rewrite.parameters import is_weight, joined
+from torch2ms.rewrite.parameters import CHAINED, is_weight, joined
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.stars import written_out
 from torch2ms.rewrite.transformed import transformed
@@ -36,7 +36,7 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
         if held.kind == "tensor" and not held.likely and not is_weight(held):
             work.tell("T2M601", name, "Tensor.copy(): a deep copy of a tensor shares its memory in MindSpore")
             return cst.Call(cst.Attribute(parenthesised(updated.args[0].value), cst.Name("copy")))
-    if name == "itertools.chain" and (parameters := joined(original, work)) is not None:
+    if name in ("itertools.chain", CHAINED) and (parameters := joined(original, work)) is not None:
         return parameters
     if not is_foreign(name):
         return updated

@@ -199,7 +199,12 @@ class Expressions(Positions):
         return updated
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_Lambda
-    leave_ListComp = leave_SetComp = leave_DictComp = leave_GeneratorExp = leave_Lambda
+    leave_SetComp = leave_DictComp = leave_GeneratorExp = leave_Lambda
+
+    def leave_ListComp(self, original: cst.ListComp, updated: cst.ListComp) -> cst.BaseExpression:
+        self.nested -= 1
+        parameters = joined(original, self.work) if not self.mixed else None
+        return parameters if parameters is not None else updated
 
 
 def _key(node: cst.Subscript) -> object:

@@ -12,6 +12,9 @@ from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.translation import Translation
 
 
+CHAINED = "itertools.chain.from_iterable"
+
+
 def enumerated(
     name: str, original: cst.Call, updated: cst.Call, work: Translation, where: Positions
 ) -> cst.BaseExpression:
@@ -58,34 +61,67 @@ def first(original: cst.Call, updated: cst.Call) -> cst.BaseExpression | None:
 def joined(original: cst.BaseExpression, work: Translation) -> cst.BaseExpression | None:
     """Parameters of several stand-alone nets in one list: equal names are told apart by a CellList."""
     modules = parameter_modules(original, work.module)
-    if modules is None or len(modules) < 2:
+    if modules is None or len(modules) < 2 and not modules[0].startswith("*"):
         return None
     work.notes.needs.add("nn")
     work.tell("T2M506", "parameters of several modules", "a CellList gives them different names")
-    nn = work.alias("nn")
-    return cst.parse_expression(f"{nn}.CellList([{', '.join(code(m) for m in modules)}]).trainable_params()")
+    one = len(modules) == 1 and "(" not in modules[0]
+    listed = modules[0][1:] if one else f"[{', '.join(modules)}]"
+    return cst.parse_expression(f"{work.alias('nn')}.CellList({listed}).trainable_params()")
 
 
-def parameter_modules(node: cst.BaseExpression, module: ModuleInfo) -> list[cst.BaseExpression] | None:
-    """The modules of `list(a.parameters()) + list(b.parameters())` or `chain(a.parameters(), b.parameters())`."""
+def parameter_modules(node: cst.BaseExpression, module: ModuleInfo, lists: bool = False) -> list[str] | None:
+    """The modules of `list(a.parameters()) + list(b.parameters())` or `chain(a.parameters(), b.parameters())`.
+
+    Those that a loop goes over are the items of what it goes over: `*nets`. `lists`: a list of such lists is meant.
+    """
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
-        left, right = parameter_modules(node.left, module), parameter_modules(node.right, module)
-        return [*left, *right] if left is not None and right is not None else None
+        return _all([parameter_modules(side, module) for side in (node.left, node.right)])
+    if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+        return _in_turn(node, module, lists)
     if isinstance(node, cst.Call):
         target = module.value(node.func)
         if dotted(node.func) in ("list", "tuple") and len(node.args) == 1:
             return parameter_modules(node.args[0].value, module)
         if target.kind == "api" and target.name == "itertools.chain":
-            parts = [parameter_modules(a.value, module) for a in node.args]
-            return [m for p in parts for m in p] if all(p is not None for p in parts) else None  # type: ignore[union-attr]
+            return _all([parameter_modules(a.value, module, bool(a.star)) for a in node.args])
+        if target.kind == "api" and target.name == CHAINED and len(node.args) == 1:
+            return parameter_modules(node.args[0].value, module, lists=True)
         if (
             isinstance(node.func, cst.Attribute)
             and node.func.attr.value == "parameters"
             and not node.args
             and dotted(node.func.value)
         ):
-            return [node.func.value]
+            return [code(node.func.value)]
     return None
+
+
+def _all(parts: list[list[str] | None]) -> list[str] | None:
+    found = [part for part in parts if part is not None]
+    return [m for part in found for m in part] if len(found) == len(parts) else None
+
+
+def _in_turn(node: cst.ListComp | cst.GeneratorExp, module: ModuleInfo, lists: bool) -> list[str] | None:
+    """`[p for net in nets for p in net.parameters()]`, or `net.parameters() for net in nets`."""
+    loop, inner = node.for_in, node.for_in.inner_for_in
+    if not isinstance(loop.target, cst.Name) or module.value(loop.target).kind != "module" or loop.ifs:
+        return None
+    if lists is not (inner is None):
+        return None
+    given: cst.BaseExpression = node.elt
+    if inner is not None:
+        if inner.inner_for_in is not None or not given.deep_equals(inner.target):
+            return None
+        if any(code(test.test) != f"{code(inner.target)}.requires_grad" for test in inner.ifs):
+            return None
+        given = inner.iter
+    of_it = parameter_modules(given, module)
+    if of_it != [loop.target.value]:
+        return None
+    if isinstance(loop.iter, (cst.Tuple, cst.List)):
+        return [code(e.value) for e in loop.iter.elements]
+    return [f"*{code(loop.iter)}"]
 
 
 def is_weight(value: Value) -> bool:

@@ -141,7 +141,7 @@ class Verdicts:
         owns = {o for o in owner.owns or () if not o.startswith(("^", "@"))}
         if len(owns) < 2 or not clears or any(e.place == owner.place or e.value.kind != "module" for e in clears):
             return ""
-        cleared = frozenset(e.place for e in clears)
+        cleared = frozenset().union(*(e.value.own or {e.place} for e in clears))
         missing = sorted(o for o in owns if not any(overlaps(o, c) for c in cleared))
         return missing[0] if missing else ""
 

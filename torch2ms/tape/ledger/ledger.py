@@ -90,6 +90,7 @@ class Owner:
         cleared = event.value.owns if event.value.kind == "optimizer" else None
         if event.value.kind in ("params", "named_params", "list", "module", "tensor", "unknown", "object", "param"):
             cleared = frozenset({event.place}) if event.place else event.value.deps or None
+            cleared = event.value.own if event.value.kind == "module" and event.value.owns is not None else cleared
         if event.value.deps and event.value.kind in ("params", "named_params", "list", "param"):
             cleared = event.value.deps
         if self.owns is not None and cleared is not None:
