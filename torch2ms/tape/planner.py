@@ -249,6 +249,8 @@ class _ScopePlanner:
             refuse(event, f"`{method}` may use the gradients it stores", self.plan)
         elif any(e.kind in LOADS for e in self.records.events) and not self.verdicts.placed(event):
             refuse(event, "whose gradients it fills is not seen", self.plan)
+        elif (name := self.verdicts.stepping(event)) and self.scope.is_module:
+            refuse(event, f"`{name}` may use the gradients it stores", self.plan)
         elif has_hooks(self.module):
             watching = watched(event, self.module)
             if not watching:

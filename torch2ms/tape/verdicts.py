@@ -9,7 +9,7 @@ from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope
 from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import descend
-from torch2ms.analysis.values import any_overlap, overlaps
+from torch2ms.analysis.values import UNKNOWN, any_overlap, overlaps
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forward.unseen import through_unseen
 from torch2ms.tape.functions.handing import Handed
@@ -255,6 +255,24 @@ class Verdicts:
                     if isinstance(found, ClassInfo) and found.kind == "optimizer":
                         return dotted(call.func)
         return ""
+
+    def stepping(self, event: Event) -> str:
+        """A function of the project, called in this scope, that may let an optimizer step; "" if there is none."""
+        if self.records.root_deps(event) <= self.local_leaves():
+            return ""
+        own = {id(e.node) for e in self.records.events}
+        for stmt in self.scope.body.walk():
+            for call in stmt.calls:
+                name = dotted(call.func)
+                receiver = self.module.value(call.func.value) if isinstance(call.func, cst.Attribute) else UNKNOWN
+                apart = id(call) in own or receiver.kind in ("optimizer", "scaler", "scheduler")
+                if name.rpartition(".")[2] in self.project.stepping and not apart:
+                    return name
+        return ""
+
+    def local_leaves(self) -> set[str]:
+        """Leaves that the scope makes."""
+        return {p for s in self.scope.body.walk() for p, v in s.out.items() if v.leaf}
 
     def placed(self, event: Event) -> bool:
         """Every module behind the root is one whose construction is seen."""

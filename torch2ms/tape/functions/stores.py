@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from torch2ms.analysis.flow import root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
@@ -106,12 +107,20 @@ class _Search:
                 meets = (ENTRY, True) in held and (records.entry_leaks(owner) or id(scope) in self.project.meeting)
                 if meets or alone and (ENTRY, True) in held:
                     found.add(owner.place)
-        if scope.is_function and not found:
+        if not found and (scope.is_function or self.loaded_elsewhere(scope)):
             lost = [e for e in records.events if e.kind == "backward" and not records.takers(e)]
             for event in lost:
                 deps = self.deps(event, scope, module)
                 found |= {p for p, v in self.reachable(scope, module).items() if _reached(v, deps, scope)}
         return found
+
+    def loaded_elsewhere(self, scope: Scope) -> bool:
+        """Some other function uses gradients of an optimizer that it did not get from its callers."""
+        return any(
+            o.kind == "optimizer" and root(o.place) not in r.scope.params
+            for key, r in self.records.items() if key != id(scope)
+            for o in r.owners
+        )  # fmt: skip
 
     def reachable(self, scope: Scope, module: ModuleInfo) -> dict[str, Value]:
         """Optimizers that a function finds in its object, or in what stands around it."""
@@ -119,11 +128,11 @@ class _Search:
         if scope.cls is not None and scope.cls.name in module.classes:
             held = (a for c in self.family(module.classes[scope.cls.name]) for a in c.attrs.items())
             found = {f"self.{name}": value for name, value in held}
-        around = scope.parent
+        around = scope.parent if scope.is_function else scope
         while around is not None:
             outer = {n: v for s in around.body.walk() for n, v in s.out.items() if "." not in n}
             if not isinstance(around.node, cst.ClassDef):
-                found |= {n: v for n, v in outer.items() if n not in scope.locals}
+                found |= {n: v for n, v in outer.items() if n not in scope.locals or around is scope}
             around = around.parent
         return {n: v for n, v in found.items() if v.kind == "optimizer"}
 
