@@ -27,7 +27,7 @@ def parameters(info: FunctionInfo, project: Project) -> dict[str, Value]:
         if isinstance(star, cst.Param):
             name = star.name.value
             passed = info.args.get(name) or Value("tuple" if star is node.params.star_arg else "dict")
-            env[name] = replace(passed, place="", deps=passed.deps | {f"@{name}"})
+            env[name] = replace(passed, place="", deps=passed.deps | {f"@{name}"} if passed.deps else NO_DEPS)
     return env
 
 

@@ -9,7 +9,7 @@ from torch2ms.analysis.arguments import Given
 from torch2ms.analysis.containers import element
 from torch2ms.analysis.names import is_foreign
 from torch2ms.analysis.records import named_tuple
-from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value
+from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, entries, joined_deps
 from torch2ms.analysis.wrapped import FAMILIES
 
 HOST_LIBRARIES = {"numpy", "math", "random", "os", "time", "json", "logging", "argparse", "sys", "itertools",
@@ -42,6 +42,8 @@ def api_call(name: str, given: Given) -> Value | None:
         return Value("unknown")
     if (transformed := torchapi.transformed(name, given.node, given.args, given.deps)) is not None:
         return transformed
+    if name == "torch.distributions.kl_divergence":
+        return Value("tensor", deps=given.deps)
     if name.startswith(("torch.distributions.", "torch.func", "torchvision")):
         return Value("object" if "distributions" in name else "unknown", name=name, deps=given.deps)
     if name.startswith(("torch.nn.init.", "torch.utils.")) or not name.startswith("torch."):
@@ -102,6 +104,9 @@ def _selected(last: str, given: Given) -> Value:
 
 def _optimizer(name: str, given: Given) -> Value:
     first, args = given.first, given.node.args
+    groups = [entries(group).get("params") for group in first.items or ()] if first.kind == "list" else []
+    if groups and all(group is not None for group in groups):
+        first = replace(first, deps=joined_deps([group for group in groups if group is not None]))
     owns = first.deps if first.kind in ("params", "list", "named_params", "tuple") or first.deps else None
     named = {a.keyword.value for a in args if a.keyword is not None}
     few = sum(a.keyword is None for a in args) <= 2 and not {"momentum", "weight_decay"} & named

@@ -39,9 +39,12 @@ class Value:
         return self if deps == self.deps else replace(self, deps=deps)
 
     def cut(self) -> Value:
-        """The value without its graph, and what is in it likewise."""
+        """The value without its graph, and what is in it likewise; leaves begin graphs, they have none."""
+        if self.leaf:
+            return self
         items = tuple(i.cut() for i in self.items) if self.items is not None else None
-        return replace(self, deps=NO_DEPS, items=items) if self.deps or items != self.items else self
+        deps = joined_deps(items or ())
+        return replace(self, deps=deps, items=items) if self.deps != deps or items != self.items else self
 
     @property
     def own(self) -> frozenset[str]:

@@ -154,6 +154,14 @@ class Expressions(Positions):
         part: cst.BaseExpression = getattr(updated, side)
         return part if part.lpar or not updated.lpar else part.with_changes(lpar=updated.lpar, rpar=updated.rpar)
 
+    def leave_Tuple(self, original: cst.Tuple, updated: cst.Tuple) -> cst.BaseExpression:
+        if id(original) not in self.plan.expressions:
+            return updated
+        return self.work.planned(original, updated.with_changes(lpar=(), rpar=()))
+
+    def leave_List(self, original: cst.List, updated: cst.List) -> cst.BaseExpression:
+        return self.work.planned(original, updated) if id(original) in self.plan.expressions else updated
+
     def leave_Comparison(self, original: cst.Comparison, updated: cst.Comparison) -> cst.BaseExpression:
         return self.work.planned(original, updated) if id(original) in self.plan.expressions else updated
 

@@ -12,6 +12,7 @@ from torch2ms.api.signature import Signature
 from torch2ms.rewrite.handed import held_calls
 from torch2ms.rewrite.samples import columns
 
+GROUP_DECAY = re.compile(r"""["']weight_decay["']\]?\s*[:=][^=]|dict\([^()]*\bweight_decay\s*=""")
 TYPE = re.compile(r"torch\.(\w+Tensor)")  # the name of a type, which programs give a name of their own
 
 
@@ -53,6 +54,16 @@ class ModuleFacts:
     def ranged(self, node: cst.BaseExpression) -> bool:
         """A name for a `range`, of which MindSpore makes no tensor."""
         return isinstance(node, (cst.Name, cst.Attribute)) and self.module.value(node).name == "range"
+
+    def decays(self, node: cst.BaseExpression) -> bool:
+        """Whether an optimizer may be given groups of parameters with a weight decay of their own."""
+        value = self.module.value(node)
+        if value.kind in ("params", "tensor", "dict"):
+            return False
+        groups = [item for item in value.items or () if item.kind == "dict"]
+        if value.items is not None and all(group.keys is not None for group in groups):
+            return any(key == "weight_decay" for group in groups for key, _ in group.keys or ())
+        return any(GROUP_DECAY.search(m.source) for m in self.project.modules.values())
 
     @property
     def pickles(self) -> bool:

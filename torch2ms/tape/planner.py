@@ -275,11 +275,14 @@ class _ScopePlanner:
         taken = [e.stmt.number for e in self.records.events if e.kind == "backward" and owner in self.records.takers(e)]
         if owner.kind != "optimizer" or not bound or not taken or min(bound) < min(taken):
             return ""
+        owner.unmade = True
         places = owner.owns or frozenset()
         return f"{next(iter(places))}.trainable_params()" if len(places) == 1 else ""
 
     def write(self, call: Call, cells: CellWriter) -> str:
         """Write one gradient call; a reason if it has no form."""
+        if any(o.unmade and not o.weights for o in call.owners):
+            return "it fills parameters that an optimizer is given later"
         for owner in call.owners if call.event.kind == "backward" else ():
             if self.records.accumulates(call.event, owner):
                 held = bool(self.records.held(call.event, owner))

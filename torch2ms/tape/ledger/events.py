@@ -344,6 +344,8 @@ def _parameter_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
     place = iterated.place or (dotted(given) if iterated.kind in ("list", "tuple", "params") else "")
     if isinstance(given, cst.Attribute) and dotted(given).startswith("self.") and not place.startswith("self."):
         place = dotted(given)  # a list that the object keeps, which had another name where it was made
+    if isinstance(given, (cst.Tuple, cst.List)) and given.elements and all(dotted(e.value) for e in given.elements):
+        place = code(given)  # leaves listed in the head of the loop
     event = Event("grad_loop", stmt, node, place, iterated, name=dotted(given))
     event.writes = any(_writes(s, g) for s, g in own)
     if len(own) == len(grads) and _only_clears(stmt, own):

@@ -55,6 +55,7 @@ class Owner:
     plain: bool = False  # an optimizer that leaves a parameter with zero gradient where it is
     initial: bool = False  # its gradient may be looked at while there is none
     inside: bool = False  # a leaf that is made within the forward of others: its gradient is not told
+    unmade: bool = False  # an optimizer that is made after gradients of its parameters were taken
     weights: str = ""  # how its parameters are written, where that is not how its kind has it
     parameter: bool = False  # a leaf that other functions see: a Parameter, differentiated by weight
     stored: bool = False  # its gradients live in an attribute of the optimizer, from one call to the next

@@ -105,7 +105,7 @@ def _one_of(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
     if event.writes and _written(event, owner, plan):
         return
     why = ""
-    if event.writes or event.value.name != "module_param" and event.value.kind != "param":
+    if event.writes or not _is_parameter(event, owner):
         why = "the gradient of a single parameter of an optimizer"
     elif any(isinstance(n, cst.Comparison) and n.left is event.node for n in descend(event.stmt.node)):
         why = "MindSpore has zeros where torch has None"
@@ -132,12 +132,18 @@ def _one_of(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
     plan.findings.append(Finding("T2M512", tier, "gradient of one parameter", why, line=event.stmt.lineno))
 
 
+def _is_parameter(event: Event, owner: Owner) -> bool:
+    """What has the gradient is one of the parameters: of a module, of a loop, or a leaf the optimizer was given."""
+    given = event.value.leaf and event.place in (owner.owns or ())
+    return given or event.value.name == "module_param" or event.value.kind == "param"
+
+
 def _written(event: Event, owner: Owner, plan: Plan) -> bool:
     """`w.grad = g`, `w.grad *= s`, `w.grad[rows] = 0`; False for what has no form."""
     node, grad = event.stmt.node, event.node
     assert isinstance(grad, cst.Attribute)
     weights, grads = weights_of(owner), owner.variable
-    if event.value.name != "module_param" and event.value.kind != "param":
+    if not _is_parameter(event, owner):
         return False
     target = node.targets[0].target if isinstance(node, cst.Assign) and len(node.targets) == 1 else None
     used = {n.value for n in descend(node) if isinstance(n, cst.Name)}
