@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torch2ms.analysis.names import dotted
@@ -30,6 +32,8 @@ def name_gradients(owner: Owner, records: Records, writer: Writer) -> None:
                 short = short.replace(word, "").strip("_")
         if not short.isidentifier():  # opt1, opt2: what is left of the name is no name
             short = owner.place.rpartition(".")[2]
+        if owner.place.startswith(("(", "[")):  # leaves that a loop lists
+            short = "_".join(re.findall(r"\w+", owner.place.replace("self.", "")))
         owner.variable = writer.fresh(f"{short}_grads")
     if owner.stored:
         owner.stem, owner.variable = owner.variable, f"{owner.place}.grads"
