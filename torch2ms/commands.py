@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import fnmatch
 import os
 import sys
@@ -179,6 +178,8 @@ def diff_lines(outcome: Outcome) -> Iterable[str]:
     """The unified diff of one file."""
     name = outcome.item.shown.lstrip("/")
     before, after = (_split(text) for text in (outcome.result.source, outcome.result.text))
+    import difflib
+
     for line in difflib.unified_diff(before, after, f"a/{name}", f"b/{name}"):
         yield line if line.endswith("\n") else line + "\n\\ No newline at end of file\n"
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -88,6 +87,8 @@ def _strings(value: Any) -> bool:
 
 def _check(path: Path, key: str, value: Any) -> None:
     if key not in KEYS:
+        import difflib
+
         near = difflib.get_close_matches(key.replace("_", "-"), KEYS, n=1)
         hint = f"; did you mean {near[0]}?" if near else f"; known keys: {', '.join(KEYS)}"
         raise ConfigError(f"{path}: [tool.torch2ms] has no key {key!r}{hint}")

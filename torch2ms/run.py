@@ -3,22 +3,14 @@
 from __future__ import annotations
 
 import os
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
-from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from torch2ms.bounds import TookTooLong, seconds_for, time_limit
-from torch2ms.check import marks
 from torch2ms.config import Config
-from torch2ms.dependencies import Wish, edit, still_imported
 from torch2ms.findings import Result
-from torch2ms.notebook import Notebook, load, place, rebuild
-from torch2ms.parallel import convert_parts
 from torch2ms.progress import Progress
-from torch2ms.related import related
 from torch2ms.source import (
     SourceError,
     SourceFile,
@@ -31,6 +23,13 @@ from torch2ms.source import (
 )
 from torch2ms.tree import Item, Plan, ensure_inside, neighbours
 
+if TYPE_CHECKING:
+    from concurrent.futures import Executor
+
+    from torch2ms.dependencies import Wish
+    from torch2ms.notebook import Notebook
+
+# what converts is imported where it is called: a commit hook sees mostly files that have nothing to convert
 TAPE_WORDS = (b".backward(", b".zero_grad(", b".step(", b".grad")
 
 
@@ -101,14 +100,7 @@ def convert_data(
                 found[item.key] = _open(item, data[item.key])
             except SourceError as error:
                 told[item.key] = str(error)
-    code = {key: one.code for key, one in (beside | opened).items()}
-    progress = Progress(len(opened)) if work.progress else None
-    results = convert_parts(
-        convert_guarded, code, config, jobs=work.jobs, cached=work.cached, executor=work.executor,
-        wanted=opened.keys(), done=progress or (lambda files: None),
-    )  # fmt: skip
-    if progress is not None:
-        progress.close()
+    results = _converted(opened, beside, config, work) if opened else {}
     outcomes = []
     for item in plan.items:
         if item.key in opened:
@@ -118,11 +110,29 @@ def convert_data(
     return _with_dependencies(outcomes, config)
 
 
+def _converted(
+    opened: Mapping[str, Opened], beside: Mapping[str, Opened], config: Config, work: Work
+) -> dict[str, Result]:
+    from torch2ms.parallel import convert_parts
+
+    code = {key: one.code for key, one in {**beside, **opened}.items()}
+    progress = Progress(len(opened)) if work.progress else None
+    results = convert_parts(
+        convert_guarded, code, config, jobs=work.jobs, cached=work.cached, executor=work.executor,
+        wanted=opened.keys(), done=progress or (lambda files: None),
+    )  # fmt: skip
+    if progress is not None:
+        progress.close()
+    return results
+
+
 def _with_dependencies(outcomes: list[Outcome], config: Config) -> list[Outcome]:
     """Edit the dependency files of a project, where its code changed in this run."""
     listed = [outcome for outcome in outcomes if outcome.item.kind == "dependencies"]
     if not listed or not any(outcome.changed for outcome in outcomes):
         return outcomes
+    from torch2ms.dependencies import Wish, still_imported
+
     used: set[str] = set()
     for outcome in outcomes:
         unknown = outcome.error and outcome.file is None  # could not be read: it may import anything
@@ -139,6 +149,8 @@ def _final(outcome: Outcome) -> str:
 
 
 def _edit_dependencies(item: Item, wish: Wish) -> Outcome:
+    from torch2ms.dependencies import edit
+
     try:
         file = decode(read_bytes(item.path))
     except SourceError as error:
@@ -151,6 +163,8 @@ def _open(item: Item, data: bytes) -> Opened:
         file = decode(data)
         check_syntax(file.text)
         return Opened(file)
+    from torch2ms.notebook import load
+
     try:
         file = SourceFile(data, data.decode("utf-8"), "utf-8")
     except UnicodeDecodeError as error:
@@ -159,10 +173,14 @@ def _open(item: Item, data: bytes) -> Opened:
 
 
 def _outcome(item: Item, opened: Opened, result: Result) -> Outcome:
+    from torch2ms.check import marks
+
     left = len(marks(result.text))
     notebook = opened.notebook
     if notebook is None:
         return Outcome(item, replace(result, path=item.shown), opened.file, left)
+    from torch2ms.notebook import place, rebuild
+
     findings = tuple(place(notebook, finding) for finding in sorted(result.findings, key=lambda f: f.line))
     text, error = notebook.raw, result.error
     try:
@@ -176,7 +194,7 @@ def _read(items: list[Item], failed: dict[str, str]) -> dict[str, bytes]:
     data = {}
     for item in items:
         try:
-            data[item.key] = read_bytes(item.path)
+            data[item.key] = read_bytes(item.place)
         except SourceError as error:
             failed[item.key] = str(error)
     return data
@@ -195,6 +213,8 @@ def _wanted(data: Mapping[str, bytes], late: bool) -> list[str]:
         for key, text in data.items()
         if any(word in text for word in TAPE_WORDS) and (late or b"mindspore" not in text)
     }
+    from torch2ms.related import related
+
     found = related(data, named | trains)
     return [key for key in data if key in found]
 
@@ -203,6 +223,7 @@ def convert_guarded(sources: Mapping[str, str], config: Config) -> dict[str, Res
     """`convert_project`, which checks what it gives; where it raises, file by file: one file's trouble stays there."""
     if not sources:
         return {}
+    from torch2ms.bounds import TookTooLong, seconds_for, time_limit
     from torch2ms.pipeline import convert_project
 
     try:
@@ -213,6 +234,7 @@ def convert_guarded(sources: Mapping[str, str], config: Config) -> dict[str, Res
 
 
 def _convert_one(key: str, text: str, config: Config) -> Result:
+    from torch2ms.bounds import TookTooLong, seconds_for, time_limit
     from torch2ms.pipeline import convert_project
 
     seconds = seconds_for(text)
@@ -295,6 +317,9 @@ def _copy_file(item: Item, force: bool) -> None:
             return
         _may_replace(item.target, force)
     item.target.parent.mkdir(parents=True, exist_ok=True)
+    import shutil
+    import tempfile
+
     handle, name = tempfile.mkstemp(prefix=".copy.", suffix=".torch2ms", dir=item.target.parent)
     os.close(handle)
     try:

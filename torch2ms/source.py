@@ -8,17 +8,14 @@ import errno
 import io
 import os
 import re
-import tempfile
-import tokenize
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-PYTHON2 = re.compile(
+PYTHON2 = (
     r"""^\s*print\s+[^\s=(.,:\[]|^\s*print\s*>>|^\s*exec\s+['"\w]|^\s*except\s+[\w.()\s,]+,\s*\w+\s*:"""
-    r"""|^\s*raise\s+\w+\s*,|\bur['"]|<>|\b0[0-7]+\b|`""",
-    re.VERBOSE,
+    r"""|^\s*raise\s+\w+\s*,|\bur['"]|<>|\b0[0-7]+\b|`"""
 )
 REASONS = {
     errno.ENOENT: "no such file or directory",
@@ -67,10 +64,11 @@ def explain_os_error(error: OSError) -> str:
     return reason[0].lower() + reason[1:] if reason else "unknown operating system error"
 
 
-def read_bytes(path: Path) -> bytes:
+def read_bytes(path: str | Path) -> bytes:
     """The bytes of one file."""
     try:
-        return path.read_bytes()
+        with open(path, "rb", buffering=0) as stream:
+            return stream.read()
     except OSError as error:
         raise SourceError(f"cannot read: {explain_os_error(error)}") from None
 
@@ -84,6 +82,8 @@ def decode(data: bytes) -> SourceFile:
     bom = data.startswith(codecs.BOM_UTF8)
     body = data[len(codecs.BOM_UTF8) :] if bom else data
     try:
+        import tokenize
+
         encoding, _ = tokenize.detect_encoding(io.BytesIO(body).readline)
         if bom and encoding != "utf-8":
             raise SourceError(f"the file starts with a UTF-8 byte order mark but declares {encoding}")
@@ -123,7 +123,7 @@ def _syntax_message(text: str, error: SyntaxError) -> str:
     lines = re.split(r"\r\n|\r|\n", text)  # str.splitlines knows more line ends than Python does
     at = error.lineno or 0
     line = lines[at - 1] if 0 < at <= len(lines) else ""
-    if PYTHON2.search(line):
+    if re.search(PYTHON2, line, re.VERBOSE):
         return f"line {at}: this is Python 2 ({line.strip()[:60]}); translate it to Python 3 first"
     return f"line {at}: syntax error: {error.msg}"
 
@@ -139,6 +139,8 @@ def write_atomic(path: Path, data: bytes, mode: int | None = None) -> None:
         if mode is None:
             mode = target.stat().st_mode & 0o7777 if target.exists() else 0o666 & ~_umask()
         target.parent.mkdir(parents=True, exist_ok=True)
+        import tempfile
+
         handle, name = tempfile.mkstemp(prefix=f".{target.name[:40]}.", suffix=".torch2ms", dir=target.parent)
         try:
             with os.fdopen(handle, "wb") as stream:

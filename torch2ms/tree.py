@@ -6,27 +6,38 @@ import fnmatch
 import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from pathlib import Path
 
-from torch2ms.dependencies import is_dependency_file
 from torch2ms.source import SourceError, explain_os_error
 
 SKIPPED_FOLDERS = frozenset(
     ".git .hg .svn .tox .nox .venv .eggs .ipynb_checkpoints .mypy_cache .pytest_cache .ruff_cache .torch2ms_cache "
     ".idea .vscode __pycache__ node_modules".split()
 )
-PYTHON_SUFFIXES = frozenset({".py", ".pyi", ".pyw"})
+PYTHON_SUFFIXES = (".py", ".pyi", ".pyw")
 
 
 @dataclass(frozen=True)
 class Item:
-    """One file of a run: where it is, what it is called, where its translation belongs."""
+    """One file of a run: where it is, what it is called, where its translation belongs.
 
-    path: Path
+    Most files of most runs are read and left: paths are made of the names when they are asked for.
+    """
+
+    place: str | Path
     shown: str  # as the user would write it
     key: str  # posix path below the project root: what imports see
-    target: Path | None = None
+    goal: str | Path | None = None  # where the translation belongs
     kind: str = "python"  # or "notebook", "dependencies", "other", "link"
+
+    @cached_property
+    def path(self) -> Path:
+        return Path(self.place)
+
+    @cached_property
+    def target(self) -> Path | None:
+        return Path(self.goal) if self.goal is not None else None
 
 
 @dataclass
@@ -74,18 +85,18 @@ def make_plan(
             plan.errors.append((shown, "the output would replace the input; use --in-place for that"))
             continue
         for item in _items(shown, path, target, base, barred, exclude, plan):
-            real = str(item.path) if item.kind == "link" else real_path(item.path)
+            real = str(item.place) if item.kind == "link" else real_path(item.place)
             if real not in seen:
                 seen.add(real)
                 plan.items.append(item)
     return plan
 
 
-def _real_paths() -> Callable[[Path], str]:
+def _real_paths() -> Callable[[str | Path], str]:
     """The path of a file without symbolic links; the one of a folder is looked up once."""
     folders: dict[str, str] = {}
 
-    def real(path: Path) -> str:
+    def real(path: str | Path) -> str:
         folder, name = os.path.split(path)
         if name in ("", os.pardir) or os.path.islink(path):
             return os.path.realpath(path)
@@ -147,23 +158,23 @@ def _items(
     shown: str, path: Path, target: Path | None, base: Path, barred: set[Path], exclude: Sequence[str], plan: Plan
 ) -> Iterator[Item]:
     if not path.is_dir():
-        kind = _kind(path)
+        kind = _kind(str(path))
         yield Item(path, shown, _key(path, base), target, "python" if kind == "other" else kind)
         return
     for folder, names in _walk(path, barred, exclude, plan):
         inside = os.path.relpath(folder, path)
         inside = "" if inside == os.curdir else inside
         beginning = _key(Path(folder, "_"), base)[:-1]
-        for name in names:
-            below = os.path.join(inside, name)
-            said = os.path.join(shown, below) if shown not in (".", "./") else below
-            item = Item(Path(folder, name), said, beginning + name, target / below if target is not None else None)
-            if os.path.islink(os.path.join(folder, name)):
-                linked = _linked(item, path, plan)
+        said = os.path.join("" if shown in (".", "./") else shown, inside, "")
+        aim = os.path.join(target, inside, "") if target is not None else ""
+        for name, is_link in names:
+            place, goal = os.path.join(folder, name), aim + name if aim else None
+            if is_link:
+                linked = _linked(Item(place, said + name, beginning + name, goal), path, plan)
                 if linked is not None:
                     yield linked
             else:
-                yield replace(item, kind=_kind(item.path))
+                yield Item(place, said + name, beginning + name, goal, _kind(place))
 
 
 def _linked(item: Item, root: Path, plan: Plan) -> Item | None:
@@ -179,23 +190,29 @@ def _linked(item: Item, root: Path, plan: Plan) -> Item | None:
     if item.target is None:
         plan.notes.append(f"{item.shown}: a symbolic link that leads outside; not edited")
         return None
-    return replace(item, kind=_kind(item.path))
+    return replace(item, kind=_kind(str(item.place)))
 
 
-def _walk(root: Path, barred: set[Path], exclude: Sequence[str], plan: Plan) -> Iterator[tuple[str, list[str]]]:
-    """Folders, and the names of the files in them that count."""
-
-    def failed(error: OSError) -> None:
-        plan.errors.append((str(error.filename), explain_os_error(error)))
-
-    for folder, folders, files in os.walk(root, onerror=failed):
+def _walk(
+    root: Path, barred: set[Path], exclude: Sequence[str], plan: Plan
+) -> Iterator[tuple[str, list[tuple[str, bool]]]]:
+    """Folders, and the names of the files in them that count, each with whether it is a symbolic link."""
+    waiting = [str(root)]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(folder) as found:
+                entries = sorted(found, key=lambda entry: entry.name)
+        except OSError as error:
+            plan.errors.append((str(error.filename), explain_os_error(error)))
+            continue
         here = Path(folder)
-        linked = [name for name in folders if os.path.islink(os.path.join(folder, name))]
-        folders[:] = sorted(n for n in folders if n not in linked and _wanted(here / n, root, barred, exclude))
-        names = sorted([*files, *linked])
+        folders = [e.name for e in entries if e.is_dir(follow_symlinks=False)]
+        names = [(e.name, e.is_symlink()) for e in entries if not e.is_dir(follow_symlinks=False)]
         if exclude:
-            names = [name for name in names if not _excluded((here / name).relative_to(root), exclude)]
+            names = [name for name in names if not _excluded((here / name[0]).relative_to(root), exclude)]
         yield folder, names
+        waiting += [str(here / n) for n in reversed(folders) if _wanted(here / n, root, barred, exclude)]
 
 
 def _wanted(folder: Path, root: Path, barred: set[Path], exclude: Sequence[str]) -> bool:
@@ -214,23 +231,27 @@ def _key(path: Path, base: Path) -> str:
     return real.relative_to(base).as_posix() if real.is_relative_to(base) else path.name
 
 
-def _kind(path: Path) -> str:
-    if path.name == "setup.py":  # a list of requirements with a program around it
+def _kind(path: str) -> str:
+    name = os.path.basename(path)
+    if name == "setup.py":  # a list of requirements with a program around it
         return "dependencies"
-    if path.suffix in PYTHON_SUFFIXES:
+    if name.endswith(PYTHON_SUFFIXES):
         return "python"
-    if path.suffix == ".ipynb":
+    suffix = os.path.splitext(name)[1]
+    if suffix == ".ipynb":
         return "notebook"
-    if is_dependency_file(str(path)):
+    from torch2ms.dependencies import is_dependency_file
+
+    if is_dependency_file(path):
         return "dependencies"
-    if not path.suffix and os.access(path, os.X_OK):
+    if not suffix and os.access(path, os.X_OK):
         return "python" if _has_python_shebang(path) else "other"
     return "other"
 
 
-def _has_python_shebang(path: Path) -> bool:
+def _has_python_shebang(path: str) -> bool:
     try:
-        with path.open("rb") as stream:
+        with open(path, "rb") as stream:
             first = stream.readline(200)
     except OSError:
         return False
