@@ -17,6 +17,8 @@ from torch2ms.rewrite import layout
 from torch2ms.rewrite.rewriter import Rewriter
 from torch2ms.wrappers.suites import Made, Suites
 
+SHORT = 4  # turns of a loop that are written one after the other
+
 
 class Inliner(Suites):
     """One module with the bodies in place of the calls."""
@@ -166,6 +168,8 @@ def _returned(made: Candidate) -> cst.BaseExpression:
 
 def _folded(line: cst.CSTNode, known: dict[str, cst.BaseExpression]) -> list[cst.BaseStatement]:
     """A statement without the branches that constant arguments rule out; `known` are names that are constants here."""
+    if isinstance(line, cst.For) and (turns := _turns(line)):
+        return [s for turn in turns for each in turn for s in _folded(each, known)]
     if not isinstance(line, cst.If):
         return [cast(cst.BaseStatement, line)]
     test = _Substituted(known).rewrite(line.test)
@@ -179,6 +183,23 @@ def _folded(line: cst.CSTNode, known: dict[str, cst.BaseExpression]) -> list[cst
     if isinstance(line.orelse, cst.If):
         return _folded(line.orelse, known)
     return [s for each in line.orelse.body.body for s in _folded(each, known)]
+
+
+def _turns(node: cst.For) -> list[list[cst.CSTNode]]:
+    """The bodies of a short loop over constant numbers, one after the other; none for any other loop."""
+    call = node.iter
+    count = constant(call.args[0].value) if isinstance(call, cst.Call) and len(call.args) == 1 else ...
+    if not isinstance(call, cst.Call) or dotted(call.func) != "range" or not isinstance(count, int):
+        return []
+    target = dotted(node.target)
+    nodes = list(descend(node.body))
+    bound = {n.target.value for n in nodes if isinstance(n, cst.AssignTarget) and isinstance(n.target, cst.Name)}
+    if not 0 < count <= SHORT or node.orelse is not None or not target or target in bound:
+        return []
+    if any(isinstance(n, (cst.Break, cst.Continue)) for n in nodes):
+        return []
+    bodies = [_Substituted({target: cst.Integer(str(i))}) for i in range(count)]
+    return [[turn.rewrite(line.deep_clone()) for line in node.body.body] for turn in bodies]
 
 
 def _opens(name: str, made: Candidate) -> bool:

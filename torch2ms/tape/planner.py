@@ -12,10 +12,11 @@ from torch2ms.analysis.program import Scope
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.cells import CellWriter
-from torch2ms.tape.derivatives.again import Around, plan_again
+from torch2ms.tape.derivatives.again import plan_again
 from torch2ms.tape.derivatives.chains import plan_chains
 from torch2ms.tape.derivatives.curvature import Curvature, plan_curvature
 from torch2ms.tape.derivatives.gradcalls import plan_gradcall
+from torch2ms.tape.derivatives.paths import Around
 from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.forms.function import write
 from torch2ms.tape.forms.naming import name_gradients

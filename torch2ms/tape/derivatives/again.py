@@ -8,63 +8,33 @@ also stay where they are, and carry on the graph of what else is made of them, u
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
 
 import libcst as cst
 
 from torch2ms.analysis.flow import expression_uses, root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.tree import children, code, constant, descend
+from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read, subscripted
+from torch2ms.tape.derivatives.paths import Around, Misfit, Way, flags
 from torch2ms.tape.derivatives.written import assumed_of, copied, found_in, problem_of, write_out
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.graphmode import Check
-from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.forward.dependents import silenced
 from torch2ms.tape.ledger.events import Event
-from torch2ms.tape.plan import Copy, Function, Item, Plan, Text
+from torch2ms.tape.plan import Copy, Function, Item, Text
 
 WHY = "the inner gradient is compiled, everything it uses is an argument"
 TWICE = "; its forward runs once more in it"
-CONSTANT = frozenset("size shape dim ndim numel device dtype detach item data type requires_grad is_leaf".split())
 DECAYED = "the loss depends on every parameter that is decayed: torch leaves the others alone"
-LIKE = ("zeros_like", "ones_like", "rand_like", "randn_like", "randint_like", "empty_like", "full_like")
 RANDOM = frozenset(
     "rand randn randint randperm normal bernoulli multinomial dropout dropout2d dropout3d alpha_dropout uniform "
     "rsample sample rand_like randn_like normal_ uniform_".split()
 )
 LEAVING = ("item", "numpy", "tolist")
 STEPPING = ("step", "scaler_step", "step_closure")
-
-
-class Misfit(Exception):
-    """Why a gradient has no compiled form of its own."""
-
-
-@dataclass
-class Around:
-    """Where the gradient calls stand."""
-
-    scope: Scope
-    module: ModuleInfo
-    project: Project
-    plan: Plan
-    writer: Writer
-    events: list[Event]
-    callee: dict[int, FunctionInfo]
-    repeats: bool  # a forward that runs twice gives the same values both times
-
-
-@dataclass(eq=False)
-class Path:
-    """One call, and the statements from the inputs to what it differentiates, in order."""
-
-    call: GradCall
-    steps: list[Stmt] = field(default_factory=list)
 
 
 def plan_again(done: set[int], around: Around) -> dict[int, str]:
@@ -75,7 +45,9 @@ def plan_again(done: set[int], around: Around) -> dict[int, str]:
             continue
         call: GradCall | str | None = listed(event, around)
         if call is None:
-            call = read(event, around.module, attributes=True) if event.create_graph else ""
+            call = read(event, around.module, attributes=True)
+            if not event.create_graph and not isinstance(call, str) and not _repeated(call, around):
+                continue
         if isinstance(call, str) or call.weights is not None:
             continue
         try:
@@ -84,6 +56,17 @@ def plan_again(done: set[int], around: Around) -> dict[int, str]:
         except Misfit as reason:
             found[id(event)] = str(reason)
     return found
+
+
+def _repeated(call: GradCall, around: Around) -> bool:
+    """The call is in a loop that its forward is not in."""
+    if call.weights is not None:
+        return False
+    try:
+        steps = Way(call, around).path.steps
+    except Misfit:
+        return False
+    return any(a.is_loop and steps[0] not in set(a.walk()) for a in call.event.stmt.ancestors()) if steps else False
 
 
 def listed(event: Event, around: Around) -> GradCall | None:
@@ -100,7 +83,7 @@ def listed(event: Event, around: Around) -> GradCall | None:
         return None
     call = GradCall(event, [place], None, *subscripted(event), listed=True)
     try:
-        leading = _Compiled(call, around, checked=False)
+        leading = Way(call, around)
     except Misfit:
         return None
     used = {u for s in leading.path.steps for u in s.uses} | {
@@ -120,112 +103,16 @@ def _iterated(place: str, scope: Scope) -> bool:
     return False
 
 
-class _Compiled:
+class _Compiled(Way):
     """The compiled gradient of one call, with those it is made of."""
 
-    def __init__(self, call: GradCall, around: Around, checked: bool = True) -> None:
-        self.call, self.event, self.around = call, call.event, around
-        self.scope, self.module, self.plan = around.scope, around.module, around.plan
-        self.inputs = list(call.inputs)
-        self.calls = {id(e.stmt): e for e in around.events if e.kind == "gradcall"}
+    def __init__(self, call: GradCall, around: Around) -> None:
+        super().__init__(call, around)
         self.assumed: set[str] = set()
-        self.tainted: set[str] = set()
-        self.twins: set[str] = set()  # names of what an input is a part of
-        self.path = self.grown()
         self.inner = {n: n.rpartition(".")[2] for n in self.inputs}  # place of an input -> its name inside
         self.arguments: dict[str, str] = {}
         self.expressions: dict[int, str] = {}  # attributes that have a short name inside
-        if checked:
-            self.check()
-
-    # --- what leads from the inputs to the output
-
-    def grown(self) -> Path:
-        """The statements that lead to the output; those of inner calls are with respect to the same inputs."""
-        while True:
-            varied = self.varied()
-            path = Path(self.call, self.leading(self.event, varied))
-            more = [
-                name
-                for stmt in path.steps
-                if (event := self.calls.get(id(stmt))) is not None
-                for name in self.own(event).inputs
-                if name not in self.inputs
-            ]
-            if not more:
-                return path
-            self.inputs += list(dict.fromkeys(more))
-
-    def own(self, event: Event) -> GradCall:
-        call = read(event, self.module, attributes=True)
-        if isinstance(call, str) or call.weights is not None:
-            raise Misfit("a gradient inside its forward has no compiled form")
-        return call
-
-    def varied(self) -> set[int]:
-        """The statements whose results vary with the inputs, as these are bound at the call."""
-        event = self.event
-        bound = {name: self.binding(name) for name in self.inputs}
-        start = min(s.number if s is not None else -1 for s in bound.values())
-        loops = {id(s) for a in event.stmt.ancestors() if a.is_loop for s in a.walk()}
-        wanted = {root(u) for r in event.roots for u in expression_uses(r, event.stmt)}
-        self.tainted = set(self.inputs)
-        self.twins = {t for s in bound.values() if s is not None and (t := _twin(s.node))} - set(self.inputs)
-        found: set[int] = set()
-        if loops and wanted & self.carried():
-            raise Misfit("its output is made in an earlier turn of a loop")
-        for stmt in self.scope.body.walk():
-            later = stmt.number > event.stmt.number
-            if stmt is event.stmt or stmt.blocks or later and id(stmt) not in loops or stmt.number <= start:
-                continue
-            if silenced(stmt, self.module) or not varied_uses(stmt.node, self.tainted):
-                continue
-            written = {root(d) for d in stmt.defs | stmt.muts}
-            if flags(stmt.node):
-                continue
-            if later:
-                if written & wanted:
-                    raise Misfit("its output is made in an earlier turn of a loop")
-                continue
-            if any(s is not None and stmt.number < s.number and n in stmt.uses for n, s in bound.items()):
-                raise Misfit("an input has another value where its forward runs")
-            if stmt not in bound.values():
-                self.tainted |= written
-                found.add(id(stmt))
-        return found
-
-    def carried(self) -> set[str]:
-        """Names that the statement of the call binds, and that have no other value in the turn of the loop before."""
-        stmt = self.event.stmt
-        loop = next(a for a in stmt.ancestors() if a.is_loop)
-        before = {root(d) for s in loop.walk() if s.number < stmt.number and s is not loop for d in s.defs}
-        return {root(d) for d in stmt.defs} - before
-
-    def binding(self, name: str) -> Stmt | None:
-        """The last statement above the call that binds an input."""
-        made = [s for s in self.scope.body.walk() if name in s.defs and s.number < self.event.stmt.number]
-        return made[-1] if made else None
-
-    def leading(self, event: Event, varied: set[int]) -> list[Stmt]:
-        """The varied statements, of the block of the call and those around it, that lead to what it differentiates."""
-        wanted = {root(u) for r in event.roots for u in expression_uses(r, event.stmt)}
-        steps: list[Stmt] = []
-        stmt, block = event.stmt, event.stmt.block
-        while True:
-            for before in reversed(block.stmts[: block.stmts.index(stmt)]):
-                names = {root(d) for d in before.all_defs | before.all_muts} & wanted
-                if not names or not any(id(s) in varied for s in before.walk()):
-                    continue
-                if before.blocks:
-                    raise Misfit("its forward has control flow that compiled code would freeze")
-                steps.append(before)
-                wanted |= {root(u) for u in before.uses}
-            if block.owner is None:
-                break
-            if isinstance(block.owner.node, cst.For) and block.owner.defs & wanted & self.tainted:
-                raise Misfit("its output is an element of what a loop runs over")
-            stmt, block = block.owner, block.owner.block
-        return sorted(steps, key=lambda s: s.number)
+        self.check()
 
     # --- whether it can be
 
@@ -396,11 +283,12 @@ class _Compiled:
             Function(forward, list(self.inner.values()), steps),
             Text(f"return ms.{'value_and_grad' if keeps else 'grad'}({forward}{positions})({inputs})"),
         ]
-        name = writer.fresh(f"{label}_gradient")
+        name = writer.fresh_global(f"{label}_gradient")
         extra = [c for c in cotangent if c not in self.arguments]
         params = [*self.inner.values(), *self.arguments.values(), *extra]
         above = plan.before.setdefault(id(self.module.top_level(event.stmt)), [])
-        above.append(Function(name, params, body, decorator="@ms.jit"))
+        decorator = "@ms.jit" if event.create_graph or call.listed else ""
+        above.append(Function(name, params, body, decorator))
         plan.contexts |= {key: [] for key in gone | self.ones()}
         given_inputs = [f"ms.mutable({code(event.inputs)})"] if call.listed and event.inputs else self.inputs
         made: list[Item] = [
@@ -411,8 +299,10 @@ class _Compiled:
         tier = Tier.EXACT
         if assumed := sorted(self.assumed):
             tier, why = Tier.ASSUMED, f"{why}; assumed: {', '.join(assumed)}"
-        what = "torch.autograd.grad with create_graph"
-        plan.findings.append(Finding("T2M202", tier, what, why, line=event.stmt.lineno))
+        what = "torch.autograd.grad" + " with create_graph" * event.create_graph
+        plan.findings.append(
+            Finding("T2M202" if event.create_graph else "T2M201", tier, what, why, line=event.stmt.lineno)
+        )
         plan.needs.add("ms")
 
     def receive(self, invoked: str, keeps: str, above: list[Item]) -> None:
@@ -431,7 +321,8 @@ class _Compiled:
                 return
             invoked = taken
         if not event.create_graph:  # in MindSpore it would have a graph nevertheless
-            invoked = f"[ops.stop_gradient(g) for g in {invoked}]"
+            each = f"[ops.stop_gradient(g) for g in {invoked}]"
+            invoked = f"ops.stop_gradient({invoked})" if single else each
             plan.needs.add("ops")
         if target:
             plan.contexts[id(event.stmt)] = [*above, Text(f"{target} = {invoked}")]
@@ -505,16 +396,6 @@ class _Compiled:
         return "output"
 
 
-def flags(node: cst.CSTNode) -> bool:
-    """`x.requires_grad_(True)`, `x.retain_grad()` and `x.requires_grad = True` as statements: no value changes."""
-    if isinstance(node, cst.Assign):
-        target = node.targets[0].target
-        return isinstance(target, cst.Attribute) and target.attr.value == "requires_grad"
-    call = node.value if isinstance(node, cst.Expr) else None
-    named = isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
-    return named and call.func.attr.value in ("requires_grad_", "retain_grad")  # type: ignore[union-attr]
-
-
 def _target(node: cst.CSTNode, call: GradCall) -> str:
     """The name that the statement gives to the gradient, "" if it does anything else."""
     plain = isinstance(node, cst.Assign) and len(node.targets) == 1 and node.value is call.whole
@@ -529,40 +410,6 @@ def _alone(node: cst.CSTNode, call: GradCall) -> str:
     if isinstance(target, (cst.Tuple, cst.List)) and len(target.elements) == 1:
         return dotted(target.elements[0].value)
     return ""
-
-
-def _twin(node: cst.CSTNode) -> str:
-    """The name of what a new name is a part of, or another name for: `pos = data.pos`."""
-    value = node.value if isinstance(node, cst.Assign) else None
-    while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
-        if value.func.attr.value not in ("requires_grad_", "to", "float", "view", "cuda"):
-            return ""
-        value = value.func.value
-    value = value.value if isinstance(value, cst.Subscript) else value
-    return root(dotted(value)) if value is not None else ""
-
-
-def varied_uses(node: cst.CSTNode, names: set[str]) -> bool:
-    """An expression or statement uses one of the places in a way that its value varies with."""
-    if isinstance(node, cst.Call):
-        name = node.func.attr.value if isinstance(node.func, cst.Attribute) else dotted(node.func)
-        if name in LIKE or name in CONSTANT and isinstance(node.func, cst.Attribute):
-            return False
-    if isinstance(node, cst.Attribute):
-        if node.attr.value in CONSTANT:
-            return False
-        place = dotted(node)
-        if place:
-            return any(place == n or place.startswith(n + ".") for n in names)
-    if isinstance(node, cst.Name):
-        return node.value in names
-    if isinstance(node, cst.Assign):
-        return varied_uses(node.value, names)
-    if isinstance(node, cst.AnnAssign):
-        return node.value is not None and varied_uses(node.value, names)
-    if isinstance(node, cst.Arg):
-        return varied_uses(node.value, names)
-    return any(varied_uses(child, names) for child in children(node))
 
 
 def decays(project: Project) -> bool:

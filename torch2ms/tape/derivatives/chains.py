@@ -261,7 +261,7 @@ class _Compiled:
         for name in results:
             produced += [i for i in self.made[name] if i not in produced]
         returned = Text(f"return {', '.join(results)}")
-        name = self.writer.fresh(f"{dotted(chain.calls[0].event.roots[0])}_derivatives")
+        name = self.writer.fresh_global(f"{dotted(chain.calls[0].event.roots[0])}_derivatives")
         params = [*self.names.values(), *self.arguments.values()]
         compiled = Function(name, params, [*body, *produced, returned], decorator="@ms.jit")
         plan.before.setdefault(id(self.module.top_level(last)), []).append(compiled)

@@ -251,7 +251,8 @@ class _Compiled:
                 place = dotted(node) if isinstance(node, cst.Attribute) else ""
                 if place in self.arguments:
                     plan.expressions[id(node)] = self.arguments[place]
-        forward, function = self.writer.fresh(f"forward_{self.name}"), self.writer.fresh(f"grad_{self.name}")
+        fresh = self.writer.fresh_global if above.block.scope.is_module else self.writer.fresh
+        forward, function = self.writer.fresh(f"forward_{self.name}"), fresh(f"grad_{self.name}")
         keeps = self.name in self.live or bool(self.aux)
         returned = ", ".join([self.name, *self.aux])
         taken = f"ms.{'value_and_grad' if keeps else 'grad'}({forward}, None, {weights}"

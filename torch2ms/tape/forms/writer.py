@@ -12,7 +12,7 @@ from torch2ms.analysis.tree import descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.ledger.ledger import Owner
-from torch2ms.tape.plan import Plan
+from torch2ms.tape.plan import Function, Plan
 
 
 class Writer:
@@ -32,6 +32,11 @@ class Writer:
             name, i = f"{base}_{i}", i + 1
         self.names.add(name)
         return name
+
+    def fresh_global(self, base: str) -> str:
+        """A name for a function at the top of the module, where those of other scopes stand as well."""
+        self.names |= {i.name for items in self.plan.before.values() for i in items if isinstance(i, Function)}
+        return self.fresh(base)
 
     def fresh_index(self) -> str:
         for name in ("i", "k", "n"):

@@ -1,0 +1,198 @@
+"""What lies between the inputs of a gradient call and its output: the statements that a compiled function repeats."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis import liveness
+from torch2ms.analysis.flow import expression_uses, root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.tree import children
+from torch2ms.tape.derivatives.gradcalls import GradCall, read
+from torch2ms.tape.forms.writer import Writer
+from torch2ms.tape.forward.dependents import silenced
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.plan import Plan
+
+CONSTANT = frozenset("size shape dim ndim numel device dtype detach item data type requires_grad is_leaf".split())
+LIKE = ("zeros_like", "ones_like", "rand_like", "randn_like", "randint_like", "empty_like", "full_like")
+
+
+class Misfit(Exception):
+    """Why a gradient has no compiled form of its own."""
+
+
+@dataclass
+class Around:
+    """Where the gradient calls stand."""
+
+    scope: Scope
+    module: ModuleInfo
+    project: Project
+    plan: Plan
+    writer: Writer
+    events: list[Event]
+    callee: dict[int, FunctionInfo]
+    repeats: bool  # a forward that runs twice gives the same values both times
+
+
+@dataclass(eq=False)
+class Path:
+    """One call, and the statements from the inputs to what it differentiates, in order."""
+
+    call: GradCall
+    steps: list[Stmt] = field(default_factory=list)
+
+
+class Way:
+    """The way from the inputs of one call to its output, and what goes it."""
+
+    def __init__(self, call: GradCall, around: Around) -> None:
+        self.call, self.event, self.around = call, call.event, around
+        self.scope, self.module, self.plan = around.scope, around.module, around.plan
+        self.inputs = list(call.inputs)
+        self.calls = {id(e.stmt): e for e in around.events if e.kind == "gradcall"}
+        self.tainted: set[str] = set()
+        self.twins: set[str] = set()  # names of what an input is a part of
+        self.path = self.grown()
+
+    def grown(self) -> Path:
+        """The statements that lead to the output; those of inner calls are with respect to the same inputs."""
+        while True:
+            varied = self.varied()
+            path = Path(self.call, self.leading(self.event, varied))
+            more = [
+                name
+                for stmt in path.steps
+                if (event := self.calls.get(id(stmt))) is not None
+                for name in self.own(event).inputs
+                if name not in self.inputs
+            ]
+            if not more:
+                return path
+            self.inputs += list(dict.fromkeys(more))
+
+    def own(self, event: Event) -> GradCall:
+        call = read(event, self.module, attributes=True)
+        if isinstance(call, str) or call.weights is not None:
+            raise Misfit("a gradient inside its forward has no compiled form")
+        return call
+
+    def varied(self) -> set[int]:
+        """The statements whose results vary with the inputs, as these are bound at the call."""
+        event = self.event
+        bound = {name: self.binding(name) for name in self.inputs}
+        start = min(s.number if s is not None else -1 for s in bound.values())
+        loops = {id(s) for a in event.stmt.ancestors() if a.is_loop for s in a.walk()}
+        wanted = {root(u) for r in event.roots for u in expression_uses(r, event.stmt)}
+        self.tainted = set(self.inputs)
+        self.twins = {t for s in bound.values() if s is not None and (t := _twin(s.node))} - set(self.inputs)
+        found: set[int] = set()
+        carried = wanted - self.fresh_names() if loops else set()
+        if carried & {root(d) for d in event.stmt.defs}:
+            raise Misfit("its output is made in an earlier turn of a loop")
+        for stmt in self.scope.body.walk():
+            later = stmt.number > event.stmt.number
+            if stmt is event.stmt or stmt.blocks or later and id(stmt) not in loops or stmt.number <= start:
+                continue
+            if silenced(stmt, self.module) or not varied_uses(stmt.node, self.tainted):
+                continue
+            written = {root(d) for d in stmt.defs | stmt.muts}
+            if flags(stmt.node):
+                continue
+            if later:
+                if written & carried:
+                    raise Misfit("its output is made in an earlier turn of a loop")
+                continue
+            if any(s is not None and stmt.number < s.number and n in stmt.uses for n, s in bound.items()):
+                raise Misfit("an input has another value where its forward runs")
+            if stmt not in bound.values():
+                self.tainted |= written
+                found.add(id(stmt))
+        return found
+
+    def fresh_names(self) -> set[str]:
+        """Names that each turn of the innermost loop binds before the call."""
+        above: set[str] = set()
+        stmt = self.event.stmt
+        for outer in stmt.ancestors():
+            block = stmt.block.stmts
+            above |= {root(d) for s in block[: block.index(stmt)] for d in liveness.definite(s)}
+            if outer.is_loop:
+                return above | {root(d) for d in outer.defs}
+            stmt = outer
+        return above
+
+    def binding(self, name: str) -> Stmt | None:
+        """The last statement above the call that binds an input."""
+        made = [s for s in self.scope.body.walk() if name in s.defs and s.number < self.event.stmt.number]
+        return made[-1] if made else None
+
+    def leading(self, event: Event, varied: set[int]) -> list[Stmt]:
+        """The varied statements, of the block of the call and those around it, that lead to what it differentiates."""
+        wanted = {root(u) for r in event.roots for u in expression_uses(r, event.stmt)}
+        steps: list[Stmt] = []
+        stmt, block = event.stmt, event.stmt.block
+        while True:
+            for before in reversed(block.stmts[: block.stmts.index(stmt)]):
+                names = {root(d) for d in before.all_defs | before.all_muts} & wanted
+                if not names or not any(id(s) in varied for s in before.walk()):
+                    continue
+                if before.blocks:
+                    raise Misfit("its forward has control flow that compiled code would freeze")
+                steps.append(before)
+                wanted |= {root(u) for u in before.uses}
+            if block.owner is None:
+                break
+            if isinstance(block.owner.node, cst.For) and block.owner.defs & wanted & self.tainted:
+                raise Misfit("its output is an element of what a loop runs over")
+            stmt, block = block.owner, block.owner.block
+        return sorted(steps, key=lambda s: s.number)
+
+
+def varied_uses(node: cst.CSTNode, names: set[str]) -> bool:
+    """An expression or statement uses one of the places in a way that its value varies with."""
+    if isinstance(node, cst.Call):
+        name = node.func.attr.value if isinstance(node.func, cst.Attribute) else dotted(node.func)
+        if name in LIKE or name in CONSTANT and isinstance(node.func, cst.Attribute):
+            return False
+    if isinstance(node, cst.Attribute):
+        if node.attr.value in CONSTANT:
+            return False
+        place = dotted(node)
+        if place:
+            return any(place == n or place.startswith(n + ".") for n in names)
+    if isinstance(node, cst.Name):
+        return node.value in names
+    if isinstance(node, cst.Assign):
+        return varied_uses(node.value, names)
+    if isinstance(node, cst.AnnAssign):
+        return node.value is not None and varied_uses(node.value, names)
+    if isinstance(node, cst.Arg):
+        return varied_uses(node.value, names)
+    return any(varied_uses(child, names) for child in children(node))
+
+
+def flags(node: cst.CSTNode) -> bool:
+    """`x.requires_grad_(True)`, `x.retain_grad()` and `x.requires_grad = True` as statements: no value changes."""
+    if isinstance(node, cst.Assign):
+        target = node.targets[0].target
+        return isinstance(target, cst.Attribute) and target.attr.value == "requires_grad"
+    call = node.value if isinstance(node, cst.Expr) else None
+    named = isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
+    return named and call.func.attr.value in ("requires_grad_", "retain_grad")  # type: ignore[union-attr]
+
+
+def _twin(node: cst.CSTNode) -> str:
+    """The name of what a new name is a part of, or another name for: `pos = data.pos`."""
+    value = node.value if isinstance(node, cst.Assign) else None
+    while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
+        if value.func.attr.value not in ("requires_grad_", "to", "float", "view", "cuda"):
+            return ""
+        value = value.func.value
+    value = value.value if isinstance(value, cst.Subscript) else value
+    return root(dotted(value)) if value is not None else ""
