@@ -23,7 +23,8 @@ def refuse(event: Event, why: str, plan: Plan) -> None:
         todo = "MindSpore keeps no gradients: drop it once the backward call is translated"
     plan.refused.add(id(event.node))
     for stmt in event.branches or [event.stmt]:
-        plan.refuse(stmt, Finding(code, Tier.REFUSED, what, why, todo + f" ({why})", stmt.lineno))
+        line = event.lineno if stmt is event.stmt else stmt.lineno
+        plan.refuse(stmt, Finding(code, Tier.REFUSED, what, why, todo + f" ({why})", line))
 
 
 def give_up(events: list[Event], why: str, plan: Plan) -> None:

@@ -62,9 +62,14 @@ class Event:
     episode: Episode | None = None  # the call goes backward from what other calls kept, and steps
     beside: str = ""  # what takes the values that the called function returns beside the root
     through: str = ""  # the optimizer inside an optimizer of the program that takes its step
+    told: Stmt | None = None  # the statement that findings name, where it stands inside of `stmt`
     name: str = ""  # the name that takes the value of the root, where the root is a call
     effects: dict[str, State] = field(default_factory=dict)  # of a touch: what it leaves, by place of the optimizer
     problem: str = ""  # why the statement cannot be translated, whatever is around it
+
+    @property
+    def lineno(self) -> int:
+        return (self.told or self.stmt).lineno
 
 
 LEFT = "a comment says that a part of it is left as it is"
@@ -79,7 +84,7 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
             continue
         if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)) or marked(stmt):
             continue
-        if isinstance(stmt.node, cst.For) and (loop := _parameter_loop(stmt, module)):
+        if isinstance(stmt.node, cst.For) and (loop := _parameter_loop(stmt, module) or _module_loop(stmt, module)):
             loop.problem = LEFT if any(s.off for s in stmt.walk()) else loop.problem
             events.append(loop)
             if loop.kind == "clear":
@@ -353,6 +358,21 @@ def _parameter_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
     elif len(grads) == 1 and _fills(stmt, *grads[0]):
         event.kind = "fill"
     return event
+
+
+def _module_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
+    """`for net in nets: net.zero_grad()` over modules that are known: the loop clears them all."""
+    node = stmt.node
+    assert isinstance(node, cst.For)
+    iterated = module.value(node.target)
+    inner = [s for b in stmt.blocks for s in b.stmts]
+    if iterated.kind != "module" or iterated.owns is None or len(inner) != 1 or node.orelse is not None:
+        return None
+    cleared = f"{dotted(node.target)}.zero_grad"
+    call = inner[0].node.value if isinstance(inner[0].node, cst.Expr) else None
+    if not isinstance(call, cst.Call) or dotted(call.func) != cleared:
+        return None
+    return Event("clear", stmt, node, iterated.place, iterated, told=inner[0])
 
 
 def _fills(loop: Stmt, stmt: Stmt, grad: cst.Attribute) -> bool:

@@ -55,7 +55,7 @@ def plan_clears(records: Records, plan: Plan, dropped: set[int]) -> None:
             if items
             else "gradient functions start from nothing at each call: dropped"
         )
-        plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=event.stmt.lineno))
+        plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=event.lineno))
 
 
 def start_accumulators(records: Records, scope: Scope, plan: Plan) -> None:
