@@ -90,12 +90,16 @@ def _filled(place: str, base: Value, method: str, value: Value, ev: Evaluator) -
 def _stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:
     """`place[key] = value`"""
     place = dotted(target.value)
-    held = ev.env.get(place)
-    if held is None:
+    held = ev.env.get(place) or ev.memo.get(id(target.value))  # an attribute that another method bound
+    if held is None or not place:
         return
     if held.kind == "dict":
         ev.env[place] = _entered(held, target, value)
-    elif value.deps - held.deps:
+        remember(place, ev.env[place], ev)
+    elif value.deps - held.deps and held.kind != "tensor":
+        ev.env[place] = replace(held, deps=held.deps | value.deps, items=None)
+        remember(place, ev.env[place], ev)
+    elif value.deps - held.deps and place in ev.env:
         ev.env[place] = replace(held, deps=held.deps | value.deps, items=None)
 
 

@@ -24,7 +24,7 @@ from torch2ms.tape.functions.episodes import Episode
 from torch2ms.tape.functions.handing import Handed, Handing, bound_arguments, event_of, handed_of, handing_at
 from torch2ms.tape.functions.rollouts import Episodes
 from torch2ms.tape.functions.sites import Site, resolve, versions
-from torch2ms.tape.functions.stores import Known, Stores, find_stores
+from torch2ms.tape.functions.stores import Known, Stores, find_stores, reachable
 from torch2ms.tape.functions.taking import Taken, Taking, events_of, fed, taken_of, taking_at, usable
 from torch2ms.tape.ledger.events import Event, find
 from torch2ms.tape.ledger.ledger import ENTRY
@@ -126,7 +126,9 @@ def lift(project: Project, stores: bool = True) -> Lifting:
         sites = lifting.sites.get(id(info.scope), [])
         if not sites or info.name in unseen:
             continue
-        if all(_usable(s, export, events[id(s.scope)]) for s in sites):
+        far = not _in_reach(info, export, project)
+        used = [s for s in sites if _loads(s.scope, lifting, events, far)]
+        if len(used) == len(sites) and all(_usable(s, export) for s in sites):
             lifting.exports[id(info.scope)] = export
     project.reads_gradients = any(e.kind in LOADS for found in events.values() for e in found)
     project.leaving = {
@@ -406,10 +408,24 @@ def _export(info: FunctionInfo, events: list[Event]) -> Export | None:
     return Export(event, [e for e in events if e.kind == "clear"], last, beside=value)
 
 
-def _usable(site: Site, export: Export, events: list[Event]) -> bool:
-    """The call stands alone (or names the loss), in a scope that uses the gradients."""
-    if not any(e.kind in LOADS for e in events):
-        return False
+def _in_reach(info: FunctionInfo, export: Export, project: Project) -> bool:
+    """The function makes the loss itself, and finds an optimizer that could keep its gradients."""
+    name = dotted(export.backward.roots[0])
+    made = any(name in s.defs for s in info.scope.body.walk())
+    return made and bool(reachable(info.scope, info.module, project))
+
+
+def _loads(scope: Scope, lifting: Lifting, events: dict[int, list[Event]], far: bool) -> bool:
+    """The scope uses gradients; `far`: or calls a function that only does that."""
+    if any(e.kind in LOADS for e in events[id(scope)]):
+        return True
+    called = [lifting.callee.get(id(c)) for s in scope.body.walk() for c in s.calls] if far else []
+    kinds = [{e.kind for e in events[id(i.scope)]} for i in called if i is not None]
+    return any(k & set(LOADS) and "backward" not in k for k in kinds)
+
+
+def _usable(site: Site, export: Export) -> bool:
+    """The call stands alone, or names the loss."""
     node = site.stmt.node
     if isinstance(node, cst.Expr):
         return node.value is site.call

@@ -111,7 +111,7 @@ class _Search:
             lost = [e for e in records.events if e.kind == "backward" and not records.takers(e)]
             for event in lost:
                 deps = self.deps(event, scope, module)
-                found |= {p for p, v in self.reachable(scope, module).items() if _reached(v, deps, scope)}
+                found |= {p for p, v in reachable(scope, module, self.project).items() if _reached(v, deps, scope)}
         return found
 
     def loaded_elsewhere(self, scope: Scope) -> bool:
@@ -121,25 +121,6 @@ class _Search:
             for key, r in self.records.items() if key != id(scope)
             for o in r.owners
         )  # fmt: skip
-
-    def reachable(self, scope: Scope, module: ModuleInfo) -> dict[str, Value]:
-        """Optimizers that a function finds in its object, or in what stands around it."""
-        found: dict[str, Value] = {}
-        if scope.cls is not None and scope.cls.name in module.classes:
-            held = (a for c in self.family(module.classes[scope.cls.name]) for a in c.attrs.items())
-            found = {f"self.{name}": value for name, value in held}
-        around = scope.parent if scope.is_function else scope
-        while around is not None:
-            outer = {n: v for s in around.body.walk() for n, v in s.out.items() if "." not in n}
-            if not isinstance(around.node, cst.ClassDef):
-                found |= {n: v for n, v in outer.items() if n not in scope.locals or around is scope}
-            around = around.parent
-        return {n: v for n, v in found.items() if v.kind == "optimizer"}
-
-    def family(self, own: ClassInfo) -> list[ClassInfo]:
-        """A class with those above and below it."""
-        classes = [c for m in self.project.modules.values() for c in m.classes.values()]
-        return [c for c in classes if own in c.lineage() or c in own.lineage()]
 
     def deps(self, event: Event, scope: Scope, module: ModuleInfo) -> frozenset[str]:
         """What a root is varied with; a loss that methods of the same object hand over, in their words."""
@@ -260,7 +241,7 @@ class _Search:
         stores = [e for e in records.events if e.kind in ("backward", "handed")]
         clears = [e for e in records.events if e.kind == "clear"]
         loads = [e for e in records.events if e.kind in ("clip_norm", "clip_value", "grad_loop", "leaf_grad")]
-        for place, value in self.reachable(scope, module).items():
+        for place, value in reachable(scope, module, self.project).items():
             key = self.aliases.key(place, scope, module)
             if self.aliases.wide(key) != group or self.aliases.find(key) in seen:
                 continue
@@ -302,6 +283,27 @@ class _Search:
                 if not apart and not _exclusive(one.stmt, other.stmt):
                     return False
         return True
+
+
+def reachable(scope: Scope, module: ModuleInfo, project: Project) -> dict[str, Value]:
+    """Optimizers that a function finds in its object, or in what stands around it."""
+    found: dict[str, Value] = {}
+    if scope.cls is not None and scope.cls.name in module.classes:
+        held = (a for c in family(module.classes[scope.cls.name], project) for a in c.attrs.items())
+        found = {f"self.{name}": value for name, value in held}
+    around = scope.parent if scope.is_function else scope
+    while around is not None:
+        outer = {n: v for s in around.body.walk() for n, v in s.out.items() if "." not in n}
+        if not isinstance(around.node, cst.ClassDef):
+            found |= {n: v for n, v in outer.items() if n not in scope.locals or around is scope}
+        around = around.parent
+    return {n: v for n, v in found.items() if v.kind == "optimizer"}
+
+
+def family(own: ClassInfo, project: Project) -> list[ClassInfo]:
+    """A class with those above and below it."""
+    classes = [c for m in project.modules.values() for c in m.classes.values()]
+    return [c for c in classes if own in c.lineage() or c in own.lineage()]
 
 
 def _reached(value: Value, deps: frozenset[str], scope: Scope) -> bool:
@@ -427,5 +429,5 @@ class _Reach:
                 own = module.classes.get(scope.cls.name) if scope.cls is not None else None
                 if dotted(call.args[0].value) != "self" or own is None:
                     return set(self.names)
-                found |= {n for c in self.search.family(own) for n in c.methods}
+                found |= {n for c in family(own, self.project) for n in c.methods}
         return found
