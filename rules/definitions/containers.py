@@ -1,5 +1,8 @@
 """Containers of cells."""
 
+from collections import OrderedDict
+
+import mindspore as ms
 from mindspore import nn
 
 
@@ -40,3 +43,14 @@ class ModuleDict(nn.Cell):
     def update(self, cells):
         for name, cell in dict(cells).items():
             self[name] = cell
+
+
+class ParameterDict(ModuleDict):
+    """Parameters under names of their own."""
+
+    def __setitem__(self, name, value):
+        super().__setitem__(name, value if isinstance(value, ms.Parameter) else ms.Parameter(value))
+
+    def update(self, cells):
+        plain = isinstance(cells, dict) and not isinstance(cells, OrderedDict)
+        super().update(sorted(cells.items()) if plain else cells)

@@ -66,6 +66,9 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         return shapes.shaped(value, shapes.element(base, node, known))
     if base.kind == "size":
         return Value("int" if isinstance(node.slice[0].slice, cst.Index) else "size")
+    if base.name == "torch.nn.ParameterDict":
+        own = frozenset({base.place}) if base.place else base.deps
+        return Value("tensor", name="module_param", deps=own, place=base.place)
     if base.kind == "module":
         if isinstance(index, str) and (layer := named_layer(base, index)) is not None:
             return layer

@@ -43,9 +43,9 @@ def module_method(name: str, receiver: Value, deps: frozenset[str]) -> Value:
     own = receiver.own
     if name == "buffers":
         return Value("params", name="buffers")
-    if name == "parameters":
+    if name == "parameters" or name == "values" and receiver.name == "torch.nn.ParameterDict":
         return Value("params", deps=own, place=receiver.place)
-    if name == "named_parameters":
+    if name == "named_parameters" or name == "items" and receiver.name == "torch.nn.ParameterDict":
         return Value("named_params", deps=own, place=receiver.place)
     if name in RETURNING_SELF:
         return receiver

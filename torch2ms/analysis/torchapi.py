@@ -57,7 +57,7 @@ ALWAYS_TUPLES = {
 }
 LISTS = {"chunk", "split", "unbind", "meshgrid", "tensor_split", "broadcast_tensors", "gradient"}
 RECURRENT = {"LSTM", "GRU", "RNN"}
-NOT_LEARNED = {"Parameter", "ParameterList", "ParameterDict", "Buffer", "UninitializedParameter"}
+NOT_LEARNED = {"Parameter", "ParameterList", "Buffer", "UninitializedParameter"}
 
 
 def result(name: str, deps: frozenset[str], nargs: int) -> Value:
