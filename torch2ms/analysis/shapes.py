@@ -65,7 +65,11 @@ _PARAMETERS = {
 }  # fmt: skip
 
 
-_NUMPY_NUMBERS = {"argmax": 1, "argmin": 1, "choice": 1, "integers": 2}  # a number, given so many arguments at most
+_NUMPY_FUNCTIONS = set("sqrt exp log log2 log10 log1p expm1 abs absolute power sin cos tan tanh floor ceil sign "
+                       "maximum minimum square add subtract multiply divide".split())  # fmt: skip
+_NUMPY_DRAWS = {"uniform": 2, "normal": 2, "random": 0, "rand": 0, "randn": 0, "random_sample": 0}  # Python's own
+_NUMPY_NUMBERS = {"argmax": 1, "argmin": 1, "choice": 1, "integers": 2, "mean": 1, "sum": 1, "std": 1, "var": 1,
+                  "median": 1, "prod": 1, "max": 1, "min": 1, "average": 1}  # a number, given so many arguments at most
 
 
 def category(dtype: str) -> str:
@@ -336,9 +340,17 @@ def numpy_made(name: str, node: cst.Call, values: Sequence[Value], method: bool 
     named = {arg.keyword.value for arg in node.args if arg.keyword is not None}
     if name == "randint" and count <= 2 and "size" not in named:
         return Value("int")
-    most = _NUMPY_NUMBERS.get(name, 0) - (method and name in ("argmax", "argmin"))
+    if count <= _NUMPY_DRAWS.get(name, -1) and "size" not in named:
+        return Value("float")
+    most = _NUMPY_NUMBERS.get(name, 0) - (method and name not in ("choice", "integers"))
     if name in _NUMPY_NUMBERS and count <= most and not named & {"size", "axis", "keepdims"}:
         return Value("numpy", rank=0)
+    if not method and name in ("array", "asarray") and node.args:
+        return Value("numpy", rank=literal(node.args[0].value, values[0])[1])
+    if not method and values and name in _NUMPY_FUNCTIONS:
+        numbers = [0 if value.kind in ("int", "float", "bool") else value.rank for value in values]
+        known = [rank for rank in numbers if rank is not None]
+        return Value("numpy", rank=max(known) if len(known) == len(numbers) else None)
     row = name == "arange" or name == "permutation" and bool(values) and values[0].kind == "int"
     return Value("numpy", rank=1 if row else None)
 

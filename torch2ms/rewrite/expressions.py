@@ -9,7 +9,7 @@ from torch2ms.analysis.names import is_foreign
 from torch2ms.analysis.tree import code, constant
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import apply_call
-from torch2ms.rewrite import apis, derived, strings
+from torch2ms.rewrite import apis, arrays, derived, strings
 from torch2ms.rewrite.attributes import attribute
 from torch2ms.rewrite.calls import MethodCalls
 from torch2ms.rewrite.facts import TYPE
@@ -166,8 +166,10 @@ class Expressions(Positions):
         return self.work.planned(original, updated) if id(original) in self.plan.expressions else updated
 
     def leave_BinaryOperation(self, original: cst.BinaryOperation, updated: cst.BinaryOperation) -> cst.BaseExpression:
-        parameters = joined(original, self.work) if not self.mixed else None
-        return parameters if parameters is not None else updated
+        if self.mixed:
+            return updated
+        parameters = joined(original, self.work)
+        return parameters if parameters is not None else arrays.beside_tensor(original, updated, self.work)
 
     def leave_UnaryOperation(self, original: cst.UnaryOperation, updated: cst.UnaryOperation) -> cst.BaseExpression:
         """`~x` of integers: MindSpore's operator is the logical not, whatever it is given."""
