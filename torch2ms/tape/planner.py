@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import libcst as cst
 
@@ -22,6 +21,7 @@ from torch2ms.tape.forms.function import write
 from torch2ms.tape.forms.naming import name_gradients
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.regions import Finder, Region
+from torch2ms.tape.forward.shared import join
 from torch2ms.tape.forwards import Outside, forward_of
 from torch2ms.tape.functions.episodes import plan_episode
 from torch2ms.tape.functions.exports import plan_closure, plan_export
@@ -184,7 +184,7 @@ class _ScopePlanner:
             for stmt in region.all:
                 finder.taken.setdefault(id(stmt), region)
             regions.append((event, region))
-        if self.shared(regions, takers):
+        if join(regions, takers, self.records, self.plan):
             self.restart()
             return
         if (late := self.still_open(regions)) is not None:
@@ -348,54 +348,6 @@ class _ScopePlanner:
     def restart(self) -> None:
         self.records.read(self.records.events)
         self.run()
-
-    def shared(self, regions: list[tuple[Event, Region]], takers: dict[int, list[Owner]]) -> bool:
-        """Two backwards over one forward become one function that returns the sum of the roots; True if any did."""
-        for (first, one), (second, two) in zip(regions, regions[1:], strict=False):
-            same = {id(s) for s in one.all} & {id(s) for s in two.all}
-            plain = (
-                not any(c is not None for c in [*first.cotangents, *second.cotangents])
-                and first.scaler == second.scaler
-            )
-            if (
-                not same
-                or "handed" in (first.kind, second.kind)
-                or first.stmt.block is not second.stmt.block
-                or not self.joinable(first, second, takers)
-                or not plain
-            ):
-                continue
-            if one.guards or two.guards or not self.nothing_between(first, second):
-                continue
-            second.value = replace(second.value, deps=first.value.deps | second.value.deps)
-            second.roots = [*first.roots, *second.roots]
-            second.cotangents = [*first.cotangents, *second.cotangents]
-            self.records.events.remove(first)
-            self.plan.replaced[id(first.stmt)] = []
-            self.plan.findings.append(
-                Finding(
-                    "T2M101",
-                    Tier.EXACT,
-                    "backward call",
-                    "one function with the next: it returns the sum",
-                    line=first.stmt.lineno,
-                )
-            )
-            return True
-        return False
-
-    def joinable(self, first: Event, second: Event, takers: dict[int, list[Owner]]) -> bool:
-        """Whoever takes the gradients of one of the two takes those of the other as well, or gets none from it."""
-        one, two = takers[id(first)], takers[id(second)]
-        alone = [o for o in one if o not in two and o.takes(second.value.deps)]
-        return not alone and not any(o not in one and o.takes(first.value.deps) for o in two)
-
-    def nothing_between(self, first: Event, second: Event) -> bool:
-        """No load of gradients, and no clear, between two events of a block."""
-        return not any(
-            first.stmt.number < e.stmt.number < second.stmt.number and e.kind in (*LOADS, "clear", "gradcall")
-            for e in self.records.events
-        )
 
     def still_open(self, regions: list[tuple[Event, Region]]) -> Event | None:
         """A loss that is handed on, whose forward is recorded before an earlier one has been played back."""

@@ -101,15 +101,20 @@ def _step_of(trace: Trace, event: Entry, steps: list[tuple[Entry, Entry]], side:
     return next((places[id(e)] for e in trace.events[position:] if id(e) in places), 0)
 
 
-def _sums(comparison: Comparison, steps: list[tuple[Entry, Entry]]) -> list[tuple[int, float, float]]:
+def _sums(comparison: Comparison, steps: list[tuple[Entry, Entry]]) -> list[Row]:
     """The number of a step and what was differentiated on either side since the one before, summed."""
     torch = [comparison.torch.of("backward", "step"), comparison.torch.of("backward", "grad", "step")]
     right = [e for e in comparison.mindspore.of("backward", "step") if e.get("depth", 0) == 0]
     views = [_summed(left, right, len(steps)) for left in torch]
+    views += [_in_step(comparison, left, right, len(steps)) for left in torch]
     return min(views, key=lambda rows: sum(not _near(comparison, *both) for _, *both in rows))
 
 
-def _summed(left: list[Entry], right: list[Entry], steps: int) -> list[tuple[int, float, float]]:
+Row = tuple[int, float, float]
+
+
+def _summed(left: list[Entry], right: list[Entry], steps: int) -> list[Row]:
+    """A row for every step before which both sides differentiated something."""
     rows, pending = [], (0.0, 0.0)
     filled = [False, False]
     for number, groups in enumerate(zip(_groups(left), _groups(right), strict=False), 1):
@@ -122,7 +127,24 @@ def _summed(left: list[Entry], right: list[Entry], steps: int) -> list[tuple[int
     return rows
 
 
-def _compare_sums(comparison: Comparison, sums: list[tuple[int, float, float]], stepped: bool) -> None:
+def _in_step(comparison: Comparison, left: list[Entry], right: list[Entry], steps: int) -> list[Row]:
+    """A row for every step up to which both sides have differentiated the same in all, and one for what is left.
+
+    One side may take the gradients for several optimizers in one go, the other between their steps.
+    """
+    rows, pending = [], (0.0, 0.0)
+    for number, groups in enumerate(zip(_groups(left), _groups(right), strict=False), 1):
+        values = _consumed(*groups)
+        pending = pending[0] + sum(values[0]), pending[1] + sum(values[1])
+        if any(values) and number <= steps and _near(comparison, *pending):
+            rows.append((number, *pending))
+            pending = 0.0, 0.0
+    if any(pending) and not (comparison.stopped and rows):
+        rows.append((steps, *pending))
+    return rows
+
+
+def _compare_sums(comparison: Comparison, sums: list[Row], stepped: bool) -> None:
     if not stepped:
         counts = [len(side.of("backward")) for side in (comparison.torch, comparison.mindspore)]
         text = f"losses not compared: torch differentiated {counts[0]} times, mindspore {counts[1]}"

@@ -1,0 +1,110 @@
+"""Backward calls that share a forward: one function returns the sum of their roots, if each owner gets the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from torch2ms.analysis.flow import root
+from torch2ms.findings import Finding, Tier
+from torch2ms.tape.forward.regions import Region
+from torch2ms.tape.ledger import owners
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.ledger.records import LOADS, Records
+from torch2ms.tape.plan import Plan
+
+Regions = list[tuple[Event, Region]]
+
+
+def join(regions: Regions, takers: dict[int, list[Owner]], records: Records, plan: Plan) -> bool:
+    """Join the first two that can be; True if any were."""
+    for (first, one), (second, two) in zip(regions, regions[1:], strict=False):
+        if not {id(s) for s in one.all} & {id(s) for s in two.all} or one.guards or two.guards:
+            continue
+        if not _alike(first, second) or not _joinable(first, second, takers):
+            continue
+        if _nothing_between(first, second, records):
+            _absorb(second, first, "one function with the next: it returns the sum", records, plan)
+            return True
+        if (clears := _brought_forward(first, second, two, takers, records)) is not None:
+            for clear in clears:
+                _move(clear, first, records, plan)
+            why = "one function with the one before: what is recorded then does not change until here"
+            _absorb(first, second, why, records, plan)
+            return True
+    return False
+
+
+def _alike(first: Event, second: Event) -> bool:
+    plain = not any(c is not None for c in [*first.cotangents, *second.cotangents])
+    apart = "handed" in (first.kind, second.kind) or first.stmt.block is not second.stmt.block
+    return plain and not apart and first.scaler == second.scaler
+
+
+def _joinable(first: Event, second: Event, takers: dict[int, list[Owner]]) -> bool:
+    """Whoever takes the gradients of one of the two takes those of the other as well, or gets none from it."""
+    one, two = takers[id(first)], takers[id(second)]
+    alone = [o for o in one if o not in two and o.takes(second.value.deps)]
+    return not alone and not any(o not in one and o.takes(first.value.deps) for o in two)
+
+
+def _between(first: Event, second: Event, records: Records) -> list[Event]:
+    kinds = (*LOADS, "clear", "gradcall")
+    return [e for e in records.events if first.stmt.number < e.stmt.number < second.stmt.number and e.kind in kinds]
+
+
+def _nothing_between(first: Event, second: Event, records: Records) -> bool:
+    """No load of gradients, and no clear, between two events of a block."""
+    return not _between(first, second, records)
+
+
+def _brought_forward(
+    first: Event, second: Event, region: Region, takers: dict[int, list[Owner]], records: Records
+) -> list[Event] | None:
+    """The clears that go before the first event if the second happens together with it; None where it cannot.
+
+    `actor_loss.backward(); actor_opt.step(); critic_opt.zero_grad(); critic_loss.backward()`: the second graph is
+    complete before the first is played back, and nothing between the two looks at the gradients that it gives.
+    """
+    mine = takers[id(second)]
+    if any(o in takers[id(first)] for o in mine) or any(s.number > first.stmt.number for s in region.all):
+        return None
+    stmts = first.stmt.block.stmts
+    between = stmts[stmts.index(first.stmt) + 1 : stmts.index(second.stmt)]
+    changed = {root(d) for s in between for d in s.all_defs | s.all_muts}
+    if changed & {root(u) for u in second.stmt.uses}:
+        return None
+    clears: list[Event] = []
+    for event in _between(first, second, records):
+        if event.kind == "gradcall" or event.lifted or event.stmt not in between and event.kind == "clear":
+            return None
+        if event.kind == "clear":
+            cleared = [o for o in records.owners if o.cleared_by(event, len(records.owners) == 1)]
+            if any(o in mine for o in cleared):
+                if any(o not in mine for o in cleared):
+                    return None
+                clears.append(event)
+        elif any(owners.concerns(event, o, records.owners) for o in mine):
+            return None
+    return clears
+
+
+def _move(clear: Event, first: Event, records: Records, plan: Plan) -> None:
+    """The clear happens before the first event."""
+    why = "gradient functions start from nothing at each call: dropped"
+    plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=clear.lineno))
+    plan.replaced[id(clear.stmt)] = []
+    clear.stmt, clear.lifted = first.stmt, True
+    records.events.remove(clear)
+    records.events.insert(records.events.index(first), clear)
+
+
+def _absorb(kept: Event, gone: Event, why: str, records: Records, plan: Plan) -> None:
+    """One event for both, at the place of one of them."""
+    in_order = [gone, kept] if gone.stmt.number < kept.stmt.number else [kept, gone]
+    kept.value = replace(kept.value, deps=kept.value.deps | gone.value.deps)
+    kept.roots = [r for e in in_order for r in e.roots]
+    kept.cotangents = [c for e in in_order for c in e.cotangents]
+    records.events.remove(gone)
+    plan.replaced[id(gone.stmt)] = []
+    plan.findings.append(Finding("T2M101", Tier.EXACT, "backward call", why, line=gone.lineno))
