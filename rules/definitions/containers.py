@@ -1,7 +1,5 @@
 """Containers of cells."""
 
-from collections import OrderedDict
-
 import mindspore as ms
 from mindspore import nn
 
@@ -52,5 +50,4 @@ class ParameterDict(ModuleDict):
         super().__setitem__(name, value if isinstance(value, ms.Parameter) else ms.Parameter(value))
 
     def update(self, cells):
-        plain = isinstance(cells, dict) and not isinstance(cells, OrderedDict)
-        super().update(sorted(cells.items()) if plain else cells)
+        super().update(sorted(cells.items()) if type(cells) is dict else cells)
