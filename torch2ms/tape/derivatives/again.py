@@ -23,6 +23,7 @@ from torch2ms.tape.derivatives.paths import Around, Misfit, Way, flags
 from torch2ms.tape.derivatives.written import assumed_of, copied, found_in, problem_of, write_out
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.graphmode import Check
+from torch2ms.tape.forward.dependents import renamed
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.plan import Copy, Function, Item, Text
 
@@ -46,7 +47,7 @@ def plan_again(done: set[int], around: Around) -> dict[int, str]:
         call: GradCall | str | None = listed(event, around)
         if call is None:
             call = read(event, around.module, attributes=True)
-            if not event.create_graph and not isinstance(call, str) and not _repeated(call, around):
+            if not event.create_graph and not isinstance(call, str) and not _apart(call, around):
                 continue
         if isinstance(call, str) or call.weights is not None:
             continue
@@ -58,14 +59,23 @@ def plan_again(done: set[int], around: Around) -> dict[int, str]:
     return found
 
 
-def _repeated(call: GradCall, around: Around) -> bool:
-    """The call is in a loop that its forward is not in."""
+def _apart(call: GradCall, around: Around) -> bool:
+    """The call is in a loop that its forward is not in, or a part of a forward that uses its own as well."""
     if call.weights is not None:
         return False
     try:
         steps = Way(call, around).path.steps
     except Misfit:
         return False
+    wanted: set[str] = set()
+    for event in (e for e in around.events if e.kind == "backward" and e.stmt.number > call.event.stmt.number):
+        wanted |= {root(u) for r in event.roots for u in expression_uses(r, event.stmt)}
+        for stmt in reversed([s for s in around.scope.body.walk() if s.number < event.stmt.number]):
+            if {root(d) for d in stmt.defs} & wanted:
+                wanted |= {root(u) for u in stmt.uses if stmt is not call.event.stmt}
+    made = {root(d) for s in steps for d in s.defs}
+    if wanted & made and {root(d) for d in call.event.stmt.defs} & wanted:
+        return True
     return any(a.is_loop and steps[0] not in set(a.walk()) for a in call.event.stmt.ancestors()) if steps else False
 
 
@@ -126,8 +136,8 @@ class _Compiled(Way):
         for stmt in [*steps, event.stmt]:
             if stmt is not event.stmt and (stmt.muts or any("." in d for d in stmt.defs)):
                 raise Misfit("its forward changes attributes or tensors in place")
-            if stmt is not event.stmt and self.twins & {root(u) for u in stmt.uses}:
-                raise Misfit("its forward uses an input under another name as well")
+        if renamed(self.inputs, event, self.scope, steps):
+            raise Misfit("its forward uses an input under another name as well")
         if any(id(s) in self.plan.contexts for s in steps):
             raise Misfit("its forward is part of a compiled function")
         if len(event.roots) > 1 and any(c is not None and not all_ones(c, self.scope) for c in event.cotangents):

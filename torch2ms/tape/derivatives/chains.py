@@ -22,7 +22,7 @@ from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.interface import definition_order
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.forward.dependents import dependents
+from torch2ms.tape.forward.dependents import dependents, renamed
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.plan import Copy, Function, Item, Plan, Text
 
@@ -157,6 +157,8 @@ class _Compiled:
             if event is not None and dotted(event.roots[0]) not in before:
                 return False  # its output comes from elsewhere
             before |= stmt.defs
+        if renamed(chain.inputs, chain.calls[0].event, self.scope, chain.steps):
+            return False
         if any("." in d for d in self.defined) or any(self.target(c) is None for c in chain.calls):
             return False
         first, last = chain.stmts[0], chain.stmts[-1]

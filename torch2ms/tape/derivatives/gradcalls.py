@@ -16,7 +16,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.forms.function import write
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.forward.dependents import dependents
+from torch2ms.tape.forward.dependents import dependents, renamed
 from torch2ms.tape.forward.regions import Finder
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
@@ -63,6 +63,8 @@ def plan_gradcall(
     region = finder.find(event, None, active=tainted if call.weights is None else None)
     if region.problem:
         return region.problem
+    if renamed(call.inputs, event, scope, region.all):
+        return "its forward uses an input under another name as well"
     again = [s for s in region.all if id(s) in finder.taken]
     if again and not repeats and not all(finder.pure(s) for s in again):
         return "its forward is run for another gradient too, and would not give the same values twice"

@@ -57,7 +57,6 @@ class Way:
         self.inputs = list(call.inputs)
         self.calls = {id(e.stmt): e for e in around.events if e.kind == "gradcall"}
         self.tainted: set[str] = set()
-        self.twins: set[str] = set()  # names of what an input is a part of
         self.path = self.grown()
 
     def grown(self) -> Path:
@@ -90,7 +89,6 @@ class Way:
         loops = {id(s) for a in event.stmt.ancestors() if a.is_loop for s in a.walk()}
         wanted = {root(u) for r in event.roots for u in expression_uses(r, event.stmt)}
         self.tainted = set(self.inputs)
-        self.twins = {t for s in bound.values() if s is not None and (t := _twin(s.node))} - set(self.inputs)
         found: set[int] = set()
         carried = wanted - self.fresh_names() if loops else set()
         if carried & {root(d) for d in event.stmt.defs}:
@@ -185,14 +183,3 @@ def flags(node: cst.CSTNode) -> bool:
     call = node.value if isinstance(node, cst.Expr) else None
     named = isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
     return named and call.func.attr.value in ("requires_grad_", "retain_grad")  # type: ignore[union-attr]
-
-
-def _twin(node: cst.CSTNode) -> str:
-    """The name of what a new name is a part of, or another name for: `pos = data.pos`."""
-    value = node.value if isinstance(node, cst.Assign) else None
-    while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
-        if value.func.attr.value not in ("requires_grad_", "to", "float", "view", "cuda"):
-            return ""
-        value = value.func.value
-    value = value.value if isinstance(value, cst.Subscript) else value
-    return root(dotted(value)) if value is not None else ""

@@ -5,8 +5,10 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.flow import root
+from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ModuleInfo, qualified
+from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.tape.ledger.events import Event
 
 
@@ -41,3 +43,38 @@ def dependents(inputs: list[str], event: Event, scope: Scope, module: ModuleInfo
                 tainted |= written
                 found.add(id(stmt))
     return found
+
+
+def renamed(names: list[str], event: Event, scope: Scope, stmts: list[Stmt]) -> bool:
+    """The statements use an input under another name as well: `pos = data.pos` is `data.pos`."""
+    for name in names:
+        made = [s for s in scope.body.walk() if name in s.defs and s.number < event.stmt.number]
+        other = _same_object(made[-1].node) if made else None
+        if other is not None and dotted(other) != name and any(_uses(other, s) for s in stmts if s is not made[-1]):
+            return True
+    return False
+
+
+def _same_object(node: cst.CSTNode) -> cst.BaseExpression | None:
+    """What a new name is another name for."""
+    value = node.value if isinstance(node, cst.Assign) and isinstance(node.targets[0].target, cst.Name) else None
+    while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
+        if value.func.attr.value not in ("requires_grad_", "to", "float", "view", "cuda"):
+            return None
+        value = value.func.value
+    return value if isinstance(value, (cst.Name, cst.Attribute, cst.Subscript)) else None
+
+
+def _uses(other: cst.BaseExpression, stmt: Stmt) -> bool:
+    """The statement uses the expression, or what it is a part of; not another part of that."""
+    base, text = other if isinstance(other, cst.Name) else other.value, code(other)  # type: ignore[attr-defined]
+    head = dotted(base).partition(".")[0]
+    if not head or head == "self":
+        return False
+    apart: set[int] = set()
+    for node in descend(stmt.node):
+        if isinstance(node, (cst.Attribute, cst.Subscript)) and code(node.value) == code(base) and code(node) != text:
+            parts = node.slice if isinstance(node, cst.Subscript) else []
+            if all(isinstance(p.slice, cst.Index) and constant(p.slice.value) is not ... for p in parts):
+                apart |= {id(n) for n in descend(node.value)}
+    return any(isinstance(n, cst.Name) and n.value == head and id(n) not in apart for n in descend(stmt.node))

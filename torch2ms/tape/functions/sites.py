@@ -29,7 +29,9 @@ def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, projec
         if receiver.kind in ("object", "module", "optimizer") and receiver.name:
             cls = _class(receiver.name, module, project)
             return cls.method(func.attr.value) if cls is not None else None
-        return None
+        of_module = module.value(func)
+        found = project.find(of_module.name, module) if of_module.kind == "api" else None
+        return found if isinstance(found, FunctionInfo) else None
     value = module.value(func)
     if value.kind == "function" and value.name:
         current: Scope | None = scope
