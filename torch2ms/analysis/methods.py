@@ -9,7 +9,7 @@ import libcst as cst
 
 from torch2ms.analysis import torchapi
 from torch2ms.analysis.names import dotted
-from torch2ms.analysis.values import NO_DEPS, PART, Value
+from torch2ms.analysis.values import PART, Value
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluate import Evaluator

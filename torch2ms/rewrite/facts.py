@@ -7,12 +7,14 @@ import re
 import libcst as cst
 
 from torch2ms.analysis import shapes
+from torch2ms.analysis.names import dotted
 from torch2ms.analysis.project import ModuleInfo, Project
 from torch2ms.api.signature import Signature
 from torch2ms.rewrite.handed import held_calls
 from torch2ms.rewrite.samples import columns
 
 GROUP_DECAY = re.compile(r"""["']weight_decay["']\]?\s*[:=][^=]|dict\([^()]*\bweight_decay\s*=""")
+WEIGHT = re.compile(r"(?:^|[._])(?:w|b|p|param|parameter|weight|bias|theta)s?_?\d*$", re.IGNORECASE)
 TYPE = re.compile(r"torch\.(\w+Tensor)")  # the name of a type, which programs give a name of their own
 
 
@@ -50,6 +52,13 @@ class ModuleFacts:
     def columns(self, node: cst.BaseExpression) -> int | None:
         """How many values a sample of a dataset has, 0 for one that is no tuple, None where it is not seen."""
         return columns(self.module.value(node), self.module, self.project)
+
+    def weight(self, node: cst.BaseExpression) -> bool:
+        """Whether the expression may be a Parameter itself: what is not seen counts where its name says so."""
+        value = self.module.value(node)
+        if value.kind == "param" or value.leaf or value.name in ("module_param", "parameter"):
+            return True
+        return (value.likely or value.kind == "unknown") and WEIGHT.search(dotted(node)) is not None
 
     def ranged(self, node: cst.BaseExpression) -> bool:
         """A name for a `range`, of which MindSpore makes no tensor."""

@@ -11,7 +11,6 @@ from torch2ms.analysis.values import Value
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.translation import Translation
 
-
 CHAINED = "itertools.chain.from_iterable"
 
 

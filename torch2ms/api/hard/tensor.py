@@ -51,6 +51,18 @@ def to(use: Use) -> Choice:
     )
 
 
+def clone(use: Use) -> Choice:
+    """`x.clone()`: the copy of a Parameter is cut from its graph in MindSpore, that of a tensor is not."""
+    name = "input" if use.passed("input") else "self"
+    node = use.node(name)
+    weight = getattr(use.facts, "weight", None)
+    return Choice(
+        f"ops.deepcopy({{{name}}})"
+        if weight is not None and node is not None and weight(node)
+        else f"{{{name}}}.copy()"
+    )
+
+
 def typed(use: Use) -> Choice:
     """`torch.FloatTensor(...)`: a size where it is given numbers, else data."""
     element = "" if use.short in ("Tensor", "FloatTensor") else f", dtype=ms.{_OLD_TYPES[use.short]}"
