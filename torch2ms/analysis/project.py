@@ -238,10 +238,14 @@ class Project:
         for module in self.modules.values():
             for scope in list(module.scope.walk()):
                 for stmt in list(scope.body.walk()):
+                    stmt.block.stmts.clear()
                     stmt.blocks.clear()
-                scope.body.stmts.clear()
                 del scope.body
                 scope.children.clear()
+            for cls in module.classes.values():
+                cls.methods.clear()
+                cls.parents.clear()
+            module.__dict__.pop("named", None)
             module.functions.clear()
             module.classes.clear()
         self.modules.clear()

@@ -31,7 +31,6 @@ class Expressions(Positions):
         super().__init__(work.module, work.plan)
         self.work = work
         self.mixed = work.mixed
-        self.methods = MethodCalls(work, self)
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         made = self.called_by(original, updated)
@@ -75,7 +74,7 @@ class Expressions(Positions):
             why, todo = "MindSpore's samplers cannot be iterated by themselves", "use a range or a list of indices"
             work.refuse("T2M605", "torch.utils.data.Sampler", why, todo)
         if isinstance(original.func, cst.Attribute):
-            return self.methods.method(original, original.func, updated)
+            return MethodCalls(self.work, self).method(original, original.func, updated)
         return updated
 
     def finite(self, original: cst.Call, updated: cst.Call, target: Value) -> cst.Call:
