@@ -173,31 +173,30 @@ def _over_parameters(loop: Stmt, module: ModuleInfo) -> bool:
 
 def flag_at(stmt: Stmt, found: list[Toggle]) -> bool:
     """True where every way to a statement leaves the parameters thawed."""
-    return _before(stmt, {id(t.stmt): t for t in found}) is True
+    return _before(stmt, {id(t.stmt): t for t in found}) == {True}
 
 
-def _before(stmt: Stmt, found: dict[int, Toggle]) -> bool | None:
-    """The flag when a statement begins; None where that depends."""
-    earlier = stmt.block.stmts[: stmt.block.stmts.index(stmt)]
-    if (state := _last(earlier, found)) != "":
-        return state  # type: ignore[return-value]
+def _before(stmt: Stmt, found: dict[int, Toggle]) -> frozenset[bool]:
+    """The flags that are possible when a statement begins."""
+    flags, passes = _left(stmt.block.stmts[: stmt.block.stmts.index(stmt)], found)
+    if not passes:
+        return flags
     around = stmt.block.owner
     if around is None:
-        return True
-    before = _before(around, found)
-    if around.is_loop and (again := _last(stmt.block.stmts, found)) != "":
-        return before if again == before else None
-    return before
+        return flags | {True}
+    flags |= _before(around, found)
+    return flags | _left(stmt.block.stmts, found)[0] if around.is_loop else flags
 
 
-def _last(stmts: list[Stmt], found: dict[int, Toggle]) -> bool | str | None:
-    """What the last of these statements that touches the flag leaves, "" where none does."""
+def _left(stmts: list[Stmt], found: dict[int, Toggle]) -> tuple[frozenset[bool], bool]:
+    """The flags that these statements may leave, and whether the one from before them may still be there."""
+    flags: frozenset[bool] = frozenset()
     for stmt in reversed(stmts):
-        if id(stmt) in found:
-            return found[id(stmt)].flag
-        if any(id(s) in found for s in stmt.walk()):
-            return None
-    return ""
+        if (toggle := found.get(id(stmt))) is not None:
+            return flags | ({toggle.flag} if isinstance(toggle.flag, bool) else {True, False}), False
+        for block in stmt.blocks:
+            flags |= _left(block.stmts, found)[0]
+    return flags, True
 
 
 # --- phases: the steps are taken in another function than the one that freezes
