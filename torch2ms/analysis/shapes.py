@@ -68,8 +68,21 @@ _PARAMETERS = {
 _NUMPY_FUNCTIONS = set("sqrt exp log log2 log10 log1p expm1 abs absolute power sin cos tan tanh floor ceil sign "
                        "maximum minimum square add subtract multiply divide".split())  # fmt: skip
 _NUMPY_DRAWS = {"uniform": 2, "normal": 2, "random": 0, "rand": 0, "randn": 0, "random_sample": 0}  # Python's own
-_NUMPY_NUMBERS = {"argmax": 1, "argmin": 1, "choice": 1, "integers": 2, "mean": 1, "sum": 1, "std": 1, "var": 1,
-                  "median": 1, "prod": 1, "max": 1, "min": 1, "average": 1}  # a number, given so many arguments at most
+_NUMPY_NUMBERS = {
+    "argmax": 1,
+    "argmin": 1,
+    "choice": 1,
+    "integers": 2,
+    "mean": 1,
+    "sum": 1,
+    "std": 1,
+    "var": 1,
+    "median": 1,
+    "prod": 1,
+    "max": 1,
+    "min": 1,
+    "average": 1,
+}  # a number, given so many arguments at most
 
 
 def category(dtype: str) -> str:

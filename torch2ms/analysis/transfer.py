@@ -20,7 +20,8 @@ def into(value: Value, name: str, places: dict[str, str], same_self: bool) -> Va
         return place if place.startswith(known) else "^" + place
 
     owns = frozenset(move(o) for o in value.owns) if value.owns is not None else None
-    deps = frozenset(move(d) for d in value.deps if not d.startswith("@"))
+    leaves = _leaves(value) if value.kind == "dict" else NO_DEPS  # inputs that have graphs of their own
+    deps = frozenset(move(d) for d in value.deps - leaves if not d.startswith("@"))
     return shapes.forgotten(replace(value, place=name, deps=deps, owns=owns, items=None))
 
 
@@ -62,6 +63,15 @@ def unplaced(returned: Value, local: frozenset[str] | set[str], call: int) -> di
             found[item.place] = f"{UNPLACED}{call:x}>{item.place}"
         found |= unplaced(item, local, call)
     return found
+
+
+def _leaves(value: Value) -> frozenset[str]:
+    """The leaves in a container, where nothing else in it has a graph."""
+    items = value.items or ()
+    found = frozenset(i.place for i in items if i.leaf).union(
+        *(_leaves(i) for i in items if i.kind in ("tuple", "list"))
+    )
+    return found if value.deps <= found else NO_DEPS
 
 
 def moved(place: str, places: dict[str, str]) -> str:

@@ -20,4 +20,3 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
     why = "NumPy would make an array of the tensor, and lose its gradient: converted"
     work.notes.findings.append(Finding("T2M613", tier, f"{code(original.left)} beside a tensor", why))
     return updated.with_changes(left=made)
-
