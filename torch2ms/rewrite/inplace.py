@@ -9,7 +9,7 @@ from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.tree import code, constant
 from torch2ms.analysis.values import Value
 from torch2ms.api import apply_call
-from torch2ms.rewrite.sharing import fresh, is_parameter
+from torch2ms.rewrite.sharing import fresh, is_gradient, is_parameter, kept
 from torch2ms.rewrite.writer import Writer
 
 RESHAPING = {"unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_", "resize_", "resize_as_", "set_"}
@@ -61,8 +61,7 @@ class InPlace:
             result = made
             if methods[chain.index(link)] in TYPED:
                 result = cst.parse_expression(f"{code(result)}.astype({place}.dtype)")
-        loop = any(owner.is_loop for owner in stmt.ancestors())
-        alone = fresh(target, self.writer.scope, but=None if loop else stmt)
+        alone = self.alone(stmt, target)
         if not alone and RESHAPING & set(methods):
             self.writer.refuse("T2M610", f"Tensor.{methods[0]}", "other names hold the tensor, and its shape changes",
                         "assign the result to each of them")  # fmt: skip
@@ -81,8 +80,7 @@ class InPlace:
         if code(made) == code(call):  # refused
             return None
         assert isinstance(made, cst.BaseExpression)
-        loop = any(owner.is_loop for owner in stmt.ancestors())
-        alone = fresh(target, self.writer.scope, but=None if loop else stmt)
+        alone = self.alone(stmt, target)
         self.writer.tell("T2M611", "in-place function", "the result is assigned: MindSpore's functions change nothing")
         return self.store(target, self.module.value(target), place, made, alone)
 
@@ -101,8 +99,7 @@ class InPlace:
         content = made.args[0].value
         if isinstance(content, cst.Call) and code(content.func).endswith("initializer"):
             content = cst.Call(cst.Attribute(content, cst.Name("init_data")))
-        loop = any(owner.is_loop for owner in stmt.ancestors())
-        alone = fresh(target, self.writer.scope, but=None if loop else stmt)
+        alone = self.alone(stmt, target)
         self.writer.tell("T2M611", "initialised tensor", "it is no parameter: the new values are assigned")
         return self.store(target, value, place, content, alone)
 
@@ -152,6 +149,13 @@ class InPlace:
             "T2M610", f"Tensor.{name}", "no rule for this in-place method", "assign the result of the functional form"
         )
         return None
+
+    def alone(self, stmt: Stmt, target: cst.CSTNode) -> bool:
+        """Nobody else sees the tensor that the statement changes: its name can be bound again."""
+        if is_gradient(target) and id(target) in self.writer.plan.expressions:
+            return not kept(stmt, self.writer.scope)
+        loop = any(owner.is_loop for owner in stmt.ancestors())
+        return fresh(target, self.writer.scope, but=None if loop else stmt)
 
     def store(
         self, target: cst.CSTNode, value: Value, place: str, result: cst.BaseExpression, alone: bool

@@ -8,6 +8,7 @@ from torch2ms.analysis.flow import free_uses, root, taken
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.tree import descend
 from torch2ms.analysis.values import Value
 from torch2ms.rewrite.chains import base, is_change
 from torch2ms.tape.plan import Plan
@@ -132,3 +133,35 @@ def _source(node: cst.BaseExpression) -> str:
             node = node.value
         else:
             return node.value if isinstance(node, cst.Name) else ""
+
+
+def is_gradient(node: cst.CSTNode) -> bool:
+    """`p.grad` or `p.grad.data`."""
+    while isinstance(node, cst.Attribute) and node.attr.value == "data":
+        node = node.value
+    return isinstance(node, cst.Attribute) and node.attr.value == "grad"
+
+
+def kept(stmt: Stmt, scope: Scope) -> bool:
+    """Whether gradients that the statement changes may be held elsewhere: by a name of its loop, or in a list."""
+    around = {id(a) for a in stmt.ancestors() if a.is_loop}
+    for other in scope.body.walk():
+        if other.blocks:
+            continue
+        if isinstance(other.node, (cst.Assign, cst.AnnAssign)) and other.node.value is not None:
+            if is_gradient(other.node.value) and around <= {id(a) for a in other.ancestors()}:
+                return True
+        if any(_collects(node) for node in descend(other.node)):
+            return True
+    return False
+
+
+def _collects(node: cst.CSTNode) -> bool:
+    """A list or a call of `append` that takes gradients as they are."""
+    if isinstance(node, (cst.ListComp, cst.GeneratorExp, cst.SetComp)):
+        return is_gradient(node.elt)
+    if isinstance(node, (cst.List, cst.Tuple)):
+        return any(is_gradient(e.value) for e in node.elements)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "append":
+        return any(is_gradient(a.value) for a in node.args)
+    return False
