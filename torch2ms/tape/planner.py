@@ -16,6 +16,7 @@ from torch2ms.tape.derivatives.chains import plan_chains
 from torch2ms.tape.derivatives.curvature import Curvature, plan_curvature
 from torch2ms.tape.derivatives.gradcalls import plan_gradcall
 from torch2ms.tape.derivatives.paths import Around
+from torch2ms.tape.derivatives.repeated import plan_repeated
 from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.forms.function import write
 from torch2ms.tape.forms.naming import name_gradients
@@ -165,6 +166,10 @@ class _ScopePlanner:
                 self.verdicts.repeats(),
             )  # fmt: skip
             self.again = plan_again(self.chained | self.compiled.done, around)
+            if self.verdicts.repeats():
+                left = [e for e in self.records.events if id(e) not in self.chained | self.compiled.done]
+                repeated = plan_repeated(left, around, finder)
+                self.again |= dict.fromkeys(repeated, "")
         compiled = self.compiled
         chained = self.chained | compiled.done | {key for key, problem in self.again.items() if not problem}
         finder.event_stmts -= {id(e.stmt) for e in self.records.events if id(e) in chained}

@@ -7,19 +7,17 @@ also stay where they are, and carry on the graph of what else is made of them, u
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import libcst as cst
 
 from torch2ms.analysis.flow import expression_uses, root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.project import Project
 from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read, subscripted
-from torch2ms.tape.derivatives.paths import Around, Misfit, Way, flags
+from torch2ms.tape.derivatives.paths import RANDOM, Around, Misfit, Way, calls_run, flags
 from torch2ms.tape.derivatives.written import assumed_of, copied, found_in, problem_of, write_out
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.graphmode import Check
@@ -30,10 +28,6 @@ from torch2ms.tape.plan import Copy, Function, Item, Text
 WHY = "the inner gradient is compiled, everything it uses is an argument"
 TWICE = "; its forward runs once more in it"
 DECAYED = "the loss depends on every parameter that is decayed: torch leaves the others alone"
-RANDOM = frozenset(
-    "rand randn randint randperm normal bernoulli multinomial dropout dropout2d dropout3d alpha_dropout uniform "
-    "rsample sample rand_like randn_like normal_ uniform_".split()
-)
 LEAVING = ("item", "numpy", "tolist")
 STEPPING = ("step", "scaler_step", "step_closure")
 
@@ -164,7 +158,7 @@ class _Compiled(Way):
 
     def runs(self) -> None:
         """Nothing that runs in the forward draws numbers, or makes Python values of tensors."""
-        for node, home in _calls([*self.path.steps, self.event.stmt], self.around):
+        for node, home in calls_run([*self.path.steps, self.event.stmt], self.around):
             if node is self.event.node:
                 continue
             name = node.func.attr.value if isinstance(node.func, cst.Attribute) else dotted(node.func)
@@ -443,21 +437,3 @@ def _locals(scope: Scope) -> set[str]:
             found |= inner.locals
         inner = inner.parent
     return found
-
-
-def _calls(stmts: list[Stmt], around: Around) -> Iterator[tuple[cst.Call, ModuleInfo]]:
-    """The calls of the statements, and those of the functions and networks of the project that they run."""
-    waiting = [(s, around.module) for s in stmts]
-    seen: set[int] = set()
-    while waiting:
-        stmt, home = waiting.pop()
-        for call in stmt.calls:
-            yield call, home
-            info = around.callee.get(id(call))
-            value = home.value(call.func)
-            if info is None and value.kind == "module" and value.name:
-                cls = around.project.find(value.name, home)
-                info = cls.method("forward") if isinstance(cls, ClassInfo) else None
-            if info is not None and id(info) not in seen:
-                seen.add(id(info))
-                waiting += [(s, info.module) for b in [info.scope.body] for s in b.walk()]

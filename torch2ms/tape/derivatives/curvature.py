@@ -21,7 +21,7 @@ from torch2ms.analysis.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
-from torch2ms.tape.derivatives.written import CROSS_ENTROPY, KINDS, assumed_of, copied, found_in, problem_of
+from torch2ms.tape.derivatives.written import KINDS, assumed_of, copied, found_in, problem_of
 from torch2ms.tape.forms.calls import Call, Outputs, all_ones
 from torch2ms.tape.forms.graphmode import Check, Unfit, lifetime, measured
 from torch2ms.tape.forms.interface import definition_order
@@ -311,7 +311,8 @@ class _Twice(Check):
 
     def rule(self, name: str) -> None:
         """The name or its twin was measured; losses beside the layers are looked at where they are called."""
-        if name in CROSS_ENTROPY[:1] or name.rpartition(".")[2] in SHAPES:
+        layer = name.rpartition(".")[2][:1].isupper()
+        if name in KINDS and layer or name.rpartition(".")[2] in SHAPES:
             return
         if name in measured("bare", "twice") and self.bare(name):
             return

@@ -63,6 +63,13 @@ def plan_gradcall(
     region = finder.find(event, None, active=tainted if call.weights is None else None)
     if region.problem:
         return region.problem
+    if call.weights is not None:  # what lists the weights is there before the forward is a function
+        names = {root(u) for u in expression_uses(call.weights, event.stmt)}
+        for stmt in [s for s in region.stmts if {root(d) for d in s.defs} & names and not s.blocks]:
+            earlier = region.stmts[: region.stmts.index(stmt)]
+            bound = {root(d) for s in earlier for d in s.all_defs}
+            if finder.moves(stmt, earlier) or _only_lists(stmt) and not bound & {root(u) for u in stmt.all_uses}:
+                region.stmts.remove(stmt)
     if renamed(call.inputs, event, scope, region.all):
         return "its forward uses an input under another name as well"
     again = [s for s in region.all if id(s) in finder.taken]
@@ -98,6 +105,12 @@ def plan_gradcall(
     plan.findings.append(Finding("T2M201", tier, "torch.autograd.grad", why, line=event.stmt.lineno))
     plan.needs.add("ms")
     return ""
+
+
+def _only_lists(stmt: Stmt) -> bool:
+    """The statement does nothing but list parameters."""
+    called = [c.func.attr.value if isinstance(c.func, cst.Attribute) else dotted(c.func) for c in stmt.calls]
+    return set(called) <= {"parameters", "named_parameters", "list", "tuple", "filter"}
 
 
 def read(event: Event, module: ModuleInfo, attributes: bool = False) -> GradCall | str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -10,7 +11,7 @@ from torch2ms.analysis import liveness
 from torch2ms.analysis.flow import expression_uses, root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import children
 from torch2ms.tape.derivatives.gradcalls import GradCall, read
 from torch2ms.tape.forms.writer import Writer
@@ -18,6 +19,10 @@ from torch2ms.tape.forward.dependents import silenced
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.plan import Plan
 
+RANDOM = frozenset(
+    "rand randn randint randperm normal bernoulli multinomial dropout dropout2d dropout3d alpha_dropout uniform "
+    "rsample sample rand_like randn_like normal_ uniform_".split()
+)
 CONSTANT = frozenset("size shape dim ndim numel device dtype detach item data type requires_grad is_leaf".split())
 LIKE = ("zeros_like", "ones_like", "rand_like", "randn_like", "randint_like", "empty_like", "full_like")
 
@@ -183,3 +188,21 @@ def flags(node: cst.CSTNode) -> bool:
     call = node.value if isinstance(node, cst.Expr) else None
     named = isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
     return named and call.func.attr.value in ("requires_grad_", "retain_grad")  # type: ignore[union-attr]
+
+
+def calls_run(stmts: list[Stmt], around: Around) -> Iterator[tuple[cst.Call, ModuleInfo]]:
+    """The calls of the statements, and those of the functions and networks of the project that they run."""
+    waiting = [(s, around.module) for s in stmts]
+    seen: set[int] = set()
+    while waiting:
+        stmt, home = waiting.pop()
+        for call in stmt.calls:
+            yield call, home
+            info = around.callee.get(id(call))
+            value = home.value(call.func)
+            if info is None and value.kind == "module" and value.name:
+                cls = around.project.find(value.name, home)
+                info = cls.method("forward") if isinstance(cls, ClassInfo) else None
+            if info is not None and id(info) not in seen:
+                seen.add(id(info))
+                waiting += [(s, info.module) for b in [info.scope.body] for s in b.walk()]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch2ms.analysis.flow import root
+from torch2ms.analysis.flow import expression_uses, root
 from torch2ms.analysis.program import Stmt
 from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.forms.interface import position
@@ -19,6 +19,9 @@ def place(writer: Writer, call: Call, line: list[Item], plain: Text, follow: lis
     for stmt in region.after:
         plan.moved.add(id(stmt))
     after: list[Item] = list(region.after)
+    listing = lists_weights(call)
+    plan.moved |= {id(s) for s in listing}
+    line = [*listing, *line]
     if call.keep:
         plan.moved.add(id(event.stmt))
         follow = [*follow, event.stmt]
@@ -45,6 +48,18 @@ def place(writer: Writer, call: Call, line: list[Item], plain: Text, follow: lis
         return
     plan.replaced[id(region.stmts[-1])] = [*line, *after]
     plan.replaced[id(event.stmt)] = follow
+
+
+def lists_weights(call: Call) -> list[Stmt]:
+    """Statements between the forward and the call that list its weights: they have to come before both."""
+    region, stmt = call.region, call.event.stmt
+    if call.weights is None or not region.stmts or region.block is not stmt.block:
+        return []
+    names = {root(u) for u in expression_uses(call.weights, stmt)}
+    block = region.block.stmts
+    between = block[block.index(region.stmts[-1]) + 1 : block.index(stmt)]
+    made = {root(d) for s in [*region.stmts, *between] for d in s.all_defs}
+    return [s for s in between if {root(d) for d in s.defs} & names and not {root(u) for u in s.all_uses} & made]
 
 
 def adjacent(writer: Writer, last: Stmt, backward: Stmt) -> bool:

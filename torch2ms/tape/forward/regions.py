@@ -17,6 +17,7 @@ from torch2ms.tape.ledger.hooks import late_hooks
 
 HOLDERS = {"module", "optimizer", "params", "named_params", "param", "object", "function", "class"}  # of weights
 TENSOR = Value("tensor")
+TRIED = "it goes well: the handlers of the `try` around it no longer see it fail"
 MOVING = {"to", "cuda", "cpu", "float", "double", "long", "contiguous", "type"}
 
 
@@ -40,13 +41,15 @@ class Region:
     cut: int = 0
     graphless: set[str] = field(default_factory=set)
     handed_in: set[str] = field(default_factory=set)
+    tried: bool = False  # only the backward call stands in a `try`
     problem: str = ""
 
     @property
     def assumed(self) -> set[str]:
         """What the choice of statements assumes, for the finding."""
         names = ", ".join(f"`{name}`" for name in sorted(self.graphless))
-        return {f"what is made outside of the loop brings no graph along ({names})"} if names else set()
+        found = {f"what is made outside of the loop brings no graph along ({names})"} if names else set()
+        return found | {TRIED} if self.tried else found
 
     @property
     def all(self) -> list[Stmt]:
@@ -65,6 +68,7 @@ class Finder:
         self.holders: set[str] = set()  # names that are called: what they hold is no tensor
         self.known: set[int] | None = None
         self.mixed: set[int] = set()  # `with` blocks of mixed precision
+        self.repeating = False  # a forward outside of a loop may run again in each turn
 
     def find(self, event: Event, owns: frozenset[str] | None, active: set[int] | None = None) -> Region:
         """The region of an event whose gradients go to the owners of `owns` (None: to anyone).
@@ -124,11 +128,12 @@ class Finder:
             self.fill(region, levels[0][0], levels[0][1], levels[0][2], start)
             return region
         between = chain[:found_at]
-        if between and all(isinstance(s.node, cst.With) and id(s) not in self.mixed for s in between):
+        if between and all(self.transparent(s, start) for s in between):
             if any(active for _, active, _ in levels[:found_at]):
                 region.problem = "its forward is spread over several blocks"
                 return region
             self.fill(region, *levels[found_at], between[-1])
+            region.tried = any(isinstance(s.node, cst.Try) for s in between)
             if region.cut and not region.problem:
                 region.problem = "something between its statements has to happen in between"
             return region
@@ -153,6 +158,14 @@ class Finder:
         if inner.cut and not region.problem:
             region.problem = "something between its statements has to happen in between"
         return region
+
+    def transparent(self, around: Stmt, inner: Stmt) -> bool:
+        """What stands in the block runs as if it stood there without it: a `with`, or a `try` that goes well."""
+        if self.repeating and around.is_loop:
+            return True
+        if isinstance(around.node, cst.Try):
+            return inner in set(around.blocks[0].walk()) and around.blocks[0].role == "body"
+        return isinstance(around.node, cst.With) and id(around) not in self.mixed
 
     def varied(self, stmt: Stmt, wanted: set[str], owns: frozenset[str] | None) -> dict[str, Value]:
         """What the statement makes that is varied with an owner of the gradients, and useful for the root."""

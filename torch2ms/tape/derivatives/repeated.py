@@ -1,0 +1,154 @@
+"""Gradients with respect to weights in a loop behind their forward: one task's loss after the other.
+
+The statements of the forward stay where they are for whoever else uses their results; a function in front of the loop
+repeats them, and each turn takes its gradient. An element that the loop takes out of a list is one of the list that the
+function makes.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.flow import expression_uses, root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.values import overlaps
+from torch2ms.findings import Finding, Tier
+from torch2ms.tape.derivatives.gradcalls import GradCall, read
+from torch2ms.tape.derivatives.paths import RANDOM, Around, calls_run
+from torch2ms.tape.forms.calls import all_ones
+from torch2ms.tape.forward.regions import Finder, Region
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.plan import Copy, Function, Item, Text
+
+WHY = "ms.grad of a function that runs the forward again in each turn of the loop"
+
+
+def plan_repeated(events: list[Event], around: Around, finder: Finder) -> set[int]:
+    """Plan these calls of a scope; the ids of their events."""
+    done: set[int] = set()
+    for event in events:
+        if event.kind != "gradcall" or event.create_graph or not any(a.is_loop for a in event.stmt.ancestors()):
+            continue
+        call = read(event, around.module)
+        if isinstance(call, str) or call.weights is None or call.inputs:
+            continue
+        made = _Repeated(call, around)
+        if made.ready(finder):
+            made.write()
+            done.add(id(event))
+    return done
+
+
+class _Repeated:
+    """The gradient of one call."""
+
+    def __init__(self, call: GradCall, around: Around) -> None:
+        self.call, self.event, self.around = call, call.event, around
+        self.scope, self.plan, self.writer = around.scope, around.plan, around.writer
+        self.region = Region(call.event, call.event.stmt.block)
+        self.loops: list[Stmt] = []  # that the forward is not in, innermost first
+        self.of: tuple[Stmt, str] | None = None  # the loop over a list that gives the output, and the list
+
+    def ready(self, finder: Finder) -> bool:
+        """The forward stands outside of a loop around the call, and may run again."""
+        event = self.event
+        if len(event.roots) != 1 or any(c is not None and not all_ones(c, self.scope) for c in event.cotangents):
+            return False
+        finder.repeating = True
+        self.region = region = finder.find(event, None)
+        finder.repeating = False
+        self.loops = [a for a in event.stmt.ancestors() if a.is_loop and a.block is region.block]
+        if region.problem or not region.stmts or region.guards or region.cut or not self.loops:
+            return False
+        if any(a.is_loop and a.block is not region.block for a in event.stmt.ancestors() if a in self.inside()):
+            return False
+        if any(s.all_muts or any("." in d for d in s.all_defs) or s.blocks for s in region.stmts):
+            return False
+        for node, _ in calls_run(region.stmts, self.around):
+            name = node.func.attr.value if isinstance(node.func, cst.Attribute) else dotted(node.func)
+            if name in RANDOM or "random" in dotted(node.func):
+                return False
+        return self.element() and self.unchanged()
+
+    def inside(self) -> set[Stmt]:
+        """The statements of the outermost of the loops."""
+        return set(self.loops[-1].walk())
+
+    def element(self) -> bool:
+        """What the output is of the forward: its own, or an element of a list that a loop runs over."""
+        (output,) = self.event.roots
+        used = {root(u) for u in expression_uses(output, self.event.stmt)}
+        for loop in self.loops:
+            node = loop.node
+            if not isinstance(node, cst.For) or not {root(d) for d in loop.defs} & used:
+                continue
+            over = node.iter
+            if isinstance(over, cst.Call) and dotted(over.func) == "enumerate" and len(over.args) == 1:
+                over = over.args[0].value
+                target = node.target.elements[-1].value if isinstance(node.target, cst.Tuple) else node.target
+            else:
+                target = node.target
+            made = {d for s in self.region.stmts for d in s.defs}
+            if dotted(over) in made:
+                if dotted(target) != dotted(output) or not dotted(target):
+                    return False
+                self.of = loop, dotted(over)
+        return True
+
+    def unchanged(self) -> bool:
+        """What the forward uses is in each turn what it was when the forward ran."""
+        last = self.loops[-1]
+        for step in self.region.stmts:
+            places = step.all_uses | step.all_defs
+            later = [s for s in self.scope.body.walk() if step.number < s.number < last.number]
+            for stmt in [*later, *(s for s in last.walk())]:
+                if stmt in self.region.stmts:
+                    continue
+                written = stmt.defs | stmt.muts
+                if self.of is not None and stmt is self.of[0]:
+                    written = written - {dotted(self.event.roots[0])}
+                if any(overlaps(w, p) for w in written for p in places):
+                    return False
+        return True
+
+    def write(self) -> None:
+        event, plan, writer = self.event, self.plan, self.writer
+        (output,) = event.roots
+        label = dotted(output).rpartition(".")[2] or "output"
+        forward = writer.fresh(f"forward_{label}")
+        returned: Item = Text("return {0}", [output])
+        params: list[str] = []
+        if self.of is not None:
+            loop, name = self.of
+            assert isinstance(loop.node, cst.For)
+            counter = self.counter(loop.node)
+            params, returned = [counter], Text(f"return {name}[{counter}]")
+        else:
+            bound = {root(d) for s in self.inside() for d in s.defs}
+            params = sorted({root(u) for u in expression_uses(output, event.stmt)} & bound)
+        body: list[Item] = [*(Copy(s, {}) for s in self.region.stmts), returned]
+        plan.before.setdefault(id(self.loops[-1]), []).append(Function(forward, params, body))
+        assert self.call.weights is not None
+        target = event.stmt.node.targets[0].target if isinstance(event.stmt.node, cst.Assign) else None
+        taken = f"ms.grad({forward}, None, {{0}})({', '.join(params)})"
+        if isinstance(target, cst.Name) and event.stmt.node.value is self.call.whole and not self.call.first:  # type: ignore[union-attr]
+            plan.replaced[id(event.stmt)] = [Text(f"{target.value} = {taken}", [self.call.weights])]
+        else:
+            grads = writer.fresh("grads")
+            plan.contexts[id(event.stmt)] = [
+                Text(f"{grads} = {taken}", [self.call.weights]),
+                Copy(event.stmt, {id(self.call.whole): f"{grads}[0]" if self.call.first else grads}),
+            ]
+        plan.needs.add("ms")
+        plan.findings.append(Finding("T2M201", Tier.EXACT, "torch.autograd.grad", WHY, line=event.stmt.lineno))
+
+    def counter(self, node: cst.For) -> str:
+        """What counts the turns of a loop, which may count them already."""
+        if isinstance(node.iter, cst.Call) and isinstance(node.target, cst.Tuple):
+            return dotted(node.target.elements[0].value)
+        name = self.writer.fresh_index()
+        self.writer.fresh_once(name)
+        self.plan.expressions[id(node.target)] = f"{name}, {dotted(node.target)}"
+        self.plan.expressions[id(node.iter)] = f"enumerate({dotted(node.iter)})"
+        return name
