@@ -26,10 +26,12 @@ def name_gradients(owner: Owner, records: Records, writer: Writer) -> None:
     elif len(records.owners) == 1 or (len(same) == 1 and owner.kind == "optimizer"):
         owner.variable = writer.fresh("grads")
     else:
-        short = owner.place.rpartition(".")[2]
+        *around, short = owner.place.split(".")
         for word in ("optimizer", "optim", "opt"):
-            if short.replace(word, "").strip("_"):
-                short = short.replace(word, "").strip("_")
+            if short == word:
+                short = around[-1] if around and around[-1] != "self" else short
+                break
+            short = short.replace(word, "").strip("_") or short
         if not short.isidentifier():  # opt1, opt2: what is left of the name is no name
             short = owner.place.rpartition(".")[2]
         if owner.place.startswith(("(", "[")):  # leaves that a loop lists
