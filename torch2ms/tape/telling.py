@@ -14,7 +14,8 @@ from torch2ms.tape.verdicts import Verdicts
 
 
 def tell_call(call: Call, verdicts: Verdicts, plan: Plan) -> None:
-    tier, why = Tier.EXACT, call.form
+    kept = ", ".join(f"`{o.variable}`" for o in call.owners if o.stored)
+    tier, why = Tier.EXACT, call.form + (f"; gradients stay in {kept}, where other calls find them" if kept else "")
     notes = sorted({n for o in call.owners for n in o.assumed} | call.assumed | call.region.assumed)
     if notes:
         tier, why = Tier.ASSUMED, why + "; assumed: " + ", ".join(notes)
