@@ -291,7 +291,10 @@ class _Compiled(Way):
         extra = [c for c in cotangent if c not in self.arguments]
         params = [*self.inner.values(), *self.arguments.values(), *extra]
         above = plan.before.setdefault(id(self.module.top_level(event.stmt)), [])
-        decorator = "@ms.jit" if event.create_graph or call.listed else ""
+        nested = any(id(s) in self.calls and not self.called(s) for s in self.path.steps)
+        decorator = "@ms.jit" if event.create_graph or call.listed or nested else ""
+        names = [*self.inputs, *self.arguments, *extra]
+        self.around.called |= {id(event.stmt)} if not any("." in n for n in names) else set()
         above.append(Function(name, params, body, decorator))
         plan.contexts |= {key: [] for key in gone | self.ones()}
         given_inputs = [f"ms.mutable({code(event.inputs)})"] if call.listed and event.inputs else self.inputs
@@ -346,12 +349,18 @@ class _Compiled(Way):
                 found.add(id(stmt))
         return found
 
+    def called(self, stmt: Stmt) -> bool:
+        """An inner gradient may be a call of the compiled function that it is by itself."""
+        if self.event.create_graph or self.call.listed or id(stmt) in self.plan.contexts:
+            return False
+        return id(stmt) in self.around.called
+
     def body(self, steps: list[Stmt]) -> list[Item]:
         """Statements of the forward inside a function; a gradient call among them is one of a function of its own."""
         items: list[Item] = []
         for stmt in steps:
             event = self.calls.get(id(stmt))
-            if event is None:
+            if event is None or self.called(stmt):
                 made, needs = copied(stmt, self.module, self.around.writer.fresh, self.expressions)
                 items += made
                 self.plan.needs |= needs

@@ -43,6 +43,7 @@ class Around:
     events: list[Event]
     callee: dict[int, FunctionInfo]
     repeats: bool  # a forward that runs twice gives the same values both times
+    called: set[int] = field(default_factory=set)  # statements that call compiled functions with names alone
 
 
 @dataclass(eq=False)

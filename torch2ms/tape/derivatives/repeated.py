@@ -127,7 +127,8 @@ class _Repeated:
         else:
             bound = {root(d) for s in self.inside() for d in s.defs}
             params = sorted({root(u) for u in expression_uses(output, event.stmt)} & bound)
-        body: list[Item] = [*(Copy(s, {}) for s in self.region.stmts), returned]
+        body: list[Item] = [item for s in self.region.stmts for item in plan.contexts.get(id(s), [Copy(s, {})])]
+        body.append(returned)
         plan.before.setdefault(id(self.loops[-1]), []).append(Function(forward, params, body))
         assert self.call.weights is not None
         target = event.stmt.node.targets[0].target if isinstance(event.stmt.node, cst.Assign) else None
