@@ -9,7 +9,7 @@ from torch2ms.analysis.names import is_foreign
 from torch2ms.analysis.tree import code, constant
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import apply_call
-from torch2ms.rewrite import apis, arrays, derived, strings
+from torch2ms.rewrite import apis, arrays, chosen, derived, strings
 from torch2ms.rewrite.attributes import attribute
 from torch2ms.rewrite.calls import MethodCalls
 from torch2ms.rewrite.facts import TYPE
@@ -59,12 +59,15 @@ class Expressions(Positions):
             return cst.parse_expression(f"{code(updated)}[::-1]")
         if self.mixed:
             return updated
-        if (layer := derived.made(original, updated, work)) is not None:
-            return layer
+        made = derived.made(original, updated, work) or chosen.called(original, updated, work)
+        if made is None and id(original) not in self.callees:
+            made = chosen.picked(original, updated, work)
+        if made is not None:
+            return made
         if target.kind == "module" and (rule := work.rules.find(f"{target.name}.__call__")) is not None:
             asked = original.with_changes(func=cst.Attribute(original.func, cst.Name("__call__")))
-            made = updated.with_changes(func=cst.Attribute(updated.func, cst.Name("__call__")))
-            outcome = apply_call(rule, asked, made, work.facts)
+            spelled = updated.with_changes(func=cst.Attribute(updated.func, cst.Name("__call__")))
+            outcome = apply_call(rule, asked, spelled, work.facts)
             if outcome.node is not None and outcome.node.deep_equals(updated):
                 return updated  # a batch, as MindSpore takes it: nothing to tell
             return work.take(outcome, updated)
@@ -123,6 +126,8 @@ class Expressions(Positions):
         if not self.mixed and (what := self.learning_rate(original)):
             self.work.tell("T2M502", what, "a Parameter in MindSpore: read as a number")
             return cst.Call(cst.Attribute(updated, cst.Name("item")))
+        if not self.mixed and (named := chosen.looked_up(original, updated, self.work)) is not None:
+            return named
         return updated if self.mixed else indexed(original, updated, self.work, read=id(original) not in self.stores)
 
     def learning_rate(self, node: cst.Subscript) -> str:
