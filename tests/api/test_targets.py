@@ -13,7 +13,7 @@ RULES = Rules.load()
 
 
 def texts(rule: Rule) -> list[str]:
-    return [text for text in (*(form.to for form in rule.forms), rule.value, rule.cls, rule.star) if text]
+    return [text for text in (*(form.to for form in rule.forms), rule.value, rule.full, rule.cls, rule.star) if text]
 
 
 @pytest.mark.parametrize("target", TARGETS)

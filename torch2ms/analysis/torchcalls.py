@@ -83,6 +83,8 @@ def _object(name: str, given: Given) -> Value | None:
         return Value("device")
     if last == "Variable":
         return replace(first, leaf=True) if given.on("requires_grad") else replace(first, kind="tensor")
+    if name.startswith("torch.nn.utils.") and last in ("weight_norm", "spectral_norm"):
+        return replace(first, place="")
     if last == "Parameter":
         return Value("tensor", leaf=True, name="parameter")
     if last == "ParameterList":

@@ -11,6 +11,7 @@ from torch2ms.api.apply import (
     apply_class,
     apply_partial,
     apply_value,
+    apply_whole,
     binding_of,
     returns,
 )
@@ -33,6 +34,7 @@ __all__ = [
     "apply_class",
     "apply_partial",
     "apply_value",
+    "apply_whole",
     "binding_of",
     "code",
     "literal",

@@ -298,6 +298,16 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
     return Outcome(partial, (told,), needs(form.template) | {"partial"}, "function")
 
 
+def apply_whole(rule: Rule, updated: cst.Call) -> Outcome | None:
+    """`nn.Conv2d(*args, **options)`: a function that takes torch's arguments, whichever they are."""
+    if rule.hopeless or rule.name.rpartition(".")[2][:1].islower() or not (whole := full_value(rule)):
+        return None
+    parsed = template.parse(whole)
+    found = Finding(_RENAMED, Tier.EXACT, rule.name, f"{whole}: it takes torch's arguments")
+    func = template.parenthesised(parsed.root.deep_clone())
+    return Outcome(updated.with_changes(func=func), (found,), needs(parsed), rule.returns)
+
+
 def _plain(rule: Rule, form: Form) -> bool:
     """Whether the bare name takes torch's arguments as they are."""
     bare = _bare(rule, form) if rule.value is None else None

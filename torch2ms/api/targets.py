@@ -47,8 +47,8 @@ def has(target: str, name: str) -> bool:
     owner, _, leaf = path.rpartition(".")
     if path in table and not keyword:
         return True
-    if owner not in table:
-        return True  # NumPy, and what lies deeper than the tables go
+    if owner not in table or leaf.startswith("__"):
+        return True  # NumPy, what lies deeper than the tables go, and what every class has
     parameters = table[owner].get(leaf)
     if parameters is None:
         return False

@@ -6,7 +6,7 @@ import libcst as cst
 
 from torch2ms.analysis.names import canonical, is_foreign
 from torch2ms.analysis.project import ModuleInfo, qualified
-from torch2ms.api import Rule, apply_attribute, apply_call, apply_class, apply_partial, apply_value
+from torch2ms.api import Rule, apply_attribute, apply_call, apply_class, apply_partial, apply_value, apply_whole
 from torch2ms.api.template import parenthesised
 from torch2ms.rewrite import transforms
 from torch2ms.rewrite.parameters import CHAINED, is_weight, joined
@@ -50,6 +50,8 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
     if outcome.node is None and any(a.star == "**" for a in original.args):
         if (calls := written_out(original, updated, rule, work.module)) is not None:
             outcome = apply_call(rule, *calls, work.facts)
+    if outcome.node is None and any(arg.star for arg in original.args):
+        outcome = apply_whole(rule, updated) or outcome
     return work.take(outcome, left)
 
 

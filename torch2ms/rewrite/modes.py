@@ -11,6 +11,7 @@ from torch2ms.analysis.tree import descend
 from torch2ms.analysis.values import Value
 
 SENSITIVE = (
+    "spectral_norm",
     "BatchNorm",
     "Dropout",
     "AlphaDropout",
