@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
@@ -31,6 +32,7 @@ from torch2ms.analysis.wrapped import FAMILIES
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluate import Evaluator
 
+SETTINGS = re.compile(r"(?:cfg|conf|config|args|options?)$", re.IGNORECASE)  # these have a clone() of their own
 DICT_METHODS = {"keys", "values", "items", "get", "pop"}
 HOST_KINDS = {"loader", "dataset", "scheduler", "str", "dict", "list", "int", "float"}
 
@@ -141,7 +143,8 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
         if unknown and name in ("parameters", "named_parameters", "buffers"):
             ev.memo[id(func.value)] = module
         return module_method(name, module, given.deps)
-    words = any(a.keyword is not None and a.keyword.value in ("dim", "keepdim") for a in given.node.args)
+    copied = name == "clone" and not given.args and unknown and not SETTINGS.search(place)
+    words = copied or any(a.keyword is not None and a.keyword.value in ("dim", "keepdim") for a in given.node.args)
     swapped = name == "transpose" and len(given.args) == 2
     if name in torchapi.TENSOR_METHODS or words or swapped or (name in ("size", "dim") and unknown):
         ev.memo[id(func.value)] = replace(receiver, kind="tensor", likely=True)

@@ -74,6 +74,16 @@ class ModuleFacts:
             return any(key == "weight_decay" for group in groups for key, _ in group.keys or ())
         return any(GROUP_DECAY.search(m.source) for m in self.project.modules.values())
 
+    def varied_targets(self, criterion: str) -> bool:
+        """A gradient flows into what a criterion of this class is given second, somewhere in the project."""
+        for module in self.project.modules.values():
+            calls = (c for s in module.scope.walk() for stmt in s.body.walk() for c in stmt.calls)
+            for call in calls:
+                if len(call.args) > 1 and module.value(call.func).name == criterion:
+                    if any(not d.startswith("@") for d in module.value(call.args[1].value).deps):
+                        return True
+        return False
+
     @property
     def pickles(self) -> bool:
         """The project saves more than the parameters of one cell."""

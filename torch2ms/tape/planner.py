@@ -24,6 +24,7 @@ from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forward.shared import join
 from torch2ms.tape.forwards import Outside, forward_of
+from torch2ms.tape.functions.clearing import clearing
 from torch2ms.tape.functions.episodes import plan_episode
 from torch2ms.tape.functions.exports import plan_closure, plan_export
 from torch2ms.tape.functions.handing import Handed, own_value
@@ -62,6 +63,7 @@ def plan_scope(
     ]
     events = sorted(
         [
+            *clearing(scope, module, lifting),
             *(e for e in events if e not in closures),
             *lifted(scope, module, lifting),
             *called_events(scope, module, lifting),
@@ -150,7 +152,7 @@ class _ScopePlanner:
         self.writer.gone = {id(e.stmt) for e in self.records.events if e.kind == "clear" and not e.lifted}
         finder = Finder(
             self.module,
-            {id(e.stmt) for e in self.records.events if e.kind == "clear" and not e.lifted},
+            {id(e.stmt) for e in self.records.events if e.kind == "clear" and (not e.lifted or e.called)},
             self.records.events,
         )
         if self.chained is None:

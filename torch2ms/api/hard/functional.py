@@ -22,6 +22,18 @@ def layer_norm(use: Use) -> Choice:
     return Choice(f"{layer}({{input}}, {weight}, {bias})[0]", uses=("normalized_shape",))
 
 
+def kl_loss(use: Use) -> Choice:
+    """`nn.KLDivLoss`: MindSpore's passes over the gradients of the target."""
+    varied = getattr(use.facts, "varied_targets", None)
+    if varied is not None and varied("torch.nn.KLDivLoss"):
+        return Choice("partial(kl_div, reduction={reduction}, log_target={log_target})")
+    assume = "the target is not differentiated"
+    if use.value("log_target") is True:
+        form = "lambda input, target: ops.kl_div(input, ops.exp(target), reduction={reduction!})"
+        return Choice(form, assume=assume, uses=("log_target",))
+    return Choice("nn.KLDivLoss(reduction={reduction})", assume=assume)
+
+
 def attention(use: Use) -> Choice:
     """softmax(q k^T / sqrt(d) + mask) v, written out."""
     scale = "{scale}" if use.given("scale") else "{query}.shape[-1] ** -0.5"

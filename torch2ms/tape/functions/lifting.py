@@ -60,6 +60,7 @@ class Lifting:
     incomplete: dict[int, str] = field(default_factory=dict)  # by id of the scope: why it is no episode
     inside: list[FunctionInfo] = field(default_factory=list)  # what runs inside the episodes
     left: list[Stash] = field(default_factory=list)  # lists outside of functions that hold graphs
+    clearing: dict[int, bool] = field(default_factory=dict)  # by id of the scope: it clears gradients, and no more
     stores: Stores = field(default_factory=Stores)  # gradients that live longer than one call
 
     def exporting(self) -> list[FunctionInfo]:

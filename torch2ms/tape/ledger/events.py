@@ -56,6 +56,7 @@ class Event:
     inverse: bool = False  # ... and the loss is scaled where it does not hold
     writes: bool = False
     lifted: bool = False  # it happens in a function that the statement calls
+    called: bool = False  # ... which does nothing else to gradients
     taking: Taking | None = None  # the call uses gradients
     handing: Handing | None = None  # the call hands a loss on
     closure: Closure | None = None  # the gradients leave with the value that the statement returns

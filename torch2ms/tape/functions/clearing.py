@@ -1,0 +1,65 @@
+"""Calls of functions that empty gradients and do nothing else to them: `loss = trades_loss(model, x, y, optimizer)`."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.arguments import bind_arguments
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import FunctionInfo, ModuleInfo
+from torch2ms.tape.functions.lifting import Lifting
+from torch2ms.tape.ledger.events import Event, find
+from torch2ms.tape.ledger.records import LOADS
+
+
+def clearing(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
+    """The clears that the functions called in a scope do to what the scope holds."""
+    found: list[Event] = []
+    if not any(_method(c) in ("backward", "step") for s in scope.body.walk() for c in s.calls):
+        return found
+    for stmt in scope.body.walk():
+        for call in stmt.calls:
+            info = lifting.callee.get(id(call))
+            if info is not None and id(info.scope) not in lifting.exports and _only_clears(info, lifting):
+                found += _events(info, call, stmt, module)
+    return found
+
+
+def _only_clears(info: FunctionInfo, lifting: Lifting) -> bool:
+    known = lifting.clearing.get(id(info.scope))
+    if known is None:
+        named = any(_method(c) == "zero_grad" for s in info.scope.body.walk() for c in s.calls)
+        kinds = {e.kind for e in find(info.scope, info.module)} if named else set()
+        inner = [lifting.callee.get(id(c)) for s in info.scope.body.walk() for c in s.calls] if kinds else []
+        kinds |= {e.kind for i in inner if i is not None and i is not info for e in find(i.scope, i.module)}
+        known = lifting.clearing[id(info.scope)] = "clear" in kinds and not kinds & {"backward", "step_closure", *LOADS}
+    return known
+
+
+def _events(info: FunctionInfo, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> list[Event]:
+    as_method = info.cls is not None and not info.static and isinstance(call.func, cst.Attribute)
+    values = [module.value(a.value) for a in call.args]
+    bound = bind_arguments(info, call, values, skip_self=as_method)
+    found = []
+    for clear in find(info.scope, info.module):
+        if clear.kind != "clear":
+            continue
+        head, _, rest = clear.place.partition(".")
+        if head == "self" and as_method and isinstance(call.func, cst.Attribute):
+            base = dotted(call.func.value)
+        else:
+            base = bound[head].place if head in bound else ""
+        if not base:
+            continue
+        place = f"{base}.{rest}" if rest else base
+        value = bound[head] if not rest and head in bound else clear.value
+        event = Event("clear", stmt, call, place, value, lifted=True, called=True)
+        if clear.stmt.block.owner is not None:
+            event.problem = f"`{info.name}` clears its gradients on some paths only"
+        found.append(event)
+    return found
+
+
+def _method(call: cst.Call) -> str:
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
