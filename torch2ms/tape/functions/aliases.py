@@ -11,6 +11,7 @@ from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.values import Value
+from torch2ms.tape.functions.sites import Site
 
 Key = tuple[str, int, str]  # a variable of a scope, an attribute of a class, or a result of a function
 ANY: Key = ("any", 0, "")  # what a container holds, or code that is not seen
@@ -41,7 +42,7 @@ class Aliases:
         self.unnamed: set[Key] = set()  # optimizers made where no statement binds them
         self.creations: list[tuple[Key, Creation]] = []
         self.families: dict[int, int] = {}
-        self.constructed: set[int] = set()
+        self.constructed: dict[int, list[Site]] = {}  # by id of the scope of an `__init__`
         self.factories: dict[int, bool] = {}  # by id of a scope: whether all that it returns are new optimizers
         self.products: dict[int, list[tuple[Key, Creation]]] = {}  # by id of a scope: what binds its result
         self.connect_classes()
@@ -225,7 +226,7 @@ class Aliases:
 
     def arguments(self, call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo) -> None:
         """What a call hands on."""
-        info = self.callee.get(id(call)) or self.constructor(call, scope, module)
+        info = self.callee.get(id(call)) or self.constructor(call, stmt, scope, module)
         if info is None:
             if not self.outside(call, module):
                 for arg in call.args:
@@ -245,7 +246,7 @@ class Aliases:
             if name in info.scope.params:
                 self.flow(("variable", id(info.scope), name), arg.value, stmt, scope, module)
 
-    def constructor(self, call: cst.Call, scope: Scope, module: ModuleInfo) -> FunctionInfo | None:
+    def constructor(self, call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo) -> FunctionInfo | None:
         """The `__init__` behind a call of a class of the project, or of its base class."""
         value, func = module.value(call.func), call.func
         found = self.project.find(value.name, module) if value.kind == "class" and value.name else None
@@ -255,7 +256,7 @@ class Aliases:
             own = module.classes[scope.cls.name]
             info = next((m for p in own.parents if (m := p.method(func.attr.value)) is not None), None)
         if info is not None:
-            self.constructed.add(id(info.scope))
+            self.constructed.setdefault(id(info.scope), []).append(Site(module, scope, stmt, call))
         return info
 
     def outside(self, call: cst.Call, module: ModuleInfo) -> bool:

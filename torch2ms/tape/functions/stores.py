@@ -29,6 +29,7 @@ from torch2ms.tape.ledger.ledger import ENTRY, LEFT_OVER, Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import LOADS, Records
 
+ROUNDS = 5  # of callers that are asked whether they call once
 OUT_OF_SIGHT = "<optimizer>"  # its place in a scope that only calls those that have it
 Everything = Callable[[Scope, ModuleInfo], list[Event]]
 
@@ -255,6 +256,40 @@ class _Search:
                 found[place] = value
         return found
 
+    def once(self, stmt: Stmt, scope: Scope, models: set[str], depth: int = 0) -> bool:
+        """A statement does not run again for the same models, as far as is seen."""
+        inner = next((a for a in stmt.ancestors() if a.is_loop), None)
+        turn = set(map(id, inner.walk())) if inner is not None else set()
+        given: set[str] = set()  # parameters behind the models
+        for model in models:
+            bound = [s for s in scope.body.walk() if model in s.defs and s is not stmt]
+            new = [s for s in bound if _makes(s, scope)]
+            if inner is not None and not any(id(s) in turn for s in new):
+                return False
+            if not new and bound:
+                given |= {root(u) for s in bound for u in s.uses} & set(scope.params)
+            elif not new and not scope.is_module:
+                given.add(root(model) if root(model) in scope.params else "self" if scope.cls is not None else "")
+        if not given or given == {"self"} and scope.name == "__init__" or depth > ROUNDS:
+            return True
+        asked = []
+        for site in self.known.sites.get(id(scope), []) or self.aliases.constructed.get(id(scope), []):
+            places = {p for p in self.places(given, scope, site) if p}
+            asked.append((id(site.scope), frozenset(places)))
+            if not self.once(site.stmt, site.scope, places, depth + 1):
+                return False
+        return len(set(asked)) == len(asked)
+
+    def places(self, given: set[str], scope: Scope, site: Site) -> set[str]:
+        """What a call hands over as these parameters, where that is a place."""
+        names = scope.params[1:] if scope.cls is not None else scope.params
+        free = iter(names)
+        bound = {a.keyword.value if a.keyword is not None else next(free, ""): a.value for a in site.call.args}
+        found = {dotted(bound[g]) for g in given if g in bound}
+        if "self" in given and isinstance(site.call.func, cst.Attribute):
+            found.add(dotted(site.call.func.value))
+        return found
+
     def clears(self, owners: dict[int, list[Owner]]) -> bool:
         """Some function of the group clears: it does not leave that to callers outside."""
         return any(
@@ -274,6 +309,8 @@ class _Search:
 
     def fit(self, creations: list[tuple[Key, Creation]]) -> bool:
         """No optimizer follows another one over the same parameters: those would keep what the first has left."""
+        if any(not self.once(c.stmt, c.stmt.block.scope, _models(c)) for _, c in creations):
+            return False
         for number, (_, one) in enumerate(creations):
             for _, other in creations[number + 1 :]:
                 mine, others = one.value.owns, other.value.owns
@@ -304,6 +341,19 @@ def family(own: ClassInfo, project: Project) -> list[ClassInfo]:
     """A class with those above and below it."""
     classes = [c for m in project.modules.values() for c in m.classes.values()]
     return [c for c in classes if own in c.lineage() or c in own.lineage()]
+
+
+def _models(creation: Creation) -> set[str]:
+    """The places behind the parameters that a new optimizer gets."""
+    scope, owns = creation.stmt.block.scope, creation.value.owns
+    places = {o for o in owns if not o.startswith(("@", "^"))} if owns else set()
+    return places or {u for u in creation.stmt.uses if root(u) in {*scope.params, *scope.locals}}
+
+
+def _makes(stmt: Stmt, scope: Scope) -> bool:
+    """The statement makes what it binds, from more than a parameter that it passes through: `model.to(device)`."""
+    value = stmt.node.value if isinstance(stmt.node, (cst.Assign, cst.AnnAssign)) else None
+    return isinstance(value, cst.Call) and root(dotted(value.func)) not in scope.params
 
 
 def _reached(value: Value, deps: frozenset[str], scope: Scope) -> bool:

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+import libcst as cst
+
 from torch2ms.analysis.program import Scope
 from torch2ms.analysis.project import ModuleInfo
 from torch2ms.tape.ledger import owners
@@ -37,7 +39,8 @@ class Records:
         self.stored = stored
         outside = set(scope.params) | ({"self"} if scope.cls is not None else set())
         if scope.is_function:
-            outside |= {e.place.partition(".")[0] for e in events if e.place.partition(".")[0] not in scope.locals}
+            heads = {e.place.partition(".")[0] for e in events}
+            outside |= {h for h in heads if h not in scope.locals or _taken_out(h, scope)}
         self.outside = outside if entered else set()
         self.read(events)
 
@@ -139,6 +142,12 @@ class Records:
             return False  # they are there, and are added to
         left = bool({n for n, _ in owner.exit.held} - {ENTRY})
         return (ENTRY, True) in self.held(event, owner) and (left or others and owner.kind == "optimizer")
+
+
+def _taken_out(name: str, scope: Scope) -> bool:
+    """A local name that is bound to what was there before: `opt = optimizers[key]`."""
+    bound = [s.node for s in scope.body.walk() if name in s.defs]
+    return any(isinstance(n, cst.Assign) and isinstance(n.value, (cst.Subscript, cst.Attribute)) for n in bound)
 
 
 def reaches(event: Event, owner: Owner) -> bool:
