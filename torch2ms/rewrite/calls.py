@@ -107,7 +107,7 @@ class MethodCalls:
         if name in ("parameters", "buffers") and not original.args:
             return enumerated(name, original, updated, self.work, self.where)
         modes = name in ("eval", "train") and len(original.args) <= 1
-        if modes or name in ("named_parameters", "state_dict", "load_state_dict"):
+        if modes or name in ("named_parameters", "state_dict", "load_state_dict", "reset_parameters"):
             return self.work.ruled(f"torch.nn.Module.{name}", original, updated)
         return updated
 

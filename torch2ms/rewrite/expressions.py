@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.masked import MASKED
-from torch2ms.analysis.names import is_foreign
+from torch2ms.analysis.names import dotted, is_foreign
 from torch2ms.analysis.tree import code, constant
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import apply_call
@@ -71,6 +71,11 @@ class Expressions(Positions):
             if outcome.node is not None and outcome.node.deep_equals(updated):
                 return updated  # a batch, as MindSpore takes it: nothing to tell
             return work.take(outcome, updated)
+        if target.kind == "builtin" and asked_to_reset(original):
+            work.notes.needs.add("has_reset_parameters")
+            work.tell("T2M505", "hasattr(layer, 'reset_parameters')", "the layers that torch can reset")
+            only = updated.args[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+            return cst.Call(cst.Name("has_reset_parameters"), [only])
         if target.kind == "builtin" and (parameter := first(original, updated)) is not None:
             return parameter
         if target.kind == "builtin" and any(self.module.value(a.value).kind == "sampler" for a in original.args):
@@ -219,6 +224,11 @@ class Expressions(Positions):
         self.nested -= 1
         parameters = joined(original, self.work) if not self.mixed else None
         return parameters if parameters is not None else updated
+
+
+def asked_to_reset(node: cst.Call) -> bool:
+    """`hasattr(layer, "reset_parameters")`: no cell of MindSpore has it."""
+    return dotted(node.func) == "hasattr" and len(node.args) == 2 and constant(node.args[1].value) == "reset_parameters"
 
 
 def _key(node: cst.Subscript) -> object:

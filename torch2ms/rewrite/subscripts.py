@@ -18,6 +18,11 @@ _NAMES = (cst.Name, cst.Attribute, cst.Subscript)
 def indexed(original: cst.Subscript, updated: cst.Subscript, work: Translation, read: bool) -> cst.BaseExpression:
     """`x[idx]`, read or written, with indices that MindSpore takes."""
     receiver = work.module.value(original.value)
+    sliced = len(original.slice) == 1 and isinstance(original.slice[0].slice, cst.Slice)
+    if receiver.name == "torch.utils.data.TensorDataset" and sliced:
+        work.notes.needs.add("ops")
+        work.tell("T2M613", "slice of a TensorDataset", "its samples, put together column by column")
+        return cst.parse_expression(f"tuple({work.alias('ops')}.stack(column) for column in zip(*{code(updated)}))")
     if receiver.kind not in TAKEN:
         return updated
     elements = [
