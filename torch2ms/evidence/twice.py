@@ -117,14 +117,23 @@ def differentiated(probes: Sequence[Probe], folder: Path) -> list[tuple[Probe, s
     return found
 
 
+def failing(found: Sequence[tuple[Probe, str]]) -> list[str]:
+    """Rules that no probe shows right, and one does alone: where they stand there is no second derivative."""
+    right = {name for probe, problem in found if not problem for name, _ in probe.taken}
+    alone = {name for probe, problem in found if problem and len({n for n, _ in probe.taken}) == 1
+             for name, _ in probe.taken}  # fmt: skip
+    return sorted(alone - right)
+
+
 def table(found: Sequence[tuple[Probe, str]], version: str) -> str:
     """The text of rules/twice.toml."""
     holds = holding(found)
     lines = [
         f"# Rules whose probes give torch's second derivatives, the first compiled, MindSpore {version} on CPU,",
-        "# by `python -m torch2ms.evidence.twice`; `bare` holds those that do so only when called without arguments.",
+        "# by `python -m torch2ms.evidence.twice`; `bare` holds those that do so only when called without arguments,",
+        "# `fails` those that do so in no probe.",
     ]
-    for key, names in (("holds", holds), ("bare", holding_bare(found, holds))):
+    for key, names in (("holds", holds), ("bare", holding_bare(found, holds)), ("fails", failing(found))):
         lines += ["", f"{key} = [", *(f'    "{name}",' for name in names), "]"]
     return "\n".join(lines) + "\n"
 

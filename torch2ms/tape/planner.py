@@ -155,20 +155,19 @@ class _ScopePlanner:
             {id(e.stmt) for e in self.records.events if e.kind == "clear" and (not e.lifted or e.called)},
             self.records.events,
         )
+        around = Around(
+            self.scope, self.module, self.project, self.plan, self.writer, self.records.events, self.callee,
+            self.verdicts.repeats(),
+        )  # fmt: skip
         if self.chained is None:
-            chains = self.records.events if self.verdicts.repeats() else []
-            self.chained = plan_chains(chains, self.scope, self.module, self.plan, self.writer, self.callee)
+            self.chained = plan_chains(self.records.events if around.repeats else [], around)
         if self.compiled is None:
             self.compiled = plan_curvature(
                 self.records.events, self.scope, self.module, self.plan, self.writer, finder, self.project
             )
         if self.again is None:
-            around = Around(
-                self.scope, self.module, self.project, self.plan, self.writer, self.records.events, self.callee,
-                self.verdicts.repeats(),
-            )  # fmt: skip
             self.again = plan_again(self.chained | self.compiled.done, around)
-            if self.verdicts.repeats():
+            if around.repeats:
                 left = [e for e in self.records.events if id(e) not in self.chained | self.compiled.done]
                 repeated = plan_repeated(left, around, finder)
                 self.again |= dict.fromkeys(repeated, "")

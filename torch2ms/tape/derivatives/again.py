@@ -18,7 +18,7 @@ from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read, subscripted
 from torch2ms.tape.derivatives.paths import RANDOM, Around, Misfit, Way, calls_run, flags
-from torch2ms.tape.derivatives.written import assumed_of, copied, found_in, problem_of, write_out
+from torch2ms.tape.derivatives.written import assumed_of, copied, found_in, problem_of, unmeasured, write_out
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.graphmode import Check
 from torch2ms.tape.forward.dependents import renamed
@@ -41,7 +41,8 @@ def plan_again(done: set[int], around: Around) -> dict[int, str]:
         call: GradCall | str | None = listed(event, around)
         if call is None:
             call = read(event, around.module, attributes=True)
-            if not event.create_graph and not isinstance(call, str) and not _apart(call, around):
+            held = isinstance(call, GradCall) and any("." in n for n in call.inputs)
+            if not event.create_graph and not held and not isinstance(call, str) and not _apart(call, around):
                 continue
         if isinstance(call, str) or call.weights is not None:
             continue
@@ -169,8 +170,10 @@ class _Compiled(Way):
                 raise Misfit("its forward makes Python values of tensors, which compiled code would freeze")
 
     def losses(self) -> None:
-        """Losses without a second derivative can be written out."""
-        stmts = [*self.path.steps, self.event.stmt]
+        """What has no second derivative can be written out."""
+        stmts = [*self.path.steps, self.event.stmt] if self.twice else []
+        if name := unmeasured(stmts, self.around):
+            raise Misfit(f"{name} has no second derivative in MindSpore")
         for key, stmt in found_in(stmts, self.module).items():
             node = next(c for c in stmt.calls if id(c) == key)
             if problem := problem_of(node, self.module, Check(self.around.project).bare):
@@ -349,6 +352,11 @@ class _Compiled(Way):
                 found.add(id(stmt))
         return found
 
+    @property
+    def twice(self) -> bool:
+        """Its gradient, or that of what it is made with, is differentiated again."""
+        return self.event.create_graph or any(id(s) in self.calls for s in self.path.steps)
+
     def called(self, stmt: Stmt) -> bool:
         """An inner gradient may be a call of the compiled function that it is by itself."""
         if self.event.create_graph or self.call.listed or id(stmt) in self.plan.contexts:
@@ -360,6 +368,9 @@ class _Compiled(Way):
         items: list[Item] = []
         for stmt in steps:
             event = self.calls.get(id(stmt))
+            if not self.twice:
+                items.append(Copy(stmt, self.expressions))
+                continue
             if event is None or self.called(stmt):
                 made, needs = copied(stmt, self.module, self.around.writer.fresh, self.expressions)
                 items += made
@@ -386,7 +397,8 @@ class _Compiled(Way):
     def returned(self, event: Event, cotangent: list[str]) -> list[Item]:
         """What the forward gives back: MindSpore differentiates the sum of it."""
         expressions = dict(self.expressions)
-        above = write_out(event.stmt, list(event.roots), self.module, self.around.writer.fresh, expressions)
+        roots: list[cst.CSTNode] = list(event.roots) if self.twice else []
+        above = write_out(event.stmt, roots, self.module, self.around.writer.fresh, expressions)
         self.plan.needs |= {"ops"} if len(expressions) > len(self.expressions) else set()
         terms = " + ".join(f"{{{i}}}.sum()" for i in range(len(event.roots))) if len(event.roots) > 1 else "{0}"
         times = f" * {cotangent[0]}" if cotangent else ""

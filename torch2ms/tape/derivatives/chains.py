@@ -19,6 +19,8 @@ from torch2ms.analysis.project import FunctionInfo, ModuleInfo
 from torch2ms.analysis.tree import descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
+from torch2ms.tape.derivatives.paths import Around
+from torch2ms.tape.derivatives.written import found_in, unmeasured
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.interface import definition_order
 from torch2ms.tape.forms.writer import Writer
@@ -42,14 +44,12 @@ class Chain:
         return sorted([*self.steps, *(c.event.stmt for c in self.calls)], key=lambda s: s.number)
 
 
-def plan_chains(
-    events: list[Event], scope: Scope, module: ModuleInfo, plan: Plan, writer: Writer, callee: dict[int, FunctionInfo]
-) -> set[int]:
+def plan_chains(events: list[Event], around: Around) -> set[int]:
     """Plan the chains of a scope; the ids of the events that are done."""
     done: set[int] = set()
-    for chain in _chains(events, scope, module):
-        made = _Compiled(chain, scope, module, plan, writer, callee)
-        if made.ready():
+    for chain in _chains(events, around.scope, around.module):
+        made = _Compiled(chain, around.scope, around.module, around.plan, around.writer, around.callee)
+        if not unmeasured(chain.stmts, around) and not found_in(chain.steps, around.module) and made.ready():
             made.write()
             done |= {id(c.event) for c in chain.calls}
     return done

@@ -6,14 +6,16 @@ differentiated; logarithms of sums, softplus and products do not.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import descend
+from torch2ms.tape.derivatives.paths import Around, calls_run
+from torch2ms.tape.forms.graphmode import measured
 from torch2ms.tape.plan import Copy, Item, Text
 
 CROSS_ENTROPY = ("torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy")
@@ -53,6 +55,35 @@ def problem_of(node: cst.Call, module: ModuleInfo, bare: Callable[[str], bool]) 
     if value.kind != "api" and not bare(value.name):
         return "a cross entropy with options has no second derivative here"
     return ""
+
+
+def unmeasured(stmts: list[Stmt], around: Around) -> str:
+    """A function or layer in a forward that has no second derivative, as far as it is known."""
+    fails = measured("fails", "twice")
+    for node, home in calls_run(stmts, around):
+        value = home.value(node.func)
+        if value.name in fails and not kind_of(node, home) and value.kind in ("api", "module", "lossfn"):
+            return value.name
+        if value.kind == "module":
+            for stmt, each in _made(value.name, home, around.project):
+                for call in stmt.calls:
+                    layer = each.value(call.func)
+                    if layer.kind == "api" and layer.name in fails and layer.name not in KINDS:
+                        return layer.name
+    return ""
+
+
+def _made(name: str, home: ModuleInfo, project: Project) -> Iterator[tuple[Stmt, ModuleInfo]]:
+    """The statements that make the layers of a network: those of its class, or any outside of classes."""
+    found = project.find(name, home) if name else None
+    if isinstance(found, ClassInfo):
+        for cls in found.lineage():
+            yield from ((s, cls.module) for info in cls.methods.values() for s in info.scope.body.walk())
+    elif name in ("", "torch.nn.Sequential", "torch.nn.ModuleList"):
+        for module in project.modules.values():
+            for scope in module.scope.walk():
+                if scope.cls is None and not isinstance(scope.node, cst.ClassDef):
+                    yield from ((s, module) for s in scope.body.walk())
 
 
 def assumed_of(node: cst.Call, module: ModuleInfo) -> set[str]:

@@ -236,6 +236,8 @@ def _api_call(name: str, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Even
         event.cotangents = [c if constant(c) is not None else None for c in cotangents] or [None] * len(event.roots)
         event.create_graph = _on(argument(call, 4, "create_graph"))
         event.retain_graph = _on(argument(call, 3, "retain_graph"))
+        if _on(argument(call, 7, "is_grads_batched")):
+            event.problem = "its cotangents are a batch of them"
         return event
     last = name.rpartition(".")[2]
     if last in ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_") and call.args:
