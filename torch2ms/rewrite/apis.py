@@ -9,6 +9,7 @@ from torch2ms.analysis.project import ModuleInfo, qualified
 from torch2ms.api import Rule, apply_attribute, apply_call, apply_class, apply_partial, apply_value, apply_whole
 from torch2ms.api.template import parenthesised
 from torch2ms.rewrite import transforms
+from torch2ms.rewrite.parameter_names import told_apart
 from torch2ms.rewrite.parameters import CHAINED, is_weight, joined
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.stars import written_out
@@ -52,6 +53,8 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
             outcome = apply_call(rule, *calls, work.facts)
     if outcome.node is None and any(arg.star for arg in original.args):
         outcome = apply_whole(rule, updated) or outcome
+    if work.module.value(original).kind == "optimizer" and outcome.node is not None:
+        work.notes.first += told_apart(original, updated, work)
     return work.take(outcome, left)
 
 

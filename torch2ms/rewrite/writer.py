@@ -54,6 +54,8 @@ class Writer:
         work = Translation(self.project, self.module, self.rules, self.plan, self.aliases)
         work.stmt = self.stmt
         work.differentiated = self.differentiated
+        owner = self.module.classes.get(self.scope.cls.name) if self.scope.cls is not None else None
+        work.in_cell = owner is not None and owner.kind == "module"
         return work
 
     def alias(self, name: str) -> str:
