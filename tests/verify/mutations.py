@@ -143,6 +143,7 @@ EQUAL: dict[str, dict[str, str]] = {
         "examples/optimise_image": "every gradient is far above epsilon",
         "control_flow/backward_under_conditions": "within the tolerance",
         "examples/pinn_burgers": "within the tolerance",
+        "accumulation/two_agents": "every gradient is far above epsilon",
         "control_flow/timed_blocks": "one weight differs by 1.1e-5, which is within the tolerance",
     },
     "stop_gradient missing": {
@@ -152,6 +153,7 @@ EQUAL: dict[str, dict[str, str]] = {
         "backward/grad_cam": "nothing is differentiated there",
         "control_flow/skip_between_losses": "it is an argument: a value in any case",
         "autograd_grad/intermediate_input": "nothing is differentiated there",
+        "autograd_grad/rows_of_jacobians": "nothing is differentiated there",
         "examples/byol_ema": "it is stopped once more below",
         "detach/byol": "the target network's weights are not among those the gradient is taken for",
         "detach/ema_target_network": "argmax has no derivative",
@@ -162,7 +164,10 @@ EQUAL: dict[str, dict[str, str]] = {
     "stop_gradient too much": {"adversarial/fgsm_skips": "nothing is differentiated there"},
     "clipping dropped": {"cell/where_it_does_not_fit": "no norm reaches the limit"},
     "wrong cotangent": {"adversarial/fgsm_skips": "only the sign of the gradient is read"},
-    "differentiates the sum of all outputs": {"autograd_grad/intermediate_input": "the other output is an integer"},
+    "differentiates the sum of all outputs": {
+        "autograd_grad/intermediate_input": "the other output is an integer",
+        "accumulation/looked_at_in_methods": "the other output is a number",
+    },
     "set_train missing": {"cell/with_loss_cell": "it is called again in every epoch"},
     "evaluation in training mode": dict.fromkeys(
         (
