@@ -15,6 +15,8 @@ from torch2ms.analysis.containers import element
 from torch2ms.analysis.lookup import PURE_BUILTINS, class_of, function_of
 from torch2ms.analysis.methods import (
     MODULE_METHODS,
+    NAMED_PARAMETERS,
+    PARAMETERS,
     learn,
     learn_argument,
     module_method,
@@ -140,7 +142,7 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
         return Value("unknown" if name in ("get", "pop") else "list", deps=receiver.deps | given.deps)
     if name in MODULE_METHODS and (unknown or receiver.kind == "object" and place):
         module = Value("module", place=receiver.place or place, likely=True)
-        if unknown and name in ("parameters", "named_parameters", "buffers"):
+        if unknown and name in {"buffers", *PARAMETERS, *NAMED_PARAMETERS}:
             ev.memo[id(func.value)] = module
         return module_method(name, module, given.deps)
     copied = name == "clone" and not given.args and unknown and not SETTINGS.search(place)

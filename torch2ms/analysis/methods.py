@@ -16,8 +16,10 @@ if TYPE_CHECKING:
 
 RETURNING_SELF = {"to", "cuda", "cpu", "train", "eval", "float", "half", "double", "requires_grad_", "apply",
                   "bfloat16"}  # fmt: skip
-MODULE_METHODS = {"parameters", "named_parameters", "buffers", "children", "modules", "named_modules", "zero_grad",
-                  "state_dict"}  # fmt: skip
+PARAMETERS = {"parameters", "trainable_params", "get_parameters"}  # MindSpore's names stand in half-translated code
+NAMED_PARAMETERS = {"named_parameters", "parameters_and_names"}
+MODULE_METHODS = {"buffers", "children", "modules", "named_modules", "zero_grad", "state_dict",
+                  *PARAMETERS, *NAMED_PARAMETERS}  # fmt: skip
 # these make tensors of anything, so their argument need not be one
 MAKERS = {"tensor", "as_tensor", "from_numpy", "zeros", "ones", "randn", "rand", "full", "cat", "stack", "arange",
           "Tensor"}  # fmt: skip
@@ -43,9 +45,9 @@ def module_method(name: str, receiver: Value, deps: frozenset[str]) -> Value:
     own = receiver.own
     if name == "buffers":
         return Value("params", name="buffers")
-    if name == "parameters" or name == "values" and receiver.name == "torch.nn.ParameterDict":
+    if name in PARAMETERS or name == "values" and receiver.name == "torch.nn.ParameterDict":
         return Value("params", deps=own, place=receiver.place)
-    if name == "named_parameters" or name == "items" and receiver.name == "torch.nn.ParameterDict":
+    if name in NAMED_PARAMETERS or name == "items" and receiver.name == "torch.nn.ParameterDict":
         return Value("named_params", deps=own, place=receiver.place)
     if name in RETURNING_SELF:
         return receiver

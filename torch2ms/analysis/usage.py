@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.methods import NAMED_PARAMETERS, PARAMETERS
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope
 from torch2ms.analysis.values import Value
 
-ASKED = {"parameters", "named_parameters", "modules", "named_modules", "named_children", "register_forward_hook"}
+ASKED = {"modules", "named_modules", "named_children", "register_forward_hook", *PARAMETERS, *NAMED_PARAMETERS}
 NONE: frozenset[str] = frozenset()
 
 
