@@ -19,6 +19,7 @@ from torch2ms.findings import Finding
 BASES = {
     "torch.nn.Module": "module",
     "torch.nn.modules.module.Module": "module",
+    "mindspore.nn.Cell": "module",
     "torch.autograd.Function": "autograd",
     "torch.autograd.function.Function": "autograd",
     "torch.utils.data.Dataset": "dataset",
