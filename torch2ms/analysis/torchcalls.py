@@ -17,11 +17,14 @@ HOST_LIBRARIES = {"numpy", "math", "random", "os", "time", "json", "logging", "a
                   "datetime", "re"}  # fmt: skip
 WRAPPERS = ("DataParallel", "DistributedDataParallel", "compile")
 SETTINGS = ("save", "seed", "set_printoptions", "set_default_dtype", "set_num_threads")
+OPTIMIZERS = "mindspore.experimental.optim."
 EFFECTS = ("torch.cuda", "torch.backends", "torch.distributed")
 
 
 def api_call(name: str, given: Given) -> Value | None:
     """The value of a call by its full name; None for a function of torch on tensors (see `tensor_function`)."""
+    if name.startswith(OPTIMIZERS):  # in half-translated code
+        return Value("scheduler", name=name) if ".lr_scheduler." in name else _optimizer(name, given)
     if not is_foreign(name):
         return _host(name, given)
     if name in FAMILIES:
