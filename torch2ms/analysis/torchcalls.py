@@ -17,6 +17,7 @@ HOST_LIBRARIES = {"numpy", "math", "random", "os", "time", "json", "logging", "a
                   "datetime", "re"}  # fmt: skip
 WRAPPERS = ("DataParallel", "DistributedDataParallel", "compile")
 SETTINGS = ("save", "seed", "set_printoptions", "set_default_dtype", "set_num_threads")
+CELLS = {"SequentialCell": "Sequential", "CellList": "ModuleList", "CellDict": "ModuleDict"}
 OPTIMIZERS = "mindspore.experimental.optim."
 EFFECTS = ("torch.cuda", "torch.backends", "torch.distributed")
 
@@ -25,6 +26,10 @@ def api_call(name: str, given: Given) -> Value | None:
     """The value of a call by its full name; None for a function of torch on tensors (see `tensor_function`)."""
     if name.startswith(OPTIMIZERS):  # in half-translated code
         return Value("scheduler", name=name) if ".lr_scheduler." in name else _optimizer(name, given)
+    if name.startswith("mindspore.nn."):
+        last = name.rpartition(".")[2]
+        layer = _layer(f"torch.nn.{CELLS.get(last, last)}", given)
+        return replace(layer, name=name) if layer is not None else _host(name, given)
     if not is_foreign(name):
         return _host(name, given)
     if name in FAMILIES:
