@@ -30,6 +30,12 @@ def api_call(name: str, given: Given) -> Value | None:
         last = name.rpartition(".")[2]
         layer = _layer(f"torch.nn.{CELLS.get(last, last)}", given)
         return replace(layer, name=name) if layer is not None else _host(name, given)
+    if name == "mindspore.ops.stop_gradient":
+        return given.first.cut()
+    if name.startswith("mindspore.ops.") and not name.startswith("mindspore.ops.assign"):
+        return tensor_function(f"torch.{name.rpartition('.')[2]}", given)
+    if name.startswith(("mindspore.Tensor", "mindspore.tensor")):
+        return Value("tensor", deps=given.deps)
     if not is_foreign(name):
         return _host(name, given)
     if name in FAMILIES:
