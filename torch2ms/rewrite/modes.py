@@ -8,7 +8,7 @@ from torch2ms.analysis.names import is_foreign
 from torch2ms.analysis.program import Scope
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import descend
-from torch2ms.analysis.values import Value
+from torch2ms.analysis.values import Value, choices
 
 SENSITIVE = (
     "spectral_norm",
@@ -59,13 +59,19 @@ def _made(node: cst.BaseExpression, module: ModuleInfo, project: Project, depth:
         return []
     target, value = module.value(node.func), module.value(node)
     if target.kind == "class" or target.kind == "api" and is_foreign(target.name):
-        return [(value, module)] if value.kind == "module" else []
+        return [(value, module)] if value.kind == "module" and not _cell(target, module, project) else []
     found = project.find(target.name, module) if target.kind == "function" and target.name else None
     if not isinstance(found, FunctionInfo):
         return []
     returned = [s.node.value for s in found.scope.body.walk() if isinstance(s.node, cst.Return)]
     parts = [_made(part, found.module, project, depth + 1) if part is not None else [] for part in returned]
     return [made for part in parts for made in part] if all(parts) else []
+
+
+def _cell(target: Value, module: ModuleInfo, project: Project) -> bool:
+    """A class that was translated before: its modules were given their mode then."""
+    found = [project.find(one.name, module) for one in choices(target)]
+    return any(isinstance(cls, ClassInfo) and cls.torch_base == "mindspore.nn.Cell" for cls in found)
 
 
 def mode_sensitive(value: Value, project: Project, module: ModuleInfo) -> bool:
