@@ -85,6 +85,10 @@ def plan_scope(
             lifting.stores.of(scope),
         )  # fmt: skip
         planner.outside = Outside(lifting.incomplete.get(id(scope), ""), lifting.left)
+        if place := lifting.stores.again.get(id(scope)):
+            why = f"an optimizer made over the parameters of `{place}` before may have left gradients in them"
+            give_up(planner.records.events, why, plan)
+            return
         planner.run()
         lifting.stores.used |= planner.used
 

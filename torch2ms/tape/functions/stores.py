@@ -57,6 +57,7 @@ class Stores:
     creations: list[tuple[Key, Creation]] = field(default_factory=list)
     late: list[tuple[Key, ModuleInfo, str, Stmt]] = field(default_factory=list)  # where no creation is the begin
     freed: set[int] = field(default_factory=set)  # scopes that callers handed gradients, which now find them
+    again: dict[int, str] = field(default_factory=dict)  # by id of a scope: its optimizer, whose parameters hold more
     used: set[Key] = field(default_factory=set)  # groups whose gradients are written with the optimizer
 
     def of(self, scope: Scope) -> list[Owner]:
@@ -67,11 +68,17 @@ def find_stores(known: Known) -> Stores:
     """The stores of a project; none where all gradients live within one function."""
     search = _Search(known)
     wanted = [(s, m, p) for s, m in search.scopes for p in search.needs(s, m)]
-    if not wanted:
+    leaving = [(s, m, p) for s, m in search.scopes for p in search.leaves_some(s, m)]
+    if not wanted and not leaving:
         return Stores()
     search.connect()
     groups = {search.wide(place, s, m) for s, m, place in wanted}
     found = Stores()
+    for scope, module, place in leaving:
+        key = search.aliases.find(search.aliases.key(place, scope, module))
+        made = [c for k, c in search.aliases.creations if search.aliases.find(k) == key and c.stmt.block.scope is scope]
+        if any(not search.once(c.stmt, scope, _models(c)) for c in made):
+            found.again[id(scope)] = place
     for group in groups:
         search.enter(group, found)
     return found
@@ -122,6 +129,24 @@ class _Search:
             for key, r in self.records.items() if key != id(scope)
             for o in r.owners
         )  # fmt: skip
+
+    def leaves_some(self, scope: Scope, module: ModuleInfo) -> list[str]:
+        """Optimizers of a function that end with gradients which one made over the same parameters would start with."""
+        records = self.records.get(id(scope))
+        if records is None or not scope.is_function:
+            return []
+        found = []
+        for owner in records.owners:
+            own = owner.place in scope.locals and owner.place not in scope.params
+            if owner.kind != "optimizer" or not own or not owner.exit.held:
+                continue
+            probe = Owner("optimizer", owner.place, owner.owns, stored=True)
+            entered = Records(scope, module, list(records.events), stored=[probe])
+            (met,) = (o for o in entered.owners if o.place == owner.place)
+            loads = [e for e in entered.events if e.kind in LOADS and concerns(e, met, entered.owners)]
+            if any((ENTRY, True) in entered.held(e, met) for e in loads):
+                found.append(owner.place)
+        return found
 
     def deps(self, event: Event, scope: Scope, module: ModuleInfo) -> frozenset[str]:
         """What a root is varied with; a loss that methods of the same object hand over, in their words."""
