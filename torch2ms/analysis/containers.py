@@ -30,6 +30,8 @@ def element(value: Value) -> Value:
         return _any(value, value.items)
     if value.name == "range":
         return Value("int")
+    if value.each is not None and value.kind == "list":
+        return value.each
     if value.name.startswith("of ") and value.kind == "list":
         kind = value.name[3:]
         place = value.place if kind == "module" else ""
@@ -59,7 +61,7 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         return picked if picked is not None else _any(base, items)
     if base.name == "of tensor" and isinstance(only, cst.Index):
         return Value("tensor", deps=base.deps, likely=base.likely)
-    if base.kind == "list" and base.name.startswith("of "):
+    if base.kind == "list" and (base.name.startswith("of ") or base.each is not None):
         return element(base) if isinstance(only, cst.Index) else base
     if base.kind == "tensor":
         value = Value("tensor", deps=base.deps, likely=base.likely)

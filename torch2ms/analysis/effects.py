@@ -83,7 +83,11 @@ def _filled(place: str, base: Value, method: str, value: Value, ev: Evaluator) -
         both = base.keys is not None and value.keys is not None and method == "update"
         keys = joined_keys(base.keys or (), value.keys or ()) if both else None
     starts = value.starts if base.items == () else base.starts
-    ev.env[place] = replace(base, deps=base.deps | value.deps, items=None, name=name, starts=starts, keys=keys)
+    each = None
+    if base.kind == "list" and method == "append" and value.kind == "tuple" and value.items and not value.deps:
+        each = value if base.items == () or base.each == value else None
+    deps = base.deps | value.deps
+    ev.env[place] = replace(base, deps=deps, items=None, name=name, starts=starts, keys=keys, each=each)
     remember(place, ev.env[place], ev)
 
 
@@ -96,8 +100,8 @@ def _stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:
     if held.kind == "dict":
         ev.env[place] = _entered(held, target, value)
         remember(place, ev.env[place], ev)
-    elif value.deps - held.deps and held.kind != "tensor":
-        ev.env[place] = replace(held, deps=held.deps | value.deps, items=None)
+    elif value.deps - held.deps and held.kind != "tensor" or held.each is not None and held.each != value:
+        ev.env[place] = replace(held, deps=held.deps | value.deps, items=None, each=None)
         remember(place, ev.env[place], ev)
     elif value.deps - held.deps and place in ev.env:
         ev.env[place] = replace(held, deps=held.deps | value.deps, items=None)

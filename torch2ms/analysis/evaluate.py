@@ -167,7 +167,8 @@ class Evaluator:
             optimizer = self.memo.get(id(grouped), UNKNOWN)
             if optimizer.kind == "optimizer":
                 return Value("params", deps=optimizer.owns or NO_DEPS, place=optimizer.place)
-        return Value(kind, deps=value.deps, name=f"of {value.kind}")
+        data = kind == "list" and value.kind == "tuple" and value.items is not None and not value.deps
+        return Value(kind, deps=value.deps, name=f"of {value.kind}", each=value if data else None)
 
     def lambda_(self, node: cst.Lambda) -> Value:
         params = [*node.params.posonly_params, *node.params.params, *node.params.kwonly_params]
@@ -205,7 +206,8 @@ class Evaluator:
             items = bounded((*(left.items or ()), *(right.items or ()))) if both else None
             begins = right.starts if left.items == () else left.starts
             name = left.name if left.name == right.name else ""
-            return Value(left.kind, deps=deps, items=items, name=name, starts=begins)
+            each = left.each if left.each == right.each else None
+            return Value(left.kind, deps=deps, items=items, name=name, starts=begins, each=each)
         if "list" in kinds and "int" in kinds:
             listed = left if left.kind == "list" else right
             return replace(listed, items=None)

@@ -110,6 +110,8 @@ def shaped(value: Value, shape: Shape) -> Value:
 
 def forgotten(value: Value) -> Value:
     """A value seen from where it may be another one by then."""
+    if value.each is not None:
+        value = replace(value, each=forgotten(value.each))
     items = tuple(forgotten(i) for i in value.items) if value.items is not None else None
     if value.kind in ("tensor", "numpy") and (value.dtype or value.rank is not None):
         return replace(value, dtype="", rank=None, items=items)

@@ -35,6 +35,8 @@ class Value:
     keys: tuple[tuple[str, bool], ...] | None = None  # of a dict, a record (`items` in their order): if it is certain
     starts: frozenset[str] = NO_DEPS  # of a module: what it does to its argument in place (see activations)
 
+    each: Value | None = None  # of a list: what every item is, where the items are not known one by one
+
     def with_deps(self, deps: frozenset[str]) -> Value:
         return self if deps == self.deps else replace(self, deps=deps)
 
@@ -106,6 +108,7 @@ def join(a: Value, b: Value) -> Value:
         a.rank if a.rank == b.rank else None,
         joined_keys(a.keys, b.keys, either=True) if a.keys is not None and b.keys is not None else None,
         either_start(a.starts, b.starts),
+        a.each if a.each == b.each else None,
     )
 
 
