@@ -14,6 +14,7 @@ from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import descend
+from torch2ms.analysis.values import Value
 from torch2ms.tape.derivatives.paths import Around, calls_run
 from torch2ms.tape.forms.graphmode import measured
 from torch2ms.tape.plan import Copy, Item, Text
@@ -65,12 +66,16 @@ def unmeasured(stmts: list[Stmt], around: Around) -> str:
         if value.name in fails and not kind_of(node, home) and value.kind in ("api", "module", "lossfn"):
             return value.name
         if value.kind == "module":
-            for stmt, each in _made(value.name, home, around.project):
-                for call in stmt.calls:
-                    layer = each.value(call.func)
-                    if layer.kind == "api" and layer.name in fails and layer.name not in KINDS:
-                        return layer.name
+            made = [] if value.items else _made(value.name, home, around.project)
+            layers = _inside(value) | {each.value(call.func).name for stmt, each in made for call in stmt.calls}
+            if found := sorted(n for n in layers & fails - KINDS.keys() if n.rpartition(".")[2][:1].isupper()):
+                return found[0]
     return ""
+
+
+def _inside(value: Value) -> set[str]:
+    """The layers of a container whose items are known."""
+    return {value.name}.union(*(_inside(item) for item in value.items or ()))
 
 
 def _made(name: str, home: ModuleInfo, project: Project) -> Iterator[tuple[Stmt, ModuleInfo]]:
