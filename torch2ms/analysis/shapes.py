@@ -362,6 +362,8 @@ def numpy_made(name: str, node: cst.Call, values: Sequence[Value], method: bool 
         return Value("numpy", rank=0)
     if not method and name in ("array", "asarray") and node.args:
         return Value("numpy", rank=literal(node.args[0].value, values[0])[1])
+    if not method and name in _NUMPY_FUNCTIONS and any(v.kind == "tensor" and not v.likely for v in values):
+        return Value("tensor")
     if not method and values and name in _NUMPY_FUNCTIONS:
         numbers = [0 if value.kind in ("int", "float", "bool") else value.rank for value in values]
         known = [rank for rank in numbers if rank is not None]

@@ -12,7 +12,7 @@ from torch2ms.rewrite.translation import Translation
 def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation) -> cst.BaseExpression:
     """`np.sqrt(2) * x`: NumPy makes an array of a MindSpore tensor, where torch keeps the tensor."""
     left, right = work.module.value(original.left), work.module.value(original.right)
-    if left.kind != "numpy" or right.kind not in ("tensor", "param"):
+    if left.kind != "numpy" or right.kind not in ("tensor", "param") or left.rank != 0 and not right.deps:
         return updated
     bare = updated.left.with_changes(lpar=[], rpar=[]) if "\n" not in code(updated.left) else updated.left
     made = cst.Call(cst.Name("float"), [cst.Arg(bare)])  # torch takes no arrays there
