@@ -17,6 +17,7 @@ from torch2ms.rewrite import layout
 from torch2ms.rewrite.rewriter import Rewriter
 from torch2ms.wrappers.suites import Made, Suites
 
+TAPE = {"grad", "backward", "detach", "detach_", "requires_grad_", "no_grad", "enable_grad", "retain_grad"}
 SHORT = 4  # turns of a loop that are written one after the other
 
 
@@ -41,7 +42,9 @@ class Inliner(Suites):
     def statement(self, stmt: cst.CSTNode) -> Made:
         if isinstance(stmt, cst.FunctionDef) and (gone := self.going.get(id(stmt))) is not None:
             what, why = "function that differentiates", "its calls are gradient calls, planned where they stand"
-            self.findings.append(Finding("T2M203", Tier.EXACT, what, why, line=gone.line))
+            inside = {self.numbers[id(node)][0] for node in flow.in_order([stmt]) if _touches_tape(node)}
+            for line in sorted({gone.line} | inside):
+                self.findings.append(Finding("T2M203", Tier.EXACT, what, why, line=line))
             blank = [line for line in stmt.leading_lines[:1] if line.comment is None]
             return [], (*blank, *layout.comments_only(stmt.leading_lines), *layout.inner_comments(stmt))
         return super().statement(stmt)
@@ -263,3 +266,15 @@ def _words(node: cst.CSTNode) -> list[str]:
 
 def _mentioned(node: cst.CSTNode) -> set[str]:
     return set(_words(node))
+
+
+def _touches_tape(node: cst.CSTNode) -> bool:
+    """A simple statement that differentiates, cuts a graph, or switches its recording."""
+    if not isinstance(node, cst.BaseSmallStatement):
+        return False
+    calls = [n for n in descend(node) if isinstance(n, cst.Call)]
+    return any(dotted(call.func).rpartition(".")[2] in TAPE or _attribute(call) in TAPE for call in calls)
+
+
+def _attribute(call: cst.Call) -> str:
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
