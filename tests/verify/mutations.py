@@ -42,6 +42,15 @@ def times(factor: float) -> Callable[[re.Match[str]], str]:
     return lambda match: f"{match[1]}{float(match[2]) * factor:g}"
 
 
+def unstopped(match: re.Match[str]) -> str:
+    """The first stop_gradient in a function that is differentiated is taken away."""
+    text = match[0]
+    for body in re.finditer(r"^([ \t]*)def (?:forward\w*|construct)\(.*\n(?:\1[ \t]+.*\n|\n)*", text, re.MULTILINE):
+        if "ops.stop_gradient(" in body[0]:
+            return text[: body.start()] + body[0].replace("ops.stop_gradient(", "(", 1) + text[body.end() :]
+    return text
+
+
 CALL = r"^([ \t]+)(optim\w*|opt\w*|self\.opt\w*)\((grads?\w*)\)$"
 KEPT = (
     r"\1kept = tuple(a + b for a, b in zip(globals().get('kept_grads', [0.0] * len(\3)), \3))"
@@ -62,11 +71,7 @@ KINDS = (
     Kind("update done twice", CALL, r"\1\2(\3)\n\1\2(\3)"),
     Kind("wrong cotangent", r"^(\s*.*= \w*vjp\w*)\((\w+)\)$", r"\1(2 * \2)"),
     Kind("cotangent of the wrong sign", r"^(\s*.*= \w*vjp\w*)\((\w+)\)$", r"\1(-\2)"),
-    Kind(
-        "stop_gradient missing",  # in a function that is differentiated
-        r"(def (?:forward\w*|construct)\(.*\n(?:[ \t]+.*\n)*?[ \t]+.*)ops\.stop_gradient\(",
-        r"\1(",
-    ),
+    Kind("stop_gradient missing", r"\A(?s:.*)\Z", unstopped),
     Kind("stop_gradient too much", r"^(\s+)(output|logits|pred|out) = (\w+\(.*\))$", r"\1\2 = ops.stop_gradient(\3)"),
     Kind("differentiates the sum of all outputs", r", has_aux=True", ""),
     Kind("weights of the other optimizer", r"\b(optimizerG|opt_g|optimizer_g)\.parameters", "optimizerD.parameters"),

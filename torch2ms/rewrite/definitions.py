@@ -69,8 +69,8 @@ class Definitions:
             body = body.with_changes(body=[*body.body, *last])
         if body is None:
             body = self.emitter.emptied(scope.body)
-        if (index := self.tensor_index(info)) and isinstance(body, cst.IndentedBlock):
-            body = layout.prepended(body, layout.parse(f"{index} = int({index})"))
+        if index := self.tensor_index(info):
+            body = layout.prepended(layout.opened(body), layout.parse(f"{index} = int({index})"))
         result = node.with_changes(
             body=body, params=params, decorators=decorators, returns=returns, name=node.name.with_changes(value=name)
         )
@@ -189,7 +189,9 @@ class Definitions:
 
     def tensor_index(self, info: FunctionInfo) -> str:
         """The index a dataset's `__getitem__` puts into a tensor: the pipeline's NumPy integers are refused there."""
-        if info.cls is None or info.cls.kind != "dataset" or info.name != "__getitem__" or len(info.scope.params) != 2:
+        if info.cls is None or info.name != "__getitem__" or len(info.scope.params) != 2:
+            return ""
+        if info.cls.kind != "dataset" and not self.loaded(info.cls):
             return ""
         name = info.scope.params[1]
         for stmt in info.scope.body.walk():
@@ -203,6 +205,13 @@ class Definitions:
                         )
                         return name
         return ""
+
+    def loaded(self, cls: ClassInfo) -> bool:
+        """A loader takes its samples from an object of the class, which has no base of torch."""
+        calls = ((m, c) for m in self.writer.project.modules.values() for s in m.scope.walk() for t in s.body.walk()
+                 for c in t.calls)  # fmt: skip
+        taken = (m.value(c.args[0].value) for m, c in calls if c.args and m.value(c).kind == "loader")
+        return any(value.name == cls.qualified for value in taken)
 
     def method_name(self, info: FunctionInfo) -> str:
         if info.cls is not None and info.cls.kind == "module":

@@ -74,6 +74,15 @@ def constant(text: str) -> cst.BaseStatement:
     return parse(text)[0]
 
 
+def opened(body: cst.BaseSuite) -> cst.IndentedBlock:
+    """The suite on lines of its own: `def f(): return 1` has it behind the colon."""
+    if isinstance(body, cst.IndentedBlock):
+        return body
+    assert isinstance(body, cst.SimpleStatementSuite)
+    line = cst.SimpleStatementLine(body.body, trailing_whitespace=body.trailing_whitespace)
+    return cst.IndentedBlock([line])
+
+
 def prepended(body: cst.IndentedBlock, new: list[cst.BaseStatement]) -> cst.IndentedBlock:
     """A suite with statements in front, behind its docstring if it has one."""
     first = body.body[0]

@@ -94,8 +94,21 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
             if event.kind == "step" and shares_groups(event.place, scope, module):
                 event.place, event.through = "self", event.place
             event.problem = LEFT if stmt.off else event.problem
+            if event.kind == "gradcall" and _of_gradients(event, scope):
+                event.problem = "create_graph=True makes .grad part of a graph"
             events.append(event)
     return events
+
+
+def _of_gradients(event: Event, scope: Scope) -> bool:
+    """What is differentiated are gradients, whose graph an earlier backward call kept: `grad(p.grad, p)`."""
+    names = {dotted(root) for root in event.roots} - {""}
+    made = [s.node.value for s in scope.body.walk() if isinstance(s.node, cst.Assign) and names & s.defs]
+    return any(_is_grad(e.elt if isinstance(e, (cst.ListComp, cst.GeneratorExp)) else e) for e in [*event.roots, *made])
+
+
+def _is_grad(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Attribute) and node.attr.value == "grad"
 
 
 def shares_groups(place: str, scope: Scope, module: ModuleInfo) -> bool:
