@@ -9,7 +9,6 @@ that may meet such an optimizer go by it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -17,12 +16,13 @@ import libcst as cst
 from torch2ms.analysis.flow import root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.project import ModuleInfo, Project
 from torch2ms.analysis.tree import descend
 from torch2ms.analysis.values import Value, any_overlap
 from torch2ms.tape.functions.aliases import ANY, Aliases, Creation, Key
 from torch2ms.tape.functions.flows import Part, settle
 from torch2ms.tape.functions.handing import bound_arguments
+from torch2ms.tape.functions.reach import Known, Reach, family, used_as_values
 from torch2ms.tape.functions.sites import Site, overriding
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import ENTRY, LEFT_OVER, Owner
@@ -31,21 +31,6 @@ from torch2ms.tape.ledger.records import LOADS, Records
 
 ROUNDS = 5  # of callers that are asked whether they call once
 OUT_OF_SIGHT = "<optimizer>"  # its place in a scope that only calls those that have it
-Everything = Callable[[Scope, ModuleInfo], list[Event]]
-
-
-@dataclass(eq=False)
-class Known:
-    """What is known of the functions of a project before their gradients are."""
-
-    project: Project
-    callee: dict[int, FunctionInfo]
-    sites: dict[int, list[Site]]  # the calls that reach a scope, by its id
-    unseen: set[str]  # methods called on objects that are not known
-    settled: set[int]  # ids of scopes whose callers do the work
-    handed: set[int]  # ids of scopes whose callers see to it that they are entered without gradients
-    taken: set[int]  # ids of scopes whose callers hand them gradients
-    everything: Everything
 
 
 @dataclass(eq=False)
@@ -161,7 +146,7 @@ class _Search:
     # --- which names mean them
 
     def connect(self) -> None:
-        values = _used_as_values(self.project)
+        values = used_as_values(self.project)
         self.valued = values
         self.aliases = Aliases(self.project, self.known.callee, self.known.sites, self.known.unseen | values)
 
@@ -209,7 +194,7 @@ class _Search:
                     found.late.append((group, module, owner.place, first))
         found.creations += [(group, c) for _, c in creations]
         found.freed |= self.known.taken & {k for k, kept in owners.items() if kept}
-        reach = _Reach(self, {k for k, kept in owners.items() if kept})
+        reach = Reach(self.known, self.valued, {k for k, kept in owners.items() if kept})
         for key, kept in owners.items():
             if kept:
                 found.owners.setdefault(key, []).extend(kept)
@@ -219,7 +204,7 @@ class _Search:
         if group != ANY and max(len(kept) for kept in owners.values()) == 1:
             self.settle(found, {k for k, kept in owners.items() if kept}, reach, creations)
 
-    def settle(self, found: Stores, kept: set[int], reach: _Reach, creations: list[tuple[Key, Creation]]) -> None:
+    def settle(self, found: Stores, kept: set[int], reach: Reach, creations: list[tuple[Key, Creation]]) -> None:
         """Find out what the one optimizer of a group holds where functions are entered and left."""
         parts: list[Part] = []
         made = frozenset(id(c.stmt) for _, c in creations)
@@ -362,12 +347,6 @@ def reachable(scope: Scope, module: ModuleInfo, project: Project) -> dict[str, V
     return {n: v for n, v in found.items() if v.kind == "optimizer"}
 
 
-def family(own: ClassInfo, project: Project) -> list[ClassInfo]:
-    """A class with those above and below it."""
-    classes = [c for m in project.modules.values() for c in m.classes.values()]
-    return [c for c in classes if own in c.lineage() or c in own.lineage()]
-
-
 def _models(creation: Creation) -> set[str]:
     """The places behind the parameters that a new optimizer gets."""
     scope, owns = creation.stmt.block.scope, creation.value.owns
@@ -418,91 +397,3 @@ def _exclusive(one: Stmt, other: Stmt) -> bool:
         isinstance(s.block.owner.node, cst.If) and blocks.get(id(s.block.owner), s.block) is not s.block
         for s in [other, *other.ancestors()] if s.block.owner is not None
     )  # fmt: skip
-
-
-def _used_as_values(project: Project) -> set[str]:
-    """Names of functions that are mentioned without being called."""
-    names = {i.name for m in project.modules.values() for i in m.functions.values()}
-    found = set()
-    for module in project.modules.values():
-        for scope in module.scope.walk():
-            for stmt in scope.body.walk():
-                if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef, cst.Import, cst.ImportFrom)):
-                    continue
-                found |= {n for n in _mentioned(stmt) if n in names}
-    return found
-
-
-def _mentioned(stmt: Stmt) -> Iterator[str]:
-    """Names in a statement that stand anywhere but before the parenthesis of a call."""
-    nodes: list[cst.CSTNode] = [stmt.node]
-    if stmt.blocks:
-        nodes = [n for n in stmt.node.children if not isinstance(n, (cst.BaseSuite, cst.Else, cst.Finally))]
-    for top in nodes:
-        called = {id(n.func) for n in descend(top) if isinstance(n, cst.Call)}
-        keywords = {id(n.keyword) for n in descend(top) if isinstance(n, cst.Arg) and n.keyword is not None}
-        inner = {id(n.attr) for n in descend(top) if isinstance(n, cst.Attribute)}
-        for node in descend(top):
-            if isinstance(node, cst.Name) and id(node) not in called | keywords | inner:
-                yield node.value
-            elif isinstance(node, cst.Attribute) and id(node) not in called:
-                yield node.attr.value
-
-
-class _Reach:
-    """Which calls may get to one of some scopes."""
-
-    def __init__(self, search: _Search, targets: set[int]) -> None:
-        self.search = search
-        self.known = search.known
-        self.project = search.project
-        self.valued = search.valued
-        self.every = [(s, m) for m in self.project.modules.values() for s in m.scope.walk()]
-        self.scopes = set(targets)
-        before = -1
-        while before != len(self.scopes):
-            before = len(self.scopes)
-            self.names = {s.name for s, _ in self.every if id(s) in self.scopes}
-            for scope, module in self.every:
-                if id(scope) not in self.scopes and scope.is_function and any(True for _ in self.calls(scope, module)):
-                    self.scopes.add(id(scope))
-
-    def calls(self, scope: Scope, module: ModuleInfo) -> Iterator[tuple[Stmt, cst.Call]]:
-        for stmt in scope.body.walk():
-            for call in stmt.calls:
-                if self.hits(call, scope, module):
-                    yield stmt, call
-
-    def hits(self, call: cst.Call, scope: Scope, module: ModuleInfo) -> bool:
-        info = self.known.callee.get(id(call))
-        if info is not None:
-            over = [i for i in overriding(info) if id(i.scope) in self.scopes]
-            return id(info.scope) in self.scopes or bool(over)
-        func, value = call.func, module.value(call.func)
-        if value.kind in ("api", "builtin"):
-            return False
-        if isinstance(func, cst.Attribute):
-            holder = module.value(func.value)
-            loose = holder.kind in ("unknown", "object", "class", "builtin_super", "none")
-            return loose and func.attr.value in self.names
-        if value.kind == "object" or dotted(func) == "self":
-            return "__call__" in self.names
-        others = self.names - {scope.name}
-        name = dotted(func)
-        if value.kind == "function" or name in self.names:
-            return name in self.names
-        if value.kind != "unknown" or name not in scope.locals:
-            return False
-        return bool(self.valued & others or self.fetched(name, scope, module) & others)
-
-    def fetched(self, name: str, scope: Scope, module: ModuleInfo) -> set[str]:
-        """Methods that `name = getattr(self, text)` may be."""
-        found: set[str] = set()
-        for stmt in scope.body.walk():
-            call = stmt.node.value if isinstance(stmt.node, cst.Assign) and name in stmt.defs else None
-            if isinstance(call, cst.Call) and dotted(call.func) == "getattr" and call.args:
-                own = module.classes.get(scope.cls.name) if scope.cls is not None else None
-                if dotted(call.args[0].value) != "self" or own is None:
-                    return set(self.names)
-                found |= {n for c in family(own, self.project) for n in c.methods}
-        return found

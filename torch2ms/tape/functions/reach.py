@@ -1,0 +1,124 @@
+"""Which calls may get to a function: by its name, as a value, through an object of which nothing is known."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.tree import descend
+from torch2ms.tape.functions.sites import Site, overriding
+from torch2ms.tape.ledger.events import Event
+
+Everything = Callable[[Scope, ModuleInfo], list[Event]]
+
+
+@dataclass(eq=False)
+class Known:
+    """What is known of the functions of a project before their gradients are."""
+
+    project: Project
+    callee: dict[int, FunctionInfo]
+    sites: dict[int, list[Site]]  # the calls that reach a scope, by its id
+    unseen: set[str]  # methods called on objects that are not known
+    settled: set[int]  # ids of scopes whose callers do the work
+    handed: set[int]  # ids of scopes whose callers see to it that they are entered without gradients
+    taken: set[int]  # ids of scopes whose callers hand them gradients
+    everything: Everything
+
+
+class Reach:
+    """Which calls may get to one of some scopes."""
+
+    def __init__(self, known: Known, valued: set[str], targets: set[int]) -> None:
+        self.known = known
+        self.project = known.project
+        self.valued = valued
+        self.every = [(s, m) for m in self.project.modules.values() for s in m.scope.walk()]
+        self.scopes = set(targets)
+        before = -1
+        while before != len(self.scopes):
+            before = len(self.scopes)
+            self.names = {s.name for s, _ in self.every if id(s) in self.scopes}
+            for scope, module in self.every:
+                if id(scope) not in self.scopes and scope.is_function and any(True for _ in self.calls(scope, module)):
+                    self.scopes.add(id(scope))
+
+    def calls(self, scope: Scope, module: ModuleInfo) -> Iterator[tuple[Stmt, cst.Call]]:
+        for stmt in scope.body.walk():
+            for call in stmt.calls:
+                if self.hits(call, scope, module):
+                    yield stmt, call
+
+    def hits(self, call: cst.Call, scope: Scope, module: ModuleInfo) -> bool:
+        info = self.known.callee.get(id(call))
+        if info is not None:
+            over = [i for i in overriding(info) if id(i.scope) in self.scopes]
+            return id(info.scope) in self.scopes or bool(over)
+        func, value = call.func, module.value(call.func)
+        if value.kind in ("api", "builtin"):
+            return False
+        if isinstance(func, cst.Attribute):
+            holder = module.value(func.value)
+            loose = holder.kind in ("unknown", "object", "class", "builtin_super", "none")
+            return loose and func.attr.value in self.names
+        if value.kind == "object" or dotted(func) == "self":
+            return "__call__" in self.names
+        others = self.names - {scope.name}
+        name = dotted(func)
+        if value.kind == "function" or name in self.names:
+            return name in self.names
+        if value.kind != "unknown" or name not in scope.locals:
+            return False
+        return bool(self.valued & others or self.fetched(name, scope, module) & others)
+
+    def fetched(self, name: str, scope: Scope, module: ModuleInfo) -> set[str]:
+        """Methods that `name = getattr(self, text)` may be."""
+        found: set[str] = set()
+        for stmt in scope.body.walk():
+            call = stmt.node.value if isinstance(stmt.node, cst.Assign) and name in stmt.defs else None
+            if isinstance(call, cst.Call) and dotted(call.func) == "getattr" and call.args:
+                own = module.classes.get(scope.cls.name) if scope.cls is not None else None
+                if dotted(call.args[0].value) != "self" or own is None:
+                    return set(self.names)
+                found |= {n for c in family(own, self.project) for n in c.methods}
+        return found
+
+
+def family(own: ClassInfo, project: Project) -> list[ClassInfo]:
+    """A class with those above and below it."""
+    classes = [c for m in project.modules.values() for c in m.classes.values()]
+    return [c for c in classes if own in c.lineage() or c in own.lineage()]
+
+
+def used_as_values(project: Project) -> set[str]:
+    """Names of functions that are mentioned without being called."""
+    names = {i.name for m in project.modules.values() for i in m.functions.values()}
+    found = set()
+    for module in project.modules.values():
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk():
+                if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef, cst.Import, cst.ImportFrom)):
+                    continue
+                found |= {n for n in _mentioned(stmt) if n in names}
+    return found
+
+
+def _mentioned(stmt: Stmt) -> Iterator[str]:
+    """Names in a statement that stand anywhere but before the parenthesis of a call."""
+    nodes: list[cst.CSTNode] = [stmt.node]
+    if stmt.blocks:
+        nodes = [n for n in stmt.node.children if not isinstance(n, (cst.BaseSuite, cst.Else, cst.Finally))]
+    for top in nodes:
+        called = {id(n.func) for n in descend(top) if isinstance(n, cst.Call)}
+        keywords = {id(n.keyword) for n in descend(top) if isinstance(n, cst.Arg) and n.keyword is not None}
+        inner = {id(n.attr) for n in descend(top) if isinstance(n, cst.Attribute)}
+        for node in descend(top):
+            if isinstance(node, cst.Name) and id(node) not in called | keywords | inner:
+                yield node.value
+            elif isinstance(node, cst.Attribute) and id(node) not in called:
+                yield node.attr.value
