@@ -22,6 +22,9 @@ def clip_norm(event: Event, owners: list[Owner], plan: Plan, writer: Writer) -> 
     """torch scales by max_norm / (norm + 1e-6) where the norm is larger; ops.clip_by_norm over a list does the same."""
     call = event.node
     assert isinstance(call, cst.Call)
+    if _is_part(event, owners):
+        _clip_part(event, owners[0], plan, writer)
+        return
     clipped = clipping(event, owners)
     if isinstance(clipped, str):
         plan.refused.add(id(call))
@@ -95,10 +98,13 @@ def told(event: Event, owners: list[Owner]) -> Finding:
     return Finding("T2M510", tier, "clip_grad_norm_", why, line=event.stmt.lineno)
 
 
-def clip_value(event: Event, owners: list[Owner], plan: Plan) -> None:
+def clip_value(event: Event, owners: list[Owner], plan: Plan, writer: Writer) -> None:
     """Every gradient is clamped."""
     call = event.node
     assert isinstance(call, cst.Call)
+    if _is_part(event, owners):
+        _clip_part(event, owners[0], plan, writer)
+        return
     clipped = clipping(event, owners)
     if isinstance(clipped, str) or not isinstance(event.stmt.node, cst.Expr):
         plan.refuse(event.stmt, refusal(event, clipped if isinstance(clipped, str) else "its form is not known"))
@@ -107,3 +113,41 @@ def clip_value(event: Event, owners: list[Owner], plan: Plan) -> None:
     plan.needs.add("ops")
     plan.replaced[id(event.stmt)] = [Text(f"{o.variable} = {form(o.variable, code(limit))}") for o in owners]
     plan.findings.append(told(event, owners))
+
+
+def _is_part(event: Event, owners: list[Owner]) -> bool:
+    """The parameters that are clipped are some of those that the one owner holds; nothing is made of their norm."""
+    call = event.node
+    assert isinstance(call, cst.Call)
+    if len(owners) != 1 or event.value.kind not in ("params", "list") or kinship(event, owners[0]) != "other":
+        return False
+    held, meant = owners[0].owns or (), event.value.deps
+    inside = meant and all(any(m == h or m.startswith(f"{h}.") for h in held) for m in meant)
+    return bool(inside) and isinstance(event.stmt.node, cst.Expr) and event.stmt.node.value is call
+
+
+def _clip_part(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
+    """The gradients of some parameters, found by parameter, are clipped among themselves."""
+    call = event.node
+    assert isinstance(call, cst.Call)
+    limit = argument(call, 1, "clip_value" if event.kind == "clip_value" else "max_norm")
+    norm_type = argument(call, 2, "norm_type") if event.kind == "clip_norm" else None
+    if limit is None or norm_type is not None and constant(norm_type) not in (2, 2.0):
+        plan.refused.add(id(call))
+        plan.refuse(event.stmt, refusal(event, "only the 2-norm has a measured form"))
+        return
+    part, table = writer.fresh_once("clipped_params"), "grad_of"
+    minus = "-{1}" if isinstance(limit, (cst.Name, cst.Attribute, cst.Integer, cst.Float)) else "-({1})"
+    form = f"ops.clip_by_norm([{table}[p] for p in {part}], {{1}})"
+    if event.kind == "clip_value":
+        form = f"[ops.clamp({table}[p], {minus}, {{1}}) for p in {part}]"
+    plan.needs.add("ops")
+    plan.replaced[id(event.stmt)] = [
+        Text(f"{table} = dict(zip({weights_of(owner)}, {owner.variable}))"),
+        Text(f"{part} = [p for p in {{0}} if p in {table}]", [call.args[0].value]),
+        Text(f"{table}.update(zip({part}, {form}))", [call.args[0].value, limit]),
+        Text(f"{owner.variable} = tuple({table}.values())"),
+    ]
+    rule, what = ("T2M511", "clip_grad_value_") if event.kind == "clip_value" else ("T2M510", "clip_grad_norm_")
+    why = "the gradients of these parameters, looked up by parameter, are clipped"
+    plan.findings.append(Finding(rule, Tier.EXACT, what, why, line=event.stmt.lineno))
