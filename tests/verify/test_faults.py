@@ -114,7 +114,7 @@ def test_steps_are_told_while_a_side_runs(tmp_path):
 def test_an_absent_torch_device_is_not_run(device, tmp_path):
     torch = pytest.importorskip("torch")
     if device == "cuda" and torch.cuda.is_available():
-        pytest.skip("there is one")
+        pytest.skip("this machine has a CUDA device: what happens without one cannot be seen here")
     (tmp_path / "a.py").write_text(TORCH)
     (tmp_path / "b.py").write_text(MINDSPORE)
     report = verify(tmp_path / "a.py", tmp_path / "b.py", torch_device=device)
