@@ -9,6 +9,7 @@ from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.tree import code, constant
 from torch2ms.analysis.values import Value
 from torch2ms.api import apply_call
+from torch2ms.rewrite.chains import base, is_change
 from torch2ms.rewrite.sharing import fresh, is_gradient, is_parameter, kept
 from torch2ms.rewrite.writer import Writer
 
@@ -51,6 +52,8 @@ class InPlace:
         if len(chain) == 1 and methods[0] in ("uniform_", "normal_") and weight:
             return self.initialised(chain[0], target)
         planned = self.writer.plan.expressions.get(id(node)) or self.writer.plan.expressions.get(id(target))
+        if planned is None and is_gradient(target):
+            return None  # gradient code that is refused, or that waits for the second step, stands as it stood
         place = planned or code(self.writer.expression(target))
         result: cst.BaseExpression = cst.parse_expression(place)
         for link in reversed(chain):
@@ -69,6 +72,12 @@ class InPlace:
         why = "the result is assigned: in-place methods do nothing on CPU"
         self.writer.tell("T2M611", "in-place tensor method", why)
         return self.store(target, value, place, result, alone and methods[0] != "copy_")
+
+    def of_gradient(self, stmt: Stmt, node: cst.CSTNode) -> list[cst.BaseStatement] | None:
+        """`p.grad.data.clamp_(a, b)` in the second of two steps, which finds everything else translated."""
+        if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call) or not is_change(node.value):
+            return None
+        return self.in_place(stmt, node.value) if is_gradient(base(node.value)) else None
 
     def changed(self, stmt: Stmt, call: cst.Call) -> list[cst.BaseStatement] | None:
         """`F.relu(x, inplace=True)` as a statement: the tensor gets the result."""

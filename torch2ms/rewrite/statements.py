@@ -44,7 +44,7 @@ class Statements:
         if stmt.calls and not self.module.uses_mindspore and (below := activated(self.writer, stmt, self.looked_at)):
             return [*self.small(stmt), *below]
         if self.module.uses_mindspore:
-            pass
+            special = self.in_place.of_gradient(stmt, node)
         elif isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
             special = self.call(stmt, node.value)
         elif isinstance(node, cst.AugAssign):
