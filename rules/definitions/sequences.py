@@ -1,5 +1,6 @@
 """Sequences of different lengths, batches made of samples, and vectors of parameters."""
 
+import mindspore as ms
 from mindspore import ops
 
 
@@ -15,6 +16,43 @@ def pad_sequence(sequences, batch_first=False, padding_value=0.0):
 def unpad_sequence(padded, lengths, batch_first=False):
     padded = padded if batch_first else padded.swapaxes(0, 1)
     return [padded[i, : int(n)] for i, n in enumerate(lengths)]
+
+
+def pack_padded_sequence(batch, lengths, batch_first=False):
+    """A batch of sequences and their lengths, which recurrent layers take together."""
+    return batch if batch_first else batch.swapaxes(0, 1), ms.Tensor(lengths, ms.int32)
+
+
+def pack_sequence(sequences):
+    return pad_sequence(sequences, True), ms.Tensor([s.shape[0] for s in sequences], ms.int32)
+
+
+def packed_layer(layer, packed, state=None):
+    """What a recurrent layer gives for a batch of sequences, to the end of each one."""
+    padded, lengths = packed
+    if layer.batch_first:
+        output, state = layer(padded, state, lengths)
+        return (output, lengths), state
+    output, state = layer(padded.swapaxes(0, 1), state, lengths)
+    return (output.swapaxes(0, 1), lengths), state
+
+
+def pad_packed_sequence(packed, batch_first=False, padding_value=0.0, total_length=None):
+    padded, lengths = packed
+    longest = int(lengths.max())
+    padded = padded[:, :longest]
+    rest = (total_length or longest) - longest
+    if rest > 0:
+        padded = ops.cat((padded, ops.zeros((padded.shape[0], rest, *padded.shape[2:]), padded.dtype)), 1)
+    inside = ops.arange(padded.shape[1]) < lengths.expand_dims(1)
+    inside = inside.reshape(inside.shape + (1,) * (padded.ndim - 2))
+    padded = ops.where(inside, padded, ms.Tensor(padding_value, padded.dtype))
+    return padded if batch_first else padded.swapaxes(0, 1), lengths.astype(ms.int64)
+
+
+def unpack_sequence(packed):
+    padded, lengths = packed
+    return [sequence[: int(n)] for sequence, n in zip(padded, lengths)]
 
 
 def vector_to_parameters(vector, parameters):

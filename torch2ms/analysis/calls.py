@@ -225,7 +225,7 @@ def _forward(target: Value, given: Given, ev: Evaluator) -> Value:
     if forward is not None:
         return spread(_function(forward, given, ev, target), deps)
     if last in torchapi.RECURRENT:
-        one = Value("tensor", deps=deps)
+        one = spread(given.first, deps) if given.first.name == torchapi.PACKED else Value("tensor", deps=deps)
         state = Value("tuple" if last == "LSTM" else "tensor", deps=deps)
         return Value("tuple", items=(one, state), deps=deps)
     unknown = target.name and not target.name.startswith("torch.nn.")

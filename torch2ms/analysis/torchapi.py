@@ -57,12 +57,15 @@ ALWAYS_TUPLES = {
 }
 LISTS = {"chunk", "split", "unbind", "meshgrid", "tensor_split", "broadcast_tensors", "gradient"}
 RECURRENT = {"LSTM", "GRU", "RNN"}
+PACKED = "packed sequence"  # the name of a tuple that only recurrent layers take: a padded batch, and the lengths in it
 NOT_LEARNED = {"Parameter", "ParameterList", "Buffer", "UninitializedParameter"}
 
 
 def result(name: str, deps: frozenset[str], nargs: int) -> Value:
     """The value of calling the torch function `name` (fully qualified, not a class) on values that carry `deps`."""
     last = name.rpartition(".")[2]
+    if name.startswith("torch.nn.utils.rnn."):
+        return _ragged(last, deps)
     if name.startswith("torch.nn.utils."):
         return Value("unknown") if "clip_grad" not in last else Value("tensor")
     if last in HOST and name.startswith("torch.Tensor."):
@@ -79,6 +82,16 @@ def result(name: str, deps: frozenset[str], nargs: int) -> Value:
     if last in ("finfo", "iinfo"):
         return Value("object", name=name)
     return Value("tensor", deps=deps)
+
+
+def _ragged(last: str, deps: frozenset[str]) -> Value:
+    """What the functions for sequences of different lengths return."""
+    padded = Value("tensor", deps=deps)
+    if last in ("pack_padded_sequence", "pack_sequence"):
+        return Value("tuple", name=PACKED, items=(padded, Value("tensor")), deps=deps)
+    if last == "pad_packed_sequence":
+        return Value("tuple", items=(padded, Value("tensor")), deps=deps)
+    return padded if last == "pad_sequence" else Value("list", name="of tensor", deps=deps)
 
 
 def transformed(name: str, node: cst.Call, args: list[Value], deps: frozenset[str]) -> Value | None:

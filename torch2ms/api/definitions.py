@@ -44,7 +44,9 @@ def table() -> dict[str, Definition]:
 
 
 def _definition(name: str, text: str, node: ast.AST, others: AbstractSet[str]) -> Definition:
-    used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)}
+    bound = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+    bound |= {n.arg for n in ast.walk(node) if isinstance(n, ast.arg)}
+    used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - bound  # locals may have a definition's name
     asks = {ast.unparse(n) for n in ast.walk(node) if isinstance(n, ast.Attribute) and _root(n) in IMPORTS}
     for call in ast.walk(node):
         if isinstance(call, ast.Call) and _root(call.func) in IMPORTS:

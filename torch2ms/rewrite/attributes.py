@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.torchapi import PACKED
 from torch2ms.analysis.tree import code
 from torch2ms.analysis.values import Value
 from torch2ms.analysis.wrapped import FAMILIES
@@ -67,6 +68,8 @@ def _ruled(receiver: Value, attr: str) -> str:
     """The name under which the rules may have an attribute of such an object."""
     if receiver.kind == "tuple" and receiver.name == "return_types":
         return f"torch.return_types.{attr}"
+    if receiver.name == PACKED:
+        return f"torch.nn.utils.rnn.PackedSequence.{attr}"
     if receiver.kind == "optimizer" and attr in ("state", "defaults"):
         return f"torch.optim.Optimizer.{attr}"
     if receiver.kind == "loader":

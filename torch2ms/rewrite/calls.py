@@ -7,6 +7,7 @@ from dataclasses import replace
 import libcst as cst
 
 from torch2ms.analysis.names import dotted
+from torch2ms.analysis.torchapi import PACKED
 from torch2ms.analysis.tree import code, constant
 from torch2ms.analysis.values import Value
 from torch2ms.analysis.wrapped import FAMILIES
@@ -74,6 +75,8 @@ class MethodCalls:
             if id(original) not in self.where.indexed:
                 self.work.tell("T2M502", "learning rates of a scheduler", "Parameters in MindSpore: read as numbers")
                 return cst.parse_expression(f"[lr.item() for lr in {code(updated)}]")
+        if receiver.name == PACKED:
+            return self.work.ruled(f"torch.nn.utils.rnn.PackedSequence.{name}", original, updated)
         if receiver.kind in OWNERS:
             return self.work.ruled(f"{OWNERS[receiver.kind]}.{name}", original, updated)
         return updated

@@ -6,6 +6,7 @@ import libcst as cst
 
 from torch2ms.analysis.masked import MASKED
 from torch2ms.analysis.names import dotted, is_foreign
+from torch2ms.analysis.torchapi import PACKED
 from torch2ms.analysis.tree import code, constant
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import apply_call
@@ -64,6 +65,8 @@ class Expressions(Positions):
             made = chosen.picked(original, updated, work)
         if made is not None:
             return made
+        if self.packed(original) and target.kind in ("module", "unknown") and work.class_of(target) is None:
+            target = Value("module", name="torch.nn.RNN", likely=True)  # nothing else takes a packed sequence
         if target.kind == "module" and (rule := work.rules.find(f"{target.name}.__call__")) is not None:
             asked = original.with_changes(func=cst.Attribute(original.func, cst.Name("__call__")))
             spelled = updated.with_changes(func=cst.Attribute(updated.func, cst.Name("__call__")))
@@ -84,6 +87,10 @@ class Expressions(Positions):
         if isinstance(original.func, cst.Attribute):
             return MethodCalls(self.work, self).method(original, original.func, updated)
         return updated
+
+    def packed(self, call: cst.Call) -> bool:
+        """What a layer is called with is a packed sequence."""
+        return bool(call.args) and self.module.value(call.args[0].value).name == PACKED
 
     def finite(self, original: cst.Call, updated: cst.Call, target: Value) -> cst.Call:
         """A cross entropy of masked logits: MindSpore multiplies what is infinite by zero."""
