@@ -13,6 +13,7 @@ from torch2ms.analysis.infer import infer
 from torch2ms.analysis.project import ModuleInfo, Project
 from torch2ms.analysis.settled import settled
 from torch2ms.analysis.text import code
+from torch2ms.analysis.values import PART
 from torch2ms.api import Rules
 from torch2ms.bounds import TOO_DEEP, deep_recursion, unparsable
 from torch2ms.check import check_output
@@ -177,12 +178,14 @@ def translate(
 
 
 def leaves(module: ModuleInfo) -> dict[str, str]:
-    """Places of leaf tensors that optimizers own: they become Parameters."""
+    """Places of leaf tensors that optimizers own, and of containers that hold some: they become Parameters."""
     found: dict[str, str] = {}
     owned = {o for v in module.values.values() if v.kind == "optimizer" and v.owns for o in v.owns}
     for value in module.values.values():
-        if value.leaf and value.place and value.place in owned:
-            found[value.place] = value.place.rpartition(".")[2]
+        for leaf in (value, *value.parts):
+            place = leaf.place.partition(PART)[0]
+            if leaf.leaf and place in owned:
+                found[place] = place.rpartition(".")[2]
     return found
 
 

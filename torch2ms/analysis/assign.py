@@ -12,11 +12,12 @@ from torch2ms.analysis.containers import element
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.transfer import rebase
 from torch2ms.analysis.usage import used
-from torch2ms.analysis.values import NOT_RUN, UNKNOWN, UNPLACED, Value, join
+from torch2ms.analysis.values import NOT_RUN, PART, UNKNOWN, UNPLACED, Value, join, joined_deps
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluate import Evaluator
 
+CONTAINERS = ("list", "tuple", "dict")
 LIVING = {"module", "optimizer", "scheduler", "scaler", "object", "loader", "lossfn"}  # known by where they are kept
 
 
@@ -115,11 +116,23 @@ def _placed(value: Value, place: str) -> Value:
         return replace(value, place=place, deps=frozenset({place}))
     if value.name == "parameter list" and not value.place:
         return replace(value, place=place, deps=frozenset({place}))
-    items = value.items if value.kind in ("list", "tuple") else None
-    if items and all(i.name == "parameter" and not i.place for i in items):
-        own = frozenset({place})  # parameters that have no other name
-        return replace(value, deps=own, items=tuple(replace(i, deps=own) for i in items))
+    if value.kind in CONTAINERS:
+        return _owning(value, place)
     return replace(value, place=place) if value.kind in LIVING and not value.place else value
+
+
+def _owning(value: Value, place: str) -> Value:
+    """A container with leaves that have no other name: they live in it."""
+    own = frozenset({place})
+    if value.each is not None and value.each.leaf and not value.each.place:
+        return replace(value, deps=own, each=replace(value.each, deps=own, place=f"{place}{PART}>"))
+    items = value.items or ()
+    if not any(i.leaf and not i.place for i in items):
+        return value
+    held = (replace(v, deps=own, place=f"{place}{PART}{i}>") if v.leaf and not v.place else v
+            for i, v in enumerate(items))  # fmt: skip
+    items = tuple(held)
+    return replace(value, deps=joined_deps(items), items=items)
 
 
 def _guessed(value: Value, place: str) -> Value:

@@ -18,8 +18,8 @@ class Value:
     (a torch name), class, function, method, object, unknown.
     `name` is the qualified name behind an api, class, function, module or object.
     `deps` holds the places whose gradients the value is varied with; `place` is where a module, an optimizer or a leaf
-    lives. `owns` are the places an optimizer updates (None: not seen), or the modules a name stands for in turn. `likely`
-    marks a guess from names and use.
+    lives. `owns` are the places an optimizer updates (None: not seen), or the modules a name stands for in turn.
+    `likely` marks a guess from names and use.
     """
 
     kind: str = "unknown"
@@ -47,6 +47,16 @@ class Value:
         items = tuple(i.cut() for i in self.items) if self.items is not None else None
         deps = joined_deps(items or ())
         return replace(self, deps=deps, items=items) if self.deps != deps or items != self.items else self
+
+    @property
+    def parts(self) -> tuple[Value, ...]:
+        """What a container holds, as far as that is known."""
+        return self.items or ((self.each,) if self.each is not None else ())
+
+    @property
+    def of_leaves(self) -> bool:
+        """A container that holds nothing but leaves."""
+        return self.kind in ("list", "tuple", "dict") and bool(self.parts) and all(part.leaf for part in self.parts)
 
     @property
     def own(self) -> frozenset[str]:

@@ -13,6 +13,7 @@ from torch2ms.api.template import atomic
 from torch2ms.findings import Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.inplace import InPlace, is_data
+from torch2ms.rewrite.leaves import Leaves
 from torch2ms.rewrite.modes import in_module_class, starts_in_training
 from torch2ms.rewrite.settings import steers
 from torch2ms.rewrite.sharing import held_in, is_parameter, taken_from
@@ -30,6 +31,7 @@ class Assignments:
         self.writer = writer
         self.module = writer.module
         self.in_place = in_place
+        self.leaves = Leaves(writer)
 
     def assign(self, stmt: Stmt, node: cst.Assign) -> list[cst.BaseStatement] | None:
         if len(node.targets) != 1:
@@ -44,7 +46,7 @@ class Assignments:
         if isinstance(target, cst.Attribute) and target.attr.value == "requires_grad":
             value = self.module.value(target.value)
             place = dotted(target.value)
-            if constant(node.value) is True and value.kind == "tensor" and (made := self.trained(target.value)):
+            if constant(node.value) is True and value.kind == "tensor" and (made := self.leaves.begun(target.value)):
                 return made
             if (
                 value.kind == "tensor"
@@ -80,7 +82,7 @@ class Assignments:
                 self.writer.tell("T2M601", "tensor stored under an index", why)
                 return self.writer.text(f"{{0}} = {held}", target, node.value)
             return None
-        made = self.leaf(stmt, node, target)
+        made = self.leaves.made(node, target)
         if made is not None:
             return made
         if isinstance(node.value, cst.Call) and self.module.value(node.value.func).name.startswith("torch.nn.init."):
@@ -183,35 +185,6 @@ class Assignments:
                     if kept and any(s.number > caller.number and kept.partition(".")[0] in s.uses for s in body):
                         return True
         return False
-
-    def leaf(self, stmt: Stmt, node: cst.Assign, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
-        """A leaf that an optimizer owns, or that is changed through an alias, is a Parameter."""
-        place = dotted(target)
-        value = self.module.value(node.value)
-        if not place or not value.leaf or place not in self.writer.plan.leaves:
-            return None
-        made = self.writer.expression(node.value)
-        text = code(made)
-        self.writer.needs.add("ms")
-        name = place.rpartition(".")[2]
-        if text.startswith("ms.Parameter("):
-            if "name=" in text:
-                return None
-            return self.writer.text(f"{place} = {text[:-1]}, name={name!r})")
-        self.writer.tell("T2M305", "leaf tensor", "it is trained: a Parameter")
-        return self.writer.text(f"{place} = ms.Parameter({text}, name={name!r})")
-
-    def trained(self, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
-        """A tensor that callers gave, or that was made as any other, becomes a Parameter where it begins to be one."""
-        place = dotted(target)
-        if place not in self.writer.plan.leaves or "." in place or place not in self.writer.scope.locals:
-            return None
-        given = place in self.writer.scope.params
-        why = "it is trained: a Parameter"
-        why += "; assumed: callers go on with what the function returns, not with what they gave" if given else ""
-        self.writer.tell("T2M305", "leaf tensor", why, Tier.ASSUMED if given else Tier.EXACT)
-        self.writer.needs.add("ms")
-        return self.writer.text(f"{place} = ms.Parameter({place}, name={place!r})")
 
     def constructed(self, stmt: Stmt, node: cst.Assign, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
         """Modules of torch start in training mode, cells do not."""

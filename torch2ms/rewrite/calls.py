@@ -18,6 +18,7 @@ from torch2ms.rewrite.chains import base
 from torch2ms.rewrite.draws import draw
 from torch2ms.rewrite.parameters import enumerated
 from torch2ms.rewrite.positions import Positions
+from torch2ms.rewrite.sharing import is_gradient
 from torch2ms.rewrite.translation import Translation
 
 OWN_METHODS = {"forward": "construct", "train": "set_train"}
@@ -145,6 +146,8 @@ class MethodCalls:
             self.work.tell("T2M611", f"Tensor.{name}", why)
             return cst.parse_expression(drawn.replace("ops.", f"{self.work.alias('ops')}.", 1))
         if name.endswith("_") and not name.endswith("__"):
+            if is_gradient(base(original)):
+                return updated  # gradient code that is refused, or waits for the second step
             plain = rule or self.work.rules.find(f"torch.Tensor.{name[:-1]}")
             lone = id(original) in self.work.plan.temporaries or isinstance(base(original), cst.Call)
             if lone and name in ("fill_", "zero_") and len(updated.args) == (name == "fill_"):

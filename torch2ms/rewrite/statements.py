@@ -115,7 +115,7 @@ class Statements:
         if receiver.kind == "module" and name == "load_state_dict":
             return loaded(self.writer, stmt, call, func)
         if name in ("retain_grad", "requires_grad_") and receiver.kind in ("tensor", "unknown") and dotted(func.value):
-            if name == "requires_grad_" and (given := self.assignments.trained(func.value)) is not None:
+            if name == "requires_grad_" and (given := self.assignments.leaves.begun(func.value)) is not None:
                 return given
             self.writer.tell("T2M303", f"Tensor.{name}", "gradient functions name what they differentiate: dropped")
             return []

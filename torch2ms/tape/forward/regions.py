@@ -184,7 +184,7 @@ class Finder:
                 if real and (owns is None or any_overlap(real, owns)):
                     held = value.kind in HOLDERS or value.leaf or real == {place} and value.kind in ("list", "tuple")
                     tensors = value.name.startswith("torch.distributions.") or value.keys is not None
-                    if held and not tensors:  # a distribution, or a record, is its tensors
+                    if held and not tensors or value.of_leaves:  # a distribution, or a record, is its tensors
                         continue
                     if any(overlaps(place, u) for u in wanted):
                         found[place] = value
