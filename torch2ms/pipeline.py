@@ -10,6 +10,7 @@ from contextlib import contextmanager
 import libcst as cst
 
 from torch2ms.analysis.infer import infer
+from torch2ms.analysis.program import Scope
 from torch2ms.analysis.project import ModuleInfo, Project
 from torch2ms.analysis.settled import settled
 from torch2ms.analysis.text import code
@@ -123,7 +124,7 @@ def plan_project(project: Project, config: Config) -> dict[str, Plan]:
     plans = {}
     for module in project.modules.values():
         plan = Plan(config)
-        plan.leaves = leaves(module)
+        plan.leaves, plan.homes = leaves(module)
         plan.findings += module.plain.findings if module.plain is not None else []
         plan_autocast(project, module, plan)
         for scope in module.scope.walk():
@@ -177,16 +178,30 @@ def translate(
     return code(tree, tree), findings
 
 
-def leaves(module: ModuleInfo) -> dict[str, str]:
-    """Places of leaf tensors that optimizers own, and of containers that hold some: they become Parameters."""
+def leaves(module: ModuleInfo) -> tuple[dict[str, str], set[tuple[int, str]]]:
+    """Places of leaf tensors that optimizers own, and of containers that hold some: they become Parameters.
+
+    The second are those among them that are local names, with the id of their scope.
+    """
     found: dict[str, str] = {}
-    owned = {o for v in module.values.values() if v.kind == "optimizer" and v.owns for o in v.owns}
+    optimizers = [v for v in module.values.values() if v.kind == "optimizer" and v.owns]
+    if not optimizers:
+        return found, set()
+    owned = {o for v in optimizers for o in v.owns or ()}
     for value in module.values.values():
         for leaf in (value, *value.parts):
             place = leaf.place.partition(PART)[0]
             if leaf.leaf and place in owned:
                 found[place] = place.rpartition(".")[2]
-    return found
+    homes = set()
+    for scope in module.scope.walk():
+        made = [module.value(call) for stmt in scope.body.walk() for call in stmt.calls]
+        for place in {o for v in made if v.kind == "optimizer" for o in v.owns or ()}:
+            home: Scope | None = scope
+            while home is not None and place not in home.locals:
+                home = home.parent
+            homes.add((id(home), place))
+    return found, homes
 
 
 def _again(text: str, config: Config, path: str) -> str:

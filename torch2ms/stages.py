@@ -48,7 +48,7 @@ def _halves(sources: Mapping[str, str], config: Config, whole: Mapping[str, Resu
     for path, result in whole.items():
         module, plan = modules[path], plans[modules[path].name]
         told = frozenset((f.code, f.line, f.what) for f in result.findings)
-        text, findings = translate(project, module, Plan(config, leaves=plan.leaves), rules, told)
+        text, findings = translate(project, module, Plan(config, leaves=plan.leaves, homes=plan.homes), rules, told)
         halves[path] = Result(path, result.source, text, tuple(findings))
     project.close()
     return halves

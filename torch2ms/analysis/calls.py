@@ -26,7 +26,7 @@ from torch2ms.analysis.methods import (
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.torchcalls import api_call, tensor_function
-from torch2ms.analysis.transfer import into, outward, spread, unplaced
+from torch2ms.analysis.transfer import into, outward, sole, spread, unplaced
 from torch2ms.analysis.tree import code, constant
 from torch2ms.analysis.values import CHOSEN, NO_DEPS, NOT_RUN, UNKNOWN, Value, bounded, join, joined_deps
 from torch2ms.analysis.wrapped import FAMILIES
@@ -264,7 +264,8 @@ def _function(info: FunctionInfo, given: Given, ev: Evaluator, receiver: Value |
         for name, value in bound.items()
     }
     homeless = unplaced(returns, info.scope.locals - bound.keys(), id(given.node))
-    return outward(returns, depends, receiver.place if receiver is not None else "", homeless)
+    fresh = sole(returns, info.scope, bound)
+    return outward(returns, depends, receiver.place if receiver is not None else "", homeless, fresh)
 
 
 def _pass(info: FunctionInfo, given: Given, receiver: Value | None) -> dict[str, Value]:

@@ -12,12 +12,11 @@ from torch2ms.analysis.assign import remember
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.tree import constant
-from torch2ms.analysis.values import CHOSEN, NO_DEPS, UNKNOWN, Value, choices, entries, joined_keys
+from torch2ms.analysis.values import CHOSEN, FILLING, NO_DEPS, PART, UNKNOWN, Value, choices, entries, joined_keys
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluate import Evaluator
 
-FILLING = {"append", "extend", "insert", "update", "add", "appendleft"}
 REORDERING = {"pop", "popitem", "clear", "setdefault"}
 ELEMENTS = {"tensor", "int", "float", "param", "module", "numpy"}  # kinds a list is known to hold
 
@@ -84,7 +83,10 @@ def _filled(place: str, base: Value, method: str, value: Value, ev: Evaluator) -
         keys = joined_keys(base.keys or (), value.keys or ()) if both else None
     starts = value.starts if base.items == () else base.starts
     each = None
-    if base.kind == "list" and method == "append" and value.kind == "tuple" and value.items and not value.deps:
+    if value.leaf and not value.place:  # it has no other name
+        value = replace(value, deps=frozenset({place}), place=f"{place}{PART}>")
+    row = value.kind == "tuple" and value.items and not value.deps
+    if base.kind == "list" and method == "append" and (row or value.leaf):
         each = value if base.items == () or base.each == value else None
     deps = base.deps | value.deps
     ev.env[place] = replace(base, deps=deps, items=None, name=name, starts=starts, keys=keys, each=each)

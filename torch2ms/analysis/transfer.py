@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
+import libcst as cst
+
 from torch2ms.analysis import shapes
-from torch2ms.analysis.values import NO_DEPS, UNPLACED, Value
+from torch2ms.analysis.flow import free_uses, root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.values import FILLING, NO_DEPS, PART, UNPLACED, Value
 
 OBJECTS = ("module", "optimizer", "object", "scheduler")
 
@@ -26,15 +32,22 @@ def into(value: Value, name: str, places: dict[str, str], same_self: bool) -> Va
 
 
 def outward(
-    value: Value, params: dict[str, frozenset[str]], receiver: str, made: dict[str, str] | None = None
+    value: Value,
+    params: dict[str, frozenset[str]],
+    receiver: str,
+    made: dict[str, str] | None = None,
+    fresh: frozenset[str] = NO_DEPS,
 ) -> Value:
     """What a function returns in the places of its caller, `params` telling what its parameters depend on there.
 
-    `made` gives the places of objects in a container that it made (see `unplaced`).
+    `made` gives the places of objects in a container that it made (see `unplaced`); `fresh` are its names of leaves
+    that nobody else sees (see `sole`): those live where the caller puts them.
     """
     made = made or {}
+    if value.leaf and value.deps <= fresh:
+        return replace(value, deps=NO_DEPS, place="")
     deps: frozenset[str] = NO_DEPS
-    for dep in value.deps:
+    for dep in value.deps - fresh:
         plain = dep.lstrip("@^")
         head, _, rest = plain.partition(".")
         if head in params:
@@ -44,13 +57,16 @@ def outward(
         elif not dep.startswith(("@", "^")):
             deps |= {moved(dep, made)}
     owns = None if value.owns is None else outward(Value(deps=value.owns), params, receiver, made).deps
-    items = tuple(outward(i, params, receiver, made) for i in value.items) if value.items is not None else None
+    items = value.items
+    if items is not None:
+        items = tuple(outward(i, params, receiver, made, fresh) for i in items)
+    each = value.each if value.each is None else outward(value.each, params, receiver, made, fresh)
     place = value.place
     if value.kind in OBJECTS and not place.startswith("self."):
         place = made.get(place, "")  # made inside: it lives where the caller puts it
     elif place.startswith("self.") and receiver:
         place = receiver + place[4:]
-    return replace(value, deps=deps, items=items, place=place, owns=owns, leaf=False)
+    return replace(value, deps=deps, items=items, each=each, place=place, owns=owns, leaf=False)
 
 
 def unplaced(returned: Value, local: frozenset[str] | set[str], call: int) -> dict[str, str]:
@@ -63,6 +79,29 @@ def unplaced(returned: Value, local: frozenset[str] | set[str], call: int) -> di
             found[item.place] = f"{UNPLACED}{call:x}>{item.place}"
         found |= unplaced(item, local, call)
     return found
+
+
+def sole(returned: Value, scope: Scope, params: Iterable[str]) -> frozenset[str]:
+    """Names of leaves, and of containers with some, that a function made and nobody but its caller has."""
+    found = {p.place.partition(PART)[0] for p in (returned, *returned.parts) if p.leaf and p.place}
+    if not found:
+        return NO_DEPS
+    inner = {root(use) for child in scope.children for use in free_uses(child)}
+    own = found & set(scope.locals) - set(params) - inner
+    return frozenset(name for name in own if not any(_keeps(stmt, name, scope) for stmt in scope.body.walk()))
+
+
+def _keeps(stmt: Stmt, name: str, scope: Scope) -> bool:
+    """Whether a statement puts what the name holds where it outlives the call."""
+    node = stmt.node
+    if isinstance(node, cst.Assign) and not all(isinstance(t.target, (cst.Name, cst.Tuple)) for t in node.targets):
+        parts = node.value.elements if isinstance(node.value, (cst.List, cst.Tuple)) else ()
+        return name in {dotted(node.value), *(dotted(part.value) for part in parts)}
+    return any(
+        isinstance(call.func, cst.Attribute) and call.func.attr.value in FILLING
+        and root(dotted(call.func.value)) not in scope.locals and name in {dotted(a.value) for a in call.args}
+        for call in stmt.calls
+    )  # fmt: skip
 
 
 def _leaves(value: Value) -> frozenset[str]:

@@ -46,13 +46,14 @@ class Assignments:
         if isinstance(target, cst.Attribute) and target.attr.value == "requires_grad":
             value = self.module.value(target.value)
             place = dotted(target.value)
-            if constant(node.value) is True and value.kind == "tensor" and (made := self.leaves.begun(target.value)):
+            on = constant(node.value) is True and value.kind == "tensor"
+            if on and (made := self.leaves.begun(stmt, target.value)):
                 return made
             if (
                 value.kind == "tensor"
                 and value.name not in ("module_param", "parameter")
                 and place
-                and place not in self.writer.plan.leaves
+                and not self.leaves.trained(place)
             ):
                 if not value.likely:
                     why = "gradient functions name what they differentiate: dropped"
@@ -82,7 +83,7 @@ class Assignments:
                 self.writer.tell("T2M601", "tensor stored under an index", why)
                 return self.writer.text(f"{{0}} = {held}", target, node.value)
             return None
-        made = self.leaves.made(node, target)
+        made = self.leaves.made(stmt, node, target)
         if made is not None:
             return made
         if isinstance(node.value, cst.Call) and self.module.value(node.value.func).name.startswith("torch.nn.init."):

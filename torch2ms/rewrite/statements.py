@@ -7,6 +7,7 @@ import libcst as cst
 from torch2ms.analysis.names import dotted, is_foreign
 from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.tree import code, constant
+from torch2ms.analysis.values import FILLING
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.activated import activated
 from torch2ms.rewrite.assignments import Assignments
@@ -103,6 +104,8 @@ class Statements:
             return None
         receiver = self.module.value(func.value)
         name = func.attr.value
+        if name in FILLING and (appended := self.assignments.leaves.appended(call)) is not None:
+            return appended
         if (
             receiver.kind == "module"
             and steers(f"{receiver.name}.{name}", self.writer)
@@ -115,7 +118,7 @@ class Statements:
         if receiver.kind == "module" and name == "load_state_dict":
             return loaded(self.writer, stmt, call, func)
         if name in ("retain_grad", "requires_grad_") and receiver.kind in ("tensor", "unknown") and dotted(func.value):
-            if name == "requires_grad_" and (given := self.assignments.leaves.begun(func.value)) is not None:
+            if name == "requires_grad_" and (given := self.assignments.leaves.begun(stmt, func.value)) is not None:
                 return given
             self.writer.tell("T2M303", f"Tensor.{name}", "gradient functions name what they differentiate: dropped")
             return []

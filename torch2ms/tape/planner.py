@@ -279,6 +279,7 @@ class _ScopePlanner:
             owner.weights = self.before_made(owner)
             if owner.parameter or owner.kind == "leaves":
                 self.plan.leaves |= {o: o.rpartition(".")[2] for o in owner.owns or ()}
+                self.plan.homes |= {(id(self.scope), o) for o in owner.owns or ()}
 
     def before_made(self, owner: Owner) -> str:
         """The parameters of an optimizer whose gradients are taken before it is made: those of its module."""
