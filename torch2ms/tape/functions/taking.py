@@ -21,6 +21,7 @@ from torch2ms.tape.functions.handing import bound_arguments, moved
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.owners import concerns
+from torch2ms.tape.ledger.pairs import clause_of
 from torch2ms.tape.ledger.records import LOADS, Records
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.uses.gradients import inside_loop
@@ -57,7 +58,8 @@ def taken_of(info: FunctionInfo, events: list[Event], names: set[str]) -> Taken 
     if any(e.kind in FILLS or e.problem or e.lifted for e in events) or not any(e.kind in LOADS for e in events):
         return None
     events = [e for e in events if e.kind != "leaf_grad" or not inside_loop(e, events)]
-    single = [e for e in events if e.kind == "leaf_grad" and not e.value.name.startswith("param_group")]
+    alone = (e for e in events if e.kind == "leaf_grad" and (e.writes or clause_of(e.node, e.stmt.node) is None))
+    single = [e for e in alone if not e.value.name.startswith("param_group")]
     if single or any(e.kind in ("scaler_step", "unscale") for e in events):
         return None
     records = Records(info.scope, info.module, events)
@@ -138,7 +140,8 @@ def taking_at(taken: Taken, call: cst.Call, caller: ModuleInfo, scope: Scope) ->
                 if owns is None:
                     return None
             kind = "optimizer" if owner.kind == "optimizer" else "params"
-            deps = frozenset({place}) if owner.kind == "module" else owns or frozenset()
+            whole_module = owner.kind == "module" and base != "self"
+            deps = frozenset({place}) if whole_module else owns or frozenset()
             found.places.append((place, Value(kind, deps=deps, owns=owns, place=place)))
         elif head in taken.info.scope.params:
             given = bound.get(head)

@@ -12,7 +12,7 @@ from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
-from torch2ms.tape.ledger.pairs import paired
+from torch2ms.tape.ledger.pairs import kept_under, paired
 
 if TYPE_CHECKING:
     from torch2ms.tape.functions.closures import Closure
@@ -363,8 +363,8 @@ def _parameter_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
     given = pairing.params if pairing is not None else node.iter
     iterated = module.value(given)
     place = iterated.place or (dotted(given) if iterated.kind in ("list", "tuple", "params") else "")
-    if isinstance(given, cst.Attribute) and dotted(given).startswith("self.") and not place.startswith("self."):
-        place = dotted(given)  # a list that the object keeps, which had another name where it was made
+    if kept_under(given) and not place.startswith("self."):
+        place = kept_under(given)
     if isinstance(given, (cst.Tuple, cst.List)) and given.elements and all(dotted(e.value) for e in given.elements):
         place = code(given)  # leaves listed in the head of the loop
     event = Event("grad_loop", stmt, node, place, iterated, name=dotted(given))

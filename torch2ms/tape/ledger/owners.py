@@ -11,6 +11,7 @@ from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.values import PART, any_overlap, overlaps
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.ledger.pairs import clause_of, kept_under
 
 
 def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[Owner]) -> list[Owner]:
@@ -43,6 +44,8 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
             and not any(concerns(event, o, found) for o in found)
         ):
             (place,) = event.value.deps
+            clause = clause_of(event.node, event.stmt.node)
+            place = clause is not None and kept_under(clause.iter) or place
             if not place.startswith(("^", "@")):
                 found.append(Owner("module", place, event.value.deps))
         elif event.kind == "leaf_grad" and event.value.leaf and not any(concerns(event, o, found) for o in found):

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, replace
 
 import libcst as cst
 
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.tree import descend
 
 PARAMETERS = ("params", "list", "tuple")
+COMPREHENSIONS = (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)
 
 
 @dataclass(frozen=True)
@@ -56,3 +58,36 @@ def paired(
             if isinstance(part, cst.Name) and (found := paired(arg.value, part, names, module)) is not None:
                 return replace(found, zipped=arg, wrapped=True)
     return None
+
+
+def clause_of(grad: cst.CSTNode, node: cst.CSTNode) -> cst.CompFor | None:
+    """The clause of a comprehension in `node` that gives the parameters, of which `grad` reads the gradients."""
+    if not isinstance(grad, cst.Attribute) or not isinstance(grad.value, cst.Name):
+        return None
+    for outer in descend(node):
+        if isinstance(outer, COMPREHENSIONS) and any(n is grad for n in descend(outer)):
+            found = next((c for c in clauses(outer.for_in) if grad.value.value in bound(c)), None)
+            if found is not None:
+                return found
+    return None
+
+
+def clauses(clause: cst.CompFor) -> Iterator[cst.CompFor]:
+    """The clauses of a comprehension from the first."""
+    while True:
+        yield clause
+        if clause.inner_for_in is None:
+            return
+        clause = clause.inner_for_in
+
+
+def bound(clause: cst.CompFor) -> set[str]:
+    """The names that a clause binds."""
+    return {n.value for n in descend(clause.target) if isinstance(n, cst.Name)}
+
+
+def kept_under(given: cst.BaseExpression) -> str:
+    """What the object calls the list or the module whose parameters these are: elsewhere it has another name."""
+    if isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute) and not given.args:
+        given = given.func.value  # `self.net.parameters()`
+    return dotted(given) if dotted(given).startswith("self.") else ""

@@ -50,6 +50,8 @@ class Records:
         self.number = {id(e): n for n, e in enumerate(events)}
         kept = [replace(o, before={}, assumed=set(o.assumed)) for o in self.stored]
         self.owners = owners.collect(self.scope, self.module, events, kept)
+        if self.scope.is_function and self.outside:
+            self.outside |= {o.place.partition(".")[0] for o in self.owners} - self.scope.locals
         for event in events:
             meant = [o for o in self.owners if event.kind == "fill" and owners.concerns(event, o, self.owners)]
             if event.kind == "fill" and [o.filled_by(event) for o in meant] != [True]:

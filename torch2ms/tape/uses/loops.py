@@ -19,11 +19,9 @@ from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import kinship
-from torch2ms.tape.ledger.pairs import Pairing, paired
+from torch2ms.tape.ledger.pairs import COMPREHENSIONS, Pairing, bound, clauses, paired
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refusal
-
-COMPREHENSIONS = (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)
 
 
 def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer: Writer) -> None:
@@ -112,14 +110,18 @@ def plan_comprehension(event: Event, owner: Owner, module: ModuleInfo, plan: Pla
         clause = outer.for_in
         pairing = paired(clause.iter, clause.target, {param}, module)
         kin = kinship(event, owner) if pairing is not None else "other"
-        if pairing is None and not any(param in _bound(c) for c in _clauses(clause)):
+        if pairing is None and not any(param in bound(c) for c in clauses(clause)):
             continue
         if pairing is None or kin == "other" or clause.inner_for_in is not None or pairing.name:
             replacement = f"{_table(event.stmt, owner, plan, writer, False)}[{param}]"
             _ask(event.stmt, param, replacement, plan)
         else:
             replacement = f"{param}_grad"
-            _side_by_side(clause, pairing, owner, plan)
+            if pairing.wrapped or _needed(param, outer):
+                _side_by_side(clause, pairing, owner, plan)
+            else:
+                plan.expressions[id(clause.iter)] = owner.variable
+                plan.expressions[id(clause.target)] = replacement
         for found in descend(outer):
             if _is_gradient(found, param):
                 plan.expressions.setdefault(id(found), replacement)
@@ -129,6 +131,13 @@ def plan_comprehension(event: Event, owner: Owner, module: ModuleInfo, plan: Pla
         plan.findings.append(Finding("T2M512", tier, "comprehension over gradients", why, line=event.stmt.lineno))
         return True
     return False
+
+
+def _needed(param: str, outer: cst.CSTNode) -> bool:
+    """The comprehension uses the parameter beside its gradient."""
+    read = [n for n in descend(outer) if isinstance(n, cst.Name) and n.value == param]
+    grads = [n for n in descend(outer) if isinstance(n, cst.Attribute) and dotted(n) == f"{param}.grad"]
+    return len(read) > len(grads) + 1
 
 
 def _side_by_side(loop: cst.For | cst.CompFor, pairing: Pairing, owner: Owner, plan: Plan) -> None:
@@ -196,18 +205,6 @@ def _inside(loop: Stmt) -> Iterator[cst.CSTNode]:
             yield stmt.node.test
         elif isinstance(stmt.node, cst.For):
             yield stmt.node.iter
-
-
-def _clauses(clause: cst.CompFor) -> Iterator[cst.CompFor]:
-    while True:
-        yield clause
-        if clause.inner_for_in is None:
-            return
-        clause = clause.inner_for_in
-
-
-def _bound(clause: cst.CompFor) -> set[str]:
-    return {n.value for n in descend(clause.target) if isinstance(n, cst.Name)}
 
 
 def _clears_gradient(stmt: Stmt, param: str) -> bool:
