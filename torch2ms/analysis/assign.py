@@ -53,18 +53,23 @@ def bind(target: cst.CSTNode, value: Value, ev: Evaluator) -> None:
         value = _guessed(value, place)
     ev.env[place] = value
     ev.memo[id(target)] = value
-    remember(place, value, ev)
+    remember(place, value, ev, target)
 
 
-def remember(place: str, value: Value, ev: Evaluator) -> None:
-    """Attributes of `self` are seen by every method."""
+def remember(place: str, value: Value, ev: Evaluator, source: cst.CSTNode) -> None:
+    """Attributes of `self` are seen by every method; what is known better now takes the place of a first guess."""
     if ev.cls is None or not place.startswith("self.") or place.count(".") != 1:
         return
     attr = place[5:]
     value = shapes.forgotten(replace(value, deps=frozenset(d for d in value.deps if not d.startswith("@"))))
-    old = ev.cls.attrs.get(attr)
-    nothing = old is None or old.name == NOT_RUN or old.kind == "unknown" and not old.deps
-    ev.cls.attrs[attr] = value if nothing or old is None else join(old, value)
+    bound = ev.cls.bound.setdefault(attr, {})
+    bound[id(source)] = value
+    held: Value | None = None
+    for one in bound.values():
+        nothing = held is None or held.name == NOT_RUN or held.kind == "unknown" and not held.deps
+        held = one if nothing or held is None else join(held, one)
+    assert held is not None
+    ev.cls.attrs[attr] = held
 
 
 def iteration(node: cst.BaseExpression, iterated: Value, ev: Evaluator) -> Value:

@@ -43,7 +43,7 @@ def _called(call: cst.Call, place: str, method: str, ev: Evaluator) -> None:
     """What calling a method does to the place it is called on."""
     held = ev.env.get(place)
     if method in FILLING and call.args:
-        _filled(place, held or Value("list"), method, ev.memo.get(id(call.args[-1].value), UNKNOWN), ev)
+        _filled(place, held or Value("list"), method, call, ev)
     elif held is None:
         return
     elif method == "requires_grad_" and held.kind in ("tensor", "unknown"):
@@ -74,8 +74,9 @@ def _leaf(place: str, on: bool, ev: Evaluator) -> None:
         ev.env[place] = replace(held, kind="tensor", leaf=on, deps=frozenset({place} if on else ()), place=place)
 
 
-def _filled(place: str, base: Value, method: str, value: Value, ev: Evaluator) -> None:
+def _filled(place: str, base: Value, method: str, call: cst.Call, ev: Evaluator) -> None:
     """A container takes a value in."""
+    value = ev.memo.get(id(call.args[-1].value), UNKNOWN)
     name = f"of {value.kind}" if method == "append" and value.kind in ELEMENTS else base.name
     keys = base.keys
     if base.kind == "dict":
@@ -90,7 +91,7 @@ def _filled(place: str, base: Value, method: str, value: Value, ev: Evaluator) -
         each = value if base.items == () or base.each == value else None
     deps = base.deps | value.deps
     ev.env[place] = replace(base, deps=deps, items=None, name=name, starts=starts, keys=keys, each=each)
-    remember(place, ev.env[place], ev)
+    remember(place, ev.env[place], ev, call)
 
 
 def _stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:
@@ -101,10 +102,10 @@ def _stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:
         return
     if held.kind == "dict":
         ev.env[place] = _entered(held, target, value)
-        remember(place, ev.env[place], ev)
+        remember(place, ev.env[place], ev, target)
     elif value.deps - held.deps and held.kind != "tensor" or held.each is not None and held.each != value:
         ev.env[place] = replace(held, deps=held.deps | value.deps, items=None, each=None)
-        remember(place, ev.env[place], ev)
+        remember(place, ev.env[place], ev, target)
     elif value.deps - held.deps and place in ev.env:
         ev.env[place] = replace(held, deps=held.deps | value.deps, items=None)
 

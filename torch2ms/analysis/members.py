@@ -50,8 +50,8 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
     if held is not None and held.kind in ("tensor", "unknown") and held.deps:
         return held
     found = ev.reads.attribute(cls, attr)
-    if found is not None and found.kind == "optimizer" and not found.place.startswith("self."):
-        found = replace(found, place=f"self.{attr}")  # declared in the class body
+    if found is not None and found.kind in ("optimizer", "scaler") and not found.place.startswith("self."):
+        found = replace(found, place=f"self.{attr}")  # a parameter of the method that kept it, or of the class body
     if found is not None:
         return rebase(found, "self", base.place or place.rpartition(".")[0])
     method = cls.method(attr)

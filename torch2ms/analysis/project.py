@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections import defaultdict
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -65,6 +66,7 @@ class ClassInfo:
     torch_base: str = ""
     methods: dict[str, FunctionInfo] = field(default_factory=dict)
     attrs: dict[str, Value] = field(default_factory=dict)
+    bound: dict[str, dict[int, Value]] = field(default_factory=dict)  # ... by id of the target that binds an attribute
     parents: list[ClassInfo] = field(default_factory=list)
     children: list[ClassInfo] = field(default_factory=list)
     refused: str = ""  # why a custom gradient stays as it is
@@ -302,6 +304,8 @@ class Project:
         target = module.imports.table.get(name, "")
         if target and target != name:
             return self._find(target, module, depth + 1)
+        if target and name not in sys.stdlib_module_names:  # `import name`
+            return self.modules.get(name) or self.by_suffix(name)
         for star in module.imports.stars:
             home = self.modules.get(star) or self.by_suffix(star)
             if home is not None and home is not module and (found := self._member(home, name, depth + 1)):

@@ -100,6 +100,8 @@ class MethodCalls:
             return renamed(updated, "parameters_and_names")
         if name in ("parameters", "buffers") and not original.args:
             return enumerated(name, original, updated, self.work, self.where)
+        if receiver.likely and name in ("train", "eval") and len(original.args) > (name == "train"):
+            return updated  # a name that sounds like a network: an agent or a trainer with a method of its own
         layer = f"{receiver.name}.{name}"
         own = receiver.name.startswith("torch.nn.") and self.work.rules.find(layer) is not None
         return self.work.ruled(layer if own else f"torch.nn.Module.{name}", original, updated)
