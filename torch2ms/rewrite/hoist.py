@@ -15,8 +15,9 @@ from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.tree import code
 from torch2ms.api.template import atomic
 from torch2ms.findings import Tier
+from torch2ms.rewrite.inplace import is_data
 from torch2ms.rewrite.nested import evaluated_first
-from torch2ms.rewrite.sharing import fresh
+from torch2ms.rewrite.sharing import fresh, is_parameter
 
 if TYPE_CHECKING:
     from torch2ms.rewrite.inplace import InPlace
@@ -84,6 +85,8 @@ def _written(in_place: InPlace, stmt: Stmt, call: cst.Call) -> tuple[list[cst.Ba
     args = [arg for arg in call.args if arg.value is not target]
     if args:
         args[-1] = args[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    if isinstance(target, cst.Attribute):
+        return _stored(in_place, call.with_changes(args=args), target)
     many = isinstance(target, cst.Tuple) and all(isinstance(e.value, cst.Name) for e in target.elements)
     held = module.value(target) if target is not None else None
     if target is None or held is None or not (many or isinstance(target, cst.Name)):
@@ -107,3 +110,21 @@ def _written(in_place: InPlace, stmt: Stmt, call: cst.Call) -> tuple[list[cst.Ba
     why = f"written into `{place}`, which has other names; assumed: it has the shape of the result"
     writer.tell("T2M611", "out=", why, Tier.ASSUMED)
     return writer.text(f"{place}.copy_({code(made)})"), place
+
+
+def _stored(in_place: InPlace, call: cst.Call, target: cst.Attribute) -> tuple[list[cst.BaseStatement], str]:
+    """`out=param.data`: the result is assigned to the parameter, or written into the tensor."""
+    module, writer = in_place.module, in_place.writer
+    whole: cst.BaseExpression = target
+    while isinstance(whole, cst.Attribute) and is_data(whole, module):
+        whole = whole.value
+    held = module.value(whole)
+    if held.kind not in ("tensor", "param") or not dotted(whole):
+        return [], ""
+    made = writer.expression(call)
+    assert isinstance(made, cst.BaseExpression)
+    place = code(writer.expression(whole))
+    parameter = is_parameter(whole, held, module, writer.plan)
+    why = "the result is assigned" if parameter else f"written into `{place}`; assumed: it has the shape of the result"
+    writer.tell("T2M611", "out=", why, Tier.EXACT if parameter else Tier.ASSUMED)
+    return in_place.store(whole, held, place, made, alone=False), place

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 import libcst as cst
 
 from torch2ms.analysis.tree import code, constant
+from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
@@ -18,14 +19,15 @@ from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refusal
 
 
-def clip_norm(event: Event, owners: list[Owner], plan: Plan, writer: Writer) -> None:
+def clip_norm(event: Event, owners: list[Owner], events: list[Event], plan: Plan, writer: Writer) -> None:
     """torch scales by max_norm / (norm + 1e-6) where the norm is larger; ops.clip_by_norm over a list does the same."""
     call = event.node
     assert isinstance(call, cst.Call)
     if _is_part(event, owners):
         _clip_part(event, owners[0], plan, writer)
         return
-    clipped = clipping(event, owners)
+    beyond = without_gradients(event, owners, events)
+    clipped = clipping(event, owners, beyond)
     if isinstance(clipped, str):
         plan.refused.add(id(call))
         plan.refuse(event.stmt, refusal(event, clipped))
@@ -49,7 +51,7 @@ def clip_norm(event: Event, owners: list[Owner], plan: Plan, writer: Writer) -> 
         plan.refused.add(id(call))
         plan.refuse(event.stmt, refusal(event, "the norm is used inside a larger statement"))
         return
-    plan.findings.append(told(event, owners))
+    plan.findings.append(told(event, owners, beyond))
 
 
 def parted(grads: str, owners: list[Owner]) -> list[Text]:
@@ -63,8 +65,29 @@ def parted(grads: str, owners: list[Owner]) -> list[Text]:
     return made
 
 
-def clipping(event: Event, owners: list[Owner]) -> tuple[Callable[[str, str], str], cst.BaseExpression] | str:
-    """The form that clips the named gradients by a limit, and the limit; the reason where there is no such form."""
+def without_gradients(event: Event, owners: list[Owner], events: list[Event]) -> bool:
+    """More is clipped than the owners hold, and no backward call here reaches the rest: it has no gradients."""
+    clipped = {d for d in event.value.deps if not d.startswith(("@", "^"))}
+    held = {p for o in owners for p in o.owns or ()}
+    if not held or any(o.owns is None for o in owners) or not all(_inside(p, clipped) for p in held):
+        return False
+    reached = [e.value.deps for e in events if e.kind in ("backward", "handed")]
+    return bool(reached) and all(
+        deps and all(_inside(d, held) or not any(overlaps(d, c) for c in clipped) for d in deps) for deps in reached
+    )
+
+
+def _inside(place: str, wholes: Collection[str]) -> bool:
+    return not place.startswith(("@", "^")) and any(place == w or place.startswith(f"{w}.") for w in wholes)
+
+
+def clipping(
+    event: Event, owners: list[Owner], beyond: bool = False
+) -> tuple[Callable[[str, str], str], cst.BaseExpression] | str:
+    """The form that clips the named gradients by a limit, and the limit; the reason where there is no such form.
+
+    `beyond`: what is clipped beside those of the owners has no gradients.
+    """
     call = event.node
     assert isinstance(call, cst.Call)
     if event.kind == "clip_value":
@@ -76,7 +99,7 @@ def clipping(event: Event, owners: list[Owner]) -> tuple[Callable[[str, str], st
     norm_type = argument(call, 2, "norm_type")
     if limit is None or (norm_type is not None and constant(norm_type) not in (2, 2.0)):
         return "only the 2-norm has a measured form"
-    if relation(event, owners) == "other":
+    if relation(event, owners) == "other" and not beyond:
         return "it clips other parameters than those of the optimizer"
     return (lambda grads, limit: f"ops.clip_by_norm({grads}, {limit})"), limit
 
@@ -86,15 +109,15 @@ def _clamped(grads: str, limit: str) -> str:
     return f"[ops.clamp(grad, {minus}, {limit}) for grad in {grads}]"
 
 
-def told(event: Event, owners: list[Owner]) -> Finding:
+def told(event: Event, owners: list[Owner], beyond: bool = False) -> Finding:
     """What is said of a clipping that has a form."""
     if event.kind == "clip_value":
         why = "the gradient tuple is clamped"
         return Finding("T2M511", Tier.EXACT, "clip_grad_value_", why, line=event.stmt.lineno)
     tier = Tier.EXACT if relation(event, owners) == "same" else Tier.ASSUMED
-    why = "the gradient tuple is clipped" + (
-        "" if tier is Tier.EXACT else "; assumed: the clipped parameters are those of the optimizer"
-    )
+    others = "no other function leaves gradients in the parameters that are clipped beside those of the optimizer"
+    assumed = others if beyond else "the clipped parameters are those of the optimizer"
+    why = "the gradient tuple is clipped" + ("" if tier is Tier.EXACT else f"; assumed: {assumed}")
     return Finding("T2M510", tier, "clip_grad_norm_", why, line=event.stmt.lineno)
 
 

@@ -34,7 +34,7 @@ def plan(events: list[Event], owners: list[Owner], module: ModuleInfo, plan: Pla
             continue
         several = [o for o in owners if o.kind != "leaf" and concerns(event, o, owners)]
         if event.kind == "clip_norm":
-            clip_norm(event, several or [owner], plan, writer)
+            clip_norm(event, several or [owner], events, plan, writer)
         elif event.kind == "clip_value":
             clip_value(event, several or [owner], plan, writer)
         elif event.kind == "fill":
