@@ -328,10 +328,13 @@ class _ScopePlanner:
         )
 
     def looked_at(self, event: Event, region: Region, takers: list[Owner]) -> set[str]:
-        """Owners whose gradients are used between the forward and the backward call."""
+        """Owners whose gradients are used between the forward and the backward call; kept ones: or changed there."""
         start = region.stmts[-1].number if region.stmts else event.stmt.number
-        between = [e for e in self.records.events if start < e.stmt.number < event.stmt.number and e.kind in LOADS]
-        return {o.place for o in takers for e in between if owners.concerns(e, o, self.records.owners)}
+        between = [e for e in self.records.events if start < e.stmt.number < event.stmt.number]
+        loads = [e for e in between if e.kind in LOADS]
+        found = {o.place for o in takers for e in loads if owners.concerns(e, o, self.records.owners)}
+        changed = [e for e in between if e.kind in ("clear", "touch", "backward", "handed")]
+        return found | {o.place for o in takers if o.stored and changed}
 
     def without(self, event: Event, takers: list[Owner], why: str) -> None:
         """Refuse an event with all that has to do with its owners; plan the rest again."""

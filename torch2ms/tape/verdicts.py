@@ -132,6 +132,9 @@ class Verdicts:
         known = {
             v.place for v in self.module.values.values() if v.kind == "module" and v.name and v.place and not v.items
         }
+        if owner.in_turn & reached:
+            owner.assumed.add(f"every module that `{owner.place}` holds has had its turn when it steps")
+            return ""
         missing = [o for o in sorted(owner.owns) if o in known and not any_overlap(frozenset({o}), reached)]
         return missing[0] if missing and reached and not any(d.startswith(("^", "@")) for d in reached) else ""
 

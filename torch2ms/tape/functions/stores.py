@@ -141,7 +141,35 @@ class _Search:
             return deps
         bound = [(s, bound_arguments(info, s.call)) for s in sites]
         names = [d[1:] for d in deps if d.startswith("@")]
-        return deps.union(*(s.module.value(a[n].value).deps for s, a in bound for n in names if n in a))
+        found = deps.union(*(s.module.value(a[n].value).deps for s, a in bound for n in names if n in a))
+        return found.union(*(v for n, v in self.stand_ins(scope, module).items() if n in deps))
+
+    def stand_ins(self, scope: Scope, module: ModuleInfo) -> dict[str, frozenset[str]]:
+        """Parameters of a method under which its own object always hands over modules of its own, and those."""
+        info, sites = module.functions.get(id(scope)), self.known.sites.get(id(scope), [])
+        if info is None or scope.cls is None or not sites or scope.name in self.known.unseen:
+            return {}
+        if not all(dotted(s.call.func).rpartition(".")[0] == "self" for s in sites):
+            return {}
+        bound = [{n: s.module.value(a.value) for n, a in bound_arguments(info, s.call).items()} for s in sites]
+        given = {n: [b[n] for b in bound if n in b] for n in scope.params[1:]}
+        return {
+            n: frozenset(v.place for v in values) for n, values in given.items()
+            if len(values) == len(sites) and all(v.kind == "module" and v.place.startswith("self.") for v in values)
+        }  # fmt: skip
+
+    def owner(self, place: str, value: Value, scope: Scope, module: ModuleInfo, made: frozenset[int], group: Key) -> Owner:
+        """An optimizer as a scope knows it: parameters that stand for its modules are its own, too."""
+        owner = Owner("optimizer", place, value.owns, plain=value.dtype == "plain", stored=True, made=made, group=group)
+        if value.owns is not None:
+            inside = {
+                n: own for n, own in self.stand_ins(scope, module).items()
+                if all(any(p == o or p.startswith(f"{o}.") for o in value.owns) for p in own)
+            }  # fmt: skip
+            covered = frozenset().union(*inside.values()) >= value.owns
+            owner.owns = value.owns | inside.keys()
+            owner.in_turn = frozenset(inside) if covered else frozenset()
+        return owner
 
     # --- which names mean them
 
@@ -176,9 +204,8 @@ class _Search:
             named = met or self.optimizers(records)
             if not named and self.strange(records, scope, module):
                 return
-            owners[id(scope)] = [
-                Owner("optimizer", o.place, o.owns, plain=o.plain, stored=True, made=made, group=group) for o in used
-            ] + [Owner("optimizer", p, v.owns, stored=True, made=made, group=group) for p, v in met.items()]
+            found_here = [*((o.place, Value(owns=o.owns, dtype="plain" if o.plain else "")) for o in used), *met.items()]
+            owners[id(scope)] = [self.owner(p, v, scope, module, made, group) for p, v in found_here]
         opened = any(self.aliases.wide(k) == group for k in self.aliases.open)
         if not self.fit(creations) or opened and not self.clears(owners):
             return
@@ -189,9 +216,6 @@ class _Search:
             for owner in kept:
                 if opened:
                     owner.assumed.add(f"callers outside neither fill nor clear the gradients of `{owner.place}`")
-                if not begun and not any(owner.place in s.defs and id(s) in made for s in scope.body.walk()):
-                    first = min(self.events[key], key=lambda e: e.stmt.number).stmt
-                    found.late.append((group, module, owner.place, first))
         found.creations += [(group, c) for _, c in creations]
         found.freed |= self.known.taken & {k for k, kept in owners.items() if kept}
         reach = Reach(self.known, self.valued, {k for k, kept in owners.items() if kept})
@@ -201,8 +225,28 @@ class _Search:
                 effects = {o.place: LEFT_OVER for o in kept}
                 touches = [Event("touch", s, c, effects=dict(effects)) for s, c in reach.calls(*scopes[key])]
                 found.touches.setdefault(key, []).extend(touches)
+            for owner in () if begun else kept:
+                scope, module = scopes[key]
+                new = any(owner.place in s.defs and id(s) in made for s in scope.body.walk())
+                if not new and not self.begins_clear(owner, scope, module, touches):
+                    first = min(self.events[key], key=lambda e: e.stmt.number).stmt
+                    found.late.append((group, module, owner.place, first))
         if group != ANY and max(len(kept) for kept in owners.values()) == 1:
             self.settle(found, {k for k, kept in owners.items() if kept}, reach, creations)
+
+    def begins_clear(self, owner: Owner, scope: Scope, module: ModuleInfo, touches: list[Event]) -> bool:
+        """The first that a scope does to the gradients that an optimizer keeps is to clear them."""
+        events = sorted([*self.events[id(scope)], *touches], key=lambda e: e.stmt.number)
+        clear = next((e for e in events if e.kind == "clear" and not e.lifted and e.place == owner.place), None)
+        if clear is None or clear.stmt.block is not scope.body:
+            return False
+        records = Records(scope, module, events, stored=[owner])
+        mine = [
+            e for e in events
+            if (owner.place in {o.place for o in records.takers(e)} if e.kind == "backward" else e.kind != "clear")
+            and not (e.kind == "step" and e.place != owner.place)
+        ]  # fmt: skip
+        return all(e.stmt.number > clear.stmt.number for e in mine)
 
     def settle(self, found: Stores, kept: set[int], reach: Reach, creations: list[tuple[Key, Creation]]) -> None:
         """Find out what the one optimizer of a group holds where functions are entered and left."""
