@@ -435,14 +435,20 @@ def apply_partial(rule: Rule, original: cst.Call, updated: cst.Call, facts: Fact
     if filled.node is None or not isinstance(filled.node, cst.Call):
         return filled
     keywords = [arg for arg in filled.node.args if arg.keyword is not None]
-    assert isinstance(form.template.root, cst.Call)
-    marks = [form.template.placeholders.get(getattr(a.value, "value", "")) for a in form.template.root.args if not a.keyword]
-    later = [p.name for p in form.signature.params if p.default is None and not p.variadic and not use.given(p.name)]
-    placed = [mark.param if mark is not None else "" for mark in marks]
-    if len(keywords) != len(filled.node.args) or placed[: len(later)] != later or set(later) & set(placed[len(later) :]):
+    if len(keywords) != len(filled.node.args) or not _in_place(form, use):
         return _refused(rule, _VALUE, "its MindSpore form needs positional arguments first")
     node = updated.with_changes(args=_partial_args(filled.node.func, keywords))
     return Outcome(node, filled.findings, filled.needs, "function")
+
+
+def _in_place(form: Form, use: Use) -> bool:
+    """What callers of the partial have to give comes first in the form, once each and in their order."""
+    root, marks = form.template.root, form.template.placeholders
+    assert isinstance(root, cst.Call)
+    plain = [marks.get(getattr(arg.value, "value", "")) for arg in root.args if arg.keyword is None]
+    placed = [mark.param if mark is not None else "" for mark in plain]
+    later = [p.name for p in form.signature.params if p.default is None and not p.variadic and not use.given(p.name)]
+    return placed[: len(later)] == later and not set(later) & set(placed[len(later) :])
 
 
 def binding_of(rule: Rule, original: cst.Call, updated: cst.Call) -> Binding | None:

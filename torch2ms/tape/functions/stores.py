@@ -158,17 +158,16 @@ class _Search:
             if len(values) == len(sites) and all(v.kind == "module" and v.place.startswith("self.") for v in values)
         }  # fmt: skip
 
-    def owner(self, place: str, value: Value, scope: Scope, module: ModuleInfo, made: frozenset[int], group: Key) -> Owner:
-        """An optimizer as a scope knows it: parameters that stand for its modules are its own, too."""
-        owner = Owner("optimizer", place, value.owns, plain=value.dtype == "plain", stored=True, made=made, group=group)
-        if value.owns is not None:
+    def widen(self, owner: Owner, scope: Scope, module: ModuleInfo) -> Owner:
+        """Parameters of a method that stand for modules of an optimizer are its own, too."""
+        owns = owner.owns
+        if owns is not None:
             inside = {
                 n: own for n, own in self.stand_ins(scope, module).items()
-                if all(any(p == o or p.startswith(f"{o}.") for o in value.owns) for p in own)
+                if all(any(p == o or p.startswith(f"{o}.") for o in owns) for p in own)
             }  # fmt: skip
-            covered = frozenset().union(*inside.values()) >= value.owns
-            owner.owns = value.owns | inside.keys()
-            owner.in_turn = frozenset(inside) if covered else frozenset()
+            owner.owns = owns | inside.keys()
+            owner.in_turn = frozenset(inside) if frozenset().union(*inside.values()) >= owns else frozenset()
         return owner
 
     # --- which names mean them
@@ -204,8 +203,10 @@ class _Search:
             named = met or self.optimizers(records)
             if not named and self.strange(records, scope, module):
                 return
-            found_here = [*((o.place, Value(owns=o.owns, dtype="plain" if o.plain else "")) for o in used), *met.items()]
-            owners[id(scope)] = [self.owner(p, v, scope, module, made, group) for p, v in found_here]
+            kept = [
+                Owner("optimizer", o.place, o.owns, plain=o.plain, stored=True, made=made, group=group) for o in used
+            ] + [Owner("optimizer", p, v.owns, stored=True, made=made, group=group) for p, v in met.items()]
+            owners[id(scope)] = [self.widen(o, scope, module) for o in kept]
         opened = any(self.aliases.wide(k) == group for k in self.aliases.open)
         if not self.fit(creations) or opened and not self.clears(owners):
             return

@@ -62,7 +62,7 @@ class Owner:
     entry: State = LEFT_OVER  # ... and hold this when the scope is entered
     made: frozenset[int] = frozenset()  # ... ids of statements that make the optimizer
     group: tuple[str, int, str] = ("", 0, "")  # ... one of those that may be the same
-    in_turn: frozenset[str] = frozenset()  # ... parameters of the scope that stand for one after the other of its modules
+    in_turn: frozenset[str] = frozenset()  # ... parameters of the scope that stand for its modules, one by one
     stem: str = ""  # ... what names that are made from its variable begin with
 
     @property
