@@ -12,6 +12,7 @@ from torch2ms.analysis.project import Plain, Project
 from torch2ms.inlining import inlined
 from torch2ms.wrappers.distributed import mentioned
 from torch2ms.wrappers.objects import wraps
+from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.unroll import unrolled
 from torch2ms.wrappers.unwrap import unwrapped
 
@@ -19,12 +20,13 @@ from torch2ms.wrappers.unwrap import unwrapped
 def understood(project: Project) -> Project:
     """The project with its values inferred, and written plainly.
 
-    That is without wrappers around training, with loops over optimizers written out, and without functions that only
-    differentiate.
+    That is without wrappers around training, with loops over optimizers written out, with one name for each optimizer,
+    and without functions that only differentiate.
     """
     infer(project)
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
     project = _with(project, unwrapped(project, wrapped) if wrapped else {})
+    project = _with(project, told_apart(project))
     return inlined(_with(project, unrolled(project)))
 
 

@@ -1,0 +1,102 @@
+"""`optimizer` that is bound again to an optimizer of other parameters: from there on it has a name of its own.
+
+The ledger keeps gradients by the name of the optimizer. A script that trains one network after the other, under one
+name, has as many optimizers as it binds.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.flow import free_uses, root
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.tree import descend
+from torch2ms.wrappers.suites import Suites
+
+
+def told_apart(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules in which that happens, by name."""
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        names = {} if module.uses_mindspore else _names(module, alone=len(project.modules) == 1)
+        if names:
+            renamer = Renamer(module, names)
+            tree = renamer.whole()
+            before = module.plain
+            findings, reasons = (before.findings, before.reasons) if before is not None else ([], {})
+            plain[module.name] = Plain(tree, renamer.lines_of(tree), findings, reasons)
+    return plain
+
+
+class Renamer(Suites):
+    """One module, with the new name of each occurrence by its id."""
+
+    def __init__(self, module: ModuleInfo, names: dict[int, str]) -> None:
+        super().__init__(module)
+        self.names = names
+
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.Name:
+        new = self.names.get(id(original))
+        return updated if new is None else updated.with_changes(value=new)
+
+
+def _names(module: ModuleInfo, alone: bool) -> dict[int, str]:
+    """The occurrences to rename; `alone`: no other module can import what this one binds."""
+    taken: set[str] = set()
+    found: dict[int, str] = {}
+    for scope in module.scope.walk():
+        if not (scope.is_function or scope.is_module and alone):
+            continue
+        for name, bindings in _bindings(scope, module).items():
+            if len({module.value(b.node.targets[0].target).owns for b in bindings}) < 2:  # type: ignore[union-attr]
+                continue
+            taken = taken or {n.value for n in descend(module.tree) if isinstance(n, cst.Name)}
+            for number, binding in enumerate(bindings[1:], 2):
+                new = f"{name}_{number}"
+                if new in taken:
+                    break
+                found |= {id(n): new for n in _occurrences(name, binding, bindings[number:], scope)}
+    return found
+
+
+def _bindings(scope: Scope, module: ModuleInfo) -> dict[str, list[Stmt]]:
+    """The statements that bind a name to optimizers of known parameters, one after the other and nowhere else."""
+    found: dict[str, list[Stmt]] = {}
+    for stmt in scope.body.stmts:
+        node = stmt.node
+        if isinstance(node, cst.Assign) and len(node.targets) == 1 and isinstance(node.targets[0].target, cst.Name):
+            value = module.value(node.targets[0].target)
+            if value.kind == "optimizer" and value.owns and not stmt.off:
+                found.setdefault(node.targets[0].target.value, []).append(stmt)
+    if not any(len(bindings) > 1 for bindings in found.values()):
+        return {}
+    bound = [name for stmt in scope.body.walk() for name in stmt.defs]
+    inner = {root(use) for child in scope.children for use in free_uses(child)}
+    return {
+        name: bindings for name, bindings in found.items()
+        if len(bindings) > 1 and bound.count(name) == len(bindings) and name in scope.locals and name not in inner
+    }  # fmt: skip
+
+
+def _occurrences(name: str, binding: Stmt, later: list[Stmt], scope: Scope) -> list[cst.Name]:
+    """Where the name means what the statement binds it to: until it is bound again."""
+    end = later[0] if later else None
+    assert isinstance(binding.node, cst.Assign)
+    nodes: list[cst.CSTNode] = [binding.node.targets[0]]
+    stmts = scope.body.stmts
+    for stmt in stmts[stmts.index(binding) + 1 :]:
+        if stmt is end:
+            assert isinstance(end.node, cst.Assign)
+            nodes.append(end.node.value)
+            break
+        nodes.append(stmt.node)
+    hidden = {id(n.attr) for node in nodes for n in descend(node) if isinstance(n, cst.Attribute)}
+    hidden |= {id(n.keyword) for node in nodes for n in descend(node) if isinstance(n, cst.Arg)}
+    return [
+        n for node in nodes for n in descend(node)
+        if isinstance(n, cst.Name) and n.value == name and id(n) not in hidden
+    ]  # fmt: skip
+
+
+__all__ = ["told_apart"]
