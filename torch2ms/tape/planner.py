@@ -20,6 +20,7 @@ from torch2ms.tape.derivatives.repeated import plan_repeated
 from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.forms.function import write
 from torch2ms.tape.forms.naming import name_gradients
+from torch2ms.tape.forms.placement import adjacent
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forward.shared import join
@@ -128,6 +129,7 @@ class _ScopePlanner:
         self.chained: set[int] | None = None  # gradient calls that are planned together
         self.compiled: Curvature | None = None  # those with respect to weights
         self.again: dict[int, str] | None = None  # those with respect to tensors: why they are not compiled
+        self.dropped: set[int] = set()  # resets that nothing notices, by id of the statement
         self.used: set[tuple[str, int, str]] = set()  # groups of optimizers whose gradients are kept here
 
     # --- planning
@@ -152,7 +154,7 @@ class _ScopePlanner:
         if reason := self.verdicts.hopeless(takers, self.scaling.problem):
             give_up(self.records.events, reason, self.plan)
             return
-        dropped = dead_clears(self.records)
+        self.dropped = dead_clears(self.records)
         self.writer.gone = {id(e.stmt) for e in self.records.events if e.kind == "clear" and not e.lifted}
         finder = Finder(
             self.module,
@@ -194,6 +196,8 @@ class _ScopePlanner:
             for stmt in region.all:
                 finder.taken.setdefault(id(stmt), region)
             regions.append((event, region))
+        for _, region in regions:  # what another function takes stands in that one
+            region.after = [s for s in region.after if finder.taken.get(id(s), region) is region]
         if join(regions, takers, self.records, self.plan):
             self.restart()
             return
@@ -220,7 +224,7 @@ class _ScopePlanner:
         self.loads([e for e in self.records.events if id(e) not in cells.done])
         guard_empty(self.records, self.plan)
         self.used |= {o.group for o in self.records.owners if o.stored}
-        plan_clears(self.records, self.plan, dropped)
+        plan_clears(self.records, self.plan, self.dropped)
         start_accumulators(self.records, self.scope, self.plan)
         if self.taken is not None:
             plan_definition(self.taken, self.plan)
@@ -302,6 +306,8 @@ class _ScopePlanner:
             elif any(call.event in stores for _, stores in self.records.gaps(owner)):
                 owner.accumulating = True
                 call.delayed.add(owner.place)
+            elif self.cleared_between(call, owner):
+                call.delayed.add(owner.place)
         plain = self.plan.config.style != "cell" or call.event.episode is not None or bool(call.event.beside)
         plain = plain or any(o.stored for o in call.owners)
         as_cell = "" if plain else cells.write(call) or "cell"
@@ -314,6 +320,18 @@ class _ScopePlanner:
         self.plan.replaced |= {id(stmt): [] for stmt in call.event.branches}
         tell_call(call, self.verdicts, self.plan)
         return ""
+
+    def cleared_between(self, call: Call, owner: Owner) -> bool:
+        """A reset that stays stands between the forward, where the gradient is taken, and the backward call."""
+        stores = [e for e in self.records.events if e.kind == "backward" and owner in self.records.takers(e)]
+        if not any(self.records.accumulates(e, owner) for e in stores):
+            return False
+        stmts = call.region.stmts
+        if not stmts or adjacent(self.writer, stmts[-1], call.event.stmt):
+            return False
+        between = [e for e in self.records.events if stmts[-1].number < e.stmt.number < call.event.stmt.number]
+        resets = [e for e in between if e.kind == "clear" and id(e.stmt) not in self.dropped]
+        return any(owner.cleared_by(e, len(self.records.owners) == 1) for e in resets)
 
     def gradcall(self, event: Event, finder: Finder) -> str:
         """Write one `autograd.grad`; a reason if it has no form."""

@@ -80,11 +80,12 @@ def merge(writer: Writer, call: Call, guard: Stmt, branch: Branch, after: list[I
     plan.replaced[id(call.event.stmt)] = follow
     own_body = guard.blocks[0]
     taken = call.event.stmt.block is own_body and len(guard.blocks) == 1
-    reads = {root(u) for s in own_body.stmts for u in s.all_uses}
+    staying = [s for s in own_body.stmts if s not in region.guarded]
+    reads = {root(u) for s in staying for u in s.all_uses}
     writes = {root(d) for s in region.after for d in s.all_defs | s.all_muts}
     if taken and all(id(s) in plan.moved or id(s) in plan.replaced for s in between) and not reads & writes:
         plan.replaced[id(anchor)] = []
-        plan.replaced[id(guard)] = [Branch(branch.test, [*branch.body, *own_body.stmts], branch.orelse), *after]
+        plan.replaced[id(guard)] = [Branch(branch.test, [*branch.body, *staying], branch.orelse), *after]
         return
     plan.replaced[id(anchor)] = [branch, *after]
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from torch2ms.analysis import liveness
 from torch2ms.analysis.flow import expression_uses, root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Block, Stmt
 from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.tree import descend
 from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.tape.ledger.events import LEFT, Event
 from torch2ms.tape.ledger.hooks import late_hooks
@@ -88,6 +90,7 @@ class Finder:
         for expr in event.roots:
             wanted |= start.uses if event.lifted else expression_uses(expr, start)
         region = Region(event, start.block)
+        ended: set[str] = set()  # wanted for their values alone: their graphs end before they get to the root
         levels: list[tuple[Block, list[Stmt], list[Stmt]]] = []
         block, position = start.block, start.block.stmts.index(start)
         chain: list[Stmt] = []
@@ -100,14 +103,17 @@ class Finder:
                 written = {w for s in stmt.walk() for w in s.defs | s.muts if ".grad" not in w}
                 if not any(overlaps(w, u) for w in written for u in wanted):
                     continue
-                varied = self.varied(stmt, wanted, owns)
+                varied = self.varied(stmt, wanted - ended, owns)
                 if outside and varied and all(value.kind == "unknown" for value in varied.values()):
                     region.graphless |= varied.keys()
                     varied = {}
                 (active_here if varied else feeding).append(stmt)
                 if not stmt.blocks and not isinstance(stmt.node, cst.AugAssign):
                     wanted -= {d for d in stmt.defs - stmt.muts if not any(u.startswith(d + ".") for u in wanted)}
+                ended &= wanted
+                ended |= (set() if varied else self.ended(stmt, owns)) - wanted
                 wanted |= stmt.all_uses
+                ended -= stmt.all_uses if varied else set()
             if late := late_hooks(block.stmts[:position], active_here):
                 active_here = sorted([*active_here, *late], key=lambda s: -s.number)
                 feeding = [s for s in feeding if s not in late]
@@ -154,10 +160,35 @@ class Finder:
         self.fill(inner, start.block, levels[0][1], levels[0][2], start)
         region.guarded = inner.stmts
         region.after += inner.after
-        region.problem = region.problem or inner.problem
+        region.problem = region.problem or inner.problem or self.first_in_guard(region, start, levels[0][2])
+        if region.guarded and region.stmts and len(region.guards) > 1 and not region.problem:
+            live = liveness.read_after(region.block, region.stmts, region.block.stmts.index(between[-1]))
+            if not all(self.pure(s) for s in region.stmts) or live & {d for s in region.stmts for d in s.all_defs}:
+                region.problem = "its forward is spread over several nested conditions"
         if inner.cut and not region.problem:
             region.problem = "something between its statements has to happen in between"
         return region
+
+    def first_in_guard(self, region: Region, start: Stmt, feeding: list[Stmt]) -> str:
+        """Take in what the guarded part needs: the gradient is taken where the guard begins, before all else there."""
+        if not region.guarded:
+            return ""
+        needed = {root(u) for s in region.guarded for u in s.all_uses}
+        more: list[Stmt] = []
+        for stmt in reversed([s for s in feeding if s.number < region.guarded[-1].number and s not in region.guarded]):
+            if {root(d) for d in stmt.all_defs | stmt.all_muts} & needed:
+                more.append(stmt)
+                needed |= {root(u) for u in stmt.all_uses}
+        region.guarded = sorted([*region.guarded, *more], key=lambda s: s.number)
+        last = region.guarded[-1]
+        staying = [s for s in start.block.stmts if s.number < last.number and s not in region.guarded]
+        for stmt in staying:
+            later = [s for s in region.guarded if s.number > stmt.number]
+            if id(stmt) not in self.dropped and stmt not in region.after and not self.moves(stmt, later):
+                return "something in the branch that holds its forward has to happen before it"
+        if any(self.blocks(s) for s in more):
+            return "something in the branch that holds its forward has to happen before it"
+        return ""
 
     def transparent(self, around: Stmt, inner: Stmt) -> bool:
         """What stands in the block runs as if it stood there without it: a `with`, or a `try` that goes well."""
@@ -174,21 +205,44 @@ class Finder:
             made = {p: v for s in known for p, v in s.out.items() if any(overlaps(p, u) for u in wanted)}
             return made or ({"": TENSOR} if known else {})
         found = {}
-        for inner in stmt.walk():
-            for place, value in inner.out.items():
-                real = frozenset(d for d in value.deps if not d.startswith("@"))
-                if owns is None:
-                    real -= self.foreign
-                if place in self.holders:
-                    continue
-                if real and (owns is None or any_overlap(real, owns)):
-                    held = value.kind in HOLDERS or value.leaf or real == {place} and value.kind in ("list", "tuple")
+        for place, values in lasting(stmt).items():
+            if place in self.holders:
+                continue
+            for value in values:
+                if self.reached(value, owns):
+                    alone = {d for d in value.deps if not d.startswith("@")} == {place}
+                    held = value.kind in HOLDERS or value.leaf or alone and value.kind in ("list", "tuple")
                     tensors = value.name.startswith("torch.distributions.") or value.keys is not None
                     if held and not tensors or value.of_leaves:  # a distribution, or a record, is its tensors
                         continue
                     if any(overlaps(place, u) for u in wanted):
                         found[place] = value
         return found
+
+    def ended(self, stmt: Stmt, owns: frozenset[str] | None) -> set[str]:
+        """What a statement reads that is varied with an owner of the gradients, where nothing that it makes is.
+
+        An index, a number, a NumPy array: the graph ends there. A call that changes an object may hide it in there.
+        """
+        found: set[str] = set()
+        hidden: set[str] = set()
+        for inner in stmt.walk():
+            if inner.muts or not isinstance(inner.node, (cst.Assign, cst.AnnAssign, cst.If, cst.While)):
+                hidden |= inner.uses
+                continue
+            parts = inner.node.test if isinstance(inner.node, (cst.If, cst.While)) else inner.node.value
+            for node in descend(parts) if parts is not None else ():
+                if isinstance(node, (cst.Name, cst.Attribute)) and (place := dotted(node)) in inner.uses:
+                    value = self.module.value(node)
+                    if value.kind == "tensor" and self.reached(value, owns):
+                        found |= {u for u in inner.uses if u == place or u.startswith(f"{place}.")}
+        return found - hidden
+
+    def reached(self, value: Value, owns: frozenset[str] | None) -> bool:
+        """The value is varied with an owner of the gradients."""
+        real = frozenset(d for d in value.deps if not d.startswith("@"))
+        real -= self.foreign if owns is None else frozenset()
+        return bool(real) and (owns is None or any_overlap(real, owns))
 
     def fill(self, region: Region, block: Block, active: list[Stmt], feeding: list[Stmt], end: Stmt) -> None:
         """Choose which statements from the first to the last active one go inside."""
@@ -353,6 +407,21 @@ class Finder:
                     else:
                         found |= {"io", "rng"}
         return found
+
+
+def lasting(stmt: Stmt) -> dict[str, list[Value]]:
+    """What the places that a statement writes may hold when it has run: a name that is bound anew holds the last."""
+    found: dict[str, list[Value]] = {place: [value] for place, value in stmt.out.items()}
+    jumps = any(isinstance(s.node, (cst.Break, cst.Continue)) for s in stmt.walk())
+    for block in stmt.blocks:
+        inside: dict[str, list[Value]] = {}
+        for child in block.stmts:
+            for place, values in lasting(child).items():
+                anew = place in child.defs - child.muts and not child.blocks and not jumps
+                inside[place] = values if anew else [*inside.get(place, []), *values]
+        for place, values in inside.items():
+            found.setdefault(place, []).extend(values)
+    return found
 
 
 def repeated(event: Event, around: list[Stmt]) -> bool:

@@ -19,7 +19,8 @@ Regions = list[tuple[Event, Region]]
 def join(regions: Regions, takers: dict[int, list[Owner]], records: Records, plan: Plan) -> bool:
     """Join the first two that can be; True if any were."""
     for (first, one), (second, two) in zip(regions, regions[1:], strict=False):
-        if not {id(s) for s in one.all} & {id(s) for s in two.all} or one.guards or two.guards:
+        shared = {id(s) for s in one.all} & {id(s) for s in two.all}
+        if not (shared or _interleaved(one, two)) or one.guards or two.guards:
             continue
         if not _alike(first, second) or not _joinable(first, second, takers):
             continue
@@ -33,6 +34,13 @@ def join(regions: Regions, takers: dict[int, list[Owner]], records: Records, pla
             _absorb(first, second, why, records, plan)
             return True
     return False
+
+
+def _interleaved(one: Region, two: Region) -> bool:
+    """Statements of the one stand between statements of the other: `q1 = f(x); q2 = g(x); l1 = ...; l2 = ...`."""
+    if not one.stmts or not two.stmts or one.cut or two.cut:
+        return False
+    return two.stmts[0].number < one.stmts[-1].number and one.stmts[0].number < two.stmts[-1].number
 
 
 def _alike(first: Event, second: Event) -> bool:
