@@ -75,9 +75,11 @@ def tensor_function(name: str, given: Given) -> Value:
 def _object(name: str, given: Given) -> Value | None:
     """Optimizers, data and other objects that are no layers."""
     last, first = name.rpartition(".")[2], given.first
-    if name.startswith(("torch.optim.lr_scheduler.", "torch.optim.swa")):
+    if name == "torch.optim.swa_utils.AveragedModel":
+        return Value("module", name=name)
+    if name.startswith("torch.optim.lr_scheduler.") or name == "torch.optim.swa_utils.SWALR":
         return Value("scheduler", name=name)
-    if name.startswith("torch.optim."):
+    if name.startswith("torch.optim.") and not name.startswith("torch.optim.swa_utils."):
         return _optimizer(name, given)
     if last == "GradScaler":
         return Value("scaler", name=name)

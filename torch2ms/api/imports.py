@@ -7,6 +7,7 @@ from torch2ms.packs import packs
 IMPORTS: dict[str, str] = {
     "ms": "import mindspore as ms",
     "np": "import numpy as np",
+    "copy": "import copy",
     "math": "import math",
     "itertools": "import itertools",
     "gzip": "import gzip",

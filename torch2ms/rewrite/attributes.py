@@ -39,7 +39,8 @@ def attribute(
     if attr == "apply" and work.module.value(original).kind == "autograd":
         cls = work.class_of(receiver)
         return cst.Call(updated.value) if cls is not None and not cls.refused else updated
-    if attr == "module" and receiver.kind == "module" and not stored and _no_wrapper(receiver, work):
+    wrapped = receiver.name != "torch.optim.swa_utils.AveragedModel"
+    if attr == "module" and receiver.kind == "module" and not stored and wrapped and _no_wrapper(receiver, work):
         return updated.value
     if receiver.kind == "device" and attr == "type" and not stored:
         tier = Tier.ASSUMED if receiver.likely else Tier.EXACT

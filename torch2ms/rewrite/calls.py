@@ -103,7 +103,7 @@ class MethodCalls:
         if receiver.likely and name in ("train", "eval") and len(original.args) > (name == "train"):
             return updated  # a name that sounds like a network: an agent or a trainer with a method of its own
         layer = f"{receiver.name}.{name}"
-        own = receiver.name.startswith("torch.nn.") and self.work.rules.find(layer) is not None
+        own = receiver.name.startswith("torch.") and self.work.rules.find(layer) is not None
         return self.work.ruled(layer if own else f"torch.nn.Module.{name}", original, updated)
 
     def of_unknown(self, name: str, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:

@@ -78,6 +78,8 @@ def mode_sensitive(value: Value, project: Project, module: ModuleInfo) -> bool:
     """Whether training mode can matter to a module; True where its parts are not seen."""
     if not value.name:
         return True
+    if value.name == "torch.optim.swa_utils.AveragedModel":
+        return False  # a copy, in the mode of the original
     last = value.name.rpartition(".")[2]
     read = any(other.reads_training for other in project.modules.values())
     if read and not (value.name.startswith("torch.") and last.endswith("Loss")):  # losses may be functions
