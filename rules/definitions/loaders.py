@@ -19,6 +19,15 @@ def default_collate(batch):
     return list(batch)
 
 
+def random_split(dataset, shares):
+    """Parts of a dataset, drawn; what is left over goes to the first parts one by one."""
+    lengths = [int(len(dataset) * share) for share in shares] if sum(shares) <= 1 else list(shares)
+    for i in range(len(dataset) - sum(lengths)):
+        lengths[i % len(lengths)] += 1
+    order = ops.randperm(len(dataset)).asnumpy()
+    return [[dataset[int(i)] for i in part] for part in np.split(order, np.cumsum(lengths)[:-1])]
+
+
 class CollatedLoader:
     """Batches of samples as `collate_fn` puts them together; MindSpore's pipeline brings the order of the indices."""
 

@@ -34,6 +34,14 @@ def cross(x, y, dim):
     return ops.cross(ops.broadcast_to(x, shape), ops.broadcast_to(y, shape), dim)
 
 
+def vjp(func, inputs, v=None):
+    """What a function gives at the inputs, and the product of v with its Jacobian."""
+    output, pull = ms.vjp(func, *inputs) if isinstance(inputs, (tuple, list)) else ms.vjp(func, inputs)
+    gradients = pull(*(v if isinstance(v, (tuple, list)) else [ops.ones_like(output) if v is None else v]))
+    single = isinstance(gradients, (tuple, list)) and not isinstance(inputs, (tuple, list))
+    return output, gradients[0] if single else gradients
+
+
 def multi_dot(matrices):
     result, *rest = matrices
     for matrix in rest:

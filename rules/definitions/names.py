@@ -13,6 +13,14 @@ def named_parameters(net, recurse=True):
                 yield f"{path}.{name}" if path else name, param
 
 
+def with_dtype(net, dtype):
+    """The cell with all its floating parameters in another type."""
+    for param in net.get_parameters():
+        if param.is_floating_point():
+            param.set_dtype(dtype)
+    return net
+
+
 def with_requires_grad(net, requires_grad=True):
     for param in net.get_parameters():
         if "moving_" not in param.name:  # statistics of normalisation are never trained

@@ -7,6 +7,16 @@ import numpy as np
 from mindspore import ops
 
 
+def unique(x, return_inverse=False, return_counts=False, dim=None):
+    found = np.unique(x.asnumpy(), return_inverse=return_inverse, return_counts=return_counts, axis=dim)
+    if not isinstance(found, tuple):
+        return ms.Tensor(found)
+    values, *others = found
+    if return_inverse and dim is None:
+        others[0] = others[0].reshape(x.shape)
+    return tuple(ms.Tensor(part) for part in (values, *others))
+
+
 def aminmax(x, dim=None, keepdim=False):
     """The smallest and the largest elements; NaN where there is one."""
     found = ops.amin(x, dim, keepdim), ops.amax(x, dim, keepdim)

@@ -14,7 +14,7 @@ from torch2ms.analysis.values import PART, Value
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluate import Evaluator
 
-RETURNING_SELF = {"to", "cuda", "cpu", "train", "eval", "float", "half", "double", "requires_grad_", "apply",
+RETURNING_SELF = {"to", "type", "cuda", "cpu", "train", "eval", "float", "half", "double", "requires_grad_", "apply",
                   "bfloat16"}  # fmt: skip
 PARAMETERS = {"parameters", "trainable_params", "get_parameters"}  # MindSpore's names stand in half-translated code
 NAMED_PARAMETERS = {"named_parameters", "parameters_and_names"}

@@ -25,6 +25,8 @@ IMPORTS: dict[str, str] = {
     "transforms": "from mindspore.dataset import transforms",
     "ds": "import mindspore.dataset as ds",
     "special": "from scipy import special",
+    "linalg": "from scipy import linalg",
+    "signal": "from scipy import signal",
 }
 for _name in (
     "NumpySlicesDataset",

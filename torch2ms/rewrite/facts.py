@@ -15,6 +15,8 @@ from torch2ms.rewrite.samples import columns
 
 GROUP_DECAY = re.compile(r"""["']weight_decay["']\]?\s*[:=][^=]|dict\([^()]*\bweight_decay\s*=""")
 WEIGHT = re.compile(r"(?:^|[._])(?:w|b|p|param|parameter|weight|bias|theta)s?_?\d*$", re.IGNORECASE)
+OTHER_TYPE = re.compile(r"\b(half|double|bfloat16|float16|float64)\b")
+SINGLE = re.compile(r"\b((Conv|ConvTranspose|BatchNorm|InstanceNorm)[123]d|SyncBatchNorm|SGD|conv[123]d|batch_norm)\b")
 TYPE = re.compile(r"torch\.(\w+Tensor)")  # the name of a type, which programs give a name of their own
 
 
@@ -83,6 +85,16 @@ class ModuleFacts:
                     if any(not d.startswith("@") for d in module.value(call.args[1].value).deps):
                         return True
         return False
+
+    @property
+    def other_types(self) -> bool:
+        """Something of the project may be given another type than float32."""
+        return any(OTHER_TYPE.search(module.source) for module in self.project.modules.values())
+
+    @property
+    def single_precision(self) -> bool:
+        """The project names layers that MindSpore does not compute in float64."""
+        return any(SINGLE.search(module.source) for module in self.project.modules.values())
 
     @property
     def pickles(self) -> bool:

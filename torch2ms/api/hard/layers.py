@@ -224,17 +224,38 @@ def _resized(use: Use, rest: str, recompute: str) -> Choice:
     return Choice(f"nn.Upsample(scale_factor={factor}{tail}, recompute_scale_factor=True)", assume=assume, uses=uses)
 
 
+_TYPES = {"float": "float32", "half": "float16", "double": "float64"}
+
+
+def module_type(use: Use) -> Choice:
+    """`net.half()`, `net.type(torch.float64)`: the parameters in another type."""
+    if use.short == "type":
+        return _of_type(use, use.text("dst_type").rpartition(".")[2], "{dst_type}", ("dst_type",))
+    return _of_type(use, use.short, f"ms.{_TYPES.get(use.short, use.short)}", ())
+
+
+def _of_type(use: Use, name: str, target: str, uses: tuple[str, ...]) -> Choice:
+    kind = _TYPES.get(name, name)
+    others = getattr(use.facts, "other_types", True)
+    if kind == "float32" and not others:
+        return Choice("{self}", uses=uses, assume="its parameters are float32, as cells make them")
+    if kind == "float64" and getattr(use.facts, "single_precision", False):
+        return Choice(
+            refuse="MindSpore's convolutions, BatchNorm and SGD do not compute in float64",
+            todo="keep float32",
+        )
+    unsure = kind not in ("float16", "float32", "float64")
+    assume = "the device multiplies matrices of this type" if unsure else ""
+    return Choice(f"with_dtype({{self}}, {target})", uses=uses, assume=assume)
+
+
 def module_to(use: Use) -> Choice:
     """`net.to(device)` goes; a cell keeps the element type it was made with."""
     node = use.node("dtype") or use.node("target")
     text = code(node) if node is not None else ""
     if use.given("dtype") or use.kind("target") == "dtype" or "dtype" in text:
-        if text in ("torch.float32", "torch.float"):
-            return Choice("{self}", uses=("dtype", "target"), assume="its parameters are float32, as cells make them")
-        return Choice(
-            refuse="MindSpore cells do not convert their parameters",
-            todo="use .to_float(ms.float16) for mixed precision, or give dtype= to the layers",
-        )
+        placed = "dtype" if use.node("dtype") is not None else "target"
+        return _of_type(use, text.rpartition(".")[2], "{" + placed + "}", ("dtype", "target"))
     kind = use.kind("target")
     assume = "" if kind in ("device", "str", "int", "none") or "dev" in text.lower() else f"{text} is a device"
     return Choice("{self}", uses=("target",), assume=assume)

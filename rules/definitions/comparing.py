@@ -1,0 +1,22 @@
+"""Comparisons that raise where they fail."""
+
+import mindspore as ms
+import numpy as np
+
+
+def assert_close(actual, expected, rtol=None, atol=None, equal_nan=False, msg=None):
+    if isinstance(expected, dict):
+        assert actual.keys() == expected.keys(), msg
+        actual, expected = list(actual.values()), list(expected.values())
+    if isinstance(expected, (list, tuple)):
+        assert len(actual) == len(expected), msg
+        for one, other in zip(actual, expected):
+            assert_close(one, other, rtol, atol, equal_nan, msg)
+        return
+    relative = {"float16": 1e-3, "float32": 1.3e-6, "float64": 1e-7, "complex64": 1.3e-6, "complex128": 1e-7}
+    absolute = {"float16": 1e-5, "float32": 1e-5, "float64": 1e-7, "complex64": 1e-5, "complex128": 1e-7}
+    actual, expected = (x.asnumpy() if isinstance(x, ms.Tensor) else np.asarray(x) for x in (actual, expected))
+    assert actual.shape == expected.shape, msg
+    rtol = relative.get(str(expected.dtype), 0) if rtol is None else rtol
+    atol = absolute.get(str(expected.dtype), 0) if atol is None else atol
+    np.testing.assert_allclose(actual, expected, rtol, atol, equal_nan, msg or "")

@@ -1,0 +1,59 @@
+"""Factors of matrices as SciPy has them, of one matrix or a batch."""
+
+import mindspore as ms
+import numpy as np
+from mindspore import ops
+from scipy import linalg
+
+
+def each_matrix(function, *arrays):
+    """The results of a function of matrices, over all the dimensions in front of the last ones."""
+    batch = arrays[0].shape[:-2]
+    rows = [a.asnumpy().reshape(-1, *a.shape[len(batch) :]) for a in arrays]
+    results = [function(*parts) for parts in zip(*rows)]
+    return tuple(ms.Tensor(np.stack(part).reshape(*batch, *part[0].shape)) for part in zip(*results))
+
+
+def lu_factor(a):
+    def factor(matrix):
+        lu, pivots = linalg.lu_factor(matrix)
+        return lu, (pivots + 1).astype(np.int32)
+
+    return each_matrix(factor, a)
+
+
+def lu_factor_ex(a):
+    lu, pivots = lu_factor(a)
+    return lu, pivots, ops.zeros(a.shape[:-2], dtype=ms.int32)
+
+
+def lu_unpack(lu, pivots):
+    size = min(lu.shape[-2:])
+
+    def permutation(matrix, places):
+        order = np.arange(matrix.shape[0])
+        for row, place in enumerate(places - 1):
+            order[[row, place]] = order[[place, row]]
+        return (np.eye(matrix.shape[0], dtype=matrix.dtype)[:, order],)
+
+    (p,) = each_matrix(permutation, lu, pivots)
+    lower = ops.tril(lu[..., :size], -1) + ops.eye(lu.shape[-2], size, lu.dtype)
+    return p, lower, ops.triu(lu[..., :size, :])
+
+
+def lu_solve(lu, pivots, b, left=True, adjoint=False):
+    if not left:
+        return lu_solve(lu, pivots, b.swapaxes(-1, -2), True, not adjoint).swapaxes(-1, -2)
+
+    def solution(matrix, places, right):
+        return (linalg.lu_solve((matrix, places - 1), right, trans=2 * adjoint),)
+
+    batch = np.broadcast_shapes(lu.shape[:-2], b.shape[:-2])
+    lu = lu.broadcast_to((*batch, *lu.shape[-2:]))
+    return each_matrix(solution, lu, pivots.broadcast_to((*batch, pivots.shape[-1])), b.broadcast_to((*batch, *b.shape[-2:])))[0]
+
+
+def eig(a):
+    kind = np.complex128 if a.dtype in (ms.float64, ms.complex128) else np.complex64
+    values, vectors = np.linalg.eig(a.asnumpy())
+    return ms.Tensor(values.astype(kind)), ms.Tensor(vectors.astype(kind))
