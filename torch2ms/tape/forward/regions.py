@@ -109,7 +109,8 @@ class Finder:
                     varied = {}
                 (active_here if varied else feeding).append(stmt)
                 if not stmt.blocks and not isinstance(stmt.node, cst.AugAssign):
-                    wanted -= {d for d in stmt.defs - stmt.muts if not any(u.startswith(d + ".") for u in wanted)}
+                    made = stmt.defs - stmt.muts
+                    wanted = {u for u in wanted if not any(u == d or u.startswith(f"{d}.") for d in made)}
                 ended &= wanted
                 ended |= (set() if varied else self.ended(stmt, owns)) - wanted
                 wanted |= stmt.all_uses
