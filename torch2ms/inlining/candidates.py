@@ -13,6 +13,7 @@ from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import children, constant, descend
 from torch2ms.analysis.values import overlaps
+from torch2ms.inlining.folding import specialised
 from torch2ms.tape.functions.sites import Site, resolve
 
 GRAD = "torch.autograd.grad"
@@ -34,10 +35,14 @@ class Candidate:
         assert isinstance(self.info.scope.node, cst.FunctionDef)
         return self.info.scope.node
 
-    @property
-    def bare(self) -> bool:
-        """It is one expression."""
-        return len(self.body) == 1 and isinstance(_only(self.body[0]), cst.Return)
+    def at(self, bound: dict[str, cst.BaseExpression]) -> list[cst.BaseStatement] | None:
+        """Its statements as they run with these arguments, None where that is not known."""
+        return specialised(self.body, {n: v for n, v in bound.items() if constant(v) is not ...})
+
+    def calls_itself(self, lines: list[cst.BaseStatement]) -> bool:
+        """The statements call it again."""
+        own = {id(s.call) for s in self.sites}
+        return any(id(n) in own for line in lines for n in descend(line))
 
     @property
     def rebound(self) -> set[str]:
@@ -64,12 +69,21 @@ def candidates(project: Project) -> dict[int, Candidate]:
     found |= _of_forwards(sites, inner)
     for made in inner.values():
         calls = [c for s in made.info.scope.body.walk() for c in s.calls]
-        if any(id(reached[id(c)].scope) in inner for c in calls if id(c) in reached):
+        others = [reached[id(c)] for c in calls if id(c) in reached]
+        if any(id(other.scope) in inner for other in others if other is not made.info):
             continue  # in a later round
-        if all(_fits(made, site) for site in made.sites):
-            made.goes = _named(made, project) == len(made.sites)
-            found |= {id(site.call): made for site in made.sites}
+        outer = [s for s in made.sites if s.scope is not made.info.scope]
+        if all(_fits(made, site) for site in outer):
+            made.goes = _named(made, project) == len(made.sites) and not any(again(made, s) for s in outer)
+            found |= {id(site.call): made for site in outer}
     return found
+
+
+def again(made: Candidate, site: Site) -> bool:
+    """Written out at the call, the function is still called."""
+    bound = arguments(made, site.call)
+    lines = made.at(bound) if bound is not None else None
+    return lines is None or made.calls_itself(lines)
 
 
 def _of_forwards(
@@ -103,12 +117,12 @@ def _leads(site: Site) -> bool:
     """The statement of the call leads to a gradient, with respect to weights, that is part of a graph."""
     for stmt in site.scope.body.walk():
         for call in stmt.calls:
-            kept = _given(call, 4, "create_graph")
-            output = _given(call, 0, "outputs")
+            kept = given(call, 4, "create_graph")
+            output = given(call, 0, "outputs")
             value = site.module.value(call.func)
             if value.kind != "api" or value.name != GRAD or kept is None or output is None or constant(kept) is False:
                 continue
-            inputs = _given(call, 1, "inputs")
+            inputs = given(call, 1, "inputs")
             if inputs is None or not isinstance(inputs, (cst.Call, cst.BaseComp)):
                 if inputs is None or site.module.value(inputs).kind not in ("params", "list"):
                     continue
@@ -141,7 +155,7 @@ def _candidate(
 ) -> Candidate | None:
     """The function, if it is one of these."""
     line = next((s.lineno for s in info.scope.body.walk() if _differentiates(s, info, reached, inner)), 0)
-    return _plain(info, sites, line) if line and _straight(info) else None
+    return _plain(info, sites, line) if line and _movable(info) else None
 
 
 def _plain(info: FunctionInfo, sites: list[Site], line: int) -> Candidate | None:
@@ -167,7 +181,7 @@ def _differentiates(
     for call in stmt.calls:
         value = info.module.value(call.func)
         if value.kind == "api" and value.name == GRAD:
-            if len(call.args) > 1 and _from_callers(_given(call, 0, "outputs"), _given(call, 1, "inputs"), stmt, info):
+            if len(call.args) > 1 and _from_callers(given(call, 0, "outputs"), given(call, 1, "inputs"), stmt, info):
                 return True
         other = reached.get(id(call))
         if other is not None and id(other.scope) in inner and len(call.args) > 1:
@@ -178,7 +192,8 @@ def _differentiates(
     return False
 
 
-def _given(call: cst.Call, position: int, name: str) -> cst.BaseExpression | None:
+def given(call: cst.Call, position: int, name: str) -> cst.BaseExpression | None:
+    """The value of an argument."""
     named = [a.value for a in call.args if a.keyword is not None and a.keyword.value == name]
     plain = [a.value for a in call.args if a.keyword is None and not a.star]
     return named[0] if named else plain[position] if len(plain) > position else None
@@ -190,7 +205,7 @@ def _from_callers(
     if output is None or inputs is None:
         return False
     wanted = set(expression_uses(output, stmt))
-    stmts = list(info.scope.body.walk())
+    stmts = [s for s in info.scope.body.walk() if not _counts(s)]
     taken: set[int] = set()
     while more := [s for s in stmts if id(s) not in taken and s.number < stmt.number and _defines(s, wanted)]:
         taken |= {id(s) for s in more}
@@ -201,6 +216,12 @@ def _from_callers(
     if not all(_of_tensors(c, info.module) for c in calls):
         return False
     return bool({root(u) for u in wanted} & set(info.scope.params) - {"self"})
+
+
+def _counts(stmt: Stmt) -> bool:
+    """A loop over numbers."""
+    node = stmt.node
+    return isinstance(node, cst.For) and isinstance(node.iter, cst.Call) and dotted(node.iter.func) == "range"
 
 
 def _in(node: cst.CSTNode) -> list[cst.Call]:
@@ -223,14 +244,18 @@ def _of_tensors(call: cst.Call, module: ModuleInfo) -> bool:
 
 def _straight(info: FunctionInfo) -> bool:
     """One return, at its end; nothing of its own that a caller's block could not hold."""
-    stmts = list(info.scope.body.walk())
-    kinds = (cst.Global, cst.Nonlocal, cst.FunctionDef, cst.ClassDef, cst.Import, cst.ImportFrom, cst.Try, cst.With)
-    if any(isinstance(s.node, kinds) or s.modes or s.off for s in stmts):
-        return False
     last = info.scope.body.stmts[-1] if info.scope.body.stmts else None
     if last is None or not isinstance(last.node, cst.Return) or last.node.value is None:
         return False
-    if any(isinstance(s.node, cst.Return) and s is not last for s in stmts):
+    stmts = info.scope.body.walk()
+    return _movable(info) and not any(isinstance(s.node, cst.Return) and s is not last for s in stmts)
+
+
+def _movable(info: FunctionInfo) -> bool:
+    """Nothing of its own but its returns is what a caller's block could not hold."""
+    stmts = list(info.scope.body.walk())
+    kinds = (cst.Global, cst.Nonlocal, cst.FunctionDef, cst.ClassDef, cst.Import, cst.ImportFrom, cst.Try, cst.With)
+    if any(isinstance(s.node, kinds) or s.modes or s.off for s in stmts):
         return False
     nodes = [n for s in stmts for n in descend(s.node)]
     if any(isinstance(n, (cst.Lambda, cst.Yield, cst.Await, cst.NamedExpr)) for n in nodes):
@@ -255,17 +280,36 @@ def _only(line: cst.CSTNode) -> cst.CSTNode | None:
 def _fits(made: Candidate, site: Site) -> bool:
     """The body can stand where the call stands."""
     bound = arguments(made, site.call)
-    if bound is None or site.stmt.off or site.scope is made.info.scope or not names_hold(made, site.module):
+    around, off = site.module.top_level(site.stmt), site.module.directives.off
+    if any(around.lineno <= line <= around.end_lineno for line in off):
+        return False  # what holds a statement that is left alone stands as it stood
+    if bound is None or site.scope is made.info.scope or not names_hold(made, site.module):
         return False
     if made.info.cls is not None and not made.info.static:
         func = site.call.func
         if not isinstance(func, cst.Attribute) or not dotted(func.value):
             return False
-    if made.bare and all(simple(value) for value in bound.values()):
+    lines = made.at(bound)
+    if lines is None:
+        return False
+    if len(lines) == 1 and all(simple(value) for value in bound.values()):
         return True
+    return runs_once(site)
+
+
+def runs_once(site: Site) -> bool:
+    """New statements may stand above that of the call."""
     if site.stmt.line is None or site.stmt.blocks or isinstance(site.scope.node, cst.ClassDef):
         return False
-    return _runs_once(site.stmt.node, site.call)
+    return _runs_once(site.stmt.node, site.call) or branches(site.stmt.node, site.call)
+
+
+def branches(node: cst.CSTNode, call: cst.Call) -> bool:
+    """The call runs once in one branch of a statement that is `x = a if test else b`."""
+    value = node.value if isinstance(node, (cst.Assign, cst.Return)) else None
+    if not isinstance(value, cst.IfExp):
+        return False
+    return _runs_once(value.body, call) or _runs_once(value.orelse, call)
 
 
 def _runs_once(node: cst.CSTNode, call: cst.Call) -> bool:

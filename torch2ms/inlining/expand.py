@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import cast
 
 import libcst as cst
@@ -9,16 +10,24 @@ import libcst as cst
 from torch2ms.analysis import flow
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope
-from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.project import ModuleInfo, qualified
 from torch2ms.analysis.tree import constant, descend
 from torch2ms.findings import Finding, Tier
-from torch2ms.inlining.candidates import Candidate, arguments, simple, translated_names
+from torch2ms.inlining.candidates import (
+    GRAD,
+    Candidate,
+    arguments,
+    branches,
+    given,
+    runs_once,
+    simple,
+    translated_names,
+)
+from torch2ms.inlining.folding import Substituted, folded, truth
 from torch2ms.rewrite import layout
-from torch2ms.rewrite.rewriter import Rewriter
 from torch2ms.wrappers.suites import Made, Suites
 
 TAPE = {"grad", "backward", "detach", "detach_", "requires_grad_", "no_grad", "enable_grad", "retain_grad"}
-SHORT = 4  # turns of a loop that are written one after the other
 
 
 class Inliner(Suites):
@@ -34,7 +43,9 @@ class Inliner(Suites):
         self.going = {id(c.node): c for c in found.values() if c.goes}
         self.gone = {c.info.name for c in self.going.values() if c.info.cls is None}
         self.above: list[cst.BaseStatement] = []  # what the statement at hand needs above it
-        self.scopes = {id(s.call): s.scope for c in found.values() for s in c.sites if s.module is module}
+        sites = [s for c in found.values() for s in c.sites if s.module is module]
+        self.scopes = {id(s.call): s.scope for s in sites}
+        self.once = {id(s.call) for s in sites if runs_once(s)}
         self.taken: dict[int, set[str]] = {}
         self.target = ""  # the name that the statement at hand binds to a call, and to nothing else
         self.direct: cst.BaseExpression | None = None
@@ -47,7 +58,26 @@ class Inliner(Suites):
                 self.findings.append(Finding("T2M203", Tier.EXACT, what, why, line=line))
             blank = [line for line in stmt.leading_lines[:1] if line.comment is None]
             return [], (*blank, *layout.comments_only(stmt.leading_lines), *layout.inner_comments(stmt))
+        if isinstance(stmt, cst.SimpleStatementLine) and (chosen := self.split(stmt)) is not None:
+            return super().statement(chosen)
         return super().statement(stmt)
+
+    def split(self, stmt: cst.SimpleStatementLine) -> cst.If | None:
+        """`x = a if test else b`, with a body to write out in a branch, as the `if` statement that it is."""
+        node = stmt.body[0]
+        value = node.value if len(stmt.body) == 1 and isinstance(node, (cst.Assign, cst.Return)) else None
+        if not isinstance(value, cst.IfExp) or not any(
+            id(n) in self.found and branches(node, n) for n in descend(value) if isinstance(n, cst.Call)
+        ):
+            return None
+        sides = []
+        for side in (value.body, value.orelse):
+            small = node.with_changes(value=side)
+            self.number(small, node)
+            sides.append(cst.IndentedBlock([cst.SimpleStatementLine([small])]))
+        made = cst.If(value.test, sides[0], cst.Else(sides[1]), leading_lines=stmt.leading_lines)
+        self.number(made, node)
+        return made
 
     def simple(self, stmt: cst.SimpleStatementLine) -> Made:
         outer, self.above = self.above, []
@@ -102,7 +132,9 @@ class Inliner(Suites):
             own = _fresh(name, taken)
             above.append(_assigned(own, value))
             texts[name] = cst.Name(own)
-        returned = _returned(made)
+        lines = made.at(bound)
+        assert lines is not None
+        returned = _returned(lines)
         locals_ = sorted(made.info.scope.locals - set(bound))
         for name in locals_:
             direct = original is self.direct and self.target and dotted(returned) == name
@@ -114,16 +146,13 @@ class Inliner(Suites):
                 texts[name] = cst.Name(self.target)
             else:
                 texts[name] = cst.Name(_fresh(name, taken))
-        body = _Substituted(texts)
+        body = Substituted(texts)
         known = {n: v for n, v in bound.items() if n in made.rebound and constant(v) is not ...}
         if opened := [n for n in known if _opens(n, made)]:  # `if x is None: x = ...` comes first: no need to bind it
             names = {dotted(texts[n]) for n in opened}
             above = [line for line in above if not _binds(line, names)]
-        for line in made.body:
-            copied = _folded(line.deep_clone(), known)
-            known = {n: v for n, v in known.items() if not any(_binds_in(each, n) for each in [line])}
-            above += [body.rewrite(each) for each in copied]  # type: ignore[misc]
-        above = [each for line in above for each in _folded(line, {})]
+        above += [body.rewrite(line.deep_clone()) for line in lines]  # type: ignore[misc]
+        above = [each for line in above for each in folded(line, {})]
         last = above.pop()
         assert isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return)
         result = last.body[-1].value
@@ -131,78 +160,38 @@ class Inliner(Suites):
         if len(last.body) > 1:
             above.append(last.with_changes(body=last.body[:-1]))
         self.above += above
+        label = _derivative(result, self.module) if id(original) in self.once and original is not self.direct else ""
+        if label:  # one statement, one gradient call
+            own = _fresh(label, taken)
+            self.above.append(_assigned(own, result))
+            return cst.Name(own)
         whole = isinstance(result, (cst.Name, cst.Call, cst.Subscript, cst.Attribute)) or bool(result.lpar)
         if original is self.direct or whole:
             return result
         return result.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
 
 
-class _Substituted(Rewriter):
-    """Names of a function's own in the words of a caller."""
-
-    def __init__(self, texts: dict[str, cst.BaseExpression]) -> None:
-        self.texts = texts
-
-    def visit_Attribute(self, node: cst.Attribute) -> bool:
-        return False
-
-    def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
-        value = self.rewrite(original.value)
-        return updated if value is original.value else updated.with_changes(value=value)
-
-    def visit_Arg(self, node: cst.Arg) -> bool:
-        return False
-
-    def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
-        value = self.rewrite(original.value)
-        return updated if value is original.value else updated.with_changes(value=value)
-
-    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
-        text = self.texts.get(original.value)
-        return updated if text is None else text.deep_clone()
-
-
-def _returned(made: Candidate) -> cst.BaseExpression:
-    last = made.body[-1]
+def _returned(lines: list[cst.BaseStatement]) -> cst.BaseExpression:
+    last = lines[-1]
     assert isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return)
     assert last.body[-1].value is not None
     return last.body[-1].value
 
 
-def _folded(line: cst.CSTNode, known: dict[str, cst.BaseExpression]) -> list[cst.BaseStatement]:
-    """A statement without the branches that constant arguments rule out; `known` are names that are constants here."""
-    if isinstance(line, cst.For) and (turns := _turns(line)):
-        return [s for turn in turns for each in turn for s in _folded(each, known)]
-    if not isinstance(line, cst.If):
-        return [cast(cst.BaseStatement, line)]
-    test = _Substituted(known).rewrite(line.test)
-    holds = _truth(cast(cst.BaseExpression, test))
-    if holds is None:
-        return [line]
-    if holds:
-        return [s for each in line.body.body for s in _folded(each, known)]
-    if line.orelse is None:
-        return []
-    if isinstance(line.orelse, cst.If):
-        return _folded(line.orelse, known)
-    return [s for each in line.orelse.body.body for s in _folded(each, known)]
+def _derivative(node: cst.BaseExpression, module: ModuleInfo) -> str:
+    """What to call a gradient: `u_x`, then `u_xx`; "" for any other expression."""
+    call = node.value if isinstance(node, cst.Subscript) else node
+    if not isinstance(call, cst.Call) or qualified(call.func, module.imports) != GRAD:
+        return ""
+    output, inputs = (_short(given(call, i, name)) for i, name in enumerate(("outputs", "inputs")))
+    if not inputs:
+        return output and f"{output}_grad"
+    again = re.search(rf"_(?:{inputs})+$", output)
+    return f"{output}{inputs}" if again else f"{output or 'output'}_{inputs}"
 
 
-def _turns(node: cst.For) -> list[list[cst.CSTNode]]:
-    """The bodies of a short loop over constant numbers, one after the other; none for any other loop."""
-    call = node.iter
-    count = constant(call.args[0].value) if isinstance(call, cst.Call) and len(call.args) == 1 else ...
-    if not isinstance(call, cst.Call) or dotted(call.func) != "range" or not isinstance(count, int):
-        return []
-    target = dotted(node.target)
-    nodes = list(descend(node.body))
-    bound = {n.target.value for n in nodes if isinstance(n, cst.AssignTarget) and isinstance(n.target, cst.Name)}
-    if not 0 < count <= SHORT or node.orelse is not None or not target or target in bound:
-        return []
-    if any(isinstance(n, (cst.Break, cst.Continue)) for n in nodes):
-        return []
-    bodies = [_Substituted({target: cst.Integer(str(i))}) for i in range(count)]
-    return [[turn.rewrite(line.deep_clone()) for line in node.body.body] for turn in bodies]
+def _short(node: cst.BaseExpression | None) -> str:
+    return dotted(node).rpartition(".")[2] if node is not None else ""
 
 
 def _opens(name: str, made: Candidate) -> bool:
@@ -215,33 +204,13 @@ def _opens(name: str, made: Candidate) -> bool:
 
 
 def _truth_of(test: cst.BaseExpression, name: str) -> bool | None:
-    return _truth(cast(cst.BaseExpression, _Substituted({name: cst.Name("None")}).rewrite(test)))
+    return truth(cast(cst.BaseExpression, Substituted({name: cst.Name("None")}).rewrite(test)))
 
 
 def _binds(line: cst.CSTNode, names: set[str]) -> bool:
     """`name = ...`, and nothing else."""
     only = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else None
     return isinstance(only, cst.Assign) and len(only.targets) == 1 and dotted(only.targets[0].target) in names
-
-
-def _binds_in(line: cst.CSTNode, name: str) -> bool:
-    """Somewhere in a statement the name may get another value."""
-    return any(isinstance(n, (cst.AssignTarget, cst.AugAssign, cst.For, cst.AnnAssign)) and name in _mentioned(n.target)
-               for n in descend(line))  # fmt: skip
-
-
-def _truth(test: cst.BaseExpression) -> bool | None:
-    """What a condition comes to, None where that is not known."""
-    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
-        inner = _truth(test.expression)
-        return None if inner is None else not inner
-    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
-        operator, other = test.comparisons[0].operator, test.comparisons[0].comparator
-        if isinstance(operator, (cst.Is, cst.IsNot)) and constant(other) is None and constant(test.left) is not ...:
-            return (constant(test.left) is None) == isinstance(operator, cst.Is)
-        return None
-    value = constant(test)
-    return None if value is ... else bool(value)
 
 
 def _assigned(name: str, value: cst.BaseExpression) -> cst.SimpleStatementLine:

@@ -115,8 +115,7 @@ class Emitter:
         """A statement that went elsewhere, or that others take the place of."""
         moved, items = id(stmt) in self.plan.moved, self.plan.replaced.get(id(stmt))
         gone = () if moved else layout.trailing_comment(stmt.trailing) + self.opened(stmt)
-        if items:
-            nodes = [n for item in items for n in self.items.item(item)]
+        if items and (nodes := [n for item in items for n in self.items.item(item)]):
             if any(isinstance(item, Function) for item in items):
                 nodes = layout.spaced(nodes, top)
                 if top and len(nodes) > 1 and not _starts_blank(layout.leading(nodes[1])):

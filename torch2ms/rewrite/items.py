@@ -35,6 +35,9 @@ class Items:
 
     def text(self, item: Text) -> list[cst.BaseStatement]:
         plan = self.writer.plan
+        if item.inner and not self.writer.differentiated:
+            return []
+        plan.needs |= {"ops"} if item.inner else set()
         expressions = plan.expressions
         plan.expressions = expressions | item.expressions
         nodes = self.writer.marked_text(item)

@@ -22,6 +22,7 @@ class Text:
     template: str
     nodes: list[cst.CSTNode] = field(default_factory=list)
     expressions: dict[int, str] = field(default_factory=dict)  # (by id) that become this code here, and here alone
+    inner: bool = False  # only where it runs inside a function that is differentiated
 
 
 @dataclass(eq=False)

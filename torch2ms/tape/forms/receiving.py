@@ -26,6 +26,8 @@ def receive(writer: Writer, call: Call) -> tuple[str, list[Item]]:
             name = writer.fresh_once(f"new_{owner.base}")
             follow.append(Text(f"{owner.variable} = {name}"))
         targets[owner.place] = name
+        if owner.kind != "optimizer" and not call.event.create_graph:
+            follow.append(graphless(owner))
     left = ", ".join(targets[o.place] for o in leaves)
     if len(leaves) > 1:
         left = f"({left})"
@@ -51,6 +53,13 @@ def receive(writer: Writer, call: Call) -> tuple[str, list[Item]]:
             offset = end + " + "
         follow = [*parts, *follow]
     return (f"({left}, {right})" if leaves else right), follow
+
+
+def graphless(owner: Owner) -> Text:
+    """Inside a function that is differentiated, MindSpore's gradients have a graph, which torch's have not."""
+    name = owner.variable
+    cut = f"ops.stop_gradient({name})" if owner.kind == "leaf" else f"[ops.stop_gradient(g) for g in {name}]"
+    return Text(f"{name} = {cut}", inner=True)
 
 
 def added(owner: Owner, new: str, sure: bool) -> Text:
