@@ -158,7 +158,8 @@ class _ScopePlanner:
         self.writer.gone = {id(e.stmt) for e in self.records.events if e.kind == "clear" and not e.lifted}
         finder = Finder(
             self.module,
-            {id(e.stmt) for e in self.records.events if e.kind == "clear" and (not e.lifted or e.called)},
+            {id(e.stmt) for e in self.records.events if e.kind == "clear" and (not e.lifted or e.called)}
+            | self.records.joined,
             self.records.events,
         )
         around = Around(

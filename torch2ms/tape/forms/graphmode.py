@@ -360,7 +360,8 @@ def lifetime(call: Call, loop: Stmt, check: Check, module: ModuleInfo, project: 
         for node in stmt.calls:
             name = node.func.attr.value if isinstance(node.func, cst.Attribute) else dotted(node.func)
             api = home.value(node.func).name
-            if name in FREEZING or api.startswith("torch.nn.init."):
+            tensor = isinstance(node.func, cst.Attribute) and home.value(node.func.value).kind == "tensor"
+            if name in FREEZING and not (tensor and name == "requires_grad_") or api.startswith("torch.nn.init."):
                 raise Unfit(f"`{name}` may change the network while it lives")
             if _switches(node):
                 switches.append(stmt)

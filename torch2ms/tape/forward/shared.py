@@ -114,5 +114,6 @@ def _absorb(kept: Event, gone: Event, why: str, records: Records, plan: Plan) ->
     kept.roots = [r for e in in_order for r in e.roots]
     kept.cotangents = [c for e in in_order for c in e.cotangents]
     records.events.remove(gone)
+    records.joined.add(id(gone.stmt))
     plan.replaced[id(gone.stmt)] = []
     plan.findings.append(Finding("T2M101", Tier.EXACT, "backward call", why, line=gone.lineno))

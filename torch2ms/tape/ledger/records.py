@@ -42,6 +42,7 @@ class Records:
             heads = {e.place.partition(".")[0] for e in events}
             outside |= {h for h in heads if h not in scope.locals or _taken_out(h, scope)}
         self.outside = outside if entered else set()
+        self.joined: set[int] = set()  # ids of statements whose backward call happens with another one
         self.read(events)
 
     def read(self, events: list[Event]) -> None:
