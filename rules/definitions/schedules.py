@@ -62,3 +62,27 @@ class ChainedScheduler:
 
     def get_last_lr(self):
         return [float(group["lr"]) for group in self.optimizer.param_groups]
+
+
+def scheduler_state(scheduler):
+    """What a scheduler goes on from: its counters, and the learning rates that it has set."""
+    state = {name: value.item() for name, value in vars(scheduler).items() if isinstance(value, ms.Parameter)}
+    state |= {name: value for name, value in vars(scheduler).items() if isinstance(value, (int, float))}
+    state["_last_lr"] = [float(lr) for lr in scheduler.get_last_lr()]
+    if hasattr(scheduler, "_schedulers"):
+        state["_schedulers"] = [scheduler_state(inner) for inner in scheduler._schedulers]
+    return state
+
+
+def load_scheduler_state(scheduler, state):
+    for name, value in state.items():
+        if name == "_schedulers":
+            for inner, kept in zip(scheduler._schedulers, value):
+                load_scheduler_state(inner, kept)
+        elif name == "_last_lr":
+            for lr, kept in zip(scheduler._last_lr, value):
+                ops.assign(lr, kept)
+        elif isinstance(getattr(scheduler, name), ms.Parameter):
+            ops.assign(getattr(scheduler, name), ms.Tensor(value, getattr(scheduler, name).dtype))
+        else:
+            setattr(scheduler, name, value)

@@ -25,6 +25,11 @@ def circular_pad(x, padding):
     return x
 
 
+def strided(x, dim, start, stop, step):
+    """`x[start:stop:step]` of one dimension, with a gradient."""
+    return ops.gather(x, ops.arange(*slice(start, stop, step).indices(x.shape[dim])), dim)
+
+
 class Unfold(nn.Cell):
     def __init__(self, kernel_size, dilation=1, padding=0, stride=1):
         super().__init__()

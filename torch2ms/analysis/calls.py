@@ -11,7 +11,7 @@ import libcst as cst
 
 from torch2ms.analysis import masked, records, shapes, torchapi
 from torch2ms.analysis.arguments import Given, bind_arguments
-from torch2ms.analysis.containers import element
+from torch2ms.analysis.containers import element, entered
 from torch2ms.analysis.lookup import PURE_BUILTINS, class_of, function_of
 from torch2ms.analysis.methods import (
     MODULE_METHODS,
@@ -128,6 +128,8 @@ def _of_kind(name: str, receiver: Value, given: Given) -> Value | None:
         return Value("tensor", deps=deps, name="scaled") if name == "scale" else Value("unknown")
     if kind == "numpy":
         return shapes.numpy_made(name, given.node, given.args, method=True)
+    if kind == "dict" and name in ("items", "values") and (held := entered(receiver, name)) is not None:
+        return held
     if kind in HOST_KINDS:
         return Value("unknown", deps=receiver.deps if kind in ("dict", "list") else NO_DEPS)
     return None

@@ -46,6 +46,20 @@ def element(value: Value) -> Value:
     return Value("unknown", deps=value.deps)
 
 
+def entered(held: Value, method: str) -> Value | None:
+    """What the `items()` or `values()` of a dict are, as far as their kind is known; None where it is not."""
+    if held.name == "of tensor":
+        one = Value("tensor", deps=held.deps, likely=held.likely)
+    elif held.items and held.keys is not None:
+        one = _any(Value("dict"), held.items)
+    else:
+        return None
+    if one.deps:
+        return Value("list", deps=held.deps, name=held.name) if method == "values" else None
+    each = one if method == "values" else Value("tuple", items=(Value("str", likely=True), one))
+    return Value("list", each=each)
+
+
 def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Value:
     """What `base[...]` is; `known` has the values of the indices."""
     only = node.slice[0].slice if len(node.slice) == 1 else None

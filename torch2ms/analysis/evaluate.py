@@ -13,6 +13,7 @@ from torch2ms.analysis.annotations import quoted, quotes
 from torch2ms.analysis.assign import bind, iteration
 from torch2ms.analysis.env import Env
 from torch2ms.analysis.names import dotted
+from torch2ms.analysis.narrow import narrowed
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.reads import Reads
 from torch2ms.analysis.tree import children, constant
@@ -100,6 +101,18 @@ class Evaluator:
         chosen = parts and len({p.kind for p in parts}) == 1 and parts[0].kind in CHOSEN
         held = tuple(c for p in parts for c in choices(p)) if chosen else None
         return Value("dict", deps=joined_deps(parts), keys=keys if held is None else None, items=held)
+
+    def boolean(self, node: cst.BooleanOperation) -> Value:
+        left = self.ev(node.left)
+        known = narrowed(node.left, self) if isinstance(node.operator, cst.And) else {}
+        if not known:
+            return join(left, self.ev(node.right))
+        self.env.push()  # what follows `and` is asked where the condition before it holds
+        for place, value in known.items():
+            self.env[place] = value
+        right = self.ev(node.right)
+        self.env.update({k: v for k, v in self.env.pop().items() if k not in known and v is not None})
+        return join(left, right)
 
     def named(self, node: cst.NamedExpr) -> Value:
         value = self.ev(node.value)
@@ -222,7 +235,7 @@ _BY_TYPE: dict[type, Callable[[Evaluator, Any], Value]] = {
     cst.BinaryOperation: lambda ev, node: ev.binary(ev.ev(node.left), ev.ev(node.right), node.operator),
     cst.UnaryOperation: Evaluator.unary,
     cst.Comparison: Evaluator.comparison,
-    cst.BooleanOperation: lambda ev, node: join(ev.ev(node.left), ev.ev(node.right)),
+    cst.BooleanOperation: Evaluator.boolean,
     cst.IfExp: Evaluator.conditional,
     cst.Subscript: Evaluator.subscript,
     cst.Tuple: Evaluator.sequence,

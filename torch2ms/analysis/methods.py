@@ -45,6 +45,8 @@ def module_method(name: str, receiver: Value, deps: frozenset[str]) -> Value:
     own = receiver.own
     if name == "buffers":
         return Value("params", name="buffers")
+    if name in PARAMETERS | NAMED_PARAMETERS and bare(receiver):
+        return Value("params" if name in PARAMETERS else "named_params")
     if name in PARAMETERS or name == "values" and receiver.name == "torch.nn.ParameterDict":
         return Value("params", deps=own, place=receiver.place)
     if name in NAMED_PARAMETERS or name == "items" and receiver.name == "torch.nn.ParameterDict":
@@ -58,6 +60,12 @@ def module_method(name: str, receiver: Value, deps: frozenset[str]) -> Value:
     if name in ("zero_grad", "load_state_dict", "register_buffer", "add_module", "register_parameter"):
         return Value("none")
     return Value("unknown", deps=deps | own)
+
+
+def bare(module: Value) -> bool:
+    """A criterion of torch: it has no parameters."""
+    name = module.name.rpartition(".")[2]
+    return module.name.startswith("torch.nn.") and name.endswith("Loss") and name != "AdaptiveLogSoftmaxWithLoss"
 
 
 def some_of(params: Value, container: Value, index: str) -> Value:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 CLASS_NAME = "class_name"  # the name of a string that holds the name of an object's class
 NORMS = re.compile(r"(Batch|Layer|Group|Instance|SyncBatch)Norm(\d?d)?$")
 BY_NAME = {"BatchNorm": "BatchNorm2d", "InstanceNorm": "InstanceNorm2d", "Norm": "BatchNorm2d", "Conv": "Conv2d"}
+CONTAINERS = ("list", "tuple", "dict")  # what a function that calls itself for every item is given as well
 KINDS = {
     "torch.Tensor": "tensor",
     "torch.nn.Module": "module",
@@ -33,10 +34,10 @@ def narrowed(test: cst.BaseExpression, ev: Evaluator) -> dict[str, Value]:
     if not place or not classes or any(not c for c in classes):
         return {}
     held = ev.env.get(place, UNKNOWN)
-    if len({_parameters(c) for c in classes}) > 1:
+    if len({family(c) for c in classes}) > 1:
         return {}
     kind = KINDS.get(classes[0]) or ("module" if classes[0].startswith("torch.nn.") else "")
-    if held.kind not in ("unknown", kind) or not kind or (held.kind == kind and held.name):
+    if held.kind not in ("unknown", *CONTAINERS, kind) or not kind or (held.kind == kind and held.name):
         return {}
     name = classes[0] if kind == "module" and classes[0] not in KINDS else ""
     return {place: Value(kind, name, deps=held.deps, place=held.place or place, likely=False)}
@@ -54,7 +55,7 @@ def class_of(node: cst.Attribute) -> str | None:
     return None
 
 
-def _parameters(name: str) -> str:
+def family(name: str) -> str:
     """How the parameters of a class of torch are called in MindSpore."""
     last = name.rpartition(".")[2]
     if NORMS.match(last):

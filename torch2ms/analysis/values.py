@@ -98,6 +98,9 @@ def join(a: Value, b: Value) -> Value:
     for one, other in ((a, b), (b, a)):
         if one.kind == other.kind == "list" and one.items == () and not one.name:  # the list before it was filled
             return replace(other, deps=deps, items=None)
+        empty = one.kind == other.kind == "dict" and one.items == one.keys == ()
+        if empty and other.name == "of tensor":
+            return replace(other, deps=deps)
     if a.kind != b.kind:
         return Value("unknown", deps=deps)
     if a.kind in CHOSEN and a.name != b.name and "torch.func:" not in a.name + b.name:

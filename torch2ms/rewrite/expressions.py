@@ -11,6 +11,7 @@ from torch2ms.analysis.tree import code, constant
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import apply_call
 from torch2ms.rewrite import apis, arrays, chosen, derived, strings
+from torch2ms.rewrite.asked import answered
 from torch2ms.rewrite.attributes import attribute
 from torch2ms.rewrite.calls import MethodCalls
 from torch2ms.rewrite.facts import TYPE
@@ -21,6 +22,7 @@ from torch2ms.rewrite.signatures import with_arguments
 from torch2ms.rewrite.subscripts import indexed
 from torch2ms.rewrite.transformed import assigned, swapped
 from torch2ms.rewrite.translation import Translation
+from torch2ms.wrappers.fold import folded
 
 ENTROPIES = {"cross_entropy", "nll_loss", "CrossEntropyLoss", "NLLLoss"}
 
@@ -74,11 +76,8 @@ class Expressions(Positions):
             if outcome.node is not None and outcome.node.deep_equals(updated):
                 return updated  # a batch, as MindSpore takes it: nothing to tell
             return work.take(outcome, updated)
-        if target.kind == "builtin" and asked_to_reset(original):
-            work.notes.needs.add("has_reset_parameters")
-            work.tell("T2M505", "hasattr(layer, 'reset_parameters')", "the layers that torch can reset")
-            only = updated.args[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-            return cst.Call(cst.Name("has_reset_parameters"), [only])
+        if target.kind == "builtin" and (answer := answered(original, updated, work)) is not None:
+            return answer
         if target.kind == "builtin" and (parameter := first(original, updated)) is not None:
             return parameter
         if target.kind == "builtin" and any(self.module.value(a.value).kind == "sampler" for a in original.args):
@@ -160,6 +159,9 @@ class Expressions(Positions):
     def leave_BooleanOperation(
         self, original: cst.BooleanOperation, updated: cst.BooleanOperation
     ) -> cst.BaseExpression:
+        known = [side for side in (updated.left, updated.right) if constant(side) is True]
+        if known and constant(original.left) is constant(original.right) is ...:
+            return folded(updated)  # `hasattr(F, 'gelu') and config.gelu`
         return self.picked(original, updated)
 
     def picked(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:
@@ -231,11 +233,6 @@ class Expressions(Positions):
         self.nested -= 1
         parameters = joined(original, self.work) if not self.mixed else None
         return parameters if parameters is not None else updated
-
-
-def asked_to_reset(node: cst.Call) -> bool:
-    """`hasattr(layer, "reset_parameters")`: no cell of MindSpore has it."""
-    return dotted(node.func) == "hasattr" and len(node.args) == 2 and constant(node.args[1].value) == "reset_parameters"
 
 
 def _key(node: cst.Subscript) -> object:

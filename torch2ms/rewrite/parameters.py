@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.methods import bare
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.tree import code
@@ -20,6 +21,9 @@ def enumerated(
     """`net.parameters()`: cells list statistics of normalisation among them, and frozen ones not as trainable."""
     assert isinstance(updated.func, cst.Attribute)
     receiver = code(updated.func.value)
+    if isinstance(original.func, cst.Attribute) and bare(work.module.value(original.func.value)):
+        work.tell("T2M505", f"Module.{name}", "a criterion has no parameters")
+        return cst.List([])
     if not work.project.freezes:
         form = "trainable_params()" if name == "parameters" else "untrainable_params()"
         work.tell("T2M505", f"Module.{name}", f"nothing is frozen in the project: {form}")
@@ -60,13 +64,21 @@ def first(original: cst.Call, updated: cst.Call) -> cst.BaseExpression | None:
 def joined(original: cst.BaseExpression, work: Translation) -> cst.BaseExpression | None:
     """Parameters of several stand-alone nets in one list: equal names are told apart by a CellList."""
     modules = parameter_modules(original, work.module)
-    if modules is None or len(modules) < 2 and not modules[0].startswith("*"):
-        return None
+    if not modules or len(modules) < 2 and not modules[0].startswith("*"):
+        return _alone(original, modules, work)
     work.notes.needs.add("nn")
     work.tell("T2M506", "parameters of several modules", "a CellList gives them different names")
     one = len(modules) == 1 and "(" not in modules[0]
     listed = modules[0][1:] if one else f"[{', '.join(modules)}]"
     return cst.parse_expression(f"{work.alias('nn')}.CellList({listed}).trainable_params()")
+
+
+def _alone(original: cst.BaseExpression, modules: list[str] | None, work: Translation) -> cst.BaseExpression | None:
+    """`list(net.parameters()) + list(criterion.parameters())`: those of the net."""
+    if not modules or not isinstance(original, cst.BinaryOperation):
+        return None
+    work.tell("T2M505", "Module.parameters", "a criterion has no parameters")
+    return cst.parse_expression(f"{modules[0]}.trainable_params()")
 
 
 def parameter_modules(node: cst.BaseExpression, module: ModuleInfo, lists: bool = False) -> list[str] | None:
@@ -92,7 +104,7 @@ def parameter_modules(node: cst.BaseExpression, module: ModuleInfo, lists: bool 
             and not node.args
             and dotted(node.func.value)
         ):
-            return [code(node.func.value)]
+            return [] if bare(module.value(node.func.value)) else [code(node.func.value)]
     return None
 
 

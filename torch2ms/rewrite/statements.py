@@ -114,7 +114,7 @@ class Statements:
         ):
             return []
         if receiver.kind == "module" and name == "register_buffer" and len(call.args) >= 2:
-            return self.buffer(call, func)
+            return self.buffer(stmt, call, func)
         if receiver.kind == "module" and name == "load_state_dict":
             return loaded(self.writer, stmt, call, func)
         if name in ("retain_grad", "requires_grad_") and receiver.kind in ("tensor", "unknown") and dotted(func.value):
@@ -136,15 +136,34 @@ class Statements:
             return self.in_place.in_place(stmt, call)
         return None
 
-    def buffer(self, call: cst.Call, func: cst.Attribute) -> list[cst.BaseStatement] | None:
+    def buffer(self, stmt: Stmt, call: cst.Call, func: cst.Attribute) -> list[cst.BaseStatement] | None:
         name = constant(call.args[0].value)
         value = call.args[1].value
         if not isinstance(name, str) or not name.isidentifier() or constant(value) is None:
             return None
         self.writer.needs.add("ms")
         self.writer.tell("T2M503", "register_buffer", "a buffer is a parameter that is not trained")
-        line = f"{{0}}.{name} = ms.Parameter({{1}}, name={name!r}, requires_grad=False)"
-        return self.writer.text(line, func.value, value)
+        made = f"ms.Parameter({{1}}, name={name!r}, requires_grad=False)"
+        test: cst.BaseExpression | None = None
+        if isinstance(value, cst.IfExp) and constant(value.orelse) is None:
+            value, test = value.body, value.test
+            made += " if {2} else None"
+        elif isinstance(value, cst.Name) and _perhaps_none(value.value, stmt):
+            made += " if {1} is not None else None"
+        given = (func.value, value) if test is None else (func.value, value, test)
+        return self.writer.text(f"{{0}}.{name} = {made}", *given)
+
+
+def _perhaps_none(name: str, stmt: Stmt) -> bool:
+    """Whether the scope binds the name to None somewhere, or takes None for it by default."""
+    scope = stmt.block.scope
+    if isinstance(scope.node, cst.FunctionDef):
+        params = scope.node.params
+        given = [*params.posonly_params, *params.params, *params.kwonly_params]
+        if any(p.name.value == name and p.default is not None and constant(p.default) is None for p in given):
+            return True
+    bound = (s.node for s in scope.body.walk() if name in s.defs and isinstance(s.node, cst.Assign))
+    return any(constant(node.value) is None for node in bound)
 
 
 def _idle(node: cst.Assign) -> bool:

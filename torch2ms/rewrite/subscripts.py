@@ -9,6 +9,7 @@ from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.api.template import atomic, parenthesised
 from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.strided import strided
 from torch2ms.rewrite.translation import Translation
 
 TAKEN = ("tensor", "param")
@@ -35,6 +36,9 @@ def indexed(original: cst.Subscript, updated: cst.Subscript, work: Translation, 
         _tell(original, work, "MindSpore's tensors take no index of this type: converted", receiver.likely)
     if not read or not receiver.deps:
         return updated
+    if (made := strided(original, updated, work)) is not None:
+        _tell(original, work, "the gradient of a step in the middle fails in MindSpore: gathered", receiver.likely)
+        return made
     if (place := _perhaps_number(original, work)) is not None:
         _tell(original, work, "the gradient of a single element needs an index that is no number", receiver.likely)
         return _widened(updated, place)

@@ -1,0 +1,44 @@
+"""`hasattr(x, 'name')`: whether torch has a function, and whether a layer has a parameter."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.names import dotted, is_foreign
+from torch2ms.analysis.tree import constant
+from torch2ms.api import apply_attribute
+from torch2ms.rewrite.translation import Translation
+
+
+def answered(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
+    """The question in MindSpore's form; nothing where it is none, or means the same there."""
+    name = constant(original.args[1].value) if dotted(original.func) == "hasattr" and len(original.args) == 2 else ...
+    if not isinstance(name, str):
+        return None
+    owner = work.module.value(original.args[0].value)
+    if owner.kind == "api" and is_foreign(owner.name):
+        return _of_torch(f"{owner.name}.{name}", owner.name, work)
+    if name == "reset_parameters":  # no cell of MindSpore has it
+        work.notes.needs.add("has_reset_parameters")
+        work.tell("T2M505", "hasattr(layer, 'reset_parameters')", "the layers that torch can reset")
+        only = updated.args[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        return cst.Call(cst.Name("has_reset_parameters"), [only])
+    rule = work.rules.find(f"{owner.name}.{name}") if owner.kind == "module" else None
+    if rule is None or not rule.attribute:
+        return None
+    read = cst.Attribute(original.args[0].value, cst.Name(name))
+    made = apply_attribute(rule, read, read, work.facts).node
+    if not isinstance(made, cst.Attribute) or made.attr.value == name:
+        return None
+    work.tell("T2M505", f"hasattr(layer, {name!r})", f"MindSpore calls it {made.attr.value}")
+    renamed = updated.args[1].with_changes(value=cst.SimpleString(repr(made.attr.value)))
+    return updated.with_changes(args=[updated.args[0], renamed])
+
+
+def _of_torch(name: str, owner: str, work: Translation) -> cst.BaseExpression | None:
+    """`hasattr(F, 'scaled_dot_product_attention')`: the version that programs are translated from has what rules know."""
+    if work.rules.find(name) is None:
+        return None
+    work.notes.findings = [f for f in work.notes.findings if f.what != owner]
+    work.tell("T2M601", f"hasattr: {name}", "torch has it")
+    return cst.Name("True")

@@ -1,0 +1,107 @@
+"""`if isinstance(m, (nn.Linear, nn.Embedding)): m.weight...`, written as one branch for each kind of layer.
+
+A table of embeddings and the scale of a normalisation have other names in MindSpore than the weight of a linear layer:
+a branch for all of them has no name that fits.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis import flow
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.narrow import family
+from torch2ms.analysis.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.tree import descend
+from torch2ms.wrappers.suites import Suites
+
+NAMED = ("weight", "bias", "running_mean", "running_var")
+
+
+def branched(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules that have such branches, by name."""
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        if module.uses_mindspore or "isinstance" not in module.source:
+            continue
+        branches = Branches(module)
+        tree = branches.whole()
+        if tree is not module.tree and branches.split:
+            before = module.plain
+            findings, reasons = (before.findings, before.reasons) if before is not None else ([], {})
+            plain[module.name] = Plain(tree, branches.lines_of(tree), findings, reasons)
+    return plain
+
+
+class Branches(Suites):
+    """One module, with the conditions to tell apart."""
+
+    def __init__(self, module: ModuleInfo) -> None:
+        super().__init__(module)
+        self.split = False
+
+    def leave_If(self, original: cst.If, updated: cst.If) -> cst.If:
+        asked = _asked(original.test, self.module)
+        if asked is None or not _names(original.body, dotted(asked.args[0].value)):
+            return updated
+        groups = list(_grouped(asked, self.module).values())
+        if len(groups) < 2 or self.numbers.get(id(original), (0, 0))[0] in self.off:
+            return updated
+        self.split = True
+        made = updated.orelse
+        for group in reversed(groups):
+            classes = group[0] if len(group) == 1 else cst.Tuple([cst.Element(c) for c in group])
+            single = asked.with_changes(args=[asked.args[0], asked.args[1].with_changes(value=classes)])
+            body = updated.body if group is groups[0] else self.copied(updated.body)
+            header = updated.leading_lines if group is groups[0] else ()
+            test = _replaced(updated.test, asked, single)
+            made = cst.If(test, body, made, leading_lines=header, whitespace_before_test=cst.SimpleWhitespace(" "))
+            self.number(made, original)
+        assert isinstance(made, cst.If)
+        return made
+
+    def copied(self, body: cst.BaseSuite) -> cst.BaseSuite:
+        """The same statements once more, on the same lines of the source."""
+        made = body.deep_clone()
+        for new, old in zip(flow.in_order(made.body), flow.in_order(body.body), strict=True):  # type: ignore[arg-type]
+            self.number(new, old)
+        return made
+
+
+def _asked(test: cst.BaseExpression, module: ModuleInfo) -> cst.Call | None:
+    """The `isinstance` with several classes that the condition, or a part of it that must hold, asks."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        return _asked(test.left, module) or _asked(test.right, module)
+    if not isinstance(test, cst.Call) or dotted(test.func) != "isinstance" or len(test.args) != 2:
+        return None
+    return test if isinstance(test.args[1].value, cst.Tuple) and dotted(test.args[0].value) else None
+
+
+def _grouped(asked: cst.Call, module: ModuleInfo) -> dict[str, list[cst.BaseExpression]]:
+    """The classes by how MindSpore calls their parameters, nothing where one is not a layer of torch."""
+    groups: dict[str, list[cst.BaseExpression]] = {}
+    given = asked.args[1].value
+    assert isinstance(given, cst.Tuple)
+    for element in given.elements:
+        value = module.value(element.value)
+        if value.kind != "api" or not value.name.startswith("torch.nn."):
+            return {}
+        groups.setdefault(family(value.name), []).append(element.value)
+    return groups
+
+
+def _names(body: cst.CSTNode, place: str) -> bool:
+    """Whether the parameters of the layer are asked for by name."""
+    return any(
+        isinstance(node, cst.Attribute) and node.attr.value in NAMED and dotted(node.value) == place
+        for node in descend(body)
+    )
+
+
+def _replaced(test: cst.BaseExpression, asked: cst.Call, made: cst.Call) -> cst.BaseExpression:
+    if test is asked:
+        return made
+    if isinstance(test, cst.BooleanOperation):
+        left, right = (_replaced(side, asked, made) for side in (test.left, test.right))
+        return test.with_changes(left=left, right=right)
+    return test
