@@ -1,5 +1,6 @@
 """Adam with a decay of torch's kind."""
 
+from mindspore import ops
 from mindspore.experimental import optim
 
 
@@ -14,3 +15,16 @@ class AdamL2(optim.AdamW):
         params = self.parameters[start_id:end_id]
         decayed = tuple(grad + weight_decay * param for grad, param in zip(grads, params))
         return super().implementation(lr, 0.0, beta1, beta2, amsgrad, eps, decayed, start_id, end_id)
+
+
+def optimizer_state(optimizer):
+    """The moments of an optimizer and its learning rates; the parameters that it moves are the network's."""
+    moved = {id(param) for param in optimizer.parameters}
+    state = {name: value for name, value in optimizer.parameters_dict().items() if id(value) not in moved}
+    return state | {lr.name: lr for lr in optimizer.lrs}
+
+
+def load_optimizer_state(optimizer, state):
+    for name, value in optimizer_state(optimizer).items():
+        if name in state:
+            ops.assign(value, state[name])

@@ -98,7 +98,7 @@ def join(a: Value, b: Value) -> Value:
     for one, other in ((a, b), (b, a)):
         if one.kind == other.kind == "list" and one.items == () and not one.name:  # the list before it was filled
             return replace(other, deps=deps, items=None)
-        empty = one.kind == other.kind == "dict" and one.items == one.keys == ()
+        empty = one.kind == other.kind == "dict" and one.items == () and one.keys == ()
         if empty and other.name == "of tensor":
             return replace(other, deps=deps)
     if a.kind != b.kind:

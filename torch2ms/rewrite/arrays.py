@@ -44,6 +44,4 @@ def _the_other_way_round(
 
 def _in_use(project: Project) -> bool:
     """Some module of the project imports NumPy."""
-    return any(
-        name.partition(".")[0] == "numpy" for m in project.modules.values() for name in m.imports.table.values()
-    )
+    return any(name.partition(".")[0] == "numpy" for m in project.modules.values() for name in m.imports.table.values())

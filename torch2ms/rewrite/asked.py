@@ -36,7 +36,7 @@ def answered(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Ba
 
 
 def _of_torch(name: str, owner: str, work: Translation) -> cst.BaseExpression | None:
-    """`hasattr(F, 'scaled_dot_product_attention')`: the version that programs are translated from has what rules know."""
+    """`hasattr(F, 'gelu')`: the version that programs are translated from has what the rules know."""
     if work.rules.find(name) is None:
         return None
     work.notes.findings = [f for f in work.notes.findings if f.what != owner]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.masked import MASKED
-from torch2ms.analysis.names import dotted, is_foreign
+from torch2ms.analysis.names import is_foreign
 from torch2ms.analysis.torchapi import PACKED
 from torch2ms.analysis.tree import code, constant
 from torch2ms.analysis.values import UNKNOWN, Value

@@ -79,7 +79,7 @@ def rewrite(
     brought = {n for n in needs if n in IMPORTS} | {d.name for d in wanted}
     used = keeps | used_names(tree) - (brought - aliases.keys())
     transformer = _Imports(used, imports)
-    earliest = next((i for i, s in enumerate(tree.body) if _brings_torch(s, imports)), None)
+    before = tree.body
     tree = transformer.rewrite(tree)  # type: ignore[assignment]
     have = {
         n
@@ -98,6 +98,8 @@ def rewrite(
     if new and position is None:
         position = _after_header(body)
     anchors = [i for i, s in enumerate(body) if _is_anchor(s)]
+    shorter = (i for i, s in enumerate(body) if s is not before[i] and _is_import(before[i]))
+    earliest = next(shorter, None)
     if anchors and new and earliest is not None and earliest < anchors[0]:  # `import torch, io`: the rest of it stays
         body.insert(earliest + 1, cst.SimpleStatementLine([cst.Expr(cst.Name(_ANCHOR))]))
         anchors = [i for i, s in enumerate(body) if _is_anchor(s)]
@@ -135,20 +137,6 @@ def _define(body: list[cst.BaseStatement], position: int, texts: list[str]) -> N
             lines.pop(0)
         body[position] = body[position].with_changes(leading_lines=[blank, blank, *lines])
     body[position:position] = new
-
-
-def _brings_torch(stmt: cst.CSTNode, imports: Imports) -> bool:
-    """An import of which something is torch's."""
-    if not isinstance(stmt, cst.SimpleStatementLine):
-        return False
-    return any(
-        isinstance(small, cst.ImportFrom)
-        and not small.relative
-        and is_foreign(imports.source(small))
-        or isinstance(small, cst.Import)
-        and any(is_foreign(dotted(a.name)) for a in small.names)
-        for small in stmt.body
-    )
 
 
 def _is_import(stmt: cst.CSTNode) -> bool:

@@ -65,9 +65,7 @@ def _parts(target: cst.BaseExpression, iterated: cst.BaseExpression, module: Mod
         yield len(batch.elements) if isinstance(batch, (cst.Tuple, cst.List)) else 0
 
 
-def _batch(
-    target: cst.BaseExpression, iterated: cst.BaseExpression, module: ModuleInfo
-) -> cst.BaseExpression | None:
+def _batch(target: cst.BaseExpression, iterated: cst.BaseExpression, module: ModuleInfo) -> cst.BaseExpression | None:
     """What a loop over a loader binds to a batch; nothing for other loops."""
     while module.value(iterated).kind != "loader" and isinstance(iterated, cst.Call) and iterated.args:
         name = dotted(iterated.func).rpartition(".")[2]

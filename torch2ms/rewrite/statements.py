@@ -144,13 +144,12 @@ class Statements:
         self.writer.needs.add("ms")
         self.writer.tell("T2M503", "register_buffer", "a buffer is a parameter that is not trained")
         made = f"ms.Parameter({{1}}, name={name!r}, requires_grad=False)"
-        test: cst.BaseExpression | None = None
+        given = [func.value, value]
         if isinstance(value, cst.IfExp) and constant(value.orelse) is None:
-            value, test = value.body, value.test
+            given[1:] = [value.body, value.test]
             made += " if {2} else None"
         elif isinstance(value, cst.Name) and _perhaps_none(value.value, stmt):
             made += " if {1} is not None else None"
-        given = (func.value, value) if test is None else (func.value, value, test)
         return self.writer.text(f"{{0}}.{name} = {made}", *given)
 
 

@@ -37,7 +37,7 @@ def strided(original: cst.Subscript, updated: cst.Subscript, work: Translation) 
 
 
 def _places(node: cst.Subscript) -> dict[int, int] | None:
-    """The dimensions of the elements with a step, counted from the end behind an ellipsis; None where it is not seen."""
+    """The dimensions of the elements with a step, from the end behind an ellipsis; None where they are not seen."""
     elements = [e.slice for e in node.slice]
     if any(isinstance(e, cst.Index) and (e.star is not None or not _counts(e.value)) for e in elements):
         return None

@@ -63,7 +63,7 @@ class Branches(Suites):
     def copied(self, body: cst.BaseSuite) -> cst.BaseSuite:
         """The same statements once more, on the same lines of the source."""
         made = body.deep_clone()
-        for new, old in zip(flow.in_order(made.body), flow.in_order(body.body), strict=True):  # type: ignore[arg-type]
+        for new, old in zip(flow.in_order(made.body), flow.in_order(body.body), strict=True):
             self.number(new, old)
         return made
 
