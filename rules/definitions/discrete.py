@@ -26,6 +26,9 @@ class Poisson(Distribution):
     def log_prob(self, value):
         return value * ops.log(self.rate) - self.rate - ops.lgamma(value + 1.0)
 
+    def divergence(self, other):
+        return self.rate * ops.log(self.rate / other.rate) - (self.rate - other.rate)
+
 
 class Geometric(Distribution):
     def __init__(self, probs=None, logits=None):
@@ -57,6 +60,9 @@ class Geometric(Distribution):
     def entropy(self):
         rest = 1 - self.probs
         return -(rest * ops.log(rest) + self.probs * ops.log(self.probs)) / self.probs
+
+    def divergence(self, other):
+        return -self.entropy() - ops.log1p(-other.probs) / self.probs - other.logits
 
 
 class Binomial(Distribution):

@@ -211,6 +211,12 @@ class MultivariateNormal(Distribution):
     def entropy(self):
         return 0.5 * self.loc.shape[-1] * (1 + math.log(2 * math.pi)) + self.half_determinant()
 
+    def divergence(self, other):
+        back = ops.inverse(other.scale_tril)
+        ratio = ops.square(ops.matmul(back, self.scale_tril)).sum((-2, -1))
+        gap = ops.square(ops.matmul(back, (other.loc - self.loc).expand_dims(-1)).squeeze(-1)).sum(-1)
+        return other.half_determinant() - self.half_determinant() + 0.5 * (ratio + gap - self.loc.shape[-1])
+
 
 class Independent(Distribution):
     def __init__(self, base_distribution, reinterpreted_batch_ndims):
@@ -249,6 +255,9 @@ class Independent(Distribution):
 
     def entropy(self):
         return self.summed(self.base_dist.entropy())
+
+    def divergence(self, other):
+        return self.summed(kl_divergence(self.base_dist, other.base_dist))
 
 
 def kl_divergence(p, q):
