@@ -6,14 +6,16 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.combinations import one_network, several_networks
+from tests.combinations import one_network, project, several_networks
 from tests.combinations.drawing import Program
-from torch2ms import Tier, convert_source
+from torch2ms import Tier
+from torch2ms.config import Config
+from torch2ms.pipeline import convert_project
 from torch2ms.verify.report import Report
 from torch2ms.verify.runner import Case
 from torch2ms.verify.warm import verify_many
 
-FAMILIES = {"one": one_network.program, "several": several_networks.program}
+FAMILIES = {"one": one_network.program, "several": several_networks.program, "project": project.program}
 
 
 def outcomes(programs: Sequence[Program], workers: int = 2) -> dict[Program, Report | list[str]]:
@@ -22,15 +24,20 @@ def outcomes(programs: Sequence[Program], workers: int = 2) -> dict[Program, Rep
     with tempfile.TemporaryDirectory(prefix="torch2ms-combinations-") as name:
         cases: dict[Program, Case] = {}
         for drawn in programs:
-            result = convert_source(drawn.text, path="program.py")
-            refused = [f"error: {result.error}"] if result.error else []
-            refused += [f"{f.code} {f.what}: {f.why}" for f in result.findings if f.tier is Tier.REFUSED]
+            results = convert_project(drawn.sources, Config())
+            refused = [f"error: {r.error}" for r in results.values() if r.error]
+            refused += [
+                f"{f.code} {f.what}: {f.why}" for r in results.values() for f in r.findings if f.tier is Tier.REFUSED
+            ]
             if refused:
                 found[drawn] = refused
                 continue
-            left, right = (Path(name) / f"{drawn.seed}_{side}.py" for side in ("torch", "mindspore"))
-            left.write_text(drawn.text, encoding="utf-8")
-            right.write_text(result.text, encoding="utf-8")
-            cases[drawn] = Case(left, right, explain=False)
+            texts = {"torch": drawn.sources, "mindspore": {path: r.text for path, r in results.items()}}
+            left, right = (Path(name) / f"{drawn.seed}_{side}" for side in texts)
+            for folder, side in ((left, "torch"), (right, "mindspore")):
+                folder.mkdir()
+                for path, text in texts[side].items():
+                    (folder / path).write_text(text, encoding="utf-8")
+            cases[drawn] = Case(left / "main.py", right / "main.py", explain=False)
         found.update(zip(cases, verify_many(list(cases.values()), workers=workers), strict=True))
     return {drawn: found[drawn] for drawn in programs}

@@ -1,6 +1,6 @@
 """Training programs put together at random from what real ones do, each translated and run on both sides.
 
-    python -m tests.combinations [--family one] [--count 60] [--seed 0] [--keep FOLDER]
+    python -m tests.combinations [--family one|several|project] [--count 60] [--seed 0] [--keep FOLDER]
 
 prints one line per program: agree, differ, not run, or the codes it was refused with; then the counts. Every program
 runs in PyTorch as it stands. Exit status 1 where one differs or cannot run. `--keep` writes those that do not agree.
@@ -34,7 +34,10 @@ def main() -> int:
         print(f"{verdict:8} {drawn.name}{told}", flush=True)
         if options.keep and verdict != "agree":
             options.keep.mkdir(parents=True, exist_ok=True)
-            (options.keep / f"{drawn.seed}.py").write_text(drawn.text, encoding="utf-8")
+            for path, text in drawn.sources.items():
+                file = options.keep / (f"{drawn.seed}/{path}" if drawn.files else f"{drawn.seed}.py")
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_text(text, encoding="utf-8")
             (options.keep / f"{drawn.seed}.txt").write_text(
                 cli_table(outcome) if isinstance(outcome, Report) else "\n".join(outcome), encoding="utf-8"
             )

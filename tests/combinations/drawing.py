@@ -9,11 +9,17 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True)
 class Program:
-    """What was drawn, and the program that comes of it."""
+    """What was drawn, and the program that comes of it: one file, or those of a project with a `main.py`."""
 
     seed: int
     drawn: dict[str, str] = field(hash=False)
     text: str
+    files: dict[str, str] = field(default_factory=dict, hash=False)
+
+    @property
+    def sources(self) -> dict[str, str]:
+        """The text of every file."""
+        return self.files or {"main.py": self.text}
 
     @property
     def name(self) -> str:

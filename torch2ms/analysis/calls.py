@@ -25,10 +25,10 @@ from torch2ms.analysis.methods import (
 )
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.project import ClassInfo, FunctionInfo
-from torch2ms.analysis.torchcalls import api_call, tensor_function
+from torch2ms.analysis.torchcalls import api_call, new_optimizer, tensor_function
 from torch2ms.analysis.transfer import into, outward, sole, spread, unplaced
 from torch2ms.analysis.tree import code, constant
-from torch2ms.analysis.values import CHOSEN, NO_DEPS, NOT_RUN, UNKNOWN, Value, bounded, join, joined_deps
+from torch2ms.analysis.values import CHOSEN, NO_DEPS, NOT_RUN, OPTIMIZERS, UNKNOWN, Value, bounded, join, joined_deps
 from torch2ms.analysis.wrapped import FAMILIES
 
 if TYPE_CHECKING:
@@ -171,6 +171,8 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
 
 def _called(target: Value, given: Given, ev: Evaluator) -> Value:
     """A call of a value."""
+    if target.name == OPTIMIZERS and target.kind == "unknown":
+        return new_optimizer("", given)
     if target.kind in CHOSEN and not target.name and target.items:
         return reduce(join, [_called(choice, given, ev) for choice in target.items])
     if target.kind == "class":
@@ -285,6 +287,8 @@ def _pass(info: FunctionInfo, given: Given, receiver: Value | None) -> dict[str,
 def _builtin(name: str, given: Given) -> Value:
     """A function of Python itself."""
     first, deps = given.first, given.deps
+    if name == "getattr" and first.kind == "api" and first.name == "torch.optim":
+        return Value("unknown", name=OPTIMIZERS)
     if name in PURE_BUILTINS:
         return Value(PURE_BUILTINS[name], name="range" if name == "range" else "")
     if name == "dict" and not any(a.star or not a.keyword for a in given.node.args):

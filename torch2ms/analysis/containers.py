@@ -9,7 +9,7 @@ import libcst as cst
 from torch2ms.analysis import shapes
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.tree import constant
-from torch2ms.analysis.values import CHOSEN, UNKNOWN, Value, entries, join
+from torch2ms.analysis.values import CHOSEN, OPTIMIZERS, UNKNOWN, Value, entries, join
 
 ELEMENTS = ("tensor", "int", "float", "str", "param", "numpy", "module")  # kinds a list is known to hold
 
@@ -69,6 +69,8 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
     if base.kind == "dict" and isinstance(index, str) and index in (held := entries(base)):
         return held[index]
     if base.kind == "dict" and items:
+        if all(i.kind == "api" and is_optimizer(i.name) for i in items):
+            return Value("unknown", name=OPTIMIZERS)
         one = _any(base, items)
         return one if one.kind in CHOSEN or one.kind in ELEMENTS else Value("unknown", deps=one.deps)
     if base.kind in ("tuple", "list") and items:
@@ -100,6 +102,12 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
             return Value("params", name="param_group_params", place=base.place)
         return Value("float", name="param_group_item", place=base.place)
     return Value("unknown", deps=base.deps)
+
+
+def is_optimizer(name: str) -> bool:
+    """A class of torch.optim, by its full name."""
+    home, _, last = name.rpartition(".")
+    return home == "torch.optim" and last[:1].isupper()
 
 
 def named_layer(base: Value, name: str) -> Value | None:

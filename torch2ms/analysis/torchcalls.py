@@ -25,7 +25,7 @@ EFFECTS = ("torch.cuda", "torch.backends", "torch.distributed")
 def api_call(name: str, given: Given) -> Value | None:
     """The value of a call by its full name; None for a function of torch on tensors (see `tensor_function`)."""
     if name.startswith(OPTIMIZERS):  # in half-translated code
-        return Value("scheduler", name=name) if ".lr_scheduler." in name else _optimizer(name, given)
+        return Value("scheduler", name=name) if ".lr_scheduler." in name else new_optimizer(name, given)
     if name.startswith("mindspore.nn."):
         last = name.rpartition(".")[2]
         layer = _layer(f"torch.nn.{CELLS.get(last, last)}", given)
@@ -80,7 +80,7 @@ def _object(name: str, given: Given) -> Value | None:
     if name.startswith("torch.optim.lr_scheduler.") or name == "torch.optim.swa_utils.SWALR":
         return Value("scheduler", name=name)
     if name.startswith("torch.optim.") and not name.startswith("torch.optim.swa_utils."):
-        return _optimizer(name, given)
+        return new_optimizer(name, given)
     if last == "GradScaler":
         return Value("scaler", name=name)
     if last == "DataLoader":
@@ -120,7 +120,8 @@ def _selected(last: str, given: Given) -> Value:
     return Value("list", items=(part,) * len(lengths or "ab")) if last == "random_split" else part
 
 
-def _optimizer(name: str, given: Given) -> Value:
+def new_optimizer(name: str, given: Given) -> Value:
+    """An optimizer over the parameters it is given; `name` is empty where the program chooses its class."""
     first, args = given.first, given.node.args
     groups = [entries(group).get("params") for group in first.items or ()] if first.kind == "list" else []
     if groups and all(group is not None for group in groups):

@@ -72,6 +72,7 @@ class Value:
 
 
 EITHER = "number or tensor"  # the name of an unknown value that is one or the other: `best = 0.0`, later a metric
+OPTIMIZERS = "a class of optimizers"  # the name of an unknown value out of a table of them, or of a module of theirs
 NOT_RUN = "not run yet"  # the name of a value that a function of the project returns which was not run so far
 FILLING = {"append", "extend", "insert", "update", "add", "appendleft"}  # methods by which containers take values in
 MOST_ITEMS = 1000  # with those of its items

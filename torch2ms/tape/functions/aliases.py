@@ -197,7 +197,13 @@ class Aliases:
                 self.products.setdefault(id(info.scope), []).append((key, product))
 
     def creates(self, call: cst.Call, module: ModuleInfo) -> bool:
-        return module.value(call).kind == "optimizer" and module.value(call.func).kind in ("api", "class")
+        """A class is called: by its name, out of a table, or in a variable."""
+        if module.value(call).kind != "optimizer" or id(call) in self.callee:
+            return False
+        func = call.func
+        if isinstance(func, cst.Call):
+            return dotted(func.func) == "getattr"
+        return isinstance(func, cst.Subscript) or module.value(func).kind in ("api", "class", "optimizer")
 
     def flow(self, key: Key, value: cst.BaseExpression, stmt: Stmt, scope: Scope, module: ModuleInfo) -> None:
         """A value gets to a key."""

@@ -30,7 +30,7 @@ def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, projec
             cls = _class(receiver.name, module, project)
             return cls.method(func.attr.value) if cls is not None else None
         of_module = module.value(func)
-        found = project.find(of_module.name, module) if of_module.kind == "api" else None
+        found = project.find(of_module.name, module) if of_module.kind in ("api", "function") else None
         return found if isinstance(found, FunctionInfo) else None
     value = module.value(func)
     if value.kind == "function" and value.name:

@@ -195,7 +195,7 @@ class _Search:
                 return  # one optimizer under two names
             if any(not all(p.isidentifier() for p in o.place.split(".")) for o in used):
                 return
-            if any(e.scaler for e in records.events) and used and not _alone(records):
+            if any(e.scaler for e in records.events) and used and _told_apart(records):
                 return
             if used and _generates(scope):
                 return
@@ -429,10 +429,10 @@ def _generates(scope: Scope) -> bool:
     )
 
 
-def _alone(records: Records) -> bool:
-    """Backward call and step stand in one function, so that the scale of the gradients is seen."""
+def _told_apart(records: Records) -> bool:
+    """Gradients are unscaled, or the scale is updated, in another function than the step that has to know of it."""
     kinds = {e.kind for e in records.events}
-    return {"backward", "scaler_step"} <= kinds
+    return bool(kinds & {"unscale", "scaler_update"}) and "scaler_step" not in kinds
 
 
 def _exclusive(one: Stmt, other: Stmt) -> bool:
