@@ -385,6 +385,8 @@ def _export(info: FunctionInfo, events: list[Event]) -> Export | None:
     name = dotted(event.roots[0])
     if not name or root(name) in info.scope.params and name == root(name):
         return None
+    if not all(_surely_before(e.stmt, event.stmt) for e in events if e.kind == "clear"):
+        return None
     returns = [s for s in info.scope.body.walk() if isinstance(s.node, cst.Return)]
     after = info.scope.body.stmts[info.scope.body.stmts.index(event.stmt) + 1 :]
     if not returns:
@@ -408,6 +410,11 @@ def _export(info: FunctionInfo, events: list[Event]) -> Export | None:
     if any(info.module.value(p).kind in NOT_RETURNED for p in parts):
         return None
     return Export(event, [e for e in events if e.kind == "clear"], last, beside=value)
+
+
+def _surely_before(stmt: Stmt, other: Stmt) -> bool:
+    """The statement runs before the other one in every call of their function."""
+    return stmt.number < other.number and all(isinstance(a.node, cst.For) for a in stmt.ancestors())
 
 
 def _in_reach(info: FunctionInfo, export: Export, project: Project) -> bool:
