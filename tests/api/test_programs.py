@@ -42,6 +42,16 @@ PROGRAMS = {
     X + "result = torch.aminmax(x).max": ["result"],
     X + "result = torch.finfo(x.dtype).max > 1": ["result"],
     X + "result = torch.equal(x, torch.ones(2))": ["result"],
+    "k = torch.tensor([1, 2])\nresult = (k << 2) + (k >> torch.tensor([0, 1]))": ["result"],
+    X + "result = x.shape.numel() + torch.Size((2, 3)).numel() + x[0].size().numel()": ["result"],
+    X + "result = x.device.type == 'cpu'": ["result"],
+    "s = torch.arange(1.0, 11.0).reshape(2, 5)\n"
+    "result = torch.zeros(3, 5).scatter_(0, torch.tensor([[0, 1, 2, 0]]), s)": ["result"],
+    "s = torch.ones(2, 5)\nresult = torch.zeros(3, 5).scatter_add(0, torch.tensor([[0, 1, 2, 0, 0]]), s)": ["result"],
+    X + "result = torch.narrow(x, 0, torch.tensor(1), 1)": ["result"],
+    "m = torch.tensor([[True, False], [True, True]])\nresult = torch.zeros(2).masked_scatter(m, torch.arange(4.0))": [
+        "result"
+    ],
 }
 REFUSED = [
     X + "y = x\nresult = x.unsqueeze_(0)\nprint(y)",

@@ -10,10 +10,16 @@ from torch2ms.api.template import parenthesised
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.translation import Translation
 
+_SHIFTS: dict[type, str] = {cst.LeftShift: "bitwise_left_shift", cst.RightShift: "bitwise_right_shift"}
+
 
 def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation) -> cst.BaseExpression:
     """`np.sqrt(2) * x`: NumPy makes an array of a MindSpore tensor, where torch keeps the tensor."""
     left, right = work.module.value(original.left), work.module.value(original.right)
+    if (shift := _SHIFTS.get(type(original.operator))) and "tensor" in (left.kind, right.kind):
+        work.notes.needs.add("ops")
+        work.tell("T2M601", "shift of a tensor", f"ops.{shift}: MindSpore's tensors have no such operator")
+        return cst.parse_expression(f"{work.alias('ops')}.{shift}({code(updated.left)}, {code(updated.right)})")
     if left.kind == "unknown" and right.kind in ("tensor", "param") and right.deps:
         return _the_other_way_round(original, updated, work)
     if left.kind != "numpy" or right.kind not in ("tensor", "param") or left.rank != 0 and not right.deps:

@@ -45,7 +45,9 @@ def attribute(
     if receiver.kind == "device" and attr == "type" and not stored:
         tier = Tier.ASSUMED if receiver.likely else Tier.EXACT
         work.notes.findings.append(Finding("T2M601", tier, "torch.device.type", "what stands before the colon"))
-        return cst.parse_expression(f"{code(updated.value)}.partition(':')[0]")
+        own = isinstance(original.value, cst.Attribute) and original.value.attr.value == "device"
+        lower = ".lower()" if own else ""  # MindSpore's tensors write CPU
+        return cst.parse_expression(f"{code(updated.value)}.partition(':')[0]{lower}")
     name = _ruled(receiver, attr) or _inherited(receiver, attr, work)
     if name and (rule := work.rules.find(name)) is not None:
         if stored and name.startswith("torch.nn.") and rule.returns in PLAIN:

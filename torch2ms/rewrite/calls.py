@@ -50,6 +50,10 @@ class MethodCalls:
         name = func.attr.value
         if not isinstance(updated.func, cst.Attribute):
             return updated
+        if name == "numel" and self.is_shape(func.value):
+            self.work.notes.needs.add("math")
+            self.work.tell("T2M601", "torch.Size.numel", "math.prod: a shape is a tuple in MindSpore")
+            return cst.parse_expression(f"{self.work.alias('math')}.prod({code(updated.func.value)})")
         if receiver.kind == "builtin_super":
             return renamed(updated, OWN_METHODS.get(name, name)) if name == "forward" else updated
         if receiver.kind in ("tensor", "param"):
@@ -81,6 +85,13 @@ class MethodCalls:
         if receiver.kind in OWNERS:
             return self.work.ruled(f"{OWNERS[receiver.kind]}.{name}", original, updated)
         return updated
+
+    def is_shape(self, node: cst.BaseExpression) -> bool:
+        """`x.shape`, `x.size()`, `torch.Size(...)`, or a name for one."""
+        called = node.func if isinstance(node, cst.Call) else node
+        last = called.attr.value if isinstance(called, cst.Attribute) else ""
+        sized = isinstance(node, cst.Call) and not node.args and last == "size"
+        return sized or last in ("shape", "Size") or self.module.value(node).kind == "size"
 
     def of_object(self, name: str, receiver: Value, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         if receiver.name in FAMILIES and id(original) not in self.work.plan.refused:
