@@ -145,6 +145,7 @@ def _guessed(value: Value, place: str) -> Value:
     guessed = guess.by_name(place.rpartition(".")[2])
     if guessed.kind == "optimizer":  # made by a class in a variable, from the parameters it was given
         owns = frozenset(d for d in value.deps if not d.startswith("@"))
+        owns = owns - {"self"} or owns  # a method that is not seen was asked for it, and given the parameters
         return replace(guessed, place=place, owns=owns or None, name=value.name if value.name == NOT_RUN else "")
     if guessed.kind in ("scheduler", "device") or (not value.deps and guessed.kind in ("module", "lossfn")):
         return replace(guessed, place=place)

@@ -159,10 +159,10 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
     if unknown and not receiver.place and not receiver.deps:
         return Value("unknown", deps=given.deps)
     extra = receiver.deps
-    if receiver.place and receiver.kind in ("object", "unknown"):
+    if target.kind == "module":  # an attribute of the object, not the whole of it
+        extra |= target.own or {place}
+    elif receiver.place and receiver.kind in ("object", "unknown"):
         extra |= {receiver.place}
-    if target.kind == "module":
-        extra |= {target.place or place}
     return Value("unknown", deps=given.deps | extra)
 
 

@@ -106,8 +106,9 @@ class _Builder:
 
     def compound(self, block: Block, node: cst.CSTNode, modes: tuple[cst.With, ...]) -> None:
         if isinstance(node, cst.With) and self.is_transparent(node) and not (self.off and self.touches_off()):
+            if self.count < len(self.lines):
+                block.scope.transparent[id(node)] = self.lines[self.count][0]
             self.count += 1  # `ast` counts it as a statement
-            block.scope.transparent[id(node)] = node
             self.fill(block, _suite(node.body), (*modes, node))
             return
         stmt = self.stmt(block, node, None, modes)

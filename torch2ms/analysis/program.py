@@ -93,7 +93,7 @@ class Scope:
     children: list[Scope] = field(default_factory=list)
     locals: set[str] = field(default_factory=set)
     params: list[str] = field(default_factory=list)
-    transparent: dict[int, cst.With] = field(default_factory=dict)  # id -> the `with` that was dissolved
+    transparent: dict[int, int] = field(default_factory=dict)  # id of a `with` that was dissolved -> its line
     off: bool = False  # its definition is left as it is
 
     @property

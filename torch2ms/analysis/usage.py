@@ -9,14 +9,22 @@ from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope
 from torch2ms.analysis.values import Value
 
-ASKED = {"modules", "named_modules", "named_children", "register_forward_hook", *PARAMETERS, *NAMED_PARAMETERS}
+ASKED = {
+    "forward",
+    "modules",
+    "named_modules",
+    "named_children",
+    "register_forward_hook",
+    *PARAMETERS,
+    *NAMED_PARAMETERS,
+}
 NONE: frozenset[str] = frozenset()
 
 
 def used(value: Value, place: str, modules: frozenset[str]) -> Value:
-    """The value of a place, or a module where nothing else is known of it."""
+    """The value of a place, or a module where nothing else is known of it; what it was made of has its parameters."""
     if value.kind == "unknown" and place in modules:
-        return Value("module", place=place, likely=True)
+        return Value("module", place=place, deps=value.deps, likely=True)
     return value
 
 

@@ -60,10 +60,11 @@ class Value:
 
     @property
     def own(self) -> frozenset[str]:
-        """Of a module: where its parameters are, and those of modules it was built from."""
+        """Of a module: where its parameters are, and those of modules it was built or wrapped from."""
         if self.owns is not None:
             return self.owns
         built = frozenset(i.place for i in self.items or () if i.place)
+        built |= {d for d in self.deps if not d.startswith(("^", "@")) and d != "self"}
         return built | {self.place} if self.place else built
 
     @property

@@ -17,7 +17,7 @@ def opened(mode: cst.With, stmt: Stmt, writer: Writer) -> layout.Lines:
     header = mode.body.header if isinstance(mode.body, cst.IndentedBlock) else None
     writer.findings.append(Finding("T2M301", Tier.EXACT, "gradient mode block",
                                  "MindSpore records only inside gradient functions: dissolved",
-                                 line=max(stmt.lineno - 1, 1)))  # fmt: skip
+                                 line=stmt.block.scope.transparent.get(id(mode), stmt.lineno)))  # fmt: skip
     return lines + layout.trailing_comment(header)
 
 

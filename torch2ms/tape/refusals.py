@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.plan import Plan
@@ -21,6 +23,10 @@ def refuse(event: Event, why: str, plan: Plan) -> None:
         todo = "call the optimizer with the gradients"
     elif event.kind == "clear":
         todo = "MindSpore keeps no gradients: drop it once the backward call is translated"
+    for other in event.absorbed:
+        plan.replaced.pop(id(other.stmt), None)
+        plan.findings[:] = [f for f in plan.findings if (f.code, f.line) != ("T2M101", other.lineno)]
+        refuse(replace(other, absorbed=[]), why, plan)
     plan.refused.add(id(event.node))
     for stmt in event.branches or [event.stmt]:
         line = event.lineno if stmt is event.stmt else stmt.lineno

@@ -155,8 +155,9 @@ class Verdicts:
         sources = [(s.node, s) for s in region.all] + [(r, event.stmt) for r in event.roots]
         for source, stmt in sources:
             read = {root(u) for i in stmt.walk() for u in i.uses}
+            filled = filled_only(source)
             for node in descend(source):
-                if not isinstance(node, (cst.Name, cst.Attribute)):
+                if not isinstance(node, (cst.Name, cst.Attribute)) or id(node) in filled:
                     continue
                 place = dotted(node)
                 value = self.module.value(node)
@@ -317,3 +318,16 @@ class Verdicts:
     def repeats(self) -> bool:
         """Running a forward twice gives the same values both times, and changes nothing."""
         return not (self.project.keeps_state or self.project.draws)
+
+
+def filled_only(source: cst.CSTNode) -> set[int]:
+    """Ids of the expressions that something is put into: `losses["l1"] = l1`, `history.append(l1)`."""
+    found: set[int] = set()
+    for node in descend(source):
+        if isinstance(node, cst.AssignTarget) and isinstance(node.target, cst.Subscript):
+            found.add(id(node.target.value))
+        elif isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
+            func = node.value.func
+            if isinstance(func, cst.Attribute) and func.attr.value in ("append", "extend", "update"):
+                found |= {id(func), id(func.value)}
+    return found

@@ -10,6 +10,7 @@ from __future__ import annotations
 from torch2ms.analysis.infer import infer
 from torch2ms.analysis.project import Plain, Project
 from torch2ms.inlining import inlined
+from torch2ms.wrappers.contexts import parted
 from torch2ms.wrappers.distributed import mentioned
 from torch2ms.wrappers.families import branched
 from torch2ms.wrappers.kept_graphs import kept_graphs
@@ -22,13 +23,14 @@ from torch2ms.wrappers.unwrap import unwrapped
 def understood(project: Project) -> Project:
     """The project with its values inferred, and written plainly.
 
-    That is without wrappers around training, with loops over optimizers written out, with one name for each optimizer
-    and for gradients that keep their graph, with a branch for each kind of layer, and without functions that only
-    differentiate.
+    That is without wrappers around training, with blocks of their own for gradient modes, with loops over optimizers
+    written out, with one name for each optimizer and for gradients that keep their graph, with a branch for each kind of
+    layer, and without functions that only differentiate.
     """
     infer(project)
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
     project = _with(project, unwrapped(project, wrapped) if wrapped else {})
+    project = _with(project, parted(project))
     project = _with(project, told_apart(project))
     project = _with(project, unrolled(project))
     project = _with(project, kept_graphs(project))

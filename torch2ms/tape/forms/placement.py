@@ -5,9 +5,8 @@ from __future__ import annotations
 from torch2ms.analysis.flow import expression_uses, root
 from torch2ms.analysis.program import Stmt
 from torch2ms.tape.forms.calls import Call
-from torch2ms.tape.forms.interface import position
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.forward.regions import Region
+from torch2ms.tape.forward.regions import Region, invariant
 from torch2ms.tape.plan import Branch, Item, Text
 
 
@@ -83,17 +82,13 @@ def merge(writer: Writer, call: Call, guard: Stmt, branch: Branch, after: list[I
     staying = [s for s in own_body.stmts if s not in region.guarded]
     reads = {root(u) for s in staying for u in s.all_uses}
     writes = {root(d) for s in region.after for d in s.all_defs | s.all_muts}
-    if taken and all(id(s) in plan.moved or id(s) in plan.replaced for s in between) and not reads & writes:
+    joined = region.late or all(id(s) in plan.moved or id(s) in plan.replaced for s in between)
+    if taken and joined and not reads & writes:
         plan.replaced[id(anchor)] = []
         plan.replaced[id(guard)] = [Branch(branch.test, [*branch.body, *staying], branch.orelse), *after]
         return
+    if region.late:
+        plan.replaced[id(anchor)] = []
+        plan.before.setdefault(id(guard), []).extend([branch, *after])
+        return
     plan.replaced[id(anchor)] = [branch, *after]
-
-
-def invariant(guard: Stmt, region: Region) -> bool:
-    """The condition can be asked before the forward: nothing of the forward changes it, and it has no effects."""
-    reads = {root(u) for u in guard.uses}
-    writes = {root(d) for s in region.stmts for d in s.all_defs | s.all_muts}
-    between = region.block.stmts[position(region) + 1 : region.block.stmts.index(guard)]
-    writes |= {root(d) for s in between for d in s.all_defs | s.all_muts}
-    return not reads & writes and not guard.calls

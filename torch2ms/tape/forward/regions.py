@@ -20,6 +20,7 @@ from torch2ms.tape.ledger.hooks import late_hooks
 HOLDERS = {"module", "optimizer", "params", "named_params", "param", "object", "function", "class"}  # of weights
 TENSOR = Value("tensor")
 TRIED = "it goes well: the handlers of the `try` around it no longer see it fail"
+CONTAINERS = {"OrderedDict", "collections.OrderedDict", "defaultdict", "collections.defaultdict", "deque", "Counter"}
 MOVING = {"to", "cuda", "cpu", "float", "double", "long", "contiguous", "type"}
 
 
@@ -43,6 +44,7 @@ class Region:
     cut: int = 0
     graphless: set[str] = field(default_factory=set)
     handed_in: set[str] = field(default_factory=set)
+    late: bool = False  # the guarded part needs what stands before the guard: the function is called there
     tried: bool = False  # only the backward call stands in a `try`
     problem: str = ""
 
@@ -162,10 +164,11 @@ class Finder:
         region.guarded = inner.stmts
         region.after += inner.after
         region.problem = region.problem or inner.problem or self.first_in_guard(region, start, levels[0][2])
-        if region.guarded and region.stmts and len(region.guards) > 1 and not region.problem:
+        asked_first = len(region.guards) == 1 and invariant(region.guards[0], region)
+        if region.guarded and region.stmts and not asked_first and not region.problem:
             live = liveness.read_after(region.block, region.stmts, region.block.stmts.index(between[-1]))
             if not all(self.pure(s) for s in region.stmts) or live & {d for s in region.stmts for d in s.all_defs}:
-                region.problem = "its forward is spread over several nested conditions"
+                region.problem = "its forward is spread over conditions that cannot be asked before it"
         if inner.cut and not region.problem:
             region.problem = "something between its statements has to happen in between"
         return region
@@ -181,6 +184,8 @@ class Finder:
                 more.append(stmt)
                 needed |= {root(u) for u in stmt.all_uses}
         region.guarded = sorted([*region.guarded, *more], key=lambda s: s.number)
+        if region.stmts and (problem := self.down_to_guard(region, needed)):
+            return problem
         last = region.guarded[-1]
         staying = [s for s in start.block.stmts if s.number < last.number and s not in region.guarded]
         for stmt in staying:
@@ -189,6 +194,17 @@ class Finder:
                 return "something in the branch that holds its forward has to happen before it"
         if any(self.blocks(s) for s in more):
             return "something in the branch that holds its forward has to happen before it"
+        return ""
+
+    def down_to_guard(self, region: Region, needed: set[str]) -> str:
+        """What the guarded part needs is made between the rest of the forward and the guard: that rest waits for it."""
+        block = region.block.stmts
+        between = block[block.index(region.stmts[-1]) + 1 : block.index(region.guards[0])]
+        between = [s for s in between if id(s) not in self.dropped and s not in region.after]
+        if any({root(d) for d in s.all_defs | s.all_muts} & needed for s in between):
+            region.late = True
+            if not all(self.moves(s, region.stmts) for s in between):
+                return "something between its statements has to happen in between"
         return ""
 
     def transparent(self, around: Stmt, inner: Stmt) -> bool:
@@ -379,6 +395,8 @@ class Finder:
                 elif target.kind == "module":
                     if not target.name.rpartition(".")[2].endswith("Loss"):
                         found.add("rng")
+                elif name in CONTAINERS:
+                    continue
                 elif target.kind in ("function", "class", "unknown", "method") and not isinstance(
                     call.func, cst.Attribute
                 ):
@@ -423,6 +441,15 @@ def lasting(stmt: Stmt) -> dict[str, list[Value]]:
         for place, values in inside.items():
             found.setdefault(place, []).extend(values)
     return found
+
+
+def invariant(guard: Stmt, region: Region) -> bool:
+    """The condition can be asked before the forward: nothing of the forward changes it, and it has no effects."""
+    block = region.block.stmts
+    start = block.index(region.stmts[-1]) + 1 if region.stmts else 0
+    between = block[start : block.index(guard)] if region.stmts else []
+    writes = {d for s in [*region.stmts, *between] for d in s.all_defs | s.all_muts}
+    return not any(overlaps(read, write) for read in guard.uses for write in writes) and not guard.calls
 
 
 def repeated(event: Event, around: list[Stmt]) -> bool:

@@ -113,6 +113,7 @@ def _absorb(kept: Event, gone: Event, why: str, records: Records, plan: Plan) ->
     kept.value = replace(kept.value, deps=kept.value.deps | gone.value.deps)
     kept.roots = [r for e in in_order for r in e.roots]
     kept.cotangents = [c for e in in_order for c in e.cotangents]
+    kept.absorbed += [gone, *gone.absorbed]
     records.events.remove(gone)
     records.joined.add(id(gone.stmt))
     plan.replaced[id(gone.stmt)] = []

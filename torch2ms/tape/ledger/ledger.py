@@ -102,6 +102,8 @@ class Owner:
                 return True
             if not any(c.startswith("^") for c in self.owns):
                 return False
+        if not alone and self.kind == event.value.kind == "optimizer":
+            return False  # `q1_optimizer` and `q2_optimizer` are two
         if alone or _token(event.place) == _token(self.place):
             self.assumed.add(f"`{event.place}` holds the parameters of `{self.place}`")
             return True
