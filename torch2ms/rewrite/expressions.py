@@ -62,6 +62,8 @@ class Expressions(Positions):
             return cst.parse_expression(f"{code(updated)}[::-1]")
         if self.mixed:
             return updated
+        if target.kind == "builtin" and target.name in ("print", "str"):
+            return strings.printed(original, updated, work)
         made = derived.made(original, updated, work) or chosen.called(original, updated, work)
         if made is None and id(original) not in self.callees:
             made = chosen.picked(original, updated, work)

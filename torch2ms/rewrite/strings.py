@@ -9,6 +9,7 @@ import libcst as cst
 from torch2ms.analysis.tree import code
 from torch2ms.analysis.values import EITHER
 from torch2ms.rewrite.positions import Positions
+from torch2ms.rewrite.sharing import is_parameter
 from torch2ms.rewrite.translation import Translation
 
 CLASSES = {"Linear": "Dense", "ConvTranspose": "Transpose", "Sequential": "SequentialCell", "ModuleList": "CellList",
@@ -43,7 +44,12 @@ def inserted(
     original: cst.FormattedStringExpression, updated: cst.FormattedStringExpression, work: Translation
 ) -> cst.FormattedStringExpression:
     """`f"{loss:.4f}"`: a tensor takes no format specification in MindSpore, its number does."""
-    if original.format_spec is None or not formats_badly(original.expression, work) or work.mixed:
+    if work.mixed:
+        return updated
+    if original.format_spec is None:
+        made = shown(original.expression, updated.expression, work) if original.equal is None else updated.expression
+        return updated if made is updated.expression else updated.with_changes(expression=made)
+    if not formats_badly(original.expression, work):
         return updated
     work.tell("T2M612", "formatted tensor", "formatted as a number")
     return updated.with_changes(expression=_number(updated.expression))
@@ -61,6 +67,28 @@ def formatted(original: cst.Call, text: str, updated: cst.Call, work: Translatio
             new = new.with_changes(value=_number(new.value))
         args.append(new)
     return updated.with_changes(args=args)
+
+
+def printed(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Call:
+    """`print(net.weight)`: a Parameter prints its name and shape in MindSpore, its value prints the numbers."""
+    args = [
+        new.with_changes(value=shown(old.value, new.value, work)) if not old.star and old.keyword is None else new
+        for old, new in zip(original.args, updated.args, strict=False)
+    ]
+    same = all(made.value is new.value for made, new in zip(args, updated.args, strict=False))
+    return updated if same or len(args) != len(updated.args) else updated.with_changes(args=args)
+
+
+def shown(original: cst.BaseExpression, updated: cst.BaseExpression, work: Translation) -> cst.BaseExpression:
+    """A Parameter as the tensor that it holds."""
+    while isinstance(original, cst.Attribute) and original.attr.value == "data":
+        original = original.value
+    if not isinstance(original, (cst.Name, cst.Attribute, cst.Subscript)) or code(updated).endswith(")"):
+        return updated
+    if not is_parameter(original, work.module.value(original), work.module, work.plan):
+        return updated
+    work.tell("T2M612", "printed parameter", "its value: a Parameter prints its name and shape")
+    return cst.Call(cst.Attribute(updated, cst.Name("value")))
 
 
 def attributes_formatted(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression:

@@ -317,7 +317,7 @@ class CellWriter:
         self.plan.before.setdefault(id(loop), []).append(Text(f"{step} = {made}", network.made.nodes))
         target = f"{outputs.root or '_'}{outputs.returned} = " if outputs.root or outputs.aux else ""
         line = Text(f"{target}{step}({arguments.template})", arguments.nodes)
-        place(self.writer, call, [line], line, [])
+        place(self.writer, call, [], [line], line, [])
         for stmt in [] if network.items else call.region.all:  # they are nowhere else: their comments stay here
             self.plan.moved.discard(id(stmt))
             self.plan.replaced.setdefault(id(stmt), [])

@@ -14,6 +14,7 @@ from torch2ms.verify.numbers import (
     HALF,
     Judgement,
     Tolerance,
+    aligned,
     different_lines,
     judge,
     largest,
@@ -198,6 +199,7 @@ class Comparison:
 
     def _printed(self) -> None:
         left, right = (printed_numbers(self.report.stdout.get(side, "")) for side in ("torch", "mindspore"))
+        right = aligned(left, right)
         if len(left) != len(right):
             self.report.notes.append(f"torch printed {len(left)} lines with numbers, mindspore {len(right)}")
         elif left:

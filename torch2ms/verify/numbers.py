@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -76,6 +77,15 @@ def printed_numbers(text: str) -> list[list[str]]:
     """The numbers of every printed line that has any."""
     lines = (NUMBER.findall(line) for line in text.splitlines())
     return [numbers for numbers in lines if numbers]
+
+
+def aligned(left: list[list[str]], right: list[list[str]]) -> list[list[str]]:
+    """The right lines, broken where the left ones are: frameworks wrap the same tensor at other places."""
+    numbers = [number for line in right for number in line]
+    if len(numbers) != sum(map(len, left)):
+        return right
+    ends = list(accumulate(map(len, left), initial=0))
+    return [numbers[start:end] for start, end in pairwise(ends)]
 
 
 def different_lines(left: list[list[str]], right: list[list[str]]) -> list[int]:

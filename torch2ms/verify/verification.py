@@ -10,7 +10,7 @@ from pathlib import Path
 from torch2ms.verify.compare import Comparison
 from torch2ms.verify.locate import locate
 from torch2ms.verify.noise import KERNELS, ROUNDING, candidates, confirmed
-from torch2ms.verify.numbers import FLOAT32, different_lines, printed_numbers
+from torch2ms.verify.numbers import FLOAT32, aligned, different_lines, printed_numbers
 from torch2ms.verify.process import Job, Outcome
 from torch2ms.verify.reference import Reference
 from torch2ms.verify.report import Problem, Report
@@ -131,7 +131,8 @@ class Verification:
         if traces is None or not (report.printed or report.suspected):
             return
         again = self._torch(perturb=ROUNDING)
-        lines = [printed_numbers(report.stdout[side]) for side in ("torch", "mindspore")]
+        left, right = (printed_numbers(report.stdout[side]) for side in ("torch", "mindspore"))
+        lines = [left, aligned(left, right)]
         second = printed_numbers(again.stdout)
         unstable = set(different_lines(lines[0], second)) if len(second) == len(lines[0]) else set(report.printed)
         for number in report.printed:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
@@ -261,15 +262,35 @@ def module_to(use: Use) -> Choice:
     return Choice("{self}", uses=("target",), assume=assume)
 
 
-_FUNCTION = re.compile(r"(^|(?:[\[,:]|(?<!=)\()\s*)(ops\.softplus|partial\(ops\.|lambda )")  # not `act=(lambda ...`
+_FUNCTION = re.compile(r"(ops\.softplus|partial\(ops\.|lambda )")
+
+
+def _layers(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The layers that are written down in the argument of a container."""
+    if isinstance(node, (cst.List, cst.Tuple, cst.Set)):
+        inner: list[cst.CSTNode] = [e.value for e in node.elements]
+    elif isinstance(node, cst.Dict):
+        inner = [e.value for e in node.elements]
+    elif isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+        inner = [node.elt]
+    elif isinstance(node, cst.IfExp):
+        inner = [node.body, node.orelse]
+    elif isinstance(node, cst.BinaryOperation):
+        inner = [node.left, node.right]
+    elif isinstance(node, cst.Call) and code(node.func).rpartition(".")[2] in ("OrderedDict", "dict", "list", "tuple"):
+        inner = [a.value for a in node.args]
+    else:
+        yield node
+        return
+    for part in inner:
+        yield from _layers(part)
 
 
 def _container(use: Use, name: str, target: str) -> Choice:
     """A container of layers takes cells only."""
     bounds = use.binding.variadic.get(name) or [b for n, b in use.binding.single.items() if n == name]
     for bound in bounds:
-        found = _FUNCTION.search(code(bound.updated.value))
-        if found:
+        if any(_FUNCTION.match(code(layer)) for layer in _layers(bound.updated.value)):
             return Choice(
                 refuse="a layer that is a function in MindSpore stands among cells",
                 todo="write a cell whose construct calls the function",

@@ -100,7 +100,7 @@ def write(writer: Writer, call: Call) -> str:
     if outputs.aux and not outputs.wrapped:
         bound = bound.removeprefix("(").removesuffix(")")
     plain = Text(f"{bound} = {function}({target})")
-    place(writer, call, [*definition, line, *steps], plain, follow)
+    place(writer, call, definition, [line, *steps], plain, follow)
     form = call.form or f"ms.value_and_grad of {len(stmts)} statement{'s' if len(stmts) != 1 else ''}"
     call.form = form + call.compiled
     return ""

@@ -10,7 +10,10 @@ from torch2ms.tape.forward.regions import Region, invariant
 from torch2ms.tape.plan import Branch, Item, Text
 
 
-def place(writer: Writer, call: Call, line: list[Item], plain: Text, follow: list[Item]) -> None:
+def place(
+    writer: Writer, call: Call, definition: list[Item], line: list[Item], plain: Text, follow: list[Item]
+) -> None:
+    """Put the gradient call where it belongs; `plain` runs the forward alone, and needs the definition too."""
     region, event = call.region, call.event
     plan = writer.plan
     for stmt in region.all:
@@ -20,7 +23,7 @@ def place(writer: Writer, call: Call, line: list[Item], plain: Text, follow: lis
     after: list[Item] = list(region.after)
     listing = lists_weights(call)
     plan.moved |= {id(s) for s in listing}
-    line = [*listing, *line]
+    asked, line = line, [*listing, *definition, *line]
     if call.keep:
         plan.moved.add(id(event.stmt))
         follow = [*follow, event.stmt]
@@ -38,8 +41,8 @@ def place(writer: Writer, call: Call, line: list[Item], plain: Text, follow: lis
     if len(region.guards) == 1 and invariant(guard, region):
         call.form = "the gradient function where the condition holds, the plain forward where it does not"
         otherwise: list[Item] = list(region.stmts) if region.guarded else [plain]
-        branch = Branch(guard.node.test, line, otherwise)  # type: ignore[union-attr]
-        merge(writer, call, guard, branch, after, follow)
+        branch = Branch(guard.node.test, [*listing, *asked], otherwise)  # type: ignore[union-attr]
+        merge(writer, call, guard, [*definition, branch], after, follow)
         return
     call.form = "the gradient is taken with the forward, and used where the condition holds"
     if region.guarded or not region.stmts:
@@ -70,8 +73,12 @@ def adjacent(writer: Writer, last: Stmt, backward: Stmt) -> bool:
     return all(id(s) in writer.plan.moved or id(s) in writer.gone for s in between)
 
 
-def merge(writer: Writer, call: Call, guard: Stmt, branch: Branch, after: list[Item], follow: list[Item]) -> None:
-    """Join the new `if` with the user's own where nothing stands between."""
+def merge(
+    writer: Writer, call: Call, guard: Stmt, made: list[Item], after: list[Item], follow: list[Item]
+) -> None:
+    """Join the new `if`, the last of what was made, with the user's own where nothing stands between."""
+    *definition, branch = made
+    assert isinstance(branch, Branch)
     region, plan = call.region, writer.plan
     block = region.block
     anchor = region.stmts[-1]
@@ -82,13 +89,14 @@ def merge(writer: Writer, call: Call, guard: Stmt, branch: Branch, after: list[I
     staying = [s for s in own_body.stmts if s not in region.guarded]
     reads = {root(u) for s in staying for u in s.all_uses}
     writes = {root(d) for s in region.after for d in s.all_defs | s.all_muts}
-    joined = region.late or all(id(s) in plan.moved or id(s) in plan.replaced for s in between)
-    if taken and joined and not reads & writes:
+    near = region.late or all(id(s) in plan.moved or id(s) in plan.replaced for s in between)
+    if taken and near and not reads & writes:
         plan.replaced[id(anchor)] = []
-        plan.replaced[id(guard)] = [Branch(branch.test, [*branch.body, *staying], branch.orelse), *after]
+        joined = Branch(branch.test, [*branch.body, *staying], branch.orelse)
+        plan.replaced[id(guard)] = [*definition, joined, *after]
         return
     if region.late:
         plan.replaced[id(anchor)] = []
-        plan.before.setdefault(id(guard), []).extend([branch, *after])
+        plan.before.setdefault(id(guard), []).extend([*made, *after])
         return
-    plan.replaced[id(anchor)] = [branch, *after]
+    plan.replaced[id(anchor)] = [*made, *after]
