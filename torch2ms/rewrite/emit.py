@@ -326,13 +326,9 @@ class Emitter:
             stmts = layout.parse("pass")
         if isinstance(holder, cst.IndentedBlock):
             first = stmts[0]
-            if (
-                len(block.stmts)
-                and not block.stmts[0].modes
-                and id(block.stmts[0]) not in self.plan.replaced | self.plan.before
-            ):
-                pass
-            else:
+            plan, top = self.plan, block.stmts[0] if block.stmts else None
+            stays = top is not None and id(top) not in plan.moved and id(top) not in plan.replaced | plan.before
+            if top is None or not stays or top.modes:
                 stmts[0] = first.with_changes(leading_lines=layout.strip_blank(tuple(first.leading_lines)))  # type: ignore[attr-defined]
             return holder.with_changes(body=stmts, footer=[*pending, *holder.footer])
         if isinstance(holder, cst.SimpleStatementSuite) and all(
