@@ -24,8 +24,8 @@ def understood(project: Project) -> Project:
     """The project with its values inferred, and written plainly.
 
     That is without wrappers around training, with blocks of their own for gradient modes, with loops over optimizers
-    written out, with one name for each optimizer and for gradients that keep their graph, with a branch for each kind of
-    layer, and without functions that only differentiate.
+    written out, with one name for each optimizer and for gradients that keep their graph, with a branch for each kind
+    of layer, and without functions that only differentiate.
     """
     infer(project)
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]

@@ -6,7 +6,7 @@ from torch2ms.analysis.flow import expression_uses, root
 from torch2ms.analysis.program import Stmt
 from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.forward.regions import Region, invariant
+from torch2ms.tape.forward.regions import invariant
 from torch2ms.tape.plan import Branch, Item, Text
 
 
@@ -40,9 +40,12 @@ def place(
     guard = region.guards[-1]
     if len(region.guards) == 1 and invariant(guard, region):
         call.form = "the gradient function where the condition holds, the plain forward where it does not"
-        otherwise: list[Item] = list(region.stmts) if region.guarded else [plain]
-        branch = Branch(guard.node.test, [*listing, *asked], otherwise)  # type: ignore[union-attr]
-        merge(writer, call, guard, [*definition, branch], after, follow)
+        test = guard.node.test  # type: ignore[union-attr]
+        if region.guarded:
+            made: list[Item] = [Branch(test, line, list(region.stmts))]
+        else:  # both branches call the function
+            made = [*definition, Branch(test, [*listing, *asked], [plain])]
+        merge(writer, call, guard, made, after, follow)
         return
     call.form = "the gradient is taken with the forward, and used where the condition holds"
     if region.guarded or not region.stmts:
