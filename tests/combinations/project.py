@@ -55,7 +55,7 @@ def _model(drawn: Drawn) -> str:
     made = under("def __init__(self):", "super().__init__()", f"self.body = nn.Sequential({layers})")
     return "\n\n".join(
         [
-            "from dataclasses import dataclass\n\nimport torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n",
+            "\n".join(["from dataclasses import dataclass\n", *HEAD, "import torch.nn.functional as F\n"]),
             record if gives == "record" else "",
             under("class Net(nn.Module):", made, "", forward),
         ]
@@ -101,7 +101,8 @@ def _optimizer(drawn: Drawn, params: str) -> tuple[str, str]:
         "function": [f"return torch.optim.{name}(model.parameters(), {words})"],
         "table": [f"kinds = {{'a': torch.optim.{name}, 'b': torch.optim.Adagrad}}",
                   f"return kinds[kind](model.parameters(), {words})"],
-        "getattr": [f"options = dict({words})", f"return getattr(torch.optim, '{name}')(model.parameters(), **options)"],
+        "getattr": [f"options = dict({words})",
+                    f"return getattr(torch.optim, '{name}')(model.parameters(), **options)"],
     }[how]  # fmt: skip
     made = params.removesuffix(".parameters()")
     return f"build_optimizer({made})", "import torch\n\n\n" + under("def build_optimizer(model, kind='a'):", *body)
@@ -118,6 +119,7 @@ def _scheduler(drawn: Drawn, optimizer: str) -> tuple[str, str]:
     return made[how], how
 
 
+HEAD = ("import torch", "import torch.nn as nn")
 DATA = "[(torch.randn(4, 5), torch.randint(0, 3, (4,))) for _ in range(4)]"
 
 
@@ -168,12 +170,14 @@ def _trainer(drawn: Drawn) -> dict[str, str]:
         in_step = [*opening, *loss, *divided, backward, *count, seen]
         done = [u.replace("self.", "trainer.") for u in update]
         asked = due.replace("self.", "trainer.").replace("(i + 1)", "(trainer.i + 1)")
-        hook = under("class StepHook:", under("def after_batch(self, trainer):", under(asked, *done) if asked else block(*done)))
+        done = [under(asked, *done)] if asked else done
+        hook = under("class StepHook:", under("def after_batch(self, trainer):", *done))
         in_loop = ["self.i = i", "for hook in self.hooks:\n    hook.after_batch(self)"]
     else:
         helped = [c.replace("self.model", "model") for c in clip]
         clear_first = ["optimizer.zero_grad()"] if every == "1" else []
-        hook = under("def descend(loss, optimizer, model):", *clear_first, "loss.backward()", *helped, "optimizer.step()")
+        helped = [*clear_first, "loss.backward()", *helped, "optimizer.step()"]
+        hook = under("def descend(loss, optimizer, model):", *helped)
         every, count, by = "1", [], by_batch
         in_step = [*([] if clear_first else [zero]), *loss, "descend(loss, self.optimizer, self.model)", *by, seen]
     drawn["every"] = every
@@ -193,11 +197,10 @@ def _classes(
               under("for i, (x, y) in enumerate(data):", "self.train_step(i, x, y)", *in_loop), *epoch_end,
               "print(epoch, '%.4f' % self.evaluate(data))"),
     )  # fmt: skip
-    evaluate = under(
-        "def evaluate(self, data):", "self.model.eval()", "right = 0",
-        under("with torch.no_grad():", under("for x, y in data:", "right += (self.model(x).argmax(1) == y).sum().item()")),
-        "return right / 16",
-    )  # fmt: skip
+    counted = under("for x, y in data:", "right += (self.model(x).argmax(1) == y).sum().item()")
+    evaluate = under("def evaluate(self, data):", "self.model.eval()", "right = 0",
+                     under("with torch.no_grad():", counted), "return right / 16")  # fmt: skip
+    scaler = f"self.scaler = torch.amp.GradScaler('cpu', init_scale=256.0, enabled={scaled == 'on'})"
     configure = under("def configure(self):", f"return {opt}")
     given = ", optimizer" if made == "main" else ""
     chosen = {"main": "optimizer", "init": opt, "configure": "self.configure()"}[made]
@@ -205,12 +208,11 @@ def _classes(
         f"def __init__(self, model{given}, every=2):", "self.model = model", "self.criterion = nn.CrossEntropyLoss()",
         "self.every = every", "self.count = 0", "self.history = []", f"self.optimizer = {chosen}",
         *([f"self.scheduler = {schedule}"] if when != "none" else []),
-        *([f"self.scaler = torch.amp.GradScaler('cpu', init_scale=256.0, enabled={scaled == 'on'})"] if scaled != "no" else []),
+        *([scaler] if scaled != "no" else []),
         *(["self.hooks = [StepHook()]"] if "StepHook" in hook else []),
     )  # fmt: skip
     own = [configure] if made == "configure" else []
-    head = ["import torch", "import torch.nn as nn"]
-    tools = [*head, "", ""]
+    tools = [*HEAD, "", ""]
     lines: list[str] = []
     files: dict[str, str] = {}
     if helper and made != "main":
@@ -235,12 +237,12 @@ def _classes(
         body = under("class Base:", "\n\n".join(inherited))
         trainer = under("class Trainer(Base):", "\n\n".join(rest))
         if where:
-            files["base.py"] = "\n".join([*head, *lines, "", "", body])
-            files["training.py"] = "\n".join([*head, *lines, "from base import Base", "", "", trainer])
+            files["base.py"] = "\n".join([*HEAD, *lines, "", "", body])
+            files["training.py"] = "\n".join([*HEAD, *lines, "from base import Base", "", "", trainer])
         else:
-            files["training.py"] = "\n".join([*head, *lines, "", "", body, "", "", trainer])
+            files["training.py"] = "\n".join([*HEAD, *lines, "", "", body, "", "", trainer])
     else:
-        files["training.py"] = "\n".join([*head, *lines, "", "", under("class Trainer:", "\n\n".join(rest))])
+        files["training.py"] = "\n".join([*HEAD, *lines, "", "", under("class Trainer:", "\n\n".join(rest))])
     net, net_use = _imported(drawn, "nets", "Net", "model import")
     trainer_line, trainer_use = _imported(drawn, "training", "Trainer", "trainer import")
     build = ["from optimizers import build_optimizer"] if helper and made == "main" else []

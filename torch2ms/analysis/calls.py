@@ -85,7 +85,7 @@ def _method(func: cst.Attribute, receiver: Value, target: Value, given: Given, e
     record = receiver.kind == "tuple" and receiver.keys is not None
     if record or receiver.kind in ("object", "module", "class", "modulefile"):
         cls = class_of(receiver, ev.module, ev.project)
-        method = cls.method(name) if cls is not None else None
+        method = cls.known(name) if cls is not None else None
         if method is not None:
             value = _function(method, given, ev, receiver)
             return value if receiver.keys is None else spread(value, receiver.deps)  # of a record: its fields

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 import sys
 from collections import defaultdict
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, reduce
 
 import libcst as cst
 
@@ -14,7 +15,7 @@ from torch2ms.analysis import directives, flow
 from torch2ms.analysis.env import Env
 from torch2ms.analysis.names import Imports, dotted
 from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.values import UNKNOWN, Value
+from torch2ms.analysis.values import UNKNOWN, Value, join
 from torch2ms.findings import Finding
 
 BASES = {
@@ -83,11 +84,26 @@ class ClassInfo:
                 return cls.methods[name]
         return None
 
+    def known(self, name: str) -> FunctionInfo | None:
+        """The method of the class, or the one that its subclasses agree on where it has none itself."""
+        own = self.method(name)
+        below = self.overriding(name) if own is None else []
+        return below[0] if len(below) == 1 else own
+
     def attr(self, name: str) -> Value | None:
+        """What its methods put into an attribute, or those of the classes above; else those of the classes below."""
         for cls in self.lineage():
             if name in cls.attrs:
                 return cls.attrs[name]
-        return None
+        below = [value for cls in self.below() if (value := cls.attrs.get(name)) is not None]
+        return reduce(join, below) if below else None
+
+    def below(self, seen: frozenset[int] = frozenset()) -> Iterator[ClassInfo]:
+        """The classes that are derived from it."""
+        for child in self.children:
+            if id(child) not in seen and child is not self:
+                yield child
+                yield from child.below(seen | {id(self)})
 
     def overriding(self, name: str, seen: frozenset[int] = frozenset()) -> list[FunctionInfo]:
         """The methods of subclasses that a call of this class's own method may reach instead."""

@@ -240,7 +240,7 @@ class Aliases:
                         self.flow(ANY, arg.value, stmt, scope, module)
             return
         names = [*info.scope.params]
-        if info.cls is not None and not info.static:
+        if info.cls is not None and not info.static and not self.by_class(call, module):
             names = names[1:]
         free = iter(names)
         for arg in call.args:
@@ -252,11 +252,20 @@ class Aliases:
             if name in info.scope.params:
                 self.flow(("variable", id(info.scope), name), arg.value, stmt, scope, module)
 
+    def by_class(self, call: cst.Call, module: ModuleInfo) -> bool:
+        """`Base.__init__(self, ...)`"""
+        func = call.func
+        init = isinstance(func, cst.Attribute) and func.attr.value == "__init__"
+        return init and isinstance(func, cst.Attribute) and module.value(func.value).kind == "class"
+
     def constructor(self, call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo) -> FunctionInfo | None:
         """The `__init__` behind a call of a class of the project, or of its base class."""
         value, func = module.value(call.func), call.func
         found = self.project.find(value.name, module) if value.kind == "class" and value.name else None
         info = found.method("__init__") if isinstance(found, ClassInfo) else None
+        if isinstance(func, cst.Attribute) and self.by_class(call, module):
+            base = self.named(module.value(func.value), module)
+            info = base.method("__init__") if base is not None else None
         above = isinstance(func, cst.Attribute) and isinstance(func.value, cst.Call) and dotted(func.value.func)
         if above == "super" and scope.cls is not None and isinstance(func, cst.Attribute):
             own = module.classes[scope.cls.name]

@@ -37,6 +37,9 @@ def settle(parts: Iterable[Part], callee: dict[int, FunctionInfo], certain: set[
             for touch in part.touches:  # what the called function leaves behind
                 info = callee.get(id(touch.node))
                 one = known.get(id(info.scope)) if info is not None and id(touch.node) in certain else None
+                if one is not None and _looks_only(one):
+                    touch.effects = {part.owner.place: None}
+                    continue
                 touch.effects = {part.owner.place: one.exit if one is not None else LEFT_OVER}
             events = sorted([*part.events, *part.touches], key=lambda e: e.stmt.number)
             records = Records(part.scope, part.module, events, stored=[part.owner])
@@ -50,6 +53,11 @@ def settle(parts: Iterable[Part], callee: dict[int, FunctionInfo], certain: set[
             for other in entered[1:]:
                 state |= other
             part.owner = replace(part.owner, entry=state)
+
+
+def _looks_only(part: Part) -> bool:
+    """The function uses gradients, and leaves them as they are."""
+    return not part.touches and not any(e.kind in ("backward", "handed", "clear", "fill") for e in part.events)
 
 
 def _outside(state: State) -> State:

@@ -103,7 +103,9 @@ def lift(project: Project, stores: bool = True) -> Lifting:
                 for call in stmt.calls:
                     info = resolve(call, stmt, scope, module, project)
                     if info is None and isinstance(call.func, cst.Attribute) and id(call) not in own:
-                        if module.value(call.func.value).kind in OBJECTS:
+                        base = module.value(call.func.value).kind
+                        above = call.func.attr.value == "__init__" and base in ("builtin_super", "class")
+                        if base in OBJECTS and not above:  # that of a class by its name, or of the classes above
                             unseen.add(call.func.attr.value)
                     if info is not None and stmt.off:
                         unseen.add(info.name)  # the call stays as it is, and so must what it calls

@@ -28,7 +28,7 @@ def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, projec
         receiver = module.value(func.value)
         if receiver.kind in ("object", "module", "optimizer") and receiver.name:
             cls = _class(receiver.name, module, project)
-            return cls.method(func.attr.value) if cls is not None else None
+            return cls.known(func.attr.value) if cls is not None else None
         of_module = module.value(func)
         found = project.find(of_module.name, module) if of_module.kind in ("api", "function") else None
         return found if isinstance(found, FunctionInfo) else None
