@@ -33,7 +33,7 @@ def outcomes(programs: Sequence[Program], workers: int = 2) -> dict[Program, Rep
                 found[drawn] = refused
                 continue
             texts = {"torch": drawn.sources, "mindspore": {path: r.text for path, r in results.items()}}
-            left, right = (Path(name) / f"{drawn.seed}_{side}" for side in texts)
+            left, right = (Path(name) / f"{len(cases)}_{side}" for side in texts)
             for folder, side in ((left, "torch"), (right, "mindspore")):
                 folder.mkdir()
                 for path, text in texts[side].items():
