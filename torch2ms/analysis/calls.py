@@ -202,6 +202,7 @@ def _instance(target: Value, given: Given, ev: Evaluator) -> Value:
     init = cls.method("__init__")
     if init is not None:
         _pass(init, given, Value("object", place="self"))
+        ev.reads.returned(init)
     kind = cls.kind if cls.kind in ("module", "dataset", "optimizer") else "object"
     if kind == "object" and given.deps and (held := records.record(cls, given)) is not None:
         return held

@@ -25,7 +25,7 @@ class Evaluator:
     """Evaluates the expressions of one scope; remembers the value of each node in `module.values`."""
 
     def __init__(self, project: Project, module: ModuleInfo, env: Env, function: FunctionInfo | None,
-                 cls: ClassInfo | None) -> None:  # fmt: skip
+                 cls: ClassInfo | None, demand: Callable[[FunctionInfo], None]) -> None:  # fmt: skip
         self.project = project
         self.module = module
         self.env = env
@@ -34,7 +34,7 @@ class Evaluator:
         self.cut = False  # inside no_grad
         self.modules: frozenset[str] = frozenset()  # places that are used as modules
         self.memo = module.values
-        self.reads = Reads()
+        self.reads = Reads(demand)
 
     def ev(self, node: cst.CSTNode) -> Value:
         value = self.dispatch(node)

@@ -17,6 +17,7 @@ from torch2ms.analysis.reads import Reads
 from torch2ms.analysis.usage import NONE, modules_by_use
 from torch2ms.analysis.values import Value
 
+DEEPEST = 20  # functions that are run for their callers, one inside the other
 ROUNDS = 3  # kinds travel one call further each round; three reach through factory, trainer and step
 
 
@@ -54,6 +55,7 @@ class _Inference:
         self.project = project
         self.runs: dict[int, _Run] = {}  # the last of each scope, by its id
         self.ran = False  # whether a scope was run in this round
+        self.depth = 0  # functions that wait for the one they call
 
     def round(self) -> bool:
         """Run what has to be run; False where nothing had to."""
@@ -80,6 +82,18 @@ class _Inference:
         for child in scope.children:
             self.definition(child, module, env)
 
+    def demand(self, info: FunctionInfo) -> None:
+        """Run a function of a module, or a method, before the call that asks what it returns; once."""
+        scope = info.scope
+        parent = scope.parent if info.cls is None or scope.parent is None else scope.parent.parent
+        if id(scope) in self.runs or self.depth >= DEEPEST or parent is None or not parent.is_module:
+            return
+        if id(info.module.scope) not in self.runs:
+            return
+        self.depth += 1
+        self.run(scope, info.module, info.module.env)
+        self.depth -= 1
+
     def run(self, scope: Scope, module: ModuleInfo, outer: Env | None) -> Env:
         """The places of a scope as they are in the end."""
         info = module.functions.get(id(scope))
@@ -89,7 +103,7 @@ class _Inference:
         self.ran = True
         env = Env(outer, scope.locals if info is not None else NONE, later=info is not None)
         cls = info.cls if info is not None else module.classes[scope.name] if outer is not None else None
-        evaluator = Evaluator(self.project, module, env, info, cls)
+        evaluator = Evaluator(self.project, module, env, info, cls, self.demand)
         if outer is None:
             module.env = env
         if info is not None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo
 from torch2ms.analysis.values import Value
 
@@ -9,15 +11,21 @@ Known = Value | None
 
 
 class Reads:
-    """The first answers that one run of a scope was given; each is asked for through here."""
+    """The first answers that one run of a scope was given; each is asked for through here.
 
-    def __init__(self) -> None:
+    `demand` runs a function that was not run yet: what it returns is known better than that it may be anything.
+    """
+
+    def __init__(self, demand: Callable[[FunctionInfo], None]) -> None:
+        self._demand = demand
         self._returns: dict[FunctionInfo, Known] = {}
         self._attributes: dict[tuple[ClassInfo, str], Known] = {}
         self._globals: dict[tuple[ModuleInfo, str], Known] = {}
 
     def returned(self, info: FunctionInfo) -> Known:
         """What a function returns, as far as it was run."""
+        if info.returns is None:
+            self._demand(info)
         self._returns.setdefault(info, info.returns)
         return info.returns
 

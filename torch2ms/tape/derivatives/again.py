@@ -65,9 +65,9 @@ def _apart(call: GradCall, around: Around) -> bool:
     wanted: set[str] = set()
     for event in (e for e in around.events if e.kind == "backward" and e.stmt.number > call.event.stmt.number):
         wanted |= {root(u) for r in event.roots for u in expression_uses(r, event.stmt)}
-        for stmt in reversed([s for s in around.scope.body.walk() if s.number < event.stmt.number]):
-            if {root(d) for d in stmt.defs} & wanted:
-                wanted |= {root(u) for u in stmt.uses if stmt is not call.event.stmt}
+        before = [s for s in around.scope.body.walk() if s.number < event.stmt.number and s is not call.event.stmt]
+        while more := {root(u) for s in before if {root(d) for d in s.defs} & wanted for u in s.uses} - wanted:
+            wanted |= more
     made = {root(d) for s in steps for d in s.defs}
     if wanted & made and {root(d) for d in call.event.stmt.defs} & wanted:
         return True
