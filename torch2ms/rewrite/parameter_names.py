@@ -18,8 +18,9 @@ LEAVES = ("weight", "bias")
 
 
 def told_apart(original: cst.Call, updated: cst.Call, work: Translation) -> list[str]:
-    """Lines that give the parameters of several cells, which one optimizer takes, different names."""
-    owns = work.module.value(original).owns or frozenset()
+    """Lines that give the parameters of several cells, which one optimizer or compiled function takes, other names."""
+    mine = work.module.value(original).owns or frozenset()
+    owns = mine.union(*(group for group in work.plan.together if group & mine))
     if len(owns) < 2 or "CellList(" in code(updated) or _joined_before(original, work):
         return []
     cells = {v.place: v for v in _alone(owns, work)}
@@ -27,10 +28,13 @@ def told_apart(original: cst.Call, updated: cst.Call, work: Translation) -> list
     cells = {place: cell for place, cell in cells.items() if place not in held}
     named = [dotted(node) for node in descend(original)]
     places = sorted(cells, key=lambda place: (named.index(place) if place in named else len(named), place))
+    if mine < owns:  # only compiled code needs other names
+        mine = {p for p in mine if any(_alike(cells[p], cells[o], work) for o in places if o != p and p in cells)}
     if not any(_alike(cells[a], cells[b], work) for a in places for b in places if a < b):
         return []
     work.tell("T2M506", "parameters of several modules", "each cell's get a prefix: they may have equal names")
-    return [f'{place}.update_parameters_name("{place.removeprefix("self.").replace(".", "_")}.")' for place in places]
+    prefixes = {place: place.removeprefix("self.").replace(".", "_") for place in places if place in mine}
+    return [f'{place}.update_parameters_name("{prefix}.")' for place, prefix in prefixes.items()]
 
 
 def _joined_before(original: cst.Call, work: Translation) -> bool:

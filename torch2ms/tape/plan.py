@@ -119,6 +119,7 @@ class Plan:
     refused: set[int] = field(default_factory=set)  # nodes that a mark above their statement speaks for
     leaves: dict[str, str] = field(default_factory=dict)  # places of leaves that are trained -> their names
     homes: set[tuple[int, str]] = field(default_factory=set)  # local names among them, with the id of their scope
+    together: list[frozenset[str]] = field(default_factory=list)  # cells that one compiled function uses: their places
     classes: set[str] = field(default_factory=set)  # names of new classes at the top of the module
 
     @property

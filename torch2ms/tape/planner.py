@@ -181,6 +181,7 @@ class _ScopePlanner:
         compiled = self.compiled
         chained = self.chained | compiled.done | {key for key, problem in self.again.items() if not problem}
         finder.event_stmts -= {id(e.stmt) for e in self.records.events if id(e) in chained}
+        finder.units = compiled.groups
         finder.mixed = self.plan.contexts.keys() | self.plan.halved.keys()
         finder.foreign = self.verdicts.foreign()
         finder.holders = {n for s in self.scope.body.walk() for c in s.calls if (n := dotted(c.func))}

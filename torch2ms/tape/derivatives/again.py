@@ -133,7 +133,7 @@ class _Compiled(Way):
                 raise Misfit("its forward changes attributes or tensors in place")
         if renamed(self.inputs, event, self.scope, steps):
             raise Misfit("its forward uses an input under another name as well")
-        if any(id(s) in self.plan.contexts for s in steps):
+        if any(id(s) in self.plan.contexts for s in steps if id(s) not in self.around.gone):
             raise Misfit("its forward is part of a compiled function")
         if len(event.roots) > 1 and any(c is not None and not all_ones(c, self.scope) for c in event.cotangents):
             raise Misfit("a gradient of a gradient with cotangents of several outputs")
@@ -299,7 +299,9 @@ class _Compiled(Way):
         names = [*self.inputs, *self.arguments, *extra]
         self.around.called |= {id(event.stmt)} if not any("." in n for n in names) else set()
         above.append(Function(name, params, body, decorator))
+        self.around.together(self.arguments)
         plan.contexts |= {key: [] for key in gone | self.ones()}
+        self.around.gone |= gone
         given_inputs = [f"ms.mutable({code(event.inputs)})"] if call.listed and event.inputs else self.inputs
         made: list[Item] = [
             Text(f"{c} = {{0}}", [g]) for c, g in zip(cotangent, given, strict=True) if not isinstance(g, cst.Name)

@@ -51,6 +51,7 @@ def plan_chains(events: list[Event], around: Around) -> set[int]:
         made = _Compiled(chain, around.scope, around.module, around.plan, around.writer, around.callee)
         if not unmeasured(chain.stmts, around) and not found_in(chain.steps, around.module) and made.ready():
             made.write()
+            around.together(made.arguments)
             done |= {id(c.event) for c in chain.calls}
     return done
 

@@ -76,6 +76,20 @@ def plan_curvature(
     return found
 
 
+def listing(node: cst.BaseExpression, scope: Scope) -> cst.BaseExpression | None:
+    """What a name of parameters stands for, where each turn of a loop lists them again."""
+    made = [s for s in scope.body.walk() if isinstance(node, cst.Name) and node.value in s.defs]
+    only = made[0] if len(made) == 1 and any(a.is_loop for a in made[0].ancestors()) else None
+    value = only.node.value if only is not None and isinstance(only.node, cst.Assign) else None
+    while isinstance(value, cst.Call) and dotted(value.func) in ("list", "tuple") and len(value.args) == 1:
+        value = value.args[0].value
+    of = value.func if isinstance(value, cst.Call) and not value.args else None
+    if only is None or not isinstance(of, cst.Attribute) or of.attr.value != "parameters" or not dotted(of.value):
+        return None
+    bound = {d for a in only.ancestors() if a.is_loop for d in a.all_defs}
+    return None if any(overlaps(d, dotted(of.value)) for d in bound) else only.node.value  # type: ignore[union-attr]
+
+
 class _Compiled:
     """The compiled gradient of one call."""
 
@@ -90,7 +104,8 @@ class _Compiled:
         project: Project,
     ) -> None:
         assert call.weights is not None
-        self.call, self.event, self.weights = call, call.event, call.weights
+        self.call, self.event = call, call.event
+        self.weights = listing(call.weights, scope) or call.weights
         self.events = events
         self.scope = scope
         self.module = module
@@ -198,12 +213,20 @@ class _Compiled:
         except Unfit as reason:
             return f"its forward cannot be compiled and differentiated twice: {reason}"
         self.assumed |= {f"`{n}` is a tensor" for n in check.unseen}
+        self.together(check.networks)
         for key in self.losses:
             node = next(c for c in self.losses[key].calls if id(c) == key)
             if problem := problem_of(node, self.module, check.bare):
                 return problem
             self.assumed |= assumed_of(node, self.module)
         return ""
+
+    def together(self, networks: set[str]) -> None:
+        """Their parameters need different names, which they get where their optimizers are made."""
+        if len(networks) > 1:
+            self.plan.together.append(frozenset(networks))
+            if given := sorted(n for n in networks if root(n) in self.scope.params and root(n) != "self"):
+                self.assumed.add(f"the parameters of `{given[0]}` have other names than those of other networks")
 
     def kind(self, place: str) -> str:
         for stmt in self.region.stmts:
@@ -299,6 +322,9 @@ class _Twice(Check):
     def __init__(self, project: Project, losses: set[int]) -> None:
         super().__init__(project)
         self.losses = losses
+
+    def several(self) -> None:
+        """The networks are arguments; their parameters are told apart where optimizers take them."""
 
     def call(self, node: cst.Call, module: ModuleInfo, local: set[str]) -> None:
         if id(node) not in self.losses:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -44,6 +44,14 @@ class Around:
     callee: dict[int, FunctionInfo]
     repeats: bool  # a forward that runs twice gives the same values both times
     called: set[int] = field(default_factory=set)  # statements that call compiled functions with names alone
+    gone: set[int] = field(default_factory=set)  # statements that only such functions repeat
+
+    def together(self, arguments: Iterable[str]) -> None:
+        """One compiled function takes these: the parameters of cells among them need different names."""
+        places = set(arguments)
+        cells = {v.place for v in self.module.values.values() if v.kind == "module" and v.place in places}
+        if len(cells) > 1:
+            self.plan.together.append(frozenset(cells))
 
 
 @dataclass(eq=False)

@@ -13,7 +13,7 @@ import libcst as cst
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.tree import constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.tape.derivatives.paths import Around, calls_run
 from torch2ms.tape.forms.graphmode import measured
@@ -29,6 +29,7 @@ KINDS = {
     "torch.nn.functional.log_softmax": "log_softmax",
     "torch.log_softmax": "log_softmax",
 }
+REDUCED = {"mean": ".mean()", "sum": ".sum()", "none": ""}
 SCORES = "the scores are (batch, classes), the labels class indices, and none of them is -100"
 
 
@@ -51,7 +52,8 @@ def problem_of(node: cst.Call, module: ModuleInfo, bare: Callable[[str], bool]) 
     kind, value = kind_of(node, module), module.value(node.func)
     if kind == "log_softmax":
         return "" if len(_parts(node)) == 2 else "a log_softmax without a dimension"
-    if len(node.args) != 2 or any(a.star or a.keyword is not None for a in node.args):
+    plain = [a for a in node.args if a.keyword is None or a.keyword.value != "reduction"]
+    if len(plain) != 2 or any(a.star or a.keyword is not None for a in plain) or _reduction(node) not in REDUCED:
         return "a cross entropy with options has no second derivative here"
     if value.kind != "api" and not bare(value.name):
         return "a cross entropy with options has no second derivative here"
@@ -128,20 +130,25 @@ def copied(
 
 def _parts(node: cst.Call) -> list[cst.BaseExpression]:
     """The arguments, a method's tensor among them."""
-    values = [a.value for a in node.args]
+    values = [a.value for a in node.args if a.keyword is None or a.keyword.value != "reduction"]
     if isinstance(node.func, cst.Attribute) and node.func.attr.value == "log_softmax" and len(values) == 1:
         return [node.func.value, *values]
     return values
 
 
+def _reduction(node: cst.Call) -> object:
+    given = [a.value for a in node.args if a.keyword is not None and a.keyword.value == "reduction"]
+    return constant(given[0]) if given else "mean"
+
+
 def _text(kind: str, names: list[str], node: cst.Call) -> str:
-    scores = names[0]
+    scores, reduced = names[0], REDUCED.get(str(_reduction(node)), "")
     if kind == "log_softmax":
         dim = cst.Module([]).code_for_node(_parts(node)[1])
         return f"({scores} - ops.logsumexp({scores}, {dim}, True))"
     if kind == "logits":
-        return f"(ops.softplus({scores}) - {scores} * {names[1]}).mean()"
+        return f"(ops.softplus({scores}) - {scores} * {names[1]}){reduced}"
     picked = f"({scores} * ops.one_hot({names[1]}, {scores}.shape[1])).sum(1)"
     if kind == "likelihood":
-        return f"-{picked}.mean()"
-    return f"(ops.logsumexp({scores}, 1) - {picked}).mean()"
+        return f"-{picked}{reduced}"
+    return f"(ops.logsumexp({scores}, 1) - {picked}){reduced}"

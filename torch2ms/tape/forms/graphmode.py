@@ -101,7 +101,7 @@ class Check:
                     self.capture(node.value, value)
             self.networks |= set(_networks(source, module))
         if len(self.networks) > 1:
-            raise Unfit("it uses several networks, whose parameters may have the same names")
+            self.several()
         for stmt in stmts:
             self.statement(stmt, module, bound - set(params))
         for expr in event.roots:
@@ -110,6 +110,10 @@ class Check:
             kinds = {i.out[name].kind for s in stmts for i in s.walk() if name in i.out}
             if kinds - {"tensor", "unknown"}:
                 raise Unfit(f"it returns `{name}`, which is no tensor")
+
+    def several(self) -> None:
+        """More than one network is used."""
+        raise Unfit("it uses several networks, whose parameters may have the same names")
 
     def parameter(self, name: str, value: Value) -> None:
         if value.kind not in ("tensor", "unknown"):

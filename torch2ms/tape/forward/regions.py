@@ -72,6 +72,7 @@ class Finder:
         self.holders: set[str] = set()  # names that are called: what they hold is no tensor
         self.known: set[int] | None = None
         self.mixed: set[int] = set()  # `with` blocks of mixed precision
+        self.units: list[set[int]] = []  # ids of statements that gave way to one call: none goes in without the others
         self.repeating = False  # a forward outside of a loop may run again in each turn
 
     def find(self, event: Event, owns: frozenset[str] | None, active: set[int] | None = None) -> Region:
@@ -105,7 +106,7 @@ class Finder:
                 written = {w for s in stmt.walk() for w in s.defs | s.muts if ".grad" not in w}
                 if not any(overlaps(w, u) for w in written for u in wanted):
                     continue
-                varied = self.varied(stmt, wanted - ended, owns)
+                varied = self.varied(stmt, wanted - ended, owns) or self.along(stmt, active_here)
                 if outside and varied and all(value.kind == "unknown" for value in varied.values()):
                     region.graphless |= varied.keys()
                     varied = {}
@@ -214,6 +215,11 @@ class Finder:
         if isinstance(around.node, cst.Try):
             return inner in set(around.blocks[0].walk()) and around.blocks[0].role == "body"
         return isinstance(around.node, cst.With) and id(around) not in self.mixed
+
+    def along(self, stmt: Stmt, active: list[Stmt]) -> dict[str, Value]:
+        """The statement is part of a unit that is in the region already."""
+        inside = {id(s) for s in active}
+        return {"": TENSOR} if any(id(stmt) in unit and unit & inside for unit in self.units) else {}
 
     def varied(self, stmt: Stmt, wanted: set[str], owns: frozenset[str] | None) -> dict[str, Value]:
         """What the statement makes that is varied with an owner of the gradients, and useful for the root."""
