@@ -85,7 +85,7 @@ def differentiate(work: list[FunctionInfo], project: Project) -> None:
 
 
 def _conditional(info: FunctionInfo) -> bool:
-    """Layers are called under a condition: some parameters may get no gradient in a step."""
+    """Layers are called, or parameters read, under a condition: some parameters may get no gradient in a step."""
     for stmt in info.scope.body.walk():
         under = any(isinstance(a.node, (cst.If, cst.While)) or _counted(a.node) for a in stmt.ancestors())
         chosen = {id(n) for n in _chosen(stmt)}
@@ -93,7 +93,18 @@ def _conditional(info: FunctionInfo) -> bool:
             value = info.module.value(call.func)
             if (under or id(call) in chosen) and value.kind == "module" and value.place.startswith("self."):
                 return True
+        if under and not stmt.blocks and any(map(_changing, stmt.ancestors())):
+            read = (info.module.value(n) for n in descend(stmt.node) if isinstance(n, cst.Attribute))
+            if any(value.name in ("module_param", "parameter") for value in read):
+                return True
     return False
+
+
+def _changing(around: Stmt) -> bool:
+    """A loop that may not run, or an `if` that asks for more than how the module was made."""
+    if not isinstance(around.node, cst.If):
+        return isinstance(around.node, cst.While) or _counted(around.node)
+    return any(not use.startswith("self.") for use in around.uses)
 
 
 def _counted(node: cst.CSTNode) -> bool:
