@@ -55,3 +55,11 @@ def test_rounding_that_torch_has_too_is_no_difference_and_lost_digits_excuse_not
     assert not is_rounding(1e-7, 1e-3, ONES)  # torch is exact, mindspore is not
     assert not is_rounding(1e-2, 1e-2, ONES)  # torch has lost its numbers
     assert not is_rounding(1e-4, np.nan, ONES)
+
+
+def test_what_cancels_is_measured_by_what_comes_from_the_same_sums() -> None:
+    small = np.full(3, 2e-5)
+    assert not is_rounding(2.5e-5, 4.2e-5, small)
+    assert is_rounding(2.5e-5, 4.2e-5, small, beside=300.0)
+    assert not is_rounding(2.5e-5, 2e-4, small, beside=300.0)  # mindspore has lost far more than torch
+    assert not is_rounding(2.5e-5, 4.2e-5, small, beside=3.0)  # more is lost than cancelling explains

@@ -68,6 +68,7 @@ class Comparison:
         scale: float = 1.0,
         moved: float = np.inf,
         truth: Array | None = None,
+        beside: float = 0.0,
     ) -> Judgement:
         """Judge a pair of tensors, count it, and record a problem if it differs."""
         result = judge(left, right, self.tolerance, scale, moved)
@@ -77,7 +78,7 @@ class Comparison:
             torch, mindspore = self.reference.distances(truth, left, right)
             self.report.measured(kind, torch, mindspore)
             exact = f" (from float64: torch {torch:.1e}, mindspore {mindspore:.1e})"
-            if not result.equal and not result.why and is_rounding(torch, mindspore, truth):
+            if not result.equal and not result.why and is_rounding(torch, mindspore, truth, beside):
                 why = f"max abs {result.max_abs:.3g} is accumulated rounding{exact}"
                 result = replace(result, equal=True, why=why)
             elif not result.equal and not result.why and judge(truth, right, self.tolerance, scale, moved).equal:
@@ -165,10 +166,10 @@ class Comparison:
             self.problem("gradients", f"mindspore's optimizer got {given} gradients for {owned} parameters", number)
         pairs, lonely, extra = pair_parameters(left["parameters"], right["parameters"], self.torch, self.mindspore)
         gradients = [self.torch.arrays[a["gradient"]] for a, _ in pairs if a["gradient"]]
-        scale = min(1.0, max((largest(g) for g in gradients), default=1.0))
+        beside = max((largest(g) for g in gradients), default=1.0)
         for a, b in pairs:
             name = a["name"] or b["name"] or a["uid"] or "?"
-            self._gradient(row, name, a, b, number, scale)
+            self._gradient(row, name, a, b, number, beside)
             after_a, after_b = self.arrays(a["after"], b["after"])
             moved = largest(after_a - self.torch.arrays[a["start"]])
             result = self.check("weight", name, after_a, after_b, number, moved=moved)
@@ -180,11 +181,11 @@ class Comparison:
             if b["gradient"] is not None and largest(self.mindspore.arrays[b["gradient"]]) > 0:
                 self.problem(f"weight {b['name']}", "is updated by mindspore's optimizer only", number)
 
-    def _gradient(self, row: Step, name: str, a: Entry, b: Entry, number: int, scale: float) -> None:
+    def _gradient(self, row: Step, name: str, a: Entry, b: Entry, number: int, beside: float) -> None:
         if a["gradient"] is None or b["gradient"] is None:
             return  # torch skipped this parameter; its value after the step is compared all the same
         left, right = self.arrays(a["gradient"], b["gradient"])
-        result = self.check("gradient", name, left, right, number, scale)
+        result = self.check("gradient", name, left, right, number, min(1.0, beside), beside=beside)
         worst = Worst(name, result.max_abs, result.max_rel)
         self.report.parameters[name] = self.report.parameters.get(name, Worst()).or_worse(worst)
         row.gradient = row.gradient.or_worse(Worst(name, result.max_abs, result.max_rel))

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from torch2ms.verify.numbers import largest
 from torch2ms.verify.trace import Trace
 
 if TYPE_CHECKING:
@@ -183,6 +184,7 @@ def _compare_gradients(comparison: Comparison) -> None:
     for number, (a, b) in enumerate(pairs, 1):
         if not _close(comparison, a, b) and not (a["cotangent"] or b["cotangent"]):
             continue  # not the same value: reported as a loss, or not the same differentiation at all
+        beside = max((largest(comparison.torch.arrays[g["value"]]) for g in a["gradients"]), default=0.0)
         for left in a["gradients"]:
             right = next((r for r in b["gradients"] if _same_leaf(left, r)), None)
             if right is None and len(a["gradients"]) == len(b["gradients"]) == 1:
@@ -192,7 +194,7 @@ def _compare_gradients(comparison: Comparison) -> None:
             x, y = comparison.torch.arrays[left["value"]], comparison.mindspore.arrays[right["value"]]
             if x.size == y.size:
                 name = f"{left['name'] or right['name']} (backward {number})"
-                comparison.check("gradient", name, x, y.reshape(x.shape))
+                comparison.check("gradient", name, x, y.reshape(x.shape), beside=beside)
 
 
 def _same_leaf(left: Entry, right: Entry) -> bool:
