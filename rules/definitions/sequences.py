@@ -1,6 +1,7 @@
 """Sequences of different lengths, batches made of samples, and vectors of parameters."""
 
 import mindspore as ms
+import numpy as np
 from mindspore import ops
 
 
@@ -64,6 +65,32 @@ def vector_to_parameters(vector, parameters):
 
 def total_norm(tensors, norm_type=2.0):
     return ops.norm(ops.stack([ops.norm(t.reshape(-1), ord=norm_type) for t in tensors]), ord=norm_type)
+
+
+class IndexSampler:
+    """Indices that are drawn anew for every pass."""
+
+    def __init__(self, draw, *args, **options):
+        self.draw, self.args, self.options = draw, args, options
+        self.count = len(draw(*args, **options))
+
+    def __iter__(self):
+        return iter(np.asarray(self.draw(*self.args, **self.options)).tolist())
+
+    def __len__(self):
+        return self.count
+
+
+def drawn_indices(size, count=None, replacement=False):
+    if replacement:
+        return np.random.randint(0, size, count or size)
+    rounds = [np.random.permutation(size) for _ in range(-(-(count or size) // size))]
+    return np.concatenate(rounds)[: count or size]
+
+
+def weighted_indices(weights, count, replacement):
+    shares = np.asarray(weights, np.float64)
+    return np.random.choice(len(shares), count, replacement, shares / shares.sum())
 
 
 class BatchSampler:

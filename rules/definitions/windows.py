@@ -131,6 +131,20 @@ def istft(spectrum, n_fft, hop_length=None, win_length=None, window=None, center
     return found if spectrum.ndim == 3 else found[0]
 
 
+def type_category(dtype):
+    """The order in which types convert: booleans, integers, floats, complex numbers."""
+    name = str(dtype).lower()
+    return 0 if name.startswith("bool") else 1 if "int" in name else 3 if name.startswith("complex") else 2
+
+
+def result_type(one, other):
+    """The type of what two values give together: numbers and tensors without dimensions count by their category."""
+    kinds = {bool: ms.bool_, int: ms.int64, float: ms.float32, complex: ms.complex64}
+    sides = [(v.dtype, 1 + (v.ndim > 0)) if isinstance(v, ms.Tensor) else (kinds[type(v)], 0) for v in (one, other)]
+    (weak, low), (strong, high) = sorted(sides, key=lambda side: side[1])
+    return promote_types(weak, strong) if low == high or type_category(weak) > type_category(strong) else strong
+
+
 def promote_types(one, other):
     """The element type that both convert to."""
     if one == other:

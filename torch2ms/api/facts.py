@@ -56,6 +56,7 @@ _QUESTIONS = (
     "rank",
     "dtype",
     "varied",
+    "asks",
 )
 _LITERAL_KINDS = {bool: "bool", int: "int", float: "float", str: "str", list: "list", tuple: "tuple", dict: "dict"}
 
@@ -153,6 +154,10 @@ class Use:
         """True where a gradient is known to flow into the argument."""
         node = self.node(name)
         return node is not None and self.facts.varied(node)
+
+    def asks(self, name: str) -> bool:
+        """A question about the whole project; true where nobody knows."""
+        return bool(getattr(self.facts, name, True))
 
     def holds(self, condition: str) -> bool:
         """Evaluate the condition of a form."""

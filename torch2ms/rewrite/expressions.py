@@ -82,7 +82,8 @@ class Expressions(Positions):
             return answer
         if target.kind == "builtin" and (parameter := first(original, updated)) is not None:
             return parameter
-        if target.kind == "builtin" and any(self.module.value(a.value).kind == "sampler" for a in original.args):
+        taken = (self.module.value(a.value).kind for a in original.args)
+        if target.kind == "builtin" and work.facts.loads and "sampler" in taken:
             why, todo = "MindSpore's samplers cannot be iterated by themselves", "use a range or a list of indices"
             work.refuse("T2M605", "torch.utils.data.Sampler", why, todo)
         if isinstance(original.func, cst.Attribute):

@@ -87,6 +87,11 @@ class ModuleFacts:
         return False
 
     @property
+    def loads(self) -> bool:
+        """Some module of the project names a loader, to which samplers may go."""
+        return any("DataLoader" in module.source for module in self.project.modules.values())
+
+    @property
     def other_types(self) -> bool:
         """Something of the project may be given another type than float32."""
         return any(OTHER_TYPE.search(module.source) for module in self.project.modules.values())

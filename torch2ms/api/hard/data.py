@@ -64,6 +64,29 @@ def _batched(use: Use) -> str:
     return ".batch({batch_size!}, drop_remainder={drop_last})"
 
 
+_SAMPLERS = {
+    "SubsetRandomSampler": ("SubsetRandomSampler({indices})", "IndexSampler(np.random.permutation, {indices})"),
+    "SequentialSampler": ("SequentialSampler()", "range(len({data_source}))"),
+    "RandomSampler": (
+        "RandomSampler({replacement:replacement})",
+        "IndexSampler(drawn_indices, len({data_source}), {num_samples:count}, {replacement:replacement})",
+    ),
+    "WeightedRandomSampler": (
+        "WeightedRandomSampler({weights}, {num_samples}, {replacement:replacement})",
+        "IndexSampler(weighted_indices, {weights}, {num_samples}, {replacement!})",
+    ),
+}  # what a loader of MindSpore takes, and what a program iterates itself
+
+
+def sampler(use: Use) -> Choice:
+    """An order of samples: MindSpore's own where there are loaders to take it, else what can be iterated."""
+    taken, iterated = _SAMPLERS[use.short]
+    if not use.asks("loads"):
+        return Choice(iterated)
+    weighted = use.short == "WeightedRandomSampler"
+    return Choice(taken, assume="the weights are a list of floats" if weighted else "")
+
+
 def _order(use: Use) -> tuple[str, str, tuple[str, ...]]:
     """The argument that says in which order samples come: MindSpore shuffles unless told not to."""
     if use.given("sampler"):
