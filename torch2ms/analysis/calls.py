@@ -116,6 +116,8 @@ def _of_kind(name: str, receiver: Value, given: Given) -> Value | None:
         value = tensor_method(name, receiver, deps, given.args)
         value = shapes.shaped(value, shapes.called(name, given.node, given.args, receiver))
         return masked.called(name, given.node, value, receiver)
+    if kind == "module" and receiver.name == "torch.nn.ModuleDict" and name in ("items", "values"):
+        return entered(receiver, name)
     if kind == "module":
         made = module_method(name, receiver, deps)
         part = given.node.func.value if isinstance(given.node.func, cst.Attribute) else None

@@ -40,7 +40,7 @@ def element(value: Value) -> Value:
         inner = value.rank - 1 if value.rank else None
         return shapes.shaped(Value("tensor", deps=value.deps, likely=value.likely), (value.dtype, inner))
     if value.kind == "module":
-        return Value("module", place=value.place, likely=True)
+        return one_layer(value)
     if value.kind == "numpy":
         return Value("numpy", rank=value.rank - 1 if value.rank else None)
     return Value("unknown", deps=value.deps)
@@ -48,6 +48,10 @@ def element(value: Value) -> Value:
 
 def entered(held: Value, method: str) -> Value | None:
     """What the `items()` or `values()` of a dict are, as far as their kind is known; None where it is not."""
+    if held.kind == "module":
+        one = one_layer(held)
+        each = one if method == "values" else Value("tuple", items=(Value("str"), one))
+        return Value("list", "of module", deps=held.deps, place=held.place, each=each)
     if held.name == "of tensor":
         one = Value("tensor", deps=held.deps, likely=held.likely)
     elif held.items and held.keys is not None:
@@ -92,7 +96,7 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
             return layer
         if picked is not None:
             return replace(picked, place=base.place)
-        return Value("module", place=base.place, likely=True)
+        return one_layer(base) if isinstance(only, cst.Index) else Value("module", place=base.place, likely=True)
     if base.kind == "numpy":
         return Value("numpy", rank=shapes.element(base, node, known)[1])
     if base.name == "param_groups":
@@ -108,6 +112,22 @@ def is_optimizer(name: str) -> bool:
     """A class of torch.optim, by its full name."""
     home, _, last = name.rpartition(".")
     return home == "torch.optim" and last[:1].isupper()
+
+
+def one_layer(held: Value) -> Value:
+    """One of the layers that a list or a dict of them holds: of the class that all of them are of."""
+    names = {item.name for item in held.items or () if item.kind == "module"}
+    name = held.each.name if held.each is not None else names.pop() if len(names) == 1 else ""
+    known = name.startswith("torch.nn.")
+    return Value("module", name=name if known else "", place=held.place, likely=not known)
+
+
+def same_layer(value: Value, before: Value | None = None) -> Value | None:
+    """What every item of a container is that takes a layer of torch in; None for other values."""
+    if value.kind != "module" or not value.name.startswith("torch.nn.") or value.items:
+        return None
+    made = Value("module", name=value.name)
+    return made if before is None or before == made else None
 
 
 def named_layer(base: Value, name: str) -> Value | None:

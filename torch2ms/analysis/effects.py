@@ -9,6 +9,7 @@ import libcst as cst
 
 from torch2ms.analysis import masked
 from torch2ms.analysis.assign import remember
+from torch2ms.analysis.containers import same_layer
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.tree import constant
@@ -77,7 +78,8 @@ def _leaf(place: str, on: bool, ev: Evaluator) -> None:
 def _filled(place: str, base: Value, method: str, call: cst.Call, ev: Evaluator) -> None:
     """A container takes a value in."""
     value = ev.memo.get(id(call.args[-1].value), UNKNOWN)
-    name = f"of {value.kind}" if method == "append" and value.kind in ELEMENTS else base.name
+    listed = method == "append" and value.kind in ELEMENTS and base.name != "torch.nn.ModuleList"
+    name = f"of {value.kind}" if listed else base.name
     keys = base.keys
     if base.kind == "dict":
         both = base.keys is not None and value.keys is not None and method == "update"
@@ -89,6 +91,8 @@ def _filled(place: str, base: Value, method: str, call: cst.Call, ev: Evaluator)
     row = value.kind == "tuple" and value.items and not value.deps
     if base.kind == "list" and method == "append" and (row or value.leaf):
         each = value if base.items == () or base.each == value else None
+    if base.name == "torch.nn.ModuleList" and method == "append" and (base.items == () or base.each is not None):
+        each = same_layer(value, base.each)
     deps = base.deps | value.deps
     ev.env[place] = replace(base, deps=deps, items=None, name=name, starts=starts, keys=keys, each=each)
     remember(place, ev.env[place], ev, call)
@@ -102,6 +106,10 @@ def _stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:
         return
     if held.kind == "dict":
         ev.env[place] = _entered(held, target, value)
+        remember(place, ev.env[place], ev, target)
+    elif held.name == "torch.nn.ModuleDict" and value.kind == "module":
+        each = same_layer(value, held.each) if held.items == () or held.each is not None else None
+        ev.env[place] = replace(held, deps=held.deps | value.deps, items=None, keys=None, each=each)
         remember(place, ev.env[place], ev, target)
     elif value.deps - held.deps and held.kind != "tensor" or held.each is not None and held.each != value:
         ev.env[place] = replace(held, deps=held.deps | value.deps, items=None, each=None)

@@ -182,7 +182,8 @@ class Evaluator:
                 return Value("params", deps=optimizer.owns or NO_DEPS, place=optimizer.place)
         data = kind == "list" and value.kind == "tuple" and value.items is not None and not value.deps
         leaves = value.leaf and not value.place
-        return Value(kind, deps=value.deps, name=f"of {value.kind}", each=value if data or leaves else None)
+        each = value if data or leaves else containers.same_layer(value)
+        return Value(kind, deps=value.deps, name=f"of {value.kind}", each=each)
 
     def lambda_(self, node: cst.Lambda) -> Value:
         params = [*node.params.posonly_params, *node.params.params, *node.params.kwonly_params]

@@ -149,7 +149,10 @@ def _layer(name: str, given: Given) -> Value | None:
     pairs = zip(given.node.args, items or (), strict=False)
     if any(arg.star or item.kind != "module" for arg, item in pairs):
         items = None
-    return Value("module", name=name, items=items, starts=begins)
+    if last in ("ModuleList", "ModuleDict") and not given.args:
+        items = ()
+    held = last in ("ModuleList", "ModuleDict", "Sequential") and given.first.kind in ("list", "dict")
+    return Value("module", name=name, items=items, starts=begins, each=given.first.each if held else None)
 
 
 def _gradients(given: Given) -> Value:

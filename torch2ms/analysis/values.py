@@ -35,7 +35,7 @@ class Value:
     keys: tuple[tuple[str, bool], ...] | None = None  # of a dict, a record (`items` in their order): if it is certain
     starts: frozenset[str] = NO_DEPS  # of a module: what it does to its argument in place (see activations)
 
-    each: Value | None = None  # of a list: what every item is, where the items are not known one by one
+    each: Value | None = None  # of a list, of layers: what every item is, where the items are not known one by one
 
     def with_deps(self, deps: frozenset[str]) -> Value:
         return self if deps == self.deps else replace(self, deps=deps)
@@ -100,6 +100,9 @@ def join(a: Value, b: Value) -> Value:
     for one, other in ((a, b), (b, a)):
         if one.kind == other.kind == "list" and one.items == () and not one.name:  # the list before it was filled
             return replace(other, deps=deps, items=None)
+        layers = one.kind == other.kind == "module" and one.name == other.name and one.place == other.place
+        if layers and one.items == () and one.each is None and other.each is not None:
+            return replace(other, deps=deps)
         empty = one.kind == other.kind == "dict" and one.items == () and one.keys == ()
         if empty and other.name == "of tensor":
             return replace(other, deps=deps)

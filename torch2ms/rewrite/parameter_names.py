@@ -29,7 +29,9 @@ def told_apart(original: cst.Call, updated: cst.Call, work: Translation) -> list
     named = [dotted(node) for node in descend(original)]
     places = sorted(cells, key=lambda place: (named.index(place) if place in named else len(named), place))
     if mine < owns:  # only compiled code needs other names
-        mine = frozenset(p for p in mine if any(_alike(cells[p], cells[o], work) for o in places if o != p and p in cells))
+        mine = frozenset(
+            p for p in mine if any(_alike(cells[p], cells[o], work) for o in places if o != p and p in cells)
+        )
     if not any(_alike(cells[a], cells[b], work) for a in places for b in places if a < b):
         return []
     work.tell("T2M506", "parameters of several modules", "each cell's get a prefix: they may have equal names")

@@ -34,7 +34,7 @@ from torch2ms.tape.functions.taking import Taken, plan_call, plan_definition
 from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.events import Event, find
 from torch2ms.tape.ledger.hooks import has_hooks, watched
-from torch2ms.tape.ledger.idle import drop_idle
+from torch2ms.tape.ledger.idle import drop_early, drop_idle
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import LOADS, Records
 from torch2ms.tape.plan import Plan, Text
@@ -149,6 +149,7 @@ class _ScopePlanner:
         if any(e.problem for e in self.records.events):
             give_up(self.records.events, "another gradient event of this scope is not translated", self.plan)
             return
+        drop_early(self.records, self.plan)
         takers = {id(e): self.verdicts.fed(e) for e in self.records.events if e.kind in ("backward", "handed")}
         self.scaling = Scaling(self.records.events)
         if reason := self.verdicts.hopeless(takers, self.scaling.problem):

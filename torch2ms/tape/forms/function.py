@@ -9,6 +9,7 @@ import libcst as cst
 from torch2ms.analysis.flow import root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.tree import code, descend
 from torch2ms.tape.forms.bodies import body_of, declare, late_cotangent, weighted
 from torch2ms.tape.forms.calls import Call, Outputs, all_ones
 from torch2ms.tape.forms.graphmode import unfit
@@ -141,16 +142,23 @@ def one_block(writer: Writer, call: Call) -> Callable[[str], Text] | None:
 
 def optimizer_optional(writer: Writer, call: Call, loop: Stmt) -> bool:
     """The optimizer may be None where the step is conditional: it is asked for its parameters only there."""
-    guarded = any(isinstance(a.node, cst.If) and a.number > loop.number for a in call.event.stmt.ancestors())
+    guards = [a.node for a in call.event.stmt.ancestors() if isinstance(a.node, cst.If) and a.number > loop.number]
     node = writer.scope.node
-    if not guarded or not isinstance(node, cst.FunctionDef):
+    if not guards or not isinstance(node, cst.FunctionDef):
         return False
-    optional = {
-        p.name.value
-        for p in [*node.params.params, *node.params.kwonly_params]
-        if p.default is not None and dotted(p.default) == "None"
-    }
+    params = [*node.params.params, *node.params.kwonly_params]
+    optional = {p.name.value for p in params if _perhaps_none(p)}
+    asked = {n.value for guard in guards for n in descend(guard.test) if isinstance(n, cst.Name)}
+    optional |= asked & {p.name.value for p in params}
     return any(root(o.place) in optional for o in call.owners)
+
+
+def _perhaps_none(param: cst.Param) -> bool:
+    """`opt=None`, `opt: Optimizer | None`, `opt: Optional[Optimizer]`"""
+    if param.default is not None and dotted(param.default) == "None":
+        return True
+    said = code(param.annotation.annotation) if param.annotation is not None else ""
+    return "None" in said or "Optional[" in said
 
 
 def called_directly(writer: Writer, call: Call, stmts: list[Stmt], params: list[str]) -> tuple[str, str] | None:

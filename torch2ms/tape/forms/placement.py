@@ -76,9 +76,7 @@ def adjacent(writer: Writer, last: Stmt, backward: Stmt) -> bool:
     return all(id(s) in writer.plan.moved or id(s) in writer.gone for s in between)
 
 
-def merge(
-    writer: Writer, call: Call, guard: Stmt, made: list[Item], after: list[Item], follow: list[Item]
-) -> None:
+def merge(writer: Writer, call: Call, guard: Stmt, made: list[Item], after: list[Item], follow: list[Item]) -> None:
     """Join the new `if`, the last of what was made, with the user's own where nothing stands between."""
     *definition, branch = made
     assert isinstance(branch, Branch)

@@ -74,8 +74,11 @@ def graph_places(modules: list[ModuleInfo]) -> dict[tuple[str, bool], Stash]:
 def left_behind(modules: list[ModuleInfo]) -> list[Stash]:
     """The lists outside of functions that values with parameters behind them are surely appended to."""
     found: dict[tuple[str, bool], Stash] = {}
+    constructing = _constructing(modules)
     for module in modules:
         for scope in module.scope.walk():
+            if scope.name in constructing:
+                continue
             for stmt in scope.body.walk():
                 place, value = appended(stmt)
                 if value is None or not place or "." not in place and place in scope.locals and not scope.is_module:
@@ -84,6 +87,17 @@ def left_behind(modules: list[ModuleInfo]) -> list[Stash]:
                     stash = found.setdefault(_key(place), Stash(*_key(place)))
                     stash.fills.append(Fill(module, scope, stmt, value))
     return list(found.values())
+
+
+def _constructing(modules: list[ModuleInfo]) -> set[str]:
+    """The names of methods that run while objects are made, before any forward: what they keep are parameters."""
+    callers: dict[str, set[str]] = {}
+    for module in modules:
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk():
+                for call in stmt.calls:
+                    callers.setdefault(dotted(call.func).rpartition(".")[2], set()).add(scope.name)
+    return {"__init__"} | {name for name, scopes in callers.items() if scopes == {"__init__"}}
 
 
 def _key(place: str) -> tuple[str, bool]:

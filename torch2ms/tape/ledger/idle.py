@@ -1,4 +1,4 @@
-"""Optimizers that never see a gradient: demonstrations of learning rate schedules."""
+"""What never sees a gradient: the optimizers of demonstrations of schedules, clippings before the backward call."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from torch2ms.analysis.program import Scope
 from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.torchcalls import HOST_LIBRARIES
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.records import Records
 from torch2ms.tape.plan import Plan
 
 _GRADIENTS = re.compile(r"backward|\bgrad\b|autograd")
@@ -29,6 +31,28 @@ def drop_idle(events: list[Event], scope: Scope, module: ModuleInfo, plan: Plan)
         why = "nothing in this program makes a gradient, so there is nothing to apply or to clear: dropped"
         plan.findings.append(Finding("T2M108", Tier.EXACT, "optimizer without gradients", why, line=event.stmt.lineno))
     return []
+
+
+def drop_early(records: Records, plan: Plan) -> bool:
+    """Leave out clippings before the backward call, of gradients that were cleared: there is nothing to clip yet."""
+    early = [e for e in records.events if e.kind in ("clip_norm", "clip_value") and _of_nothing(e, records)]
+    for event in early:
+        plan.replaced[id(event.stmt)] = []
+        what = "clip_grad_norm_" if event.kind == "clip_norm" else "clip_grad_value_"
+        why = "the gradients are cleared by then, backward comes later: nothing to clip, dropped"
+        plan.findings.append(Finding("T2M108", Tier.EXACT, what, why, line=event.stmt.lineno))
+    if early:
+        records.read([e for e in records.events if e not in early])
+    return bool(early)
+
+
+def _of_nothing(event: Event, records: Records) -> bool:
+    """Nobody asks for the norm, and no gradients are there: not of this function, nor any that callers left."""
+    if not isinstance(event.stmt.node, cst.Expr) or event.stmt.node.value is not event.node:
+        return False
+    meant = [o for o in records.owners if owners.concerns(event, o, records.owners)]
+    known = all(o.before.get(records.number[id(event)]) is not None for o in meant)
+    return bool(meant) and known and not any(o.stored or records.held(event, o) for o in meant)
 
 
 def _own(event: Event) -> bool:
