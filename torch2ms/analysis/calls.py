@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from torch2ms.analysis.evaluate import Evaluator
 
 SETTINGS = re.compile(r"(?:cfg|conf|config|args|options?)$", re.IGNORECASE)  # these have a clone() of their own
+REPLAY = re.compile(r"replay|buffer|memory", re.IGNORECASE)
 DICT_METHODS = {"keys", "values", "items", "get", "pop"}
 HOST_KINDS = {"loader", "dataset", "scheduler", "str", "dict", "list", "int", "float"}
 
@@ -158,6 +159,8 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
         return tensor_method(name, replace(receiver, kind="tensor"), given.deps, given.args)
     if name == "item":
         return Value("float")
+    if name == "sample" and unknown and REPLAY.search(place):
+        return Value("unknown")  # what was seen before, to learn from again
     if unknown and not receiver.place and not receiver.deps:
         return Value("unknown", deps=given.deps)
     extra = receiver.deps

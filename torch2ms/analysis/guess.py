@@ -37,9 +37,17 @@ ANNOTATIONS = {
 }  # fmt: skip
 
 
+# a thing that belongs to one of these, or says something about it: `optimizer_kwargs`, `model_name`, `opt_state`
+_ABOUT = re.compile(
+    r"_(hooks?|states?|config|cfg|name|type|params|args|kwargs|class|cls|factory|idx|dict|path|settings|defaults)$"
+)
+
+
 @lru_cache(maxsize=10_000)
 def by_name(name: str) -> Value:
     """A likely value for a variable or parameter called `name`."""
+    if _ABOUT.search(name):
+        return UNKNOWN
     for pattern, kind in _GUESSES:
         if pattern.search(name):
             return Value(kind, place=name, likely=True)

@@ -24,7 +24,7 @@ NONE: frozenset[str] = frozenset()
 def used(value: Value, place: str, modules: frozenset[str]) -> Value:
     """The value of a place, or a module where nothing else is known of it; what it was made of has its parameters."""
     if value.kind == "unknown" and place in modules:
-        return Value("module", place=place, deps=value.deps, likely=True)
+        return Value("module", place=place, deps=value.deps & modules, likely=True)
     return value
 
 

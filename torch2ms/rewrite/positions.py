@@ -26,6 +26,7 @@ class Positions(Rewriter):
         self.inner: set[int] = set()  # parts of a dotted name
         self.classes: set[int] = set()  # what isinstance asks for
         self.class_names: set[int] = set()  # strings that are compared with the name of a class
+        self.converted: set[int] = set()  # what a tensor is made of there already: `ms.Tensor(np.sqrt(x))`
         self.host: set[int] = set()  # receivers of `.numpy()`, `.item()` and the like
         self.stores: set[int] = set()  # targets of assignments
         self.trained: set[int] = set()  # `parameters()` calls that feed an optimizer
@@ -50,6 +51,8 @@ class Positions(Rewriter):
             self.called.add(id(node.args[0].value))
         if self.module.value(node).kind == "optimizer":
             self.trained |= {id(n) for arg in node.args for n in descend(arg.value)}
+        if dotted(node.func).rpartition(".")[2] == "Tensor":
+            self.converted |= {id(arg.value) for arg in node.args}
         if dotted(node.func) in ("isinstance", "issubclass") and len(node.args) > 1:
             self.mark_classes(node.args[1].value)
         if isinstance(node.func, cst.Attribute) and self.module.value(node.func.value).name == CLASS_NAME:

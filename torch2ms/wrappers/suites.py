@@ -130,6 +130,9 @@ class Suites(Rewriter):
             kept = [*comments, *layout.trailing_comment(stmt.trailing_whitespace), *inner]
             return [], (*blank, *kept)
         if not any(isinstance(node, cst.BaseCompoundStatement) for node in made):
+            kept = _comments(cst.Module([cst.SimpleStatementLine(made)]))  # type: ignore[arg-type]
+            gone = [c for small in stmt.body for c in layout.inner_comments(small) if c.comment.value not in kept]  # type: ignore[union-attr]
+            stmt = stmt.with_changes(leading_lines=[*stmt.leading_lines, *gone]) if gone else stmt
             last = made[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
             self.number(last, made[-1])
             return [stmt.with_changes(body=[*made[:-1], last])], ()
@@ -175,3 +178,7 @@ def _leaves(stmt: cst.CSTNode) -> bool:
 def _same(made: Sequence[cst.CSTNode], source: Sequence[cst.CSTNode]) -> bool:
     """Nothing was changed."""
     return len(made) == len(source) and all(a is b for a, b in zip(made, source, strict=True))
+
+
+def _comments(node: cst.CSTNode) -> set[str]:
+    return {line.comment.value for line in layout.inner_comments(node) if line.comment is not None}

@@ -21,6 +21,7 @@ HOLDERS = {"module", "optimizer", "params", "named_params", "param", "object", "
 TENSOR = Value("tensor")
 TRIED = "it goes well: the handlers of the `try` around it no longer see it fail"
 CONTAINERS = {"OrderedDict", "collections.OrderedDict", "defaultdict", "collections.defaultdict", "deque", "Counter"}
+CUTTING = {"detach", "item", "tolist", "shape", "size", "dim", "device", "dtype"}  # what has no graph
 MOVING = {"to", "cuda", "cpu", "float", "double", "long", "contiguous", "type"}
 
 
@@ -115,9 +116,10 @@ class Finder:
                     made = stmt.defs - stmt.muts
                     wanted = {u for u in wanted if not any(u == d or u.startswith(f"{d}.") for d in made)}
                 ended &= wanted
-                ended |= (set() if varied else self.ended(stmt, owns)) - wanted
+                ends = cut_off(stmt) if varied else self.ended(stmt, owns)
+                ended |= ends - wanted
                 wanted |= stmt.all_uses
-                ended -= stmt.all_uses if varied else set()
+                ended -= stmt.all_uses - ends if varied else set()
             if late := late_hooks(block.stmts[:position], active_here):
                 active_here = sorted([*active_here, *late], key=lambda s: -s.number)
                 feeding = [s for s in feeding if s not in late]
@@ -345,7 +347,7 @@ class Finder:
             early, middle = middle, []
         if middle:
             region.problem = "its forward is interleaved with the update of another optimizer"
-        late = inside[last + 1 :]
+        late = [s for s in inside[last + 1 :] if id(s) in useful or id(s) not in self.dropped]
         while late and id(late[0]) not in active:
             late.pop(0)
         while early and id(early[-1]) not in active:
@@ -432,6 +434,19 @@ class Finder:
                     else:
                         found |= {"io", "rng"}
         return found
+
+
+def cut_off(stmt: Stmt) -> set[str]:
+    """What a small statement reads without its graph wherever it does: `net_d(fake.detach())`."""
+    if stmt.blocks:
+        return set()
+    cut: set[int] = set()
+    for node in descend(stmt.node):
+        if isinstance(node, cst.Attribute) and node.attr.value in CUTTING and dotted(node.value):
+            cut |= {id(n) for n in descend(node)}
+    whole = {dotted(n) for n in descend(stmt.node) if isinstance(n, (cst.Name, cst.Attribute)) and id(n) not in cut}
+    found = {u for u in stmt.uses if u.rpartition(".")[2] in CUTTING and u.rpartition(".")[0] not in whole}
+    return found | {u.rpartition(".")[0] for u in found}
 
 
 def lasting(stmt: Stmt) -> dict[str, list[Value]]:

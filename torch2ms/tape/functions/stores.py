@@ -252,14 +252,16 @@ class _Search:
     def settle(self, found: Stores, kept: set[int], reach: Reach, creations: list[tuple[Key, Creation]]) -> None:
         """Find out what the one optimizer of a group holds where functions are entered and left."""
         parts: list[Part] = []
+        settled: dict[int, Owner] = {}  # by id of the scope, which may have optimizers of other groups as well
         made = frozenset(id(c.stmt) for _, c in creations)
         for scope, module in reach.every:
             key = id(scope)
             hidden = scope.name in self.known.unseen | self.valued
             sites = None if hidden else self.known.sites.get(key, [])
             if key in kept:
-                (owner,) = found.owners[key]
-                parts.append(Part(scope, module, self.events[key], found.touches[key], owner, sites))
+                owner = settled[key] = found.owners[key][-1]
+                mine = [t for t in found.touches[key] if owner.place in t.effects]
+                parts.append(Part(scope, module, self.events[key], mine, owner, sites))
             elif touches := [Event("touch", s, c) for s, c in reach.calls(scope, module)]:
                 place = next((c.place for _, c in creations if c.stmt.block.scope is scope), OUT_OF_SIGHT)
                 owner = Owner("optimizer", place, None, stored=True, made=made)
@@ -276,7 +278,8 @@ class _Search:
         settle(parts, self.known.callee, certain)
         for part in parts:
             if id(part.scope) in kept:
-                found.owners[id(part.scope)] = [part.owner]
+                others = [o for o in found.owners[id(part.scope)] if o is not settled[id(part.scope)]]
+                found.owners[id(part.scope)] = [*others, part.owner]
 
     def optimizers(self, records: Records) -> list[Owner]:
         """The optimizers that a scope names: those that step, and those that it only clears."""

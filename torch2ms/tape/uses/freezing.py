@@ -15,6 +15,7 @@ from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import constant
 from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.ledger.events import marked
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import STEPS, Records
 from torch2ms.tape.plan import Plan
@@ -208,6 +209,8 @@ def refuse_phases(scope: Scope, module: ModuleInfo, project: Project, plan: Plan
         return
     found = toggles(scope, module, project)
     for toggle in found:
+        if marked(toggle.stmt):
+            continue
         for made, optimizer in _taken(toggle, scope, module):
             frozen_first = any(t.flag is False and overlaps(t.place, toggle.place) and _early(t, made) for t in found)
             matters = frozen_first if toggle.flag else optimizer.dtype != "plain"
@@ -242,8 +245,12 @@ def _early(toggle: Toggle, made: Stmt | None) -> bool:
 
 def _steps(scope: Scope, module: ModuleInfo, place: str) -> bool:
     """The scope lets the optimizer step itself: `thaws` follows the flags there."""
-    calls = (c.func for s in scope.body.walk() for c in s.calls if isinstance(c.func, cst.Attribute))
-    return any(func.attr.value == "step" and module.value(func.value).place == place for func in calls)
+    for func in (c.func for s in scope.body.walk() for c in s.calls):
+        stepped = func.value if isinstance(func, cst.Attribute) and func.attr.value == "step" else func
+        value = module.value(stepped)
+        if value.place == place and (stepped is not func or value.kind == "optimizer"):  # or is called with gradients
+            return True
+    return False
 
 
 def _goes_on(toggle: Toggle, scope: Scope, place: str) -> bool:
