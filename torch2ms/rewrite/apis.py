@@ -39,7 +39,11 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
             return cst.Call(cst.Attribute(parenthesised(updated.args[0].value), cst.Name("copy")))
     if name in ("itertools.chain", CHAINED) and (parameters := joined(original, work)) is not None:
         return parameters
-    if name.startswith("numpy.") and work.module.value(original).kind == "tensor" and id(original) not in where.converted:
+    if (
+        name.startswith("numpy.")
+        and work.module.value(original).kind == "tensor"
+        and id(original) not in where.converted
+    ):
         work.notes.needs.add("ms")
         work.tell("T2M613", name, "NumPy's functions of a torch tensor give a tensor: made one again")
         return cst.Call(cst.parse_expression(f"{work.alias('ms')}.Tensor"), [cst.Arg(updated)])

@@ -37,7 +37,8 @@ def closed(mode: cst.With, stmts: list[Stmt], writer: Writer) -> tuple[list[cst.
                         "dict",
                     ):
                         names.setdefault(place)
-                names = {n: None for n in names if n not in _cut(inner)}
+                gone = inner.defs if isinstance(inner.node, cst.Del) else _cut(inner)
+                names = {n: None for n in names if n not in gone}
         for name in names:
             nodes += writer.text(f"{name} = ops.stop_gradient({name})")
             writer.needs.add("ops")

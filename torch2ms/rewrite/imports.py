@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import libcst as cst
 
 from torch2ms.analysis.mentions import used_names
@@ -89,6 +91,7 @@ def rewrite(
     stays = {n for n in needs if n in STAYS}
     needs = {n for n in needs if n not in STAYS or n in used}
     have |= {n for n in stays if imports.table.get(n) == n}
+    have &= _at_the_top(before)  # a function that imports a name for itself gives it to nobody else
     lines = statements(needs - have, aliases)
     if not (lines or wanted or transformer.comments) and transformer.position(list(tree.body)) is None:
         return tree
@@ -284,3 +287,17 @@ class _Imports(Rewriter):
             return None
         kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         return node.with_changes(names=kept)
+
+
+def _at_the_top(body: Sequence[cst.CSTNode]) -> set[str]:
+    """The names that the imports of a module bind outside of its functions and classes."""
+    found: set[str] = set()
+    stack: list[cst.CSTNode] = list(body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (cst.Import, cst.ImportFrom)) and not isinstance(node.names, cst.ImportStar):
+            names = [alias.asname.name if alias.asname is not None else alias.name for alias in node.names]
+            found |= {dotted(name).partition(".")[0] for name in names}
+        elif not isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.BaseExpression)):
+            stack += node.children
+    return found

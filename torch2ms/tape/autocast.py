@@ -404,6 +404,7 @@ class _Contexts:
         own = {d for s in body for d in s.all_defs if "." not in d}
         used = liveness.exposed(body)
         used += [n for n in outputs if n not in used and n in self.maybe(body, outputs) and self.bound_before(stmt, n)]
+        used = [n for n in used if self.bound_elsewhere(stmt, n)]
         if top is not stmt:
             changing = own | {d for d in top.all_defs if "." not in d}
             return [n for n in used if n in changing and n in self.scope.locals]
@@ -434,6 +435,18 @@ class _Contexts:
         assert stmt is not None
         used = liveness.exposed(body)
         return [o for o in self.maybe(body, outputs) if o not in used and not self.bound_before(stmt, o)]
+
+    def bound_elsewhere(self, stmt: Stmt, name: str) -> bool:
+        """Something outside of the block gives the name a value, and does not only change the one it has."""
+        inside = {id(s) for s in stmt.walk()}
+        return (
+            name not in self.scope.locals
+            or name in self.scope.params
+            or any(
+                name in s.defs and id(s) not in inside and not isinstance(s.node, cst.AugAssign)
+                for s in self.scope.body.walk()
+            )
+        )
 
     def bound_before(self, stmt: Stmt, name: str) -> bool:
         return name in self.scope.params or any(

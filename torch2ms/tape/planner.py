@@ -300,7 +300,7 @@ class _ScopePlanner:
 
     def write(self, call: Call, cells: CellWriter) -> str:
         """Write one gradient call; a reason if it has no form."""
-        if any(o.unmade and not o.weights for o in call.owners):
+        if any(o.unmade and not o.weights for o in call.owners) or self.made_between(call):
             return "it fills parameters that an optimizer is given later"
         for owner in call.owners if call.event.kind == "backward" else ():
             if self.records.accumulates(call.event, owner):
@@ -323,6 +323,17 @@ class _ScopePlanner:
         self.plan.replaced |= {id(stmt): [] for stmt in call.event.branches}
         tell_call(call, self.verdicts, self.plan)
         return ""
+
+    def made_between(self, call: Call) -> bool:
+        """An optimizer is made after the forward, where the gradient is taken, and before the backward call."""
+        stmts = call.region.stmts
+        if not stmts or adjacent(self.writer, stmts[-1], call.event.stmt):
+            return False
+        bound = [(o, [s.number for s in self.scope.body.walk() if o.place in s.defs]) for o in call.owners]
+        return any(
+            o.kind == "optimizer" and not o.weights and found and stmts[-1].number < min(found) < call.event.stmt.number
+            for o, found in bound
+        )
 
     def cleared_between(self, call: Call, owner: Owner) -> bool:
         """A reset that stays stands between the forward, where the gradient is taken, and the backward call."""

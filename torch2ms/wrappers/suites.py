@@ -130,8 +130,9 @@ class Suites(Rewriter):
             kept = [*comments, *layout.trailing_comment(stmt.trailing_whitespace), *inner]
             return [], (*blank, *kept)
         if not any(isinstance(node, cst.BaseCompoundStatement) for node in made):
-            kept = _comments(cst.Module([cst.SimpleStatementLine(made)]))  # type: ignore[arg-type]
-            gone = [c for small in stmt.body for c in layout.inner_comments(small) if c.comment.value not in kept]  # type: ignore[union-attr]
+            said = _comments(cst.Module([cst.SimpleStatementLine(made)]))  # type: ignore[list-item]
+            inner = [line for small in stmt.body for line in layout.inner_comments(small)]
+            gone = [line for line in inner if line.comment is not None and line.comment.value not in said]
             stmt = stmt.with_changes(leading_lines=[*stmt.leading_lines, *gone]) if gone else stmt
             last = made[-1].with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
             self.number(last, made[-1])

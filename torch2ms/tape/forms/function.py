@@ -29,6 +29,9 @@ def write(writer: Writer, call: Call) -> str:
     made = {d for s in region.all for i in s.walk() if isinstance(i.node, cst.Assign) for d in i.defs}
     if own := next((o.place for o in call.owners if o.kind == "leaf" and not o.parameter and o.place in made), ""):
         return f"`{own}`, whose gradient is wanted, is made among the statements of its forward"
+    lists = [o.place for o in call.owners if o.kind in ("leaves", "params", "list") and o.place in made]
+    if lists and not any(lists[0] in s.defs for s in writer.scope.body.walk() if s.number < region.all[0].number):
+        return f"`{lists[0]}`, whose gradients are wanted, is made among the statements of its forward"
     if turning := next((o.place for o in call.owners if turns(writer, o, event.stmt)), ""):
         return f"`{turning}` is another optimizer in each turn of a loop that the backward call is not in"
     if call.played:

@@ -43,6 +43,8 @@ def outputs_of(writer: Writer, call: Call, stmts: list[Stmt]) -> Outputs:
     if region.guarded:
         inner = liveness.read_after(event.stmt.block, region.all, event.stmt.block.stmts.index(event.stmt))
         live |= inner
+    if not weighted(writer, event):  # the cotangent stands outside
+        live |= {root(u) for c in event.cotangents if c is not None for u in expression_uses(c, event.stmt)}
     for stmt in region.after:
         live |= {root(u) for u in stmt.all_uses}
     written: dict[str, Value] = {}

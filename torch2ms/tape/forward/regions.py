@@ -178,15 +178,16 @@ class Finder:
 
     def first_in_guard(self, region: Region, start: Stmt, feeding: list[Stmt]) -> str:
         """Take in what the guarded part needs: the gradient is taken where the guard begins, before all else there."""
-        if not region.guarded:
-            return ""
-        needed = {root(u) for s in region.guarded for u in s.all_uses}
+        asked = set() if region.event.lifted else {u for r in region.event.roots for u in expression_uses(r, start)}
+        needed = {root(u) for s in region.guarded for u in s.all_uses} | {root(u) for u in asked}
         more: list[Stmt] = []
-        for stmt in reversed([s for s in feeding if s.number < region.guarded[-1].number and s not in region.guarded]):
+        for stmt in reversed([s for s in feeding if s.number < start.number and s not in region.guarded]):
             if {root(d) for d in stmt.all_defs | stmt.all_muts} & needed:
                 more.append(stmt)
                 needed |= {root(u) for u in stmt.all_uses}
         region.guarded = sorted([*region.guarded, *more], key=lambda s: s.number)
+        if not region.guarded:
+            return ""
         if region.stmts and (problem := self.down_to_guard(region, needed)):
             return problem
         last = region.guarded[-1]

@@ -77,7 +77,16 @@ def begin_stores(stores: Stores, plans: dict[int, Plan]) -> None:
     for group, module, place, first in stores.late:
         if group in stores.used:
             text = Text(f'{place}.grads = getattr({place}, "grads", None)')
+            if (made := _made_later(place, first)) is not None:
+                plans[id(module)].behind.setdefault(id(made), []).append(text)
+                continue
             plans[id(module)].before.setdefault(id(_begin(place, first)), []).append(text)
+
+
+def _made_later(place: str, first: Stmt) -> Stmt | None:
+    """The statement that gives an optimizer its name, where that comes after the first event."""
+    made = [s for s in first.block.scope.body.walk() if place in s.defs and not s.blocks]
+    return made[0] if made and made[0].number > first.number else None
 
 
 def _begin(place: str, first: Stmt) -> Stmt:
