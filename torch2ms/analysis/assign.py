@@ -61,6 +61,8 @@ def remember(place: str, value: Value, ev: Evaluator, source: cst.CSTNode) -> No
     if ev.cls is None or not place.startswith("self.") or place.count(".") != 1:
         return
     attr = place[5:]
+    if value.kind == "optimizer" and value.owns and all(o.startswith("^") for o in value.owns):
+        value = replace(value, owns=None)  # places of one caller: other methods know nothing of them
     value = shapes.forgotten(replace(value, deps=frozenset(d for d in value.deps if not d.startswith("@"))))
     bound = ev.cls.bound.setdefault(attr, {})
     bound[id(source)] = value

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import overload
 
+from torch2ms.analysis.guess import by_name
 from torch2ms.analysis.shapes import forgotten
 from torch2ms.analysis.transfer import rebase
 from torch2ms.analysis.values import Value, join
 
+NAMED = {"optimizer", "scheduler"}  # kinds that their names speak for
 Changes = dict[str, Value | None]  # None: the place is gone
 
 
@@ -120,6 +123,15 @@ class Env:
             for changes in results:
                 other = changes.get(place) if place in changes else before
                 if other is not None:
-                    value = other if value is None else join(value, other)
+                    value = other if value is None else either(value, other, place)
             merged[place] = value
         self.layers[-1].update(merged)
+
+
+def either(one: Value, other: Value, place: str) -> Value:
+    """One of two values; where they are of different kinds, the one that the name speaks for."""
+    value = join(one, other)
+    if value.kind == "unknown" and one.kind != other.kind and {one.kind, other.kind} & NAMED:
+        meant = by_name(place.rpartition(".")[2]).kind
+        return next((replace(v, likely=True) for v in (one, other) if v.kind in NAMED and v.kind == meant), value)
+    return value
