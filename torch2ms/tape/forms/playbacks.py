@@ -15,9 +15,9 @@ from torch2ms.tape.forms.bodies import body_of, declare
 from torch2ms.tape.forms.calls import Call, Outputs
 from torch2ms.tape.forms.interface import definition_order, outputs_of, parameters_of, weight_nodes, weights_of
 from torch2ms.tape.forms.receiving import receive
-from torch2ms.tape.forward.regions import Region
+from torch2ms.tape.forward.regions import Region, invariant
 from torch2ms.tape.ledger.events import Event
-from torch2ms.tape.plan import Function, Item, Text
+from torch2ms.tape.plan import Branch, Function, Item, Text
 
 if TYPE_CHECKING:
     from torch2ms.tape.forms.writer import Writer
@@ -86,7 +86,7 @@ def write_handed(writer: Writer, call: Call) -> str:
     region, event = call.region, call.event
     handing = event.handing
     assert handing is not None
-    if region.guards or region.cut:
+    if region.cut or region.guards and not _chosen_first(region, event):
         return "a loss that is handed on, with a condition or an update of weights inside its forward"
     if event.stmt.blocks or event.stmt.line is None:
         return "a loss that is handed on in the head of a compound statement"
@@ -115,7 +115,10 @@ def write_handed(writer: Writer, call: Call) -> str:
         writer.plan.before.setdefault(id(loop), []).extend(definition)
         definition = []
     inputs = "".join(f", {n}" for n in changing)
-    line = Text(f"{head}, {playback}{tail} = ms.vjp({function}{inputs}, weights={weights}{aux})", nodes)
+    line: Item = Text(f"{head}, {playback}{tail} = ms.vjp({function}{inputs}, weights={weights}{aux})", nodes)
+    if region.guards:
+        plain = Text(f"{head}{tail} = {function}({', '.join(changing)})")
+        line = Branch(region.guards[0].node.test, [line], [plain])  # type: ignore[union-attr]
     writer.plan.moved |= {id(s) for s in [*region.all, *region.after]}
     if region.stmts and not call.deferred:
         writer.plan.replaced[id(region.stmts[-1])] = [*definition, line, *region.after]
@@ -127,6 +130,13 @@ def write_handed(writer: Writer, call: Call) -> str:
     writer.plan.beside[id(handing.argument)] = f"{handing.handed.playback}={playback}"
     call.form = "ms.vjp: the forward here, its playback in the function that is called"
     return ""
+
+
+def _chosen_first(region: Region, event: Event) -> bool:
+    """The one condition over the call can be asked where the forward ends, none of which stands under it."""
+    guard = region.guards[0]
+    plain = isinstance(guard.node, cst.If) and event.stmt.block is guard.blocks[0] and not region.guarded
+    return len(region.guards) == 1 and plain and bool(region.stmts) and invariant(guard, region)
 
 
 def write_played(writer: Writer, call: Call) -> str:
