@@ -86,7 +86,7 @@ def write_handed(writer: Writer, call: Call) -> str:
     region, event = call.region, call.event
     handing = event.handing
     assert handing is not None
-    if region.cut or region.guards and not _chosen_first(region, event):
+    if region.cut or region.guards and (call.deferred or not _chosen_first(region, event)):
         return "a loss that is handed on, with a condition or an update of weights inside its forward"
     if event.stmt.blocks or event.stmt.line is None:
         return "a loss that is handed on in the head of a compound statement"
