@@ -16,6 +16,7 @@ from torch2ms.wrappers.families import branched
 from torch2ms.wrappers.kept_graphs import kept_graphs
 from torch2ms.wrappers.objects import wraps
 from torch2ms.wrappers.rebound import told_apart
+from torch2ms.wrappers.taken import out_of_the_way
 from torch2ms.wrappers.unroll import unrolled
 from torch2ms.wrappers.unwrap import unwrapped
 
@@ -25,11 +26,12 @@ def understood(project: Project) -> Project:
 
     That is without wrappers around training, with blocks of their own for gradient modes, with loops over optimizers
     written out, with one name for each optimizer and for gradients that keep their graph, with a branch for each kind
-    of layer, and without functions that only differentiate.
+    of layer, with attributes under names that cells leave free, and without functions that only differentiate.
     """
     infer(project)
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
     project = _with(project, unwrapped(project, wrapped) if wrapped else {})
+    project = _with(project, out_of_the_way(project))
     project = _with(project, parted(project))
     project = _with(project, told_apart(project))
     project = _with(project, unrolled(project))
