@@ -12,7 +12,7 @@ from torch2ms.analysis.execute import block
 from torch2ms.analysis.modes import is_no_grad
 from torch2ms.analysis.parameters import parameters
 from torch2ms.analysis.program import Scope
-from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.reads import Reads
 from torch2ms.analysis.usage import NONE, modules_by_use
 from torch2ms.analysis.values import Value
@@ -102,7 +102,7 @@ class _Inference:
             return last.env
         self.ran = True
         env = Env(outer, scope.locals if info is not None else NONE, later=info is not None)
-        cls = info.cls if info is not None else module.classes[scope.name] if outer is not None else None
+        cls = _class_of(scope, module) if outer is not None else None
         evaluator = Evaluator(self.project, module, env, info, cls, self.demand)
         if outer is None:
             module.env = env
@@ -115,3 +115,15 @@ class _Inference:
         self.runs[id(scope)] = _Run(env, evaluator.reads, dict(info.args) if info is not None else {})
         block(scope.body, evaluator)
         return env
+
+
+def _class_of(scope: Scope, module: ModuleInfo) -> ClassInfo | None:
+    """The class whose `self` a function means: a method's own, or that of the method around it."""
+    if isinstance(scope.node, cst.ClassDef):
+        return module.classes[scope.name]
+    inner: Scope | None = scope
+    while inner is not None and (info := module.functions.get(id(inner))) is not None:
+        if info.cls is not None or "self" in inner.params:
+            return info.cls
+        inner = inner.parent
+    return None

@@ -16,6 +16,7 @@ from torch2ms.tape.functions.handing import Handed
 from torch2ms.tape.functions.taking import Taken
 from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.hooks import has_hooks, watched
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import LOADS, STEPS, Records
 from torch2ms.tape.uses.freezing import thaws
@@ -71,7 +72,8 @@ class Verdicts:
                 for owner in takers[id(event)]:
                     if owner.stored and (place := self.left_out(event, owner, deps)):
                         return NO_GRADIENT.format(place)
-                if not takers[id(event)] and self.scope.is_function and not self.unread(event):
+                waiting = self.loadless() and has_hooks(self.module) and watched(event, self.module)
+                if not takers[id(event)] and self.scope.is_function and not self.unread(event) and not waiting:
                     return "no step or read of the gradients stands in this function"
             if event.handing is not None:
                 if any(not o.stored for o in self.records.takers(event)):
@@ -225,7 +227,7 @@ class Verdicts:
 
     def unread(self, event: Event) -> bool:
         """Nobody can read what the event stores: nothing here does, and its parameters do not leave the function."""
-        if any(e.kind in LOADS or e.kind == "handed" for e in self.records.events):
+        if not self.loadless():
             return False
         if not self.project.reads_gradients and self.testing():
             return True
@@ -241,6 +243,10 @@ class Verdicts:
             if any(isinstance(v, cst.Name) and v.value in roots for v in passed):
                 return False
         return not any(root(u) in roots for child in self.scope.children for u in free_uses(child))
+
+    def loadless(self) -> bool:
+        """Nothing of this function reads gradients, or is handed any."""
+        return not any(e.kind in LOADS or e.kind == "handed" for e in self.records.events)
 
     def testing(self) -> bool:
         """The function is a test: what it leaves in gradients is for nobody."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.flow import root
+from torch2ms.analysis.flow import expression_uses, root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.values import Value
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
 
@@ -47,9 +48,27 @@ def watched(event: Event, module: ModuleInfo) -> list[Owner]:
     found: list[Owner] = []
     kinds = {v.place: v for v in module.values.values() if v.place and (v.kind == "module" or v.leaf)}
     deps = {d for node in event.roots for d in module.value(node).deps if not d.startswith(("@", "^"))}
+    scope = event.stmt.block.scope
+    if scope.cls is not None:
+        called = _called(event, module)
+        deps = called if len(called) == 1 else deps
+        kinds |= {place: Value("module", place=place) for place in called}
+    unread = set() if scope.is_module else {f"nobody takes the gradients that are left in `{d}`" for d in deps}
     for place in sorted(d for d in deps if not any(d.startswith(other + ".") for other in deps)):
         held = kinds.get(place)
         if held is None:
             return []
-        found.append(Owner("module" if held.kind == "module" else "leaf", place, frozenset({place}), variable="_"))
+        kind = "module" if held.kind == "module" else "leaf"
+        found.append(Owner(kind, place, frozenset({place}), variable="_", assumed=set(unread)))
     return found
+
+
+def _called(event: Event, module: ModuleInfo) -> set[str]:
+    """The networks among the attributes of an object that make what is differentiated, under their names there."""
+    wanted = {root(u) for node in event.roots for u in expression_uses(node, event.stmt)}
+    found: set[str] = set()
+    for stmt in reversed([s for s in event.stmt.block.stmts if s.number < event.stmt.number]):
+        if {root(d) for d in stmt.defs} & wanted:
+            wanted |= {root(u) for u in stmt.uses}
+            found |= {dotted(c.func) for c in stmt.calls if module.value(c.func).kind == "module"}
+    return {place for place in found if place.startswith("self.")}
