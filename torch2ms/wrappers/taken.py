@@ -1,4 +1,4 @@
-"""Attributes of networks under names that MindSpore's cells have for something else: `self.cells`, now `self.cells_`."""
+"""Attributes of networks whose names nn.Cell has for something else: `self.cells` becomes `self.cells_`."""
 
 from __future__ import annotations
 
