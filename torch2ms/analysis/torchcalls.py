@@ -95,7 +95,7 @@ def _object(name: str, given: Given) -> Value | None:
         return Value("dataset", name=name, items=items)
     if name == "torch.Generator":
         return Value("object", name=name)
-    if last == "device":
+    if last in ("device", "current_accelerator"):
         return Value("device")
     if last == "Variable":
         return replace(first, leaf=True) if given.on("requires_grad") else replace(first, kind="tensor")

@@ -21,6 +21,7 @@ class Tolerance:
 
 FLOAT32 = Tolerance(2e-4, 2e-5)
 HALF = Tolerance(2e-3, 5e-4)
+NOTHING = 1e-9  # of the largest number on a printed line: far below the last digit of single precision
 NUMBER = re.compile(r"(?<![\w.])[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|nan|inf)(?![\w.]*\w)")
 
 
@@ -90,14 +91,19 @@ def aligned(left: list[list[str]], right: list[list[str]]) -> list[list[str]]:
 
 def different_lines(left: list[list[str]], right: list[list[str]]) -> list[int]:
     """The lines, counted from 1, whose numbers differ."""
-    pairs = enumerate(zip(left, right, strict=False), 1)
-    return [i for i, (a, b) in pairs if len(a) != len(b) or not all(map(same_printed, a, b))]
+    found = []
+    for i, (one, other) in enumerate(zip(left, right, strict=False), 1):
+        top = max((abs(x) for x in map(float, one) if x < float("inf")), default=0.0)
+        alike = len(one) == len(other) and all(map(same_printed, one, other, [NOTHING * top] * len(one)))
+        if not alike:
+            found.append(i)
+    return found
 
 
-def same_printed(left: str, right: str) -> bool:
-    """Equal up to the last printed digit and the tolerance of single precision."""
+def same_printed(left: str, right: str, nothing: float = 0.0) -> bool:
+    """Equal up to the last printed digit and the tolerance of single precision, or both next to nothing."""
     a, b = float(left), float(right)
-    if a == b or (a != a and b != b):
+    if a == b or (a != a and b != b) or abs(a - b) <= nothing:
         return True
     decimals = min(len(number.partition(".")[2].split("e")[0]) for number in (left, right))
     return abs(a - b) <= 1.01 * 10.0**-decimals * ("." in left or "e" in left) + 1e-3 * abs(a)
