@@ -12,6 +12,7 @@ import libcst as cst
 from torch2ms.analysis import masked, records, shapes, torchapi
 from torch2ms.analysis.arguments import Given, bind_arguments
 from torch2ms.analysis.containers import element, entered
+from torch2ms.analysis.guess import makes_optimizers
 from torch2ms.analysis.lookup import PURE_BUILTINS, class_of, function_of
 from torch2ms.analysis.methods import (
     MODULE_METHODS,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 SETTINGS = re.compile(r"(?:cfg|conf|config|args|options?)$", re.IGNORECASE)  # these have a clone() of their own
 REPLAY = re.compile(r"replay|buffer|memory", re.IGNORECASE)
 DICT_METHODS = {"keys", "values", "items", "get", "pop"}
+PARTS = ("params", "named_params", "list")  # what an optimizer is made over
 HOST_KINDS = {"loader", "dataset", "scheduler", "str", "dict", "list", "int", "float"}
 
 
@@ -54,6 +56,8 @@ def call(node: cst.Call, ev: Evaluator) -> Value:
                 target.name.rpartition(".")[2], node, tensor_function(target.name, given), given.first
             )
         return _named_layers(value, given, ev) if value.name == "torch.nn.ModuleDict" else value
+    if target.kind in ("unknown", "none") and makes_optimizers(dotted(node.func)) and given.first.kind in PARTS:
+        return replace(new_optimizer("", given), likely=True)
     if isinstance(node.func, cst.Attribute):
         return _method(node.func, ev.memo.get(id(node.func.value), UNKNOWN), target, given, ev)
     return _called(target, given, ev)

@@ -45,6 +45,14 @@ _ABOUT = re.compile(
 )
 
 
+_MAKING = re.compile(r"^(opt|optim|optimi[sz]er)_?(class|cls|func|fn|factory|type|ctor|constructor)$", re.I)
+
+
+def makes_optimizers(place: str) -> bool:
+    """A variable that holds a class of optimizers, for all that its name says."""
+    return _MAKING.match(place.rpartition(".")[2]) is not None
+
+
 @lru_cache(maxsize=10_000)
 def by_name(name: str) -> Value:
     """A likely value for a variable or parameter called `name`."""

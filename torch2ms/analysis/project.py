@@ -318,10 +318,10 @@ class Project:
         if name in module.named:
             return module.named[name]
         target = module.imports.table.get(name, "")
-        if target and target != name:
+        if "." in target:
             return self._find(target, module, depth + 1)
-        if target and name not in sys.stdlib_module_names:  # `import name`
-            return self.modules.get(name) or self.by_suffix(name)
+        if target and target not in sys.stdlib_module_names:  # `import target`, perhaps by another name
+            return self.modules.get(target) or self.by_suffix(target)
         for star in module.imports.stars:
             home = self.modules.get(star) or self.by_suffix(star)
             if home is not None and home is not module and (found := self._member(home, name, depth + 1)):

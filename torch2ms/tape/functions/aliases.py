@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from torch2ms.analysis.guess import makes_optimizers
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
@@ -203,7 +204,8 @@ class Aliases:
         func = call.func
         if isinstance(func, cst.Call):
             return dotted(func.func) == "getattr"
-        return isinstance(func, cst.Subscript) or module.value(func).kind in ("api", "class", "optimizer")
+        made = isinstance(func, cst.Subscript) or module.value(func).kind in ("api", "class")
+        return made or makes_optimizers(dotted(func))
 
     def flow(self, key: Key, value: cst.BaseExpression, stmt: Stmt, scope: Scope, module: ModuleInfo) -> None:
         """A value gets to a key."""
