@@ -50,7 +50,7 @@ def _own_state(writer: Writer, call: cst.Call) -> cst.BaseExpression | None:
 
 def _computed(writer: Writer, stmt: Stmt, given: cst.BaseExpression) -> bool:
     """The dictionary holds values that are no Parameters, or somebody looks at it again."""
-    if isinstance(given, cst.DictComp):
+    if isinstance(given, (cst.Dict, cst.DictComp)):
         return True
     value = writer.module.value(given)
     place = dotted(given)
