@@ -51,9 +51,3 @@ def lu_solve(lu, pivots, b, left=True, adjoint=False):
     batch = np.broadcast_shapes(lu.shape[:-2], b.shape[:-2])
     lu = lu.broadcast_to((*batch, *lu.shape[-2:]))
     return each_matrix(solution, lu, pivots.broadcast_to((*batch, pivots.shape[-1])), b.broadcast_to((*batch, *b.shape[-2:])))[0]
-
-
-def eig(a):
-    kind = np.complex128 if a.dtype in (ms.float64, ms.complex128) else np.complex64
-    values, vectors = np.linalg.eig(a.asnumpy())
-    return ms.Tensor(values.astype(kind)), ms.Tensor(vectors.astype(kind))

@@ -44,6 +44,8 @@ PROGRAMS = {
     X + "result = torch.equal(x, torch.ones(2))": ["result"],
     "k = torch.tensor([1, 2])\nresult = (k << 2) + (k >> torch.tensor([0, 1]))": ["result"],
     X + "result = x.shape.numel() + torch.Size((2, 3)).numel() + x[0].size().numel()": ["result"],
+    X + "result = torch.linalg.lu(x).L @ torch.lu_unpack(*torch.linalg.lu_factor(x)).U": ["result"],
+    X + "result = torch.linalg.lu_factor(x).pivots": ["result"],
     X + "result = x.device.type == 'cpu'": ["result"],
     "s = torch.arange(1.0, 11.0).reshape(2, 5)\n"
     "result = torch.zeros(3, 5).scatter_(0, torch.tensor([[0, 1, 2, 0]]), s)": ["result"],

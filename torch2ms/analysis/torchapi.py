@@ -55,6 +55,7 @@ ALWAYS_TUPLES = {
     "frexp": 2,
     "geqrf": 2,
 }
+TRIANGULAR = {"lu": 3, "lu_factor": 2, "lu_factor_ex": 3, "lu_unpack": 3}  # whose fields have names of their own
 LISTS = {"chunk", "split", "unbind", "meshgrid", "tensor_split", "broadcast_tensors", "gradient"}
 RECURRENT = {"LSTM", "GRU", "RNN"}
 PACKED = "packed sequence"  # the name of a tuple that only recurrent layers take: a padded batch, and the lengths in it
@@ -74,6 +75,8 @@ def result(name: str, deps: frozenset[str], nargs: int) -> Value:
         deps = NO_DEPS
     if last in TUPLES and nargs:
         return Value("tuple", name="return_types", items=(Value("tensor", deps=deps), Value("tensor")), deps=deps)
+    if last in TRIANGULAR:
+        return Value("tuple", name="lu_types", items=(Value("tensor", deps=deps),) * TRIANGULAR[last], deps=deps)
     if last in ALWAYS_TUPLES:
         items = (Value("tensor", deps=deps),) * ALWAYS_TUPLES[last]
         return Value("tuple", name="return_types", items=items, deps=deps)
