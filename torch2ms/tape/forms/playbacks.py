@@ -274,10 +274,8 @@ def write_cut(writer: Writer, call: Call) -> str:
     back: list[Item] = [Text(f"{left} = {playback}({taken})")]
     if again:
         back.append(Text(f"{received_grads} = tuple(a + b for a, b in zip({received_grads}, {direct}))"))
-    for stmt in region.stmts:
-        writer.plan.moved.add(id(stmt))
-    for stmt in region.after:
-        writer.plan.moved.add(id(stmt))
+    within = late if simple else region.stmts  # a call that is played back stands where it stood, with its comments
+    writer.plan.moved |= {id(stmt) for stmt in [*within, *region.after]}
     writer.plan.replaced[id(early[-1])] = [*definition[:1], start] if definition and not simple else [start]
     second = [*definition[0 if simple else 1 :], line, *region.after]
     if late:
