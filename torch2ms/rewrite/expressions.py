@@ -15,6 +15,7 @@ from torch2ms.rewrite.asked import answered
 from torch2ms.rewrite.attributes import attribute
 from torch2ms.rewrite.calls import MethodCalls
 from torch2ms.rewrite.facts import TYPE
+from torch2ms.rewrite.keywords import positional
 from torch2ms.rewrite.modes import in_module_class, starts_in_training
 from torch2ms.rewrite.parameters import first, joined
 from torch2ms.rewrite.positions import Positions
@@ -78,6 +79,8 @@ class Expressions(Positions):
             if outcome.node is not None and outcome.node.deep_equals(updated):
                 return updated  # a batch, as MindSpore takes it: nothing to tell
             return work.take(outcome, updated)
+        if target.kind in ("module", "lossfn"):
+            updated = positional(original, updated, target)
         if target.kind == "builtin" and (answer := answered(original, updated, work)) is not None:
             return answer
         if target.kind == "builtin" and (parameter := first(original, updated)) is not None:
