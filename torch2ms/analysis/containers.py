@@ -105,7 +105,16 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         if index == "params":
             return Value("params", name="param_group_params", place=base.place)
         return Value("float", name="param_group_item", place=base.place)
+    if base.kind == "unknown" and isinstance(only, cst.Index) and isinstance(index, int) and _is_shape(node.value):
+        return Value("int")
     return Value("unknown", deps=base.deps)
+
+
+def _is_shape(node: cst.BaseExpression) -> bool:
+    """`x.shape` or `x.size()`, whatever `x` is."""
+    if isinstance(node, cst.Call) and not node.args:
+        return isinstance(node.func, cst.Attribute) and node.func.attr.value == "size"
+    return isinstance(node, cst.Attribute) and node.attr.value == "shape"
 
 
 def is_optimizer(name: str) -> bool:

@@ -13,6 +13,7 @@ from torch2ms.inlining import inlined
 from torch2ms.wrappers.contexts import parted
 from torch2ms.wrappers.distributed import mentioned
 from torch2ms.wrappers.families import branched
+from torch2ms.wrappers.filled import filled
 from torch2ms.wrappers.kept_graphs import kept_graphs
 from torch2ms.wrappers.objects import wraps
 from torch2ms.wrappers.rebound import told_apart
@@ -36,6 +37,7 @@ def understood(project: Project) -> Project:
     project = _with(project, told_apart(project))
     project = _with(project, unrolled(project))
     project = _with(project, kept_graphs(project))
+    project = _with(project, filled(project))
     return inlined(_with(project, branched(project)))
 
 

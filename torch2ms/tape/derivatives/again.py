@@ -55,13 +55,16 @@ def plan_again(done: set[int], around: Around) -> dict[int, str]:
 
 
 def _apart(call: GradCall, around: Around) -> bool:
-    """The call is in a loop that its forward is not in, or a part of a forward that uses its own as well."""
+    """The call is in a loop that its forward is not in, differentiates a gradient, or is part of a larger forward."""
     if call.weights is not None:
         return False
     try:
-        steps = Way(call, around).path.steps
+        way = Way(call, around)
     except Misfit:
         return False
+    steps = way.path.steps
+    if any(id(s) in way.calls for s in steps):
+        return True
     wanted: set[str] = set()
     for event in (e for e in around.events if e.kind == "backward" and e.stmt.number > call.event.stmt.number):
         wanted |= {root(u) for r in event.roots for u in expression_uses(r, event.stmt)}
@@ -297,7 +300,7 @@ class _Compiled(Way):
         nested = any(id(s) in self.calls and not self.called(s) for s in self.path.steps)
         decorator = "@ms.jit" if event.create_graph or call.listed or nested else ""
         names = [*self.inputs, *self.arguments, *extra]
-        self.around.called |= {id(event.stmt)} if not any("." in n for n in names) else set()
+        self.around.called |= {id(event.stmt): ()} if not any("." in n for n in names) else {}
         above.append(Function(name, params, body, decorator))
         self.around.together(self.arguments)
         plan.contexts |= {key: [] for key in gone | self.ones()}
@@ -363,7 +366,11 @@ class _Compiled(Way):
         """An inner gradient may be a call of the compiled function that it is by itself."""
         if self.event.create_graph or self.call.listed or id(stmt) in self.plan.contexts:
             return False
-        return id(stmt) in self.around.called
+        known = self.around.called.get(id(stmt))
+        if known is None or known not in ((), tuple(self.call.inputs)):
+            return False
+        self.around.called[id(stmt)] = tuple(self.call.inputs)
+        return True
 
     def body(self, steps: list[Stmt]) -> list[Item]:
         """Statements of the forward inside a function; a gradient call among them is one of a function of its own."""

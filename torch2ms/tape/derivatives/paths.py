@@ -43,7 +43,8 @@ class Around:
     events: list[Event]
     callee: dict[int, FunctionInfo]
     repeats: bool  # a forward that runs twice gives the same values both times
-    called: set[int] = field(default_factory=set)  # statements that call compiled functions with names alone
+    called: dict[int, tuple[str, ...]] = field(default_factory=dict)  # statements that call compiled functions with
+    # names alone, and by what those are differentiated; MindSpore gives zeros for other inputs than the first time
     gone: set[int] = field(default_factory=set)  # statements that only such functions repeat
 
     def together(self, arguments: Iterable[str]) -> None:
@@ -111,7 +112,7 @@ class Way:
             later = stmt.number > event.stmt.number
             if stmt is event.stmt or stmt.blocks or later and id(stmt) not in loops or stmt.number <= start:
                 continue
-            if silenced(stmt, self.module) or not varied_uses(stmt.node, self.tainted):
+            if silenced(stmt, self.module) or not self.uses(stmt):
                 continue
             written = {root(d) for d in stmt.defs | stmt.muts}
             if flags(stmt.node):
@@ -126,6 +127,15 @@ class Way:
                 self.tainted |= written
                 found.add(id(stmt))
         return found
+
+    def uses(self, stmt: Stmt) -> bool:
+        """What the statement makes varies with the inputs; parameters of a definition are names of its own."""
+        event = self.calls.get(id(stmt))
+        if event is not None and not event.create_graph:
+            return False  # gradients without a graph
+        if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
+            return bool({root(u) for u in stmt.uses} & self.tainted)
+        return varied_uses(stmt.node, self.tainted)
 
     def fresh_names(self) -> set[str]:
         """Names that each turn of the innermost loop binds before the call."""

@@ -92,7 +92,9 @@ def _filling(variable: str, loop: cst.For, value: cst.BaseExpression) -> Text:
     if isinstance(target, cst.Tuple):
         names = [dotted(e.value) for e in target.elements]
         if dotted(value) in names and isinstance(given, cst.Call) and dotted(given.func) == "zip":
-            return Text(f"{variable} = list({{0}})", [given.args[names.index(dotted(value))].value])
+            filling = given.args[names.index(dotted(value))].value
+            listed = "{0}" if isinstance(filling, cst.List) else "list({0})"
+            return Text(f"{variable} = {listed}", [filling])
         target = target.with_changes(lpar=(), rpar=())
     return Text(f"{variable} = [{{0}} for {{1}} in {{2}}]", [value, target, given])
 
