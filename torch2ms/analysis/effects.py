@@ -22,6 +22,9 @@ REORDERING = {"pop", "popitem", "clear", "setdefault"}
 ELEMENTS = {"tensor", "int", "float", "param", "module", "numpy"}  # kinds a list is known to hold
 
 
+OWN = ("object", "module")
+
+
 def effects(stmt: Stmt, ev: Evaluator) -> None:
     """Write what a statement does beside what it binds."""
     for call in stmt.calls:
@@ -43,6 +46,9 @@ def effects(stmt: Stmt, ev: Evaluator) -> None:
 def _called(call: cst.Call, place: str, method: str, ev: Evaluator) -> None:
     """What calling a method does to the place it is called on."""
     held = ev.env.get(place)
+    known = held or ev.memo.get(id(call.func.value), UNKNOWN)  # type: ignore[attr-defined]
+    if known.kind in OWN and known.name:
+        return  # a method of a class of the project: what it does stands there
     if method in FILLING and call.args:
         _filled(place, held or Value("list"), method, call, ev)
     elif held is None:

@@ -128,6 +128,18 @@ class Evaluator:
             self.ev(node.right)
         return Value("str")
 
+    def yielded(self, node: cst.Yield) -> Value:
+        """What a generator hands out; going over it yields that."""
+        if node.value is None or isinstance(node.value, cst.From):
+            return join(self.everything(node), UNKNOWN)
+        value = self.ev(node.value)
+        if self.function is not None:
+            plain = value.kind == "object" and bool(value.name) and not value.deps
+            made = Value("list", name="of objects", each=value) if plain else Value("unknown", deps=value.deps)
+            known = self.function.returns
+            self.function.returns = made if known is None else join(known, made)
+        return UNKNOWN
+
     def everything(self, node: cst.CSTNode) -> Value:
         deps = NO_DEPS
         for child in children(node):
@@ -255,7 +267,7 @@ _BY_TYPE: dict[type, Callable[[Evaluator, Any], Value]] = {
     cst.ConcatenatedString: Evaluator.string,
     cst.FormattedString: Evaluator.string,
     cst.Await: lambda ev, node: join(ev.everything(node), UNKNOWN),
-    cst.Yield: lambda ev, node: join(ev.everything(node), UNKNOWN),
+    cst.Yield: Evaluator.yielded,
 }
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import libcst as cst
 
@@ -75,6 +75,9 @@ class _Inference:
                 for name in stmt.defs:
                     if name in env and isinstance(stmt.node, (cst.Assign, cst.AnnAssign)):
                         attrs.setdefault(name, env[name])
+                declared = stmt.node.target if isinstance(stmt.node, cst.AnnAssign) else None
+                if isinstance(declared, cst.Name) and (held := env.get(declared.value)) and held.kind == "tensor":
+                    attrs.setdefault(declared.value, replace(held, place="", likely=False))  # of a record
             for child in sorted(scope.children, key=lambda c: c.name != "__init__"):
                 self.definition(child, module, outer)
             return
