@@ -10,6 +10,20 @@ def reparametrised(cell, name, compute):
     return cell
 
 
+def plain_weight(cell, name="weight"):
+    """The cell with `name` as it is now, a parameter again."""
+    if name not in vars(type(cell)):
+        raise ValueError(f"{name} is not computed")
+    training = cell.training
+    weight = getattr(cell.set_train(False), name)
+    cell.__class__ = type(cell).__base__
+    for part in ("g", "v", "orig", "u"):
+        if hasattr(cell, f"{name}_{part}"):
+            delattr(cell, f"{name}_{part}")
+    setattr(cell, name, ms.Parameter(weight))
+    return cell.set_train(training)
+
+
 def weight_norm(cell, name="weight", dim=0):
     def norm(weight):
         kept = None if dim is None else dim % weight.ndim

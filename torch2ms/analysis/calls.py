@@ -309,7 +309,8 @@ def _builtin(name: str, given: Given) -> Value:
         return Value("float")
     if name in ("list", "tuple", "sorted", "reversed", "iter", "set"):
         held = "of numpy" if first.kind == "numpy" else first.name
-        return first if first.kind == "params" else Value("list", deps=deps, items=first.items, name=held)
+        kind = "tuple" if name == "tuple" else "list"
+        return first if first.kind == "params" else Value(kind, deps=deps, items=first.items, name=held)
     if name in ("sum", "max", "min"):
         one = element(first) if first.kind in ("list", "tuple") else first
         if one.kind == "tensor" or (deps and one.kind == "unknown"):

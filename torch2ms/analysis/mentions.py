@@ -59,6 +59,7 @@ class _Mentions:
         if kind is cst.FunctionDef:
             self.names |= free_names(node)  # type: ignore[arg-type]
             below.remove(node.body)  # type: ignore[attr-defined]
+            below.remove(node.name)  # type: ignore[attr-defined]  # a method may be called like what it calls
         elif kind is cst.Annotation:
             self.names |= names_in_quotes(node)  # type: ignore[arg-type]
         elif own and (kind is cst.AssignTarget or kind is cst.AnnAssign or kind is cst.For):

@@ -101,6 +101,8 @@ def _object(name: str, given: Given) -> Value | None:
         return replace(first, leaf=True) if given.on("requires_grad") else replace(first, kind="tensor")
     if name.startswith("torch.nn.utils.") and last in ("weight_norm", "spectral_norm"):
         return replace(first, place="")
+    if name.startswith("torch.nn.utils.") and last.startswith("remove_") and first.kind == "module":
+        return first
     if last == "Parameter":
         return Value("tensor", leaf=True, name="parameter")
     if last == "ParameterList":
