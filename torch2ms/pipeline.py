@@ -173,7 +173,8 @@ def translate(
     aliases = imports.conflicts(module.scope, module.imports)
     writer = Writer(project, module, rules, plan, aliases, told)
     tree = Emitter(writer).emit()
-    tree = imports.rewrite(tree, module.imports, writer.needs, aliases, imports.kept_names(module.scope))
+    gone = imports.lost(module.tree, tree, module.imports)
+    tree = imports.rewrite(tree, module.imports, writer.needs, aliases, imports.kept_names(module.scope), gone)
     findings = sorted((f for f in writer.findings if writer.counts(f)), key=lambda f: f.line)
     return code(tree, tree), findings
 

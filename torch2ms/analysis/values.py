@@ -74,6 +74,7 @@ class Value:
 
 EITHER = "number or tensor"  # the name of an unknown value that is one or the other: `best = 0.0`, later a metric
 OPTIMIZERS = "a class of optimizers"  # the name of an unknown value out of a table of them, or of a module of theirs
+SEQUENCE = "list or tuple"  # the name of an unknown value that is one or the other
 NOT_RUN = "not run yet"  # the name of a value that a function of the project returns which was not run so far
 FILLING = {"append", "extend", "insert", "update", "add", "appendleft"}  # methods by which containers take values in
 MOST_ITEMS = 1000  # with those of its items
@@ -92,6 +93,9 @@ def join(a: Value, b: Value) -> Value:
     for one, other in ((a, b), (b, a)):
         if other.kind == "tensor" and one.kind in ("int", "float") or one.name == EITHER and other.kind in _NUMBERS:
             return Value("unknown", EITHER, a.deps | b.deps)
+        rows = one.kind == "tuple" and other.kind == "list" and one.name == other.name == ""
+        if rows or one.name == SEQUENCE and other.kind in ("list", "tuple", "unknown", "none"):
+            return Value("unknown", SEQUENCE, a.deps | b.deps)
     if a.kind == "unknown" or a.kind == "none":
         return replace(b, deps=a.deps | b.deps, likely=b.likely or a.kind == "unknown")
     if b.kind == "unknown" or b.kind == "none":

@@ -142,6 +142,8 @@ class Expressions(Positions):
             return self.work.planned(original, updated)
         if not self.mixed and (what := self.learning_rate(original)):
             self.work.tell("T2M502", what, "a Parameter in MindSpore: read as a number")
+            if self.work.facts.named_settings:
+                return cst.Call(cst.Name("float"), [cst.Arg(updated)])
             return cst.Call(cst.Attribute(updated, cst.Name("item")))
         if not self.mixed and (named := chosen.looked_up(original, updated, self.work)) is not None:
             return named

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import re
+from functools import cached_property
 
 import libcst as cst
 
 from torch2ms.analysis import shapes
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.project import ModuleInfo, Project
+from torch2ms.analysis.tree import constant
+from torch2ms.analysis.values import SEQUENCE
 from torch2ms.api.signature import Signature
 from torch2ms.rewrite.handed import held_calls
 from torch2ms.rewrite.samples import columns
@@ -31,6 +34,8 @@ class ModuleFacts:
         value = self.module.value(node)
         if value.kind == "api" and TYPE.fullmatch(value.name):
             return "dtype"
+        if value.name == SEQUENCE:
+            return "list"
         kind = {"param": "tensor", "lossfn": "module"}.get(value.kind, value.kind)
         return kind if kind not in ("api", "class", "object", "method", "autograd", "builtin", "params") else "unknown"
 
@@ -101,6 +106,16 @@ class ModuleFacts:
         """The project names layers that MindSpore does not compute in float64."""
         return any(SINGLE.search(module.source) for module in self.project.modules.values())
 
+    @cached_property
+    def named_settings(self) -> bool:
+        """Somewhere a setting of an optimizer's group is written under a name in a variable: a plain number."""
+        stmts = (s for m in self.project.modules.values() for scope in m.scope.walk() for s in scope.body.walk())
+        targets = (t.target for s in stmts if isinstance(s.node, cst.Assign) for t in s.node.targets)
+        return any(_by_variable(t) and self._of_group(t.value) for t in targets if isinstance(t, cst.Subscript))
+
+    def _of_group(self, node: cst.BaseExpression) -> bool:
+        return any(m.value(node).name == "param_group" for m in self.project.modules.values())
+
     @property
     def pickles(self) -> bool:
         """The project saves more than the parameters of one cell."""
@@ -112,3 +127,8 @@ class ModuleFacts:
 
     def varied(self, node: cst.BaseExpression) -> bool:
         return any(not d.startswith("@") for d in self.module.value(node).deps)
+
+
+def _by_variable(node: cst.Subscript) -> bool:
+    part = node.slice[0].slice
+    return len(node.slice) == 1 and isinstance(part, cst.Index) and constant(part.value) is ...

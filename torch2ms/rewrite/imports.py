@@ -71,8 +71,19 @@ def _rebound(scope: Scope, name: str) -> bool:
     ) or any(name in s.params for s in scope.walk())
 
 
+def lost(before: cst.Module, after: cst.Module, imports: Imports) -> set[str]:
+    """Names of itertools that the program used and the translation does not: chains of parameters became lists."""
+    held = {n for n, target in imports.table.items() if target.partition(".")[0] == "itertools"}
+    return (held & used_names(before)) - used_names(after) if held else set()
+
+
 def rewrite(
-    tree: cst.Module, imports: Imports, needs: set[str], aliases: dict[str, str], keeps: set[str]
+    tree: cst.Module,
+    imports: Imports,
+    needs: set[str],
+    aliases: dict[str, str],
+    keeps: set[str],
+    gone: set[str] | frozenset[str] = frozenset(),
 ) -> cst.Module:
     """Drop what is imported from torch and no longer used; put the new imports where the first of it stood, and the
     definitions that rules brought behind them."""
@@ -80,7 +91,7 @@ def rewrite(
     needs = (needs - definitions.table().keys()).union(*(d.imports for d in wanted))
     brought = {n for n in needs if n in IMPORTS} | {d.name for d in wanted}
     used = keeps | used_names(tree) - (brought - aliases.keys())
-    transformer = _Imports(used, imports)
+    transformer = _Imports(used, imports, gone)
     before = tree.body
     tree = transformer.rewrite(tree)  # type: ignore[assignment]
     have = {
@@ -205,8 +216,9 @@ def _is_anchor(stmt: cst.CSTNode) -> bool:
 class _Imports(Rewriter):
     """Shortens import statements; a module-level one that becomes empty leaves an anchor."""
 
-    def __init__(self, used: set[str], imports: Imports) -> None:
+    def __init__(self, used: set[str], imports: Imports, gone: set[str] | frozenset[str] = frozenset()) -> None:
         self.used = used
+        self.gone = gone
         self.imports = imports
         self.comments: list[cst.EmptyLine] = []
 
@@ -264,6 +276,13 @@ class _Imports(Rewriter):
         return cst.SimpleStatementLine([cst.Expr(cst.Name(_ANCHOR))], leading_lines=[*comments, *inner])
 
     def shorten(self, node: cst.Import | cst.ImportFrom) -> cst.BaseSmallStatement | None:
+        if self.gone and not isinstance(node.names, cst.ImportStar):
+            kept = [a for a in node.names if _local(a) not in self.gone]
+            if not kept:
+                return None
+            if len(kept) < len(node.names):
+                kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+                node = node.with_changes(names=kept)
         if isinstance(node, cst.ImportFrom):
             if not is_foreign(self.imports.source(node)) or node.relative:
                 return node
@@ -277,7 +296,7 @@ class _Imports(Rewriter):
     def names(self, node: cst.Import | cst.ImportFrom, aliases: list[cst.ImportAlias]) -> cst.BaseSmallStatement | None:
         kept = []
         for alias in aliases:
-            local = dotted(alias.asname.name) if alias.asname is not None else dotted(alias.name).split(".", 1)[0]
+            local = _local(alias)
             foreign = isinstance(node, cst.ImportFrom) or is_foreign(dotted(alias.name))
             if not foreign or local in self.used:
                 kept.append(alias)
@@ -301,3 +320,8 @@ def _at_the_top(body: Sequence[cst.CSTNode]) -> set[str]:
         elif not isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.BaseExpression)):
             stack += node.children
     return found
+
+
+def _local(alias: cst.ImportAlias) -> str:
+    """The name that an import binds."""
+    return dotted(alias.asname.name) if alias.asname is not None else dotted(alias.name).split(".", 1)[0]

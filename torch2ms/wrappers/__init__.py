@@ -14,6 +14,7 @@ from torch2ms.wrappers.contexts import parted
 from torch2ms.wrappers.distributed import mentioned
 from torch2ms.wrappers.families import branched
 from torch2ms.wrappers.filled import filled
+from torch2ms.wrappers.flags import flagged
 from torch2ms.wrappers.kept_graphs import kept_graphs
 from torch2ms.wrappers.objects import wraps
 from torch2ms.wrappers.rebound import told_apart
@@ -38,6 +39,7 @@ def understood(project: Project) -> Project:
     project = _with(project, unrolled(project))
     project = _with(project, kept_graphs(project))
     project = _with(project, filled(project))
+    project = _with(project, flagged(project))
     return inlined(_with(project, branched(project)))
 
 

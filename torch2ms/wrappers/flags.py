@@ -1,0 +1,95 @@
+"""`real.requires_grad = True` of a tensor that was used before, written as a new leaf: `real = real.detach()...`.
+
+What was computed from the tensor before knows nothing of the flag, and what is differentiated later must not reach back
+to it. A name that is bound anew says so.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.tree import constant, descend
+from torch2ms.wrappers.suites import Suites
+
+
+def flagged(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules in which a tensor is given the flag late, by name."""
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        late = {} if module.uses_mindspore or "requires_grad" not in module.source else _late(module)
+        if late:
+            flags = Flags(module, late)
+            tree = flags.whole()
+            before = module.plain
+            findings, reasons = (before.findings, before.reasons) if before is not None else ([], {})
+            plain[module.name] = Plain(tree, flags.lines_of(tree), findings, reasons)
+    return plain
+
+
+class Flags(Suites):
+    """One module, with the statements to write anew."""
+
+    def __init__(self, module: ModuleInfo, late: dict[int, str]) -> None:
+        super().__init__(module)
+        self.late = late
+
+    def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        name = self.late.get(id(node), "")
+        if not name:
+            return [self.rewrite(node)]
+        made = cst.parse_statement(f"{name} = {name}.detach().requires_grad_(True)")
+        assert isinstance(made, cst.SimpleStatementLine)
+        return [made.body[0]]
+
+
+def _late(module: ModuleInfo) -> dict[int, str]:
+    """The statements that set the flag of a tensor without a graph which was used before, and its name."""
+    found: dict[int, str] = {}
+    for scope in module.scope.walk():
+        for stmt in scope.body.walk():
+            name = _flag(stmt.node)
+            if name and not stmt.off and isinstance(name, cst.Name) and _used_before(name.value, stmt, scope, module):
+                value = module.value(name)
+                graph = any(not d.startswith("@") and d != name.value for d in value.deps)
+                if value.kind == "tensor" and not graph and name.value not in scope.params:
+                    found[id(stmt.node)] = name.value
+    return found
+
+
+def _flag(node: cst.CSTNode) -> cst.BaseExpression | None:
+    """The tensor of `x.requires_grad = True`, `x.requires_grad_()`."""
+    if isinstance(node, cst.Assign) and len(node.targets) == 1:
+        target = node.targets[0].target
+        if isinstance(target, cst.Attribute) and target.attr.value == "requires_grad" and constant(node.value) is True:
+            return target.value
+        return None
+    call = node.value if isinstance(node, cst.Expr) else None
+    if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_":
+        on = not call.args or constant(call.args[0].value) is True
+        return call.func.value if on else None
+    return None
+
+
+def _used_before(name: str, flag: Stmt, scope: Scope, module: ModuleInfo) -> bool:
+    """Something was computed from the tensor since it was made, and nothing else holds it by then."""
+    before = [s for s in scope.body.walk() if s.number < flag.number and not s.blocks]
+    made = [s.number for s in before if name in s.defs]
+    uses = [s for s in before if name in s.uses and made and s.number > made[-1] and _flag(s.node) is None]
+    called = any(s.calls for s in uses)
+    return called and not any(_kept(name, s.node) for s in uses)
+
+
+def _kept(name: str, node: cst.CSTNode) -> bool:
+    """The statement gives the tensor another name, or puts it into something."""
+    if isinstance(node, cst.Assign) and dotted(node.value) == name:
+        return True
+    for part in descend(node):
+        if isinstance(part, (cst.Tuple, cst.List, cst.Dict)):
+            if any(dotted(e.value) == name for e in part.elements):
+                return True
+        if isinstance(part, cst.Call) and dotted(part.func).rpartition(".")[2] in ("append", "extend", "add"):
+            return True
+    return False
