@@ -308,8 +308,8 @@ def _builtin(name: str, given: Given) -> Value:
     if name == "float":
         return Value("float")
     if name in ("list", "tuple", "sorted", "reversed", "iter", "set"):
-        held = "of numpy" if first.kind == "numpy" else first.name
         kind = "tuple" if name == "tuple" else "list"
+        held = "of numpy" if first.kind == "numpy" else first.name
         return first if first.kind == "params" else Value(kind, deps=deps, items=first.items, name=held)
     if name in ("sum", "max", "min"):
         one = element(first) if first.kind in ("list", "tuple") else first

@@ -30,9 +30,9 @@ def element(value: Value) -> Value:
         return _any(value, value.items)
     if value.name == "range":
         return Value("int")
-    if value.each is not None and value.kind == "list":
+    if value.each is not None and value.kind in ("list", "tuple"):
         return value.each
-    if value.name.startswith("of ") and value.kind == "list":
+    if value.name.startswith("of ") and value.kind in ("list", "tuple"):
         kind = value.name[3:]
         place = value.place if kind == "module" else ""
         return Value(kind if kind in ELEMENTS else "unknown", deps=value.deps, place=place)
@@ -81,7 +81,7 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         return picked if picked is not None else _any(base, items)
     if base.name == "of tensor" and isinstance(only, cst.Index):
         return Value("tensor", deps=base.deps, likely=base.likely)
-    if base.kind == "list" and (base.name.startswith("of ") or base.each is not None):
+    if base.kind in ("list", "tuple") and (base.name.startswith("of ") or base.each is not None):
         return element(base) if isinstance(only, cst.Index) else base
     if base.kind == "tensor":
         value = Value("tensor", deps=base.deps, likely=base.likely)

@@ -92,8 +92,10 @@ def rewrite(
     brought = {n for n in needs if n in IMPORTS} | {d.name for d in wanted}
     used = keeps | used_names(tree) - (brought - aliases.keys())
     transformer = _Imports(used, imports, gone)
-    before = tree.body
+    before: Sequence[cst.BaseStatement] = tree.body
     tree = transformer.rewrite(tree)  # type: ignore[assignment]
+    if gone:
+        before, tree = _without_gone(before, tree)
     have = {
         n
         for n, target in imports.table.items()
@@ -204,13 +206,32 @@ def _after_header(body: list[cst.BaseStatement]) -> int:
 
 
 _ANCHOR = "__torch2ms_anchor__"
+_GONE = "__torch2ms_gone__"  # where an import stood that was not torch's, and is not needed any more
 
 
-def _is_anchor(stmt: cst.CSTNode) -> bool:
+def _is_anchor(stmt: cst.CSTNode, name: str = _ANCHOR) -> bool:
     return (
         isinstance(stmt, cst.SimpleStatementLine) and len(stmt.body) == 1 and isinstance(stmt.body[0], cst.Expr)
-        and isinstance(stmt.body[0].value, cst.Name) and stmt.body[0].value.value == _ANCHOR
+        and isinstance(stmt.body[0].value, cst.Name) and stmt.body[0].value.value == name
     )  # fmt: skip
+
+
+def _without_gone(before: Sequence[cst.BaseStatement], tree: cst.Module) -> tuple[list[cst.BaseStatement], cst.Module]:
+    """The statements of a module and what became of them, without the places of imports that are gone."""
+    kept: list[cst.BaseStatement] = []
+    source: list[cst.BaseStatement] = []
+    lines: Sequence[cst.EmptyLine] | None = None
+    for was, now in zip(before, tree.body, strict=True):
+        if _is_anchor(now, _GONE):
+            lines = now.leading_lines if lines is None else lines
+            continue
+        if lines is not None:
+            own = now.leading_lines
+            now = now.with_changes(leading_lines=[*lines, *layout.comments_only(own)] if _is_import(was) else own)
+            lines = None
+        kept.append(now)
+        source.append(was)
+    return source, tree.with_changes(body=kept)
 
 
 class _Imports(Rewriter):
@@ -235,7 +256,7 @@ class _Imports(Rewriter):
             return updated
         body, pending = [], []
         for stmt in updated.body:
-            if _is_anchor(stmt):
+            if _is_anchor(stmt) or _is_anchor(stmt, _GONE):
                 pending += [line for line in stmt.leading_lines if line.comment is not None]  # type: ignore[attr-defined]
                 continue
             if pending:
@@ -273,7 +294,15 @@ class _Imports(Rewriter):
         comments = [*updated.leading_lines, *layout.trailing_comment(updated.trailing_whitespace)]
         inner = [line for small in original.body for line in layout.inner_comments(small)]
         self.comments += comments
-        return cst.SimpleStatementLine([cst.Expr(cst.Name(_ANCHOR))], leading_lines=[*comments, *inner])
+        torch = any(self.foreign(s) for s in original.body)
+        name = cst.Name(_ANCHOR if torch else _GONE)
+        return cst.SimpleStatementLine([cst.Expr(name)], leading_lines=[*comments, *inner])
+
+    def foreign(self, node: cst.BaseSmallStatement) -> bool:
+        """An import of torch's, or of something that goes with it."""
+        if isinstance(node, cst.ImportFrom):
+            return not node.relative and is_foreign(self.imports.source(node))
+        return isinstance(node, cst.Import) and any(is_foreign(dotted(a.name)) for a in node.names)
 
     def shorten(self, node: cst.Import | cst.ImportFrom) -> cst.BaseSmallStatement | None:
         if self.gone and not isinstance(node.names, cst.ImportStar):

@@ -18,6 +18,7 @@ from torch2ms.wrappers.flags import flagged
 from torch2ms.wrappers.kept_graphs import kept_graphs
 from torch2ms.wrappers.objects import wraps
 from torch2ms.wrappers.rebound import told_apart
+from torch2ms.wrappers.selfless import renamed
 from torch2ms.wrappers.taken import out_of_the_way
 from torch2ms.wrappers.unroll import unrolled
 from torch2ms.wrappers.unwrap import unwrapped
@@ -39,6 +40,7 @@ def understood(project: Project) -> Project:
     project = _with(project, unrolled(project))
     project = _with(project, kept_graphs(project))
     project = _with(project, filled(project))
+    project = _with(project, renamed(project))
     project = _with(project, flagged(project))
     return inlined(_with(project, branched(project)))
 

@@ -1,4 +1,4 @@
-"""`real.requires_grad = True` of a tensor that was used before, written as a new leaf: `real = real.detach()...`.
+"""`real.requires_grad = True` of a tensor that was used before, written as a new leaf.
 
 What was computed from the tensor before knows nothing of the flag, and what is differentiated later must not reach back
 to it. A name that is bound anew says so.
@@ -40,7 +40,7 @@ class Flags(Suites):
         name = self.late.get(id(node), "")
         if not name:
             return [self.rewrite(node)]
-        made = cst.parse_statement(f"{name} = {name}.detach().requires_grad_(True)")
+        made = cst.parse_statement(f"{name} = {name}.requires_grad_(True)")
         assert isinstance(made, cst.SimpleStatementLine)
         return [made.body[0]]
 
