@@ -154,6 +154,8 @@ def optimizer_optional(writer: Writer, call: Call, loop: Stmt) -> bool:
     asked = {n.value for guard in guards for n in descend(guard.test) if isinstance(n, cst.Name)}
     optional |= asked & {p.name.value for p in params} - {"self"}
     return any(root(o.place) in optional for o in call.owners)
+    asked &= {p.name.value for p in params}
+    return any(root(o.place) in optional or o.place in asked for o in call.owners)
 
 
 def _perhaps_none(param: cst.Param) -> bool:
