@@ -152,8 +152,6 @@ def optimizer_optional(writer: Writer, call: Call, loop: Stmt) -> bool:
     params = [*node.params.params, *node.params.kwonly_params]
     optional = {p.name.value for p in params if _perhaps_none(p)}
     asked = {n.value for guard in guards for n in descend(guard.test) if isinstance(n, cst.Name)}
-    optional |= asked & {p.name.value for p in params} - {"self"}
-    return any(root(o.place) in optional for o in call.owners)
     asked &= {p.name.value for p in params}
     return any(root(o.place) in optional or o.place in asked for o in call.owners)
 
