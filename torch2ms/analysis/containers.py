@@ -79,6 +79,8 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         return one if one.kind in CHOSEN or one.kind in ELEMENTS else Value("unknown", deps=one.deps)
     if base.kind in ("tuple", "list") and items:
         return picked if picked is not None else _any(base, items)
+    if base.kind == "dict" and base.name == "of numpy":
+        return Value("numpy")
     if base.name == "of tensor" and isinstance(only, cst.Index):
         return Value("tensor", deps=base.deps, likely=base.likely)
     if base.kind in ("list", "tuple") and (base.name.startswith("of ") or base.each is not None):

@@ -132,8 +132,9 @@ def _entered(held: Value, target: cst.Subscript, value: Value) -> Value:
     if held.keys is None or not isinstance(key, str):
         chosen = held.items and value.kind in CHOSEN and all(i.kind in CHOSEN for i in held.items)
         items = (*(held.items or ()), *choices(value)) if chosen else None
-        tensors = value.kind == "tensor" and (held.keys == () or held.name == "of tensor")
-        return replace(held, deps=deps, keys=None, items=items, name="of tensor" if tensors else "")
+        name = f"of {value.kind}" if value.kind in ("tensor", "numpy") else ""
+        alike = held.keys == () or held.name == name
+        return replace(held, deps=deps, keys=None, items=items, name=name if alike else "")
     keys = joined_keys(held.keys, ((key, True),))
     known = entries(held) | {key: value}
     items = tuple(known[k] for k, _ in keys) if len(known) == len(keys) else None

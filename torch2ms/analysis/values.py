@@ -104,6 +104,8 @@ def join(a: Value, b: Value) -> Value:
     for one, other in ((a, b), (b, a)):
         if one.kind == other.kind == "list" and one.items == () and not one.name:  # the list before it was filled
             return replace(other, deps=deps, items=None)
+        if one.kind == other.kind == "dict" and one.items == () and other.keys is None and other.name.startswith("of "):
+            return replace(other, deps=deps)
         layers = one.kind == other.kind == "module" and one.name == other.name and one.place == other.place
         if layers and one.items == () and one.each is None and other.each is not None:
             return replace(other, deps=deps)

@@ -8,6 +8,8 @@ from decimal import Decimal
 
 import libcst as cst
 
+from torch2ms.analysis.tree import code
+
 Value = cst.BaseExpression | Sequence[cst.Arg]
 
 
@@ -101,6 +103,15 @@ def as_float(value: Value) -> cst.BaseExpression:
     return cst.Call(cst.Name("float"), [cst.Arg(node)])
 
 
+def or_float32(value: Value) -> cst.BaseExpression:
+    """An element type that may be None, which MindSpore's layers do not take for the default."""
+    node = _single(value)
+    text = code(node)
+    if text == "None" or not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)) or text.startswith("ms."):
+        return node
+    return cst.parse_expression(f"{text} or ms.float32")
+
+
 def axes(value: Value) -> cst.BaseExpression:
     """A list of dimensions as a tuple, which is what most MindSpore functions take."""
     node = _single(value)
@@ -176,6 +187,7 @@ TRANSFORMS: dict[str, Callable[[Value], cst.BaseExpression]] = {
     "as_int": as_int,
     "as_float": as_float,
     "negated": negated,
+    "or_float32": or_float32,
     "axes": axes,
     "first": first,
     "second": second,

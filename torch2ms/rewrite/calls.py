@@ -7,6 +7,7 @@ from dataclasses import replace
 import libcst as cst
 
 from torch2ms.analysis.names import dotted
+from torch2ms.analysis.project import FunctionInfo
 from torch2ms.analysis.torchapi import PACKED
 from torch2ms.analysis.tree import code, constant
 from torch2ms.analysis.values import Value
@@ -22,6 +23,7 @@ from torch2ms.rewrite.sharing import is_gradient
 from torch2ms.rewrite.translation import Translation
 
 OWN_METHODS = {"forward": "construct", "train": "set_train"}
+MODE = ("self", "mode")  # the parameters of `Module.train`
 DEVICES = ("to", "cuda", "cpu")
 OWNERS = {
     "optimizer": "torch.optim.Optimizer",
@@ -31,6 +33,12 @@ OWNERS = {
 
 # what answers to these is no tensor of torch: it is NumPy's, or translated already
 MINDSPORE_ONLY = {"asnumpy", "astype", "copy"}
+
+
+def own_name(method: FunctionInfo) -> str:
+    """What a method of a module is called in MindSpore; a `train` of other parameters switches no mode."""
+    trains = method.name == "train" and len(method.scope.params) > len(MODE)
+    return method.name if trains else OWN_METHODS.get(method.name, method.name)
 
 
 class MethodCalls:
@@ -60,10 +68,9 @@ class MethodCalls:
             return self.tensor_method(name, receiver, original, updated)
         cls = self.work.class_of(receiver)
         if cls is not None:
-            if cls.method(name) is not None:
-                if cls.kind == "module" and name in OWN_METHODS:
-                    return renamed(updated, OWN_METHODS[name])
-                return updated
+            if (own := cls.method(name)) is not None:
+                named = own_name(own) if cls.kind == "module" else name
+                return updated if named == name else renamed(updated, named)
             if cls.kind == "autograd" and name == "apply":
                 if cls.refused:
                     what, todo = f"{cls.scope.name}.apply", "call the Cell that replaces it"

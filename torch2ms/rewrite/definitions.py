@@ -13,6 +13,7 @@ from torch2ms.analysis.project import ClassInfo, FunctionInfo, qualified
 from torch2ms.analysis.tree import descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
+from torch2ms.rewrite.calls import own_name
 from torch2ms.rewrite.signatures import with_parameters
 from torch2ms.rewrite.translation import FullNames
 
@@ -215,5 +216,5 @@ class Definitions:
 
     def method_name(self, info: FunctionInfo) -> str:
         if info.cls is not None and info.cls.kind == "module":
-            return {"forward": "construct", "train": "set_train"}.get(info.name, info.name)
+            return own_name(info)
         return "construct" if id(info.scope.node) in self.writer.plan.steps else info.name

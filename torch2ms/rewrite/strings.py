@@ -58,11 +58,13 @@ def inserted(
 def formatted(original: cst.Call, text: str, updated: cst.Call, work: Translation) -> cst.BaseExpression:
     """`"{:.4f}".format(loss)`: as in f-strings."""
     fields = re.findall(r"\{([^{}]*)\}", text)
-    if not fields or not all(":" in f for f in fields):
+    counted = all(not f.partition(":")[0] for f in fields)  # `{}` and `{:.2f}` take the arguments one by one
+    if not fields or not (counted or all(":" in f for f in fields)):
         return updated
     args = []
-    for old, new in zip(original.args, updated.args, strict=False):
-        if formats_badly(old.value, work) and not old.star:
+    for i, (old, new) in enumerate(zip(original.args, updated.args, strict=False)):
+        specified = not counted or old.keyword is not None or ":" in "".join(fields[i : i + 1])
+        if specified and formats_badly(old.value, work) and not old.star:
             work.tell("T2M612", "formatted tensor", "formatted as a number")
             new = new.with_changes(value=_number(new.value))
         args.append(new)

@@ -130,7 +130,7 @@ class Suites(Rewriter):
             kept = [*comments, *layout.trailing_comment(stmt.trailing_whitespace), *inner]
             return [], (*blank, *kept)
         if not any(isinstance(node, cst.BaseCompoundStatement) for node in made):
-            said = _comments(cst.Module([cst.SimpleStatementLine(made)]))  # type: ignore[list-item]
+            said = _comments(cst.Module([cst.SimpleStatementLine(made)]))  # type: ignore[arg-type]
             inner = [line for small in stmt.body for line in layout.inner_comments(small)]
             gone = [line for line in inner if line.comment is not None and line.comment.value not in said]
             stmt = stmt.with_changes(leading_lines=[*stmt.leading_lines, *gone]) if gone else stmt

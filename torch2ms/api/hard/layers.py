@@ -50,7 +50,7 @@ def _doubled(parts: list[str]) -> str:
     return "(" + ", ".join(part for part in parts for _ in range(2)) + ")"
 
 
-_REST = "dilation={{dilation{k}}}, group={{groups}}, has_bias={{bias!}}, dtype={{dtype}}"
+_REST = "dilation={{dilation{k}}}, group={{groups}}, has_bias={{bias!}}, dtype={{dtype|or_float32}}"
 _CONV = "nn.{cell}(" + _SIZES + "{pad}, " + _REST + ")"
 
 
@@ -169,7 +169,7 @@ def _pool(use: Use, extra: str) -> Choice:
 _OWN_NORM = (
     "LayerNorm({normalized_shape:normalized_shape}, {eps:eps}, {elementwise_affine:elementwise_affine}, {bias:bias})"
 )
-_NORM = "nn.LayerNorm({shape}, epsilon={{eps!}}, dtype={{dtype}})"
+_NORM = "nn.LayerNorm({shape}, epsilon={{eps!}}, dtype={{dtype|or_float32}})"
 
 
 def layer_norm(use: Use) -> Choice:
