@@ -219,7 +219,8 @@ class TorchSide:
             finally:
                 for handle in handles:
                     handle.remove()
-            self._root("backward", roots, cotangent, contributions)
+            inner = bool(kwargs.get("create_graph", args[1] if len(args) > 1 else False))
+            self._root("backward", roots, cotangent, contributions, inner)
 
         @functools.wraps(grad)
         def observed_grad(outputs: Any, inputs: Any, grad_outputs: Any = None, *args: Any, **kwargs: Any) -> Any:

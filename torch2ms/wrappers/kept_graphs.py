@@ -61,7 +61,7 @@ def _found(scope: Scope, module: ModuleInfo) -> Iterator[Kept]:
         if not isinstance(call, cst.Call) or not _keeps(call) or module.value(call.func).kind in ("function", "api"):
             continue
         kept = Kept(stmt, call)
-        if _reads(kept) and _empty_before(kept, scope, module):
+        if _reads(kept) and _empty_before(kept, scope, module) and not _changed_behind(kept, scope):
             _name(kept, taken)
             kept.dead = _dead(kept, scope, module)
             yield kept
@@ -191,6 +191,30 @@ def _loop(node: cst.For | cst.CompFor, held: list[cst.CSTNode], kept: Kept) -> b
 
 def _lists(call: cst.Call) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value == "parameters" and not call.args
+
+
+def _changed_behind(kept: Kept, scope: Scope) -> bool:
+    """A name for a gradient itself is used behind a statement that changes the gradient in place."""
+    held: set[str] = set()
+    for stmt in (s for outer in _behind(kept.stmt) for s in outer.walk()):
+        value = stmt.node.value if isinstance(stmt.node, cst.Assign) else None
+        parts = [value.elt] if isinstance(value, (cst.ListComp, cst.GeneratorExp)) else [value]
+        parts += [e.value for e in value.elements] if isinstance(value, (cst.List, cst.Tuple)) else []
+        if any(id(part) in kept.reads for part in parts):
+            held |= {root(d) for d in stmt.defs}
+    stmts = kept.stmt.block.stmts
+    following = stmts[stmts.index(kept.stmt) + 1 + len(_behind(kept.stmt)) :]
+    if not held or not following or _forgets(following[0]):
+        return False
+    later = [s for s in scope.body.walk() if s.number >= following[0].number]
+    return any({root(u) for u in s.uses} & held for s in later)
+
+
+def _forgets(stmt: Stmt) -> bool:
+    """The statement leaves gradients as they were, and is done with them."""
+    if any(a.keyword is not None and a.keyword.value == "set_to_none" for c in stmt.calls for a in c.args):
+        return False
+    return _clears(stmt) or any(_clears(s) for s in stmt.walk())
 
 
 def _empty_before(kept: Kept, scope: Scope, module: ModuleInfo) -> bool:
