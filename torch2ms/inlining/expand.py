@@ -27,7 +27,7 @@ from torch2ms.inlining.folding import Substituted, folded, truth
 from torch2ms.rewrite import layout
 from torch2ms.wrappers.suites import Made, Suites
 
-TAPE = {"grad", "backward", "detach", "detach_", "requires_grad_", "no_grad", "enable_grad", "retain_grad"}
+TAPE = {"grad", "backward", "zero_grad", "detach", "detach_", "requires_grad_", "no_grad", "enable_grad", "retain_grad"}
 
 
 class Inliner(Suites):
