@@ -52,6 +52,8 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
     found = ev.reads.attribute(cls, attr)
     if found is not None and found.kind in ("optimizer", "scaler") and not found.place.startswith("self."):
         found = replace(found, place=f"self.{attr}")  # a parameter of the method that kept it, or of the class body
+    if found is not None and found.kind == "unknown" and guess.by_name(attr).kind == "optimizer":
+        found = Value("optimizer", place=f"self.{attr}", likely=True)  # one, or something that acts as one
     if found is not None:
         return rebase(found, "self", base.place or place.rpartition(".")[0])
     method = cls.method(attr)

@@ -201,6 +201,7 @@ class Project:
     leaving: set[int] = field(default_factory=set)  # ids of scopes that leave gradients in an optimizer behind
     meeting: set[int] = field(default_factory=set)  # ... and of those that are given the same optimizer
     renames: bool = True  # layers whose parameters have other names in MindSpore may be there
+    readers: set[str] = field(default_factory=set)  # names of functions that do so
     reads_gradients: bool = True  # somewhere gradients are read, clipped or applied
     freezes: bool = False  # somewhere a parameter's requires_grad is set to something else than True
     found: dict[tuple[str, str], Found] = field(default_factory=dict)  # answers that `find` gave

@@ -112,7 +112,7 @@ class Assignments:
             target = target.value  # type: ignore[attr-defined]
         value = self.module.value(target)
         weight = is_parameter(target, value, self.module, self.writer.plan)
-        if not weight and (reached := self.through(stmt, node, value)) is not None:
+        if not weight and (reached := self.through(stmt, node, target, value)) is not None:
             return reached
         group = isinstance(target, cst.Subscript) and value.name == "param_group_item" and _key(target) == "lr"
         if not group and not weight:
@@ -140,11 +140,17 @@ class Assignments:
         old = "{0}.item()" if group else "{0}"
         return self.writer.text(f"ops.assign({{0}}, {old} {symbol} {right})", target, node.value)
 
-    def through(self, stmt: Stmt, node: cst.AugAssign, value: Value) -> list[cst.BaseStatement] | None:
+    def through(
+        self, stmt: Stmt, node: cst.AugAssign, target: cst.CSTNode, value: Value
+    ) -> list[cst.BaseStatement] | None:
         """`y = x; y += 1`: the change reaches `x`, where something still reads it."""
-        if value.kind != "tensor" or not isinstance(node.target, cst.Name) or value.leaf:
+        if not isinstance(target, cst.Name) or value.leaf:
             return None
-        name = node.target.value
+        name = target.value
+        if value.kind == "unknown" and target is not node.target:  # `.data` of what is not seen: whoever has it too
+            return self.written_into(name, node)
+        if value.kind != "tensor":
+            return None
         others = {place for place in (held_in(stmt, name, self.module),) if place}
         if value.likely and not others:
             return None
@@ -162,6 +168,9 @@ class Assignments:
         seen |= {place for place in others if "." in place}  # other methods read it
         if not seen and not self.given_by_callers(stmt, name):
             return None
+        return self.written_into(name, node)
+
+    def written_into(self, name: str, node: cst.AugAssign) -> list[cst.BaseStatement]:
         self.writer.tell("T2M611", "in-place change", "written into the tensor, which another name holds too")
         symbol = code(node.operator).strip().removesuffix("=")
         value_text = "{0}" if atomic(node.value) else "({0})"

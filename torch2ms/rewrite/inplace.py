@@ -194,7 +194,9 @@ def is_data(node: cst.CSTNode, module: ModuleInfo) -> bool:
     if not isinstance(node, cst.Attribute) or node.attr.value != "data":
         return False
     kind = module.value(node.value).kind
-    return kind in ("tensor", "param") or (kind == "unknown" and isinstance(node.value, cst.Name))
+    if kind == "unknown" and isinstance(node.value, cst.Name):
+        return not any("data" in cls.attrs for cls in module.classes.values() if cls.kind != "module")
+    return kind in ("tensor", "param")
 
 
 def changes(name: str, call: cst.Call) -> bool:

@@ -44,6 +44,8 @@ def tell_dead(event: Event, verdicts: Verdicts, plan: Plan) -> None:
     tier = Tier.EXACT
     if any(e.kind in LOADS for e in verdicts.records.events):
         tier, why = Tier.ASSUMED, why + "; assumed: no optimizer holds the parameters behind it"
+    elif verdicts.scope.is_function and verdicts.testing() and not verdicts.kept_inside(event):
+        tier, why = Tier.ASSUMED, why + "; assumed: no other test looks at them"
     elif verdicts.scope.is_function and not verdicts.project.reads_gradients:
         tier, why = Tier.ASSUMED, why + "; assumed: nothing outside the converted files reads them"
     plan.findings.append(Finding("T2M104", tier, "backward call without a reader", why, line=event.stmt.lineno))

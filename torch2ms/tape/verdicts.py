@@ -15,7 +15,7 @@ from torch2ms.tape.forward.unseen import through_unseen
 from torch2ms.tape.functions.handing import Handed
 from torch2ms.tape.functions.taking import Taken
 from torch2ms.tape.ledger import owners
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.events import Event, grads_of
 from torch2ms.tape.ledger.hooks import has_hooks, watched
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import LOADS, STEPS, Records
@@ -229,8 +229,12 @@ class Verdicts:
         """Nobody can read what the event stores: nothing here does, and its parameters do not leave the function."""
         if not self.loadless():
             return False
-        if not self.project.reads_gradients and self.testing():
+        if self.testing() and (not self.project.reads_gradients or self.alone(event)):
             return True
+        return self.kept_inside(event)
+
+    def kept_inside(self, event: Event) -> bool:
+        """The parameters that the event fills do not leave the function."""
         roots = {root(d) for d in event.value.deps if not d.startswith("@")}
         if not roots or not roots <= self.local_names():
             return False
@@ -248,9 +252,26 @@ class Verdicts:
         """Nothing of this function reads gradients, or is handed any."""
         return not any(e.kind in LOADS or e.kind == "handed" for e in self.records.events)
 
+    def alone(self, event: Event) -> bool:
+        """Neither the test around the scope, nor what it calls by name or hands its model, looks at gradients."""
+        outer = self.scope
+        while outer.parent is not None and outer.parent.is_function:
+            outer = outer.parent
+        stmts = [s for scope in outer.walk() for s in scope.body.walk()]
+        called = {dotted(c.func).rpartition(".")[2] for s in stmts for c in s.calls}
+        roots = {root(d) for d in event.value.deps if not d.startswith("@")}
+        later = [c for s in stmts if s.number > event.stmt.number for c in s.calls]
+        looked = any(grads_of(s) for s in stmts) or any(
+            isinstance(a.value, cst.Name) and a.value.value in roots
+            for c in later if self.module.value(c.func).kind not in ("module", "api", "builtin")
+            for a in c.args
+        )  # fmt: skip
+        return not looked and not called & (self.project.readers | {"step", "clip_grad_norm_", "clip_grad_value_"})
+
     def testing(self) -> bool:
         """The function is a test: what it leaves in gradients is for nobody."""
-        names = [self.scope.name.lower()]
+        around = self.scope.parent
+        names = [self.scope.name.lower(), *([around.name.lower()] if around is not None and around.is_function else [])]
         if self.scope.cls is not None:
             names.append(self.scope.cls.name.lower())
         return any(n.startswith("test") or n.endswith("test") for n in names)

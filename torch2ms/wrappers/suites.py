@@ -130,7 +130,8 @@ class Suites(Rewriter):
             kept = [*comments, *layout.trailing_comment(stmt.trailing_whitespace), *inner]
             return [], (*blank, *kept)
         if not any(isinstance(node, cst.BaseCompoundStatement) for node in made):
-            said = _comments(cst.Module([cst.SimpleStatementLine(made)]))  # type: ignore[arg-type]
+            stay = [line.comment for node in made for line in layout.inner_comments(node)]
+            said = {comment.value for comment in stay if comment is not None}
             inner = [line for small in stmt.body for line in layout.inner_comments(small)]
             gone = [line for line in inner if line.comment is not None and line.comment.value not in said]
             stmt = stmt.with_changes(leading_lines=[*stmt.leading_lines, *gone]) if gone else stmt
@@ -179,7 +180,3 @@ def _leaves(stmt: cst.CSTNode) -> bool:
 def _same(made: Sequence[cst.CSTNode], source: Sequence[cst.CSTNode]) -> bool:
     """Nothing was changed."""
     return len(made) == len(source) and all(a is b for a, b in zip(made, source, strict=True))
-
-
-def _comments(node: cst.CSTNode) -> set[str]:
-    return {line.comment.value for line in layout.inner_comments(node) if line.comment is not None}

@@ -135,6 +135,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
         if len(used) == len(sites) and all(_usable(s, export) for s in sites):
             lifting.exports[id(info.scope)] = export
     project.reads_gradients = any(e.kind in LOADS for found in events.values() for e in found)
+    project.readers = {i.name for _, i in functions if any(e.kind in LOADS for e in events[id(i.scope)])}
     project.leaving = {
         id(scope) for m in project.modules.values() for scope in m.scope.walk() if _leaves(events[id(scope)], scope, m)
     }

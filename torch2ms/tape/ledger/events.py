@@ -262,7 +262,7 @@ def _api_call(name: str, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Even
     return None
 
 
-def _grads_of(stmt: Stmt) -> list[cst.Attribute]:
+def grads_of(stmt: Stmt) -> list[cst.Attribute]:
     """Every `something.grad` in a simple statement or the header of a compound one."""
     if stmt.gradients is None:
         stmt.gradients = _search_gradients(stmt)
@@ -294,7 +294,7 @@ def _is_autograd_grad(node: cst.Attribute, module: ModuleInfo) -> bool:
 def _leaf_events(stmt: Stmt, module: ModuleInfo) -> list[Event]:
     """Reads and writes of `.grad` outside loops over parameters."""
     found = []
-    for node in _grads_of(stmt):
+    for node in grads_of(stmt):
         if _is_autograd_grad(node, module):
             continue
         grouped = _group(stmt, node, module)
@@ -353,7 +353,7 @@ def _parameter_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
     """`for p in net.parameters():` whose body looks at `p.grad`."""
     node = stmt.node
     assert isinstance(node, cst.For)
-    grads = [(s, g) for b in stmt.blocks for s in b.walk() for g in _grads_of(s) if not _is_autograd_grad(g, module)]
+    grads = [(s, g) for b in stmt.blocks for s in b.walk() for g in grads_of(s) if not _is_autograd_grad(g, module)]
     if not grads:
         return None
     names = {dotted(n) for n in _target_names(node.target)}

@@ -19,7 +19,8 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
     found: list[Owner] = list(stored)
     for event in events:
         if event.kind in ("step", "scaler_step") and all(o.place != event.place for o in found):
-            found.append(Owner("optimizer", event.place, event.value.owns, plain=event.value.dtype == "plain"))
+            owns = _in_sight(event.value.owns, scope, module)
+            found.append(Owner("optimizer", event.place, owns, plain=event.value.dtype == "plain"))
     for event in events:
         if event.kind == "taken" and event.value.kind == "optimizer" and all(o.place != event.place for o in found):
             found.append(Owner("optimizer", event.place, event.value.owns))
@@ -54,6 +55,21 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
         if owner.kind == "leaf":
             owner.parameter = seen_elsewhere(owner.place, scope)
     return found
+
+
+def _in_sight(owns: frozenset[str] | None, scope: Scope, module: ModuleInfo) -> frozenset[str] | None:
+    """The places as the scope knows them; None where the object was given a module that no attribute of it holds.
+
+    `super().__init__(policy)` may keep it, under whatever name.
+    """
+    cls = module.classes.get(scope.cls.name) if scope.cls is not None else None
+    begun = cls.methods.get("__init__") if cls is not None else None
+    if owns is None or cls is None or begun is None or begun.scope is scope:
+        return owns
+    held = [v for v in cls.attrs.values() if v.kind not in ("optimizer", "scheduler")]
+    names = {d.partition(".")[0] for v in held for d in (v.place, *v.deps)}
+    given = {o for o in owns if o.lstrip("^").partition(".")[0] in begun.scope.params}
+    return None if any(o.lstrip("^").partition(".")[0] not in names for o in given) else owns
 
 
 def _kind(event: Event) -> str:
