@@ -47,7 +47,7 @@ def _called(call: cst.Call, place: str, method: str, ev: Evaluator) -> None:
     """What calling a method does to the place it is called on."""
     held = ev.env.get(place)
     known = held or ev.memo.get(id(call.func.value), UNKNOWN)  # type: ignore[attr-defined]
-    if known.kind in OWN and known.name:
+    if known.kind in OWN and known.name and not known.name.startswith("torch."):
         return  # a method of a class of the project: what it does stands there
     if method in FILLING and call.args:
         _filled(place, held or Value("list"), method, call, ev)
