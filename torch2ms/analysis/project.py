@@ -155,6 +155,21 @@ class ModuleInfo:
     conditional: bool = False  # somewhere in the project a forward calls layers under a condition
 
     @cached_property
+    def optimized(self) -> set[str]:
+        """Names of what only optimizers are given, or what is clipped: lists of parameters that are trained."""
+        found: set[str] = set()
+        others: set[str] = set()
+        for stmt in (s for scope in self.scope.walk() for s in scope.body.walk()):
+            given: set[str] = set()
+            for call in stmt.calls:
+                if self.value(call).kind == "optimizer" or "clip_grad" in dotted(call.func):
+                    given |= {dotted(arg.value) for arg in call.args}
+                if self.value(call).kind == "optimizer" and call.args:
+                    found.add(dotted(call.args[0].value))
+            others |= stmt.uses - given
+        return found - others - {""}
+
+    @cached_property
     def uses_mindspore(self) -> bool:
         """An earlier conversion, or a person, wrote MindSpore code here already."""
         return any(name.partition(".")[0] == "mindspore" for name in self.imports.table.values())

@@ -28,7 +28,9 @@ def enumerated(
         form = "trainable_params()" if name == "parameters" else "untrainable_params()"
         work.tell("T2M505", f"Module.{name}", f"nothing is frozen in the project: {form}")
         return cst.parse_expression(f"{receiver}.{form}")
-    if name == "parameters" and id(original) in where.trained:
+    bound = work.stmt.defs if work.stmt is not None else set()
+    listed = bool(bound) and bound <= work.module.optimized and id(original) not in where.filtered
+    if name == "parameters" and (listed or id(original) in where.trained):
         work.tell("T2M505", "Module.parameters", "an optimizer takes what is trainable when it is made")
         return cst.parse_expression(f"{receiver}.trainable_params()")
     if name == "parameters" and id(original) in where.filtered:
