@@ -15,6 +15,7 @@ from torch2ms.wrappers.distributed import mentioned
 from torch2ms.wrappers.families import branched
 from torch2ms.wrappers.filled import filled
 from torch2ms.wrappers.flags import flagged
+from torch2ms.wrappers.gathered import looped
 from torch2ms.wrappers.kept_graphs import kept_graphs
 from torch2ms.wrappers.objects import wraps
 from torch2ms.wrappers.rebound import told_apart
@@ -42,6 +43,7 @@ def understood(project: Project) -> Project:
     project = _with(project, filled(project))
     project = _with(project, renamed(project))
     project = _with(project, flagged(project))
+    project = _with(project, looped(project))
     return inlined(_with(project, branched(project)))
 
 

@@ -20,6 +20,7 @@ from torch2ms.tape.forward.dependents import dependents, renamed
 from torch2ms.tape.forward.regions import Finder
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.ledger.pairs import COMPREHENSIONS, bound, clauses
 from torch2ms.tape.plan import Plan
 
 
@@ -56,6 +57,8 @@ def plan_gradcall(
     compiled: Compiled,
 ) -> str:
     """Add the edits of one call to the plan; the reason if that cannot be done."""
+    if turning(event):
+        return "it stands in a comprehension or a lambda whose names it uses"
     call = read(event, module)
     if isinstance(call, str):
         return call
@@ -111,6 +114,18 @@ def _only_lists(stmt: Stmt) -> bool:
     """The statement does nothing but list parameters."""
     called = [c.func.attr.value if isinstance(c.func, cst.Attribute) else dotted(c.func) for c in stmt.calls]
     return set(called) <= {"parameters", "named_parameters", "list", "tuple", "filter"}
+
+
+def turning(event: Event) -> bool:
+    """The call is made with names that a comprehension or a lambda around it binds: it cannot stand above them."""
+    used = {n.value for n in descend(event.node) if isinstance(n, cst.Name)}
+    for outer in descend(event.stmt.node):
+        if isinstance(outer, (*COMPREHENSIONS, cst.Lambda)) and any(n is event.node for n in descend(outer)):
+            if isinstance(outer, cst.Lambda):
+                return True
+            if used & {name for clause in clauses(outer.for_in) for name in bound(clause)}:
+                return True
+    return False
 
 
 def read(event: Event, module: ModuleInfo, attributes: bool = False) -> GradCall | str:
