@@ -153,7 +153,8 @@ def _fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | 
         return replace(_refused(rule, _TWICE, str(error), "assign the expression to a name first"), twice=error.param)
     except template.TemplateError as error:
         return _refused(rule, _TWICE, str(error), "assign the expression to a name first")
-    names = needs(form.template) | ({"ms"} if rule.floats and "ms." in code(node) else frozenset())
+    typed = rule.floats or "|or_float32" in form.template.text
+    names = needs(form.template) | ({"ms"} if typed and "ms." in code(node) else frozenset())
     return Outcome(node, (_told(rule, form, node), *dropped), names, form.returns, form=form)
 
 
