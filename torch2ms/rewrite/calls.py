@@ -6,10 +6,11 @@ from dataclasses import replace
 
 import libcst as cst
 
+from torch2ms.analysis.flow import root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.project import FunctionInfo
 from torch2ms.analysis.torchapi import PACKED
-from torch2ms.analysis.tree import code, constant
+from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.analysis.wrapped import FAMILIES
 from torch2ms.api import apply_call
@@ -23,6 +24,7 @@ from torch2ms.rewrite.sharing import is_gradient
 from torch2ms.rewrite.translation import Translation
 
 OWN_METHODS = {"forward": "construct", "train": "set_train"}
+SPREADS = ("std", "var")
 MODE = ("self", "mode")  # the parameters of `Module.train`
 DEVICES = ("to", "cuda", "cpu")
 OWNERS = {
@@ -79,6 +81,8 @@ class MethodCalls:
                 return updated.with_changes(func=cst.Call(updated.func.value))
         if receiver.kind == "object":
             return self.of_object(name, receiver, original, updated)
+        if name in SPREADS and receiver.kind == "unknown" and (made := self.spread(original, updated)) is not None:
+            return made
         if receiver.kind == "unknown":
             return self.of_unknown(name, original, updated) if dotted(func.value) or name in DEVICES else updated
         if receiver.kind == "module":
@@ -134,6 +138,32 @@ class MethodCalls:
         if modes or name in ("named_parameters", "state_dict", "load_state_dict", "reset_parameters"):
             return self.work.ruled(f"torch.nn.Module.{name}", original, updated)
         return updated
+
+    def spread(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression | None:
+        """`values.std()` of what may be a tensor or NumPy's: MindSpore divides by n as NumPy does, torch by n - 1."""
+        assert isinstance(original.func, cst.Attribute) and isinstance(updated.func, cst.Attribute)
+        receiver = original.func.value
+        named = isinstance(receiver, (cst.Name, cst.Attribute, cst.Subscript))
+        plain = len(original.args) < 2 and all(a.keyword is None and not a.star for a in original.args)
+        if not plain or not named or any(isinstance(n, cst.Call) for n in descend(receiver)) or self.foreign(receiver):
+            return None
+        given, text = "".join(f"{code(a.value)}, " for a in updated.args), code(updated.func.value)
+        self.work.notes.needs.add("ms")
+        why = "torch divides by n - 1, MindSpore and NumPy by n: it is asked which of them this is"
+        self.work.tell("T2M601", f"Tensor.{original.func.attr.value}", why)
+        asked = f"isinstance({text}, {self.work.alias('ms')}.Tensor)"
+        return cst.parse_expression(f"({code(updated.func)}({given}ddof=1) if {asked} else {code(updated)})")
+
+    def foreign(self, node: cst.BaseExpression) -> bool:
+        """What another library made, as the statement that binds its name says."""
+        name = root(dotted(node) or code(node).partition("[")[0])
+        stmt = self.work.stmt
+        for bound in stmt.block.scope.body.walk() if stmt is not None else ():
+            if name in bound.defs and isinstance(bound.node, cst.Assign):
+                made = root(dotted(bound.node.value.func)) if isinstance(bound.node.value, cst.Call) else ""
+                if not self.module.imports.table.get(made, "torch").startswith("torch"):
+                    return True
+        return False
 
     def wrapped(self, name: str, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         """A method of an accelerator that one process cannot do without."""
