@@ -25,7 +25,6 @@ from torch2ms.rewrite.translation import Translation
 
 OWN_METHODS = {"forward": "construct", "train": "set_train"}
 SPREADS = ("std", "var")
-MODE = ("self", "mode")  # the parameters of `Module.train`
 DEVICES = ("to", "cuda", "cpu")
 OWNERS = {
     "optimizer": "torch.optim.Optimizer",
@@ -38,9 +37,15 @@ MINDSPORE_ONLY = {"asnumpy", "astype", "copy"}
 
 
 def own_name(method: FunctionInfo) -> str:
-    """What a method of a module is called in MindSpore; a `train` of other parameters switches no mode."""
-    trains = method.name == "train" and len(method.scope.params) > len(MODE)
-    return method.name if trains else OWN_METHODS.get(method.name, method.name)
+    """What a method of a module is called in MindSpore; a `train` that takes no mode switches none."""
+    if method.name != "train":
+        return OWN_METHODS.get(method.name, method.name)
+    node = method.scope.node
+    assert isinstance(node, cst.FunctionDef)
+    taken = node.params.params[1:2]
+    mode = all(p.name.value == "mode" or p.default is not None and isinstance(constant(p.default), bool)
+               for p in taken)  # fmt: skip
+    return OWN_METHODS["train"] if mode else "train"
 
 
 class MethodCalls:

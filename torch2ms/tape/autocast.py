@@ -21,7 +21,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.tape.forms.interface import definition_order
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.forward.regions import leaves
+from torch2ms.tape.forward.effects import leaves
 from torch2ms.tape.ledger.events import LEFT, argument, marked
 from torch2ms.tape.plan import Function, Item, Plan, Text, Whole
 

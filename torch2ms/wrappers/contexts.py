@@ -20,11 +20,7 @@ def parted(project: Project) -> dict[str, Plain]:
     for module in project.modules.values():
         mixed = {} if module.uses_mindspore else _mixed(module)
         if mixed:
-            parter = Parter(module, mixed)
-            tree = parter.whole()
-            before = module.plain
-            findings, reasons = (before.findings, before.reasons) if before is not None else ([], {})
-            plain[module.name] = Plain(tree, parter.lines_of(tree), findings, reasons)
+            plain[module.name] = Parter(module, mixed).plain()
     return plain
 
 

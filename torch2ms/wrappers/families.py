@@ -25,11 +25,9 @@ def branched(project: Project) -> dict[str, Plain]:
         if module.uses_mindspore or "isinstance" not in module.source:
             continue
         branches = Branches(module)
-        tree = branches.whole()
-        if tree is not module.tree and branches.split:
-            before = module.plain
-            findings, reasons = (before.findings, before.reasons) if before is not None else ([], {})
-            plain[module.name] = Plain(tree, branches.lines_of(tree), findings, reasons)
+        made = branches.plain()
+        if branches.split:
+            plain[module.name] = made
     return plain
 
 

@@ -25,11 +25,7 @@ def filled(project: Project) -> dict[str, Plain]:
             continue
         found = {key: names for scope in module.scope.walk() for key, names in _found(scope).items()}
         if found:
-            writer = _Writer(module, found)
-            tree = writer.whole()
-            before = module.plain
-            findings, reasons = (before.findings, before.reasons) if before is not None else ([], {})
-            plain[module.name] = Plain(tree, writer.lines_of(tree), findings, reasons)
+            plain[module.name] = _Writer(module, found).plain()
     return plain
 
 

@@ -21,11 +21,7 @@ def flagged(project: Project) -> dict[str, Plain]:
     for module in project.modules.values():
         late = {} if module.uses_mindspore or "requires_grad" not in module.source else _late(module)
         if late:
-            flags = Flags(module, late)
-            tree = flags.whole()
-            before = module.plain
-            findings, reasons = (before.findings, before.reasons) if before is not None else ([], {})
-            plain[module.name] = Plain(tree, flags.lines_of(tree), findings, reasons)
+            plain[module.name] = Flags(module, late).plain()
     return plain
 
 

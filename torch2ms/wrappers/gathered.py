@@ -26,11 +26,7 @@ def looped(project: Project) -> dict[str, Plain]:
         asked = not module.uses_mindspore and "autograd" in module.source
         found = _gatherings(module) if asked else {}
         if found:
-            loops = Loops(module, found)
-            tree = loops.whole()
-            before = module.plain
-            findings, reasons = (before.findings, before.reasons) if before is not None else ([], {})
-            plain[module.name] = Plain(tree, loops.lines_of(tree), findings, reasons)
+            plain[module.name] = Loops(module, found).plain()
     return plain
 
 
@@ -71,7 +67,7 @@ def _name(node: cst.CSTNode) -> str:
 def _gatherings(module: ModuleInfo) -> dict[int, Gathering]:
     found: dict[int, Gathering] = {}
     taken = {n.value for n in descend(module.tree) if isinstance(n, cst.Name)}
-    for scope in module.scope.walk():
+    for scope in (s for s in module.scope.walk() if s.is_function or s.is_module):  # classes keep the names of loops
         for stmt in scope.body.walk():
             comprehension = _gathering(stmt, scope, module) if not stmt.blocks and not stmt.off else None
             if comprehension is None:

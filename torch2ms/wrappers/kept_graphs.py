@@ -46,11 +46,7 @@ def kept_graphs(project: Project) -> dict[str, Plain]:
             continue
         found = [kept for scope in module.scope.walk() for kept in _found(scope, module)]
         if found:
-            writer = _Writer(module, found)
-            tree = writer.whole()
-            before = module.plain
-            findings, reasons = (before.findings, before.reasons) if before is not None else ([], {})
-            plain[module.name] = Plain(tree, writer.lines_of(tree), findings, reasons)
+            plain[module.name] = _Writer(module, found).plain()
     return plain
 
 

@@ -21,11 +21,7 @@ def told_apart(project: Project) -> dict[str, Plain]:
     for module in project.modules.values():
         names = {} if module.uses_mindspore else _names(module, alone=len(project.modules) == 1)
         if names:
-            renamer = Renamer(module, names)
-            tree = renamer.whole()
-            before = module.plain
-            findings, reasons = (before.findings, before.reasons) if before is not None else ([], {})
-            plain[module.name] = Plain(tree, renamer.lines_of(tree), findings, reasons)
+            plain[module.name] = Renamer(module, names).plain()
     return plain
 
 
@@ -73,6 +69,8 @@ def _bindings(scope: Scope, module: ModuleInfo) -> dict[str, list[Stmt]]:
         return {}
     bound = [name for stmt in scope.body.walk() for name in stmt.defs]
     inner = {root(use) for child in scope.children for use in free_uses(child)}
+    inner |= {item.name.value for child in scope.walk() for stmt in child.body.walk()
+              if isinstance(stmt.node, (cst.Global, cst.Nonlocal)) for item in stmt.node.names}  # fmt: skip
     return {
         name: bindings for name, bindings in found.items()
         if len(bindings) > 1 and bound.count(name) == len(bindings) and name in scope.locals and name not in inner

@@ -21,11 +21,7 @@ def renamed(project: Project) -> dict[str, Plain]:
     for module in project.modules.values():
         names = {} if module.uses_mindspore else _methods(module)
         if names:
-            renamer = Renamer(module, names)
-            tree = renamer.whole()
-            before = module.plain
-            findings, reasons = (before.findings, before.reasons) if before is not None else ([], {})
-            plain[module.name] = Plain(tree, renamer.lines_of(tree), findings, reasons)
+            plain[module.name] = Renamer(module, names).plain()
     return plain
 
 

@@ -7,8 +7,9 @@ from collections.abc import Sequence
 import libcst as cst
 
 from torch2ms.analysis import flow
-from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.project import ModuleInfo, Plain
 from torch2ms.analysis.tree import code
+from torch2ms.findings import Finding
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.rewriter import Rewriter
 
@@ -21,6 +22,7 @@ class Suites(Rewriter):
 
     def __init__(self, module: ModuleInfo) -> None:
         self.module = module
+        self.findings: list[Finding] = []
         self.numbers: dict[int, Line] = {}
         self.held: list[cst.CSTNode] = []  # what has a number must live as long as the numbers
         lines = module.plain.lines if module.plain is not None else flow.lines(module.source)
@@ -34,6 +36,12 @@ class Suites(Rewriter):
         tree = self.module.tree
         body, footer = self.suite(tree.body)
         return tree.with_changes(body=body, footer=[*footer, *tree.footer])
+
+    def plain(self) -> Plain:
+        """The module rewritten, with what was found here and before."""
+        before, tree = self.module.plain, self.whole()
+        findings, reasons = (before.findings, before.reasons) if before is not None else ([], {})
+        return Plain(tree, self.lines_of(tree), [*findings, *self.findings], reasons)
 
     def lines_of(self, tree: cst.Module) -> list[Line]:
         """Lines in the source of all statements of a rewritten tree."""

@@ -29,11 +29,7 @@ def out_of_the_way(project: Project) -> dict[str, Plain]:
     for module in project.modules.values():
         found = {} if module.uses_mindspore or module.directives.off else _found(names, module, project)
         if found:
-            renamer = _Renamer(module, found)
-            tree = renamer.whole()
-            before = module.plain
-            findings, reasons = (before.findings, before.reasons) if before is not None else ([], {})
-            plain[module.name] = Plain(tree, renamer.lines_of(tree), [*findings, *renamer.findings], reasons)
+            plain[module.name] = _Renamer(module, found).plain()
     return plain
 
 
@@ -81,7 +77,6 @@ class _Renamer(Suites):
     def __init__(self, module: ModuleInfo, found: dict[int, str]) -> None:
         super().__init__(module)
         self.found = found
-        self.findings: list[Finding] = []
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
         name = self.found.get(id(original))

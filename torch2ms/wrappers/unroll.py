@@ -27,11 +27,7 @@ def unrolled(project: Project) -> dict[str, Plain]:
     for module in project.modules.values():
         loops = {} if module.uses_mindspore else _loops(module)
         if loops:
-            unroller = Unroller(module, loops)
-            tree = unroller.whole()
-            before = module.plain
-            findings, reasons = (before.findings, before.reasons) if before is not None else ([], {})
-            plain[module.name] = Plain(tree, unroller.lines_of(tree), findings, reasons)
+            plain[module.name] = Unroller(module, loops).plain()
     return plain
 
 

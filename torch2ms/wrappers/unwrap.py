@@ -93,7 +93,6 @@ class Unwrapper(Unwrapping, Suites):
         self.steps = steps
         self.passed = passed
         self.taken: list[handed.Taken] = []
-        self.findings: list[Finding] = []
         self.reasons: dict[int, str] = {}
         self.objects: list[cst.CSTNode] = []  # statements that make such an object, or give one another name
         self.imports: list[str] = []

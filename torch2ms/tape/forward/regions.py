@@ -14,13 +14,13 @@ from torch2ms.analysis.program import Block, Stmt
 from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.tree import descend
 from torch2ms.analysis.values import Value, any_overlap, overlaps
+from torch2ms.tape.forward.effects import effects, leaves
 from torch2ms.tape.ledger.events import LEFT, Event
 from torch2ms.tape.ledger.hooks import late_hooks
 
 HOLDERS = {"module", "optimizer", "params", "named_params", "param", "object", "function", "class"}  # of weights
 TENSOR = Value("tensor")
 TRIED = "it goes well: the handlers of the `try` around it no longer see it fail"
-CONTAINERS = {"OrderedDict", "collections.OrderedDict", "defaultdict", "collections.defaultdict", "deque", "Counter"}
 CUTTING = {"detach", "item", "tolist", "shape", "size", "dim", "device", "dtype"}  # what has no graph
 MOVING = {"to", "cuda", "cpu", "float", "double", "long", "contiguous", "type"}
 
@@ -368,73 +368,21 @@ class Finder:
 
     def pure(self, stmt: Stmt) -> bool:
         """Running the statement twice makes no difference: no effects, no module whose statistics it could move."""
-        return not self.effects(stmt) and not stmt.all_muts and not stmt.blocks
+        return not effects(stmt, self.module) and not stmt.all_muts and not stmt.blocks
 
     def moves(self, stmt: Stmt, others: Iterable[Stmt]) -> bool:
         """The statement commutes with the others: no shared writes, no shared order of effects."""
         writes = {root(w) for w in stmt.all_defs | stmt.all_muts}
         reads = {root(u) for u in stmt.all_uses}
-        effects = self.effects(stmt)
+        own = effects(stmt, self.module)
         for other in others:
             other_writes = {root(w) for w in other.all_defs | other.all_muts}
             other_reads = {root(u) for u in other.all_uses}
             if writes & (other_reads | other_writes) or reads & other_writes:
                 return False
-            if effects & self.effects(other):
+            if own & effects(other, self.module):
                 return False
         return True
-
-    def effects(self, stmt: Stmt) -> set[str]:
-        """Which orders the statement takes part in: io, and rng (random draws)."""
-        found: set[str] = set()
-        for inner in stmt.walk():
-            for call in inner.calls:
-                target = self.module.value(call.func)
-                name = dotted(call.func)
-                if target.kind == "builtin":
-                    if name in ("print", "input", "open"):
-                        found.add("io")
-                elif target.kind == "api":
-                    last = target.name.rpartition(".")[2]
-                    if (
-                        last.startswith(("rand", "normal", "bernoulli", "multinomial", "dropout", "uniform"))
-                        or "random" in target.name
-                    ):
-                        found.add("rng")
-                elif target.kind == "module":
-                    if not target.name.rpartition(".")[2].endswith("Loss"):
-                        found.add("rng")
-                elif name in CONTAINERS:
-                    continue
-                elif target.kind in ("function", "class", "unknown", "method") and not isinstance(
-                    call.func, cst.Attribute
-                ):
-                    found |= {"io", "rng"}
-                elif isinstance(call.func, cst.Attribute):
-                    receiver = self.module.value(call.func.value)
-                    method = call.func.attr.value
-                    if receiver.kind in ("tensor", "param", "numpy", "list", "dict", "str", "size", "float", "int"):
-                        if receiver.kind == "numpy" and ("rng" in name or "random" in name):
-                            found.add("rng")
-                        elif method.startswith(("normal_", "uniform_", "bernoulli", "random_")):
-                            found.add("rng")
-                    elif method in (
-                        "append",
-                        "extend",
-                        "item",
-                        "keys",
-                        "values",
-                        "items",
-                        "format",
-                        "size",
-                        "update",
-                        "train",
-                        "eval",
-                    ):
-                        pass
-                    else:
-                        found |= {"io", "rng"}
-        return found
 
 
 def cut_off(stmt: Stmt) -> set[str]:
@@ -504,23 +452,3 @@ def unseen(place: str, stmt: Stmt) -> bool:
     """Nothing is known of what the statement puts there."""
     value = stmt.out.get(place)
     return value is not None and value.kind == "unknown"
-
-
-def leaves(stmt: Stmt) -> str:
-    """The jump by which a statement may leave the statements around it, "" if none."""
-
-    def scan(s: Stmt, in_loop: bool) -> str:
-        if isinstance(s.node, cst.Return):
-            return "return"
-        if isinstance(s.node, cst.Expr) and isinstance(s.node.value, (cst.Yield, cst.Await)):
-            return "yield"
-        if isinstance(s.node, (cst.Break, cst.Continue)) and not in_loop:
-            return "break" if isinstance(s.node, cst.Break) else "continue"
-        for block in s.blocks:
-            for child in block.stmts:
-                loops = in_loop or (isinstance(s.node, (cst.For, cst.While)) and block.role == "body")
-                if found := scan(child, loops):
-                    return found
-        return ""
-
-    return scan(stmt, False)

@@ -18,7 +18,7 @@ from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import code, descend
 from torch2ms.analysis.values import UNKNOWN, Value, overlaps
-from torch2ms.tape.forward.regions import leaves
+from torch2ms.tape.forward.effects import leaves
 from torch2ms.tape.forward.stashes import Stash, emptied, examine, graph_places, read_in, related, used_among
 from torch2ms.tape.functions.episodes import CLIPS, Episode, clip_limit, clip_text
 from torch2ms.tape.functions.handing import bound_arguments

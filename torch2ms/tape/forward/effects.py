@@ -1,0 +1,84 @@
+"""What statements do beside binding names: the orders that they take part in, and the jumps by which they leave."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.project import ModuleInfo
+
+CONTAINERS = {"OrderedDict", "collections.OrderedDict", "defaultdict", "collections.defaultdict", "deque", "Counter"}
+
+
+def effects(stmt: Stmt, module: ModuleInfo) -> set[str]:
+    """Which orders the statement takes part in: io, and rng (random draws)."""
+    found: set[str] = set()
+    for inner in stmt.walk():
+        for call in inner.calls:
+            target = module.value(call.func)
+            name = dotted(call.func)
+            if target.kind == "builtin":
+                if name in ("print", "input", "open"):
+                    found.add("io")
+            elif target.kind == "api":
+                last = target.name.rpartition(".")[2]
+                if (
+                    last.startswith(("rand", "normal", "bernoulli", "multinomial", "dropout", "uniform"))
+                    or "random" in target.name
+                ):
+                    found.add("rng")
+            elif target.kind == "module":
+                if not target.name.rpartition(".")[2].endswith("Loss"):
+                    found.add("rng")
+            elif name in CONTAINERS:
+                continue
+            elif target.kind in ("function", "class", "unknown", "method") and not isinstance(
+                call.func, cst.Attribute
+            ):
+                found |= {"io", "rng"}
+            elif isinstance(call.func, cst.Attribute):
+                receiver = module.value(call.func.value)
+                method = call.func.attr.value
+                if receiver.kind in ("tensor", "param", "numpy", "list", "dict", "str", "size", "float", "int"):
+                    if receiver.kind == "numpy" and ("rng" in name or "random" in name):
+                        found.add("rng")
+                    elif method.startswith(("normal_", "uniform_", "bernoulli", "random_")):
+                        found.add("rng")
+                elif method in (
+                    "append",
+                    "extend",
+                    "item",
+                    "keys",
+                    "values",
+                    "items",
+                    "format",
+                    "size",
+                    "update",
+                    "train",
+                    "eval",
+                ):
+                    pass
+                else:
+                    found |= {"io", "rng"}
+    return found
+
+
+def leaves(stmt: Stmt) -> str:
+    """The jump by which a statement may leave the statements around it, "" if none."""
+
+    def scan(s: Stmt, in_loop: bool) -> str:
+        if isinstance(s.node, cst.Return):
+            return "return"
+        if isinstance(s.node, cst.Expr) and isinstance(s.node.value, (cst.Yield, cst.Await)):
+            return "yield"
+        if isinstance(s.node, (cst.Break, cst.Continue)) and not in_loop:
+            return "break" if isinstance(s.node, cst.Break) else "continue"
+        for block in s.blocks:
+            for child in block.stmts:
+                loops = in_loop or (isinstance(s.node, (cst.For, cst.While)) and block.role == "body")
+                if found := scan(child, loops):
+                    return found
+        return ""
+
+    return scan(stmt, False)
