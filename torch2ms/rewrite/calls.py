@@ -70,7 +70,9 @@ class MethodCalls:
             self.work.tell("T2M601", "torch.Size.numel", "math.prod: a shape is a tuple in MindSpore")
             return cst.parse_expression(f"{self.work.alias('math')}.prod({code(updated.func.value)})")
         if receiver.kind == "builtin_super":
-            return renamed(updated, OWN_METHODS.get(name, name)) if name == "forward" else updated
+            if name == "eval" and not original.args:
+                return renamed(updated, OWN_METHODS["train"]).with_changes(args=[cst.Arg(cst.Name("False"))])
+            return renamed(updated, OWN_METHODS[name]) if name in OWN_METHODS else updated
         if receiver.kind in ("tensor", "param"):
             return self.tensor_method(name, receiver, original, updated)
         cls = self.work.class_of(receiver)

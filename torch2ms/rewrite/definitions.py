@@ -216,5 +216,9 @@ class Definitions:
 
     def method_name(self, info: FunctionInfo) -> str:
         if info.cls is not None and info.cls.kind == "module":
-            return own_name(info)
+            name = own_name(info)
+            if name == "set_train":
+                why = "set_train; assumed: it is called on this module, MindSpore does not call those of cells inside"
+                self.writer.tell("T2M306", "train of its own", why, Tier.ASSUMED)
+            return name
         return "construct" if id(info.scope.node) in self.writer.plan.steps else info.name

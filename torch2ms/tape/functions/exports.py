@@ -8,7 +8,8 @@ from torch2ms.analysis.program import Scope
 from torch2ms.analysis.project import ModuleInfo, Project
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.functions.closures import closure_of, plan_step
-from torch2ms.tape.functions.lifting import Export, Lifting
+from torch2ms.tape.functions.exported import Export
+from torch2ms.tape.functions.lifting import Lifting
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.plan import Plan, Text
 

@@ -17,10 +17,10 @@ from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import code
 from torch2ms.analysis.values import Value
-from torch2ms.tape.forms.interface import NOT_RETURNED
 from torch2ms.tape.forward.stashes import Stash, left_behind
 from torch2ms.tape.functions.closures import Closure, Handover, closure_in, handovers, has_form
 from torch2ms.tape.functions.episodes import Episode
+from torch2ms.tape.functions.exported import USES, Export, export_of
 from torch2ms.tape.functions.handing import Handed, Handing, bound_arguments, event_of, handed_of, handing_at
 from torch2ms.tape.functions.reach import Known
 from torch2ms.tape.functions.rollouts import Episodes
@@ -30,17 +30,6 @@ from torch2ms.tape.functions.taking import Taken, Taking, events_of, fed, taken_
 from torch2ms.tape.ledger.events import Event, find
 from torch2ms.tape.ledger.ledger import ENTRY
 from torch2ms.tape.ledger.records import Records
-
-
-@dataclass(eq=False)
-class Export:
-    """What a function does to gradients on behalf of its callers."""
-
-    backward: Event
-    clears: list[Event]
-    returns: Stmt | None  # the return statement that hands out the root already
-    closure: bool = False
-    beside: cst.BaseExpression | None = None  # what it returns instead: that leaves the function beside the root
 
 
 @dataclass(eq=False)
@@ -71,18 +60,6 @@ class Lifting:
 
 OBJECTS = ("unknown", "object", "module", "class", "builtin_super", "none")  # what may have methods of the project
 ROUNDS = 3  # a loss is handed on through as many functions
-
-LOADS = (
-    "step",
-    "scaler_step",
-    "clip_norm",
-    "clip_value",
-    "grad_loop",
-    "leaf_grad",
-    "unscale",
-    "scaler_update",
-    "step_closure",
-)
 
 
 def lift(project: Project, stores: bool = True) -> Lifting:
@@ -124,7 +101,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
         if id(info.scope) in given:
             _close(info, given[id(info.scope)], lifting, events)
             continue
-        export = _export(info, events[id(info.scope)])
+        export = export_of(info, events[id(info.scope)])
         if export is None:
             continue
         sites = lifting.sites.get(id(info.scope), [])
@@ -134,8 +111,8 @@ def lift(project: Project, stores: bool = True) -> Lifting:
         used = [s for s in sites if _loads(s.scope, lifting, events, far)]
         if len(used) == len(sites) and all(_usable(s, export) for s in sites):
             lifting.exports[id(info.scope)] = export
-    project.reads_gradients = any(e.kind in LOADS for found in events.values() for e in found)
-    project.readers = {i.name for _, i in functions if any(e.kind in LOADS for e in events[id(i.scope)])}
+    project.reads_gradients = any(e.kind in USES for found in events.values() for e in found)
+    project.readers = {i.name for _, i in functions if any(e.kind in USES for e in events[id(i.scope)])}
     project.leaving = {
         id(scope) for m in project.modules.values() for scope in m.scope.walk() if _leaves(events[id(scope)], scope, m)
     }
@@ -179,10 +156,10 @@ def _store(
 def _close(info: FunctionInfo, given: list[Handover], lifting: Lifting, events: dict[int, list[Event]]) -> None:
     """Enter a closure that optimizers are handed, as a function of the loss or as one that returns its gradients."""
     key = id(info.scope)
-    sites, export = lifting.sites.get(key, []), _export(info, events[key])
+    sites, export = lifting.sites.get(key, []), export_of(info, events[key])
     told = export is not None and export.returns is not None and export.beside is None and bool(export.clears)
     if export is not None and told and all(has_form(g.event) for g in given):
-        if not any(e.kind in LOADS for s in sites for e in events[id(s.scope)] if e.kind != "step_closure"):
+        if not any(e.kind in USES for s in sites for e in events[id(s.scope)] if e.kind != "step_closure"):
             export.closure = True
             lifting.exports[key] = export
     elif not sites and (closure := closure_in(info, events[key], given)) is not None:
@@ -375,51 +352,6 @@ def _move(place: str, base: str) -> str:
     return base + place[4:] if place.startswith("self.") else place
 
 
-def _export(info: FunctionInfo, events: list[Event]) -> Export | None:
-    """The function has one unconditional backward call and leaves the gradients to others."""
-    backwards = [e for e in events if e.kind == "backward"]
-    if len(backwards) != 1 or any(e.kind in LOADS or e.kind == "gradcall" or e.problem for e in events):
-        return None
-    event = backwards[0]
-    if event.stmt.block is not info.scope.body or len(event.roots) != 1 or event.inputs is not None:
-        return None
-    if any(c is not None for c in event.cotangents):
-        return None
-    name = dotted(event.roots[0])
-    if not name or root(name) in info.scope.params and name == root(name):
-        return None
-    if not all(_surely_before(e.stmt, event.stmt) for e in events if e.kind == "clear"):
-        return None
-    returns = [s for s in info.scope.body.walk() if isinstance(s.node, cst.Return)]
-    after = info.scope.body.stmts[info.scope.body.stmts.index(event.stmt) + 1 :]
-    if not returns:
-        if any(name in s.all_defs for s in after):
-            return None
-        return Export(event, [e for e in events if e.kind == "clear"], None)
-    last = returns[0]
-    if (
-        len(returns) == 1
-        and last in after
-        and isinstance(last.node, cst.Return)
-        and last.node.value is not None
-        and dotted(last.node.value) == name
-    ):
-        return Export(event, [e for e in events if e.kind == "clear"], last)
-    value = last.node.value if isinstance(last.node, cst.Return) else None
-    alone = len(returns) == 1 and last is after[-1] if after else False
-    if not alone or value is None or any(name in s.all_defs for s in after) or event.scaler:
-        return None
-    parts = [e.value for e in value.elements] if isinstance(value, cst.Tuple) else [value]
-    if any(info.module.value(p).kind in NOT_RETURNED for p in parts):
-        return None
-    return Export(event, [e for e in events if e.kind == "clear"], last, beside=value)
-
-
-def _surely_before(stmt: Stmt, other: Stmt) -> bool:
-    """The statement runs before the other one in every call of their function."""
-    return stmt.number < other.number and all(isinstance(a.node, cst.For) for a in stmt.ancestors())
-
-
 def _in_reach(info: FunctionInfo, export: Export, project: Project) -> bool:
     """The function makes the loss itself, and finds an optimizer that could keep its gradients."""
     name = dotted(export.backward.roots[0])
@@ -429,11 +361,11 @@ def _in_reach(info: FunctionInfo, export: Export, project: Project) -> bool:
 
 def _loads(scope: Scope, lifting: Lifting, events: dict[int, list[Event]], far: bool) -> bool:
     """The scope uses gradients; `far`: or calls a function that only does that."""
-    if any(e.kind in LOADS for e in events[id(scope)]):
+    if any(e.kind in USES for e in events[id(scope)]):
         return True
     called = [lifting.callee.get(id(c)) for s in scope.body.walk() for c in s.calls] if far else []
     kinds = [{e.kind for e in events[id(i.scope)]} for i in called if i is not None]
-    return any(k & set(LOADS) and "backward" not in k for k in kinds)
+    return any(k & set(USES) and "backward" not in k for k in kinds)
 
 
 def _usable(site: Site, export: Export) -> bool:
