@@ -50,6 +50,7 @@ class TorchSide:
         self.uids: dict[int, tuple[Any, str]] = {}  # id of a parameter -> (weak parameter, "L3.weight")
         self.optimizers: dict[int, int] = {}
         self.started: dict[int, tuple[Any, str]] = {}  # parameters and their values before the first step
+        self.groups: list[Any] = []
 
     def install(self) -> None:
         """Put every observation point in place."""
@@ -61,6 +62,7 @@ class TorchSide:
         self._watch_backward()
         self._watch_optimizers()
         self._watch_autocast()
+        self._keep_groups()
 
     # -- names ------------------------------------------------------------------------------------------------------
 
@@ -340,6 +342,23 @@ class TorchSide:
             return enter(context)
 
         torch.autocast.__enter__ = __enter__
+
+    def _keep_groups(self) -> None:
+        """Let no process group end before the process does.
+
+        A group of gloo whose last owner is a DDP reducer ends with the interpreter's lock held and joins a thread
+        that waits for that lock: about one run in 400 of a program with one DDP model hung there.
+        """
+        if not torch.distributed.is_available():
+            return
+        start = torch.distributed.init_process_group
+
+        @functools.wraps(start)
+        def init_process_group(*args: Any, **kwargs: Any) -> None:
+            start(*args, **kwargs)
+            self.groups.append(torch.distributed.group.WORLD)
+
+        torch.distributed.init_process_group = init_process_group
 
 
 def _own_buffers(module: Any) -> dict[str, Any]:
