@@ -48,26 +48,42 @@ def bind_arguments(info: FunctionInfo, node: cst.Call, args: list[Value], skip_s
         params = params[1:]
     named = {a.keyword.value: v for a, v in zip(node.args, args, strict=False) if a.keyword is not None}
     positional: list[Value] = []
+    spread: list[Value] = []  # dicts of which it is not seen what they hold under which name
     for arg, value in zip(node.args, args, strict=False):
         if arg.star == "*":
             needed = [p for p in params[len(positional) :] if p.default is None and p.name.value not in named]
             counted = value.kind in ("tuple", "list") and value.items is not None
             positional += value.items or () if counted else [element(value)] * len(needed)
         elif arg.star == "**":
-            named |= entries(value)
+            if value.keys is not None and len(held := entries(value)) == len(value.keys):
+                named |= held
+            else:
+                spread.append(value)
         elif arg.keyword is None:
             positional.append(value)
     names = [p.name.value for p in params]
-    taken = {*names, *(p.name.value for p in fn.params.kwonly_params)}
+    taken = [*names, *(p.name.value for p in fn.params.kwonly_params)]
     bound = dict(zip(names, positional, strict=False)) | {k: v for k, v in named.items() if k in taken}
+    some = joined_deps([_with_parts(value) for value in spread])
+    if some:
+        bound = {name: Value("unknown", deps=some) for name in taken} | bound
     if isinstance(fn.params.star_arg, cst.Param):
         bound[fn.params.star_arg.name.value] = _gathered("tuple", positional[len(names) :])
     if fn.params.star_kwarg is not None:
-        bound[fn.params.star_kwarg.name.value] = _gathered("dict", [v for k, v in named.items() if k not in taken])
+        bound[fn.params.star_kwarg.name.value] = _gathered(
+            "dict", [*(v for k, v in named.items() if k not in taken), *spread]
+        )
     return bound
 
 
 def _gathered(kind: str, values: list[Value]) -> Value:
     """What `*args` or `**options` takes in."""
     tensors = bool(values) and all(v.kind == "tensor" for v in values)
-    return Value(kind, "of tensor" if tensors else "", joined_deps(values))
+    return Value(kind, "of tensor" if tensors else "", joined_deps([_with_parts(value) for value in values]))
+
+
+def _with_parts(value: Value) -> Value:
+    """A value that is varied with the layers it is or holds: what it is handed to may call them."""
+    parts = [value, *(value.items or () if value.kind in ("dict", "list", "tuple") else ())]
+    layers = [part.own for part in parts if part.kind == "module" and part.place]
+    return value.with_deps(value.deps.union(*layers))

@@ -13,7 +13,18 @@ from torch2ms.analysis.containers import same_layer
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.tree import constant
-from torch2ms.analysis.values import CHOSEN, FILLING, NO_DEPS, PART, UNKNOWN, Value, choices, entries, joined_keys
+from torch2ms.analysis.values import (
+    CHOSEN,
+    FILLING,
+    NO_DEPS,
+    PART,
+    UNKNOWN,
+    Value,
+    choices,
+    entries,
+    joined_deps,
+    joined_keys,
+)  # fmt: skip
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluate import Evaluator
@@ -30,6 +41,8 @@ def effects(stmt: Stmt, ev: Evaluator) -> None:
     for call in stmt.calls:
         if isinstance(call.func, cst.Attribute):
             place = dotted(call.func.value)
+            if isinstance(call.func.value, cst.Subscript) and call.func.attr.value in FILLING:
+                _filled_part(call.func.value, call, ev)
             if place and ev.memo.get(id(call.func.value), UNKNOWN).kind != "api":
                 _called(call, place, call.func.attr.value, ev)
     if isinstance(stmt.node, cst.Assign):
@@ -102,6 +115,16 @@ def _filled(place: str, base: Value, method: str, call: cst.Call, ev: Evaluator)
     deps = base.deps | value.deps
     ev.env[place] = replace(base, deps=deps, items=None, name=name, starts=starts, keys=keys, each=each)
     remember(place, ev.env[place], ev, call)
+
+
+def _filled_part(part: cst.Subscript, call: cst.Call, ev: Evaluator) -> None:
+    """`place[key].append(value)`: what is in the container takes a value in."""
+    place = dotted(part.value)
+    held = ev.env.get(place)
+    deps = joined_deps([ev.memo.get(id(a.value), UNKNOWN) for a in call.args])
+    if held is not None and held.kind in ("dict", "list", "tuple", "unknown") and deps - held.deps:
+        ev.env[place] = replace(held, deps=held.deps | deps, items=None, keys=None, each=None)
+        remember(place, ev.env[place], ev, call)
 
 
 def _stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:

@@ -29,13 +29,13 @@ def through_unseen(event: Event, scope: Scope, module: ModuleInfo) -> tuple[set[
     active: set[int] = set()
     tainted: set[str] = set()
     for stmt in chain:
-        names = list(_models(stmt.calls, module))
+        names = list(_models(stmt.calls, scope, module))
         if names or {root(u) for u in stmt.all_uses} & tainted:
             called |= dict.fromkeys(names)
             active.add(id(stmt))
             tainted |= {root(d) for d in stmt.all_defs}
     own = [n for r in event.roots for n in descend(r) if isinstance(n, cst.Call)]
-    called |= dict.fromkeys(_models(own, module))
+    called |= dict.fromkeys(_models(own, scope, module))
     if not called or (not own and not {root(u) for r in event.roots for u in expression_uses(r, event.stmt)} & tainted):
         return set(), []
     outside = {
@@ -58,7 +58,7 @@ def leading_to(event: Event, scope: Scope) -> list[Stmt]:
     return found[::-1]
 
 
-def _models(calls: list[cst.Call], module: ModuleInfo) -> Iterator[str]:
+def _models(calls: list[cst.Call], scope: Scope, module: ModuleInfo) -> Iterator[str]:
     """The callables among the calls of which nothing is known."""
     for call in calls:
         place = dotted(call.func)
@@ -66,8 +66,19 @@ def _models(calls: list[cst.Call], module: ModuleInfo) -> Iterator[str]:
         guessed = value.kind == "unknown" or (
             value.kind == "lossfn" and value.likely and all(d.startswith("@") for d in value.deps)
         )
-        if place and "." not in place and guessed and call.args and not place[:1].isupper():
+        if place and "." not in place and guessed and call.args and not place[:1].isupper() and _bound(place, scope):
             yield place
+
+
+def _bound(name: str, scope: Scope | None) -> bool:
+    """The file binds the name: what is imported is a function, the model would be lost on it."""
+    while scope is not None:
+        if name in scope.params or any(
+            name in s.defs for s in scope.body.walk() if not isinstance(s.node, (cst.Import, cst.ImportFrom))
+        ):
+            return True
+        scope = scope.parent
+    return False
 
 
 def _unknown(name: str, scope: Scope) -> bool:

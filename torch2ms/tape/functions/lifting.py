@@ -21,6 +21,7 @@ from torch2ms.tape.forward.stashes import Stash, left_behind
 from torch2ms.tape.functions.closures import Closure, Handover, closure_in, handovers, has_form
 from torch2ms.tape.functions.episodes import Episode
 from torch2ms.tape.functions.exported import USES, Export, export_of
+from torch2ms.tape.functions.foreign import spread_foreign
 from torch2ms.tape.functions.handing import Handed, Handing, bound_arguments, event_of, handed_of, handing_at
 from torch2ms.tape.functions.reach import Known
 from torch2ms.tape.functions.rollouts import Episodes
@@ -92,6 +93,9 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     reached = [(i, s) for sites in lifting.sites.values() for s in sites for i in versions(lifting.callee[id(s.call)])]
     for info, site in reached:
         _narrow(info, site)
+    none: set[int] = set()
+    called = Known(project, lifting.callee, lifting.sites, unseen, none, none, none, lambda scope, _: events[id(scope)])
+    spread_foreign(called)
     for _ in range(3):
         for info, site in reached:
             _spread(info, site, lifting)

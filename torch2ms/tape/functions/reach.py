@@ -68,6 +68,8 @@ class Reach:
             return loose and func.attr.value in self.names
         if value.kind == "object" or dotted(func) == "self":
             return "__call__" in self.names
+        if isinstance(func, cst.Call) and dotted(func.func) == "getattr":
+            return bool(self.names)
         others = self.names - {scope.name}
         name = dotted(func)
         if value.kind == "function" or name in self.names:
