@@ -57,8 +57,8 @@ def outward(
         elif not dep.startswith(("@", "^")):
             deps |= {moved(dep, made)}
     owns = None if value.owns is None else outward(Value(deps=value.owns), params, receiver, made).deps
-    if owns is not None and any(not o.startswith("@") for o in owns):
-        owns = frozenset(o for o in owns if not o.startswith("@"))  # a module that the caller was handed has a place
+    if owns is not None:  # a module that the caller was handed has a place
+        owns = frozenset(o for o in owns if not o.startswith("@") or o[1:] not in owns)
     items = value.items
     if items is not None:
         items = tuple(outward(i, params, receiver, made, fresh) for i in items)
