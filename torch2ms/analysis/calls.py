@@ -12,6 +12,7 @@ import libcst as cst
 from torch2ms.analysis import masked, records, shapes, torchapi
 from torch2ms.analysis.arguments import Given, bind_arguments
 from torch2ms.analysis.containers import element, entered
+from torch2ms.analysis.flow import root
 from torch2ms.analysis.guess import makes_optimizers
 from torch2ms.analysis.lookup import PURE_BUILTINS, class_of, function_of
 from torch2ms.analysis.methods import (
@@ -277,7 +278,10 @@ def _function(info: FunctionInfo, given: Given, ev: Evaluator, receiver: Value |
         name: value.deps | {value.place} if value.kind in ("module", "object") and value.place else value.deps
         for name, value in bound.items()
     }
-    homeless = unplaced(returns, info.scope.locals - bound.keys(), id(given.node))
+    own = info.scope.locals - bound.keys()
+    homeless = unplaced(returns, own, id(given.node))
+    if returns.kind == "module":  # what it was made of has no name outside: it is the module's own
+        returns = replace(returns, deps=frozenset(d for d in returns.deps if root(d) not in own))
     fresh = sole(returns, info.scope, bound)
     return outward(returns, depends, receiver.place if receiver is not None else "", homeless, fresh)
 

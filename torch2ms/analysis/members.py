@@ -55,7 +55,9 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
     if found is not None and found.kind == "unknown" and guess.by_name(attr).kind == "optimizer":
         found = Value("optimizer", place=f"self.{attr}", likely=True)  # one, or something that acts as one
     if found is not None:
-        return rebase(found, "self", base.place or place.rpartition(".")[0])
+        there = rebase(found, "self", base.place or place.rpartition(".")[0])
+        of_record = base.keys is not None and there.kind in ("tensor", "unknown")  # one of its fields
+        return there.with_deps(there.deps | base.deps) if of_record else there
     method = cls.method(attr)
     if method is not None:
         node = method.scope.node
