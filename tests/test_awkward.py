@@ -222,6 +222,117 @@ PROGRAMS = {
         """,
         "self.kept = spec.copy()",
     ),
+    "an optimizer in a wrapper that is not seen, beside the gradients of its module": (
+        """
+        import torch
+        from privacy import Clipping, Sampling
+
+        net = Sampling(torch.nn.Linear(4, 2))
+        optimizer = torch.optim.SGD(net.parameters(), lr=1)
+        optimizer = Clipping(optimizer)
+        optimizer.zero_grad()
+        loss = net(torch.ones(1, 4)).sum()
+        loss.backward()
+        optimizer.step()
+        for name, param in net.named_parameters():
+            print(name, param.grad)
+        """,
+        "for param, param_grad in zip(net.trainable_params(), net_grads):\n    print(param.name, param_grad)",
+    ),
+    "gradients that a refused autograd.Function takes": (
+        """
+        import torch
+
+        class Env:
+            def step(self, x):
+                class Predict(torch.autograd.Function):
+                    @staticmethod
+                    def forward(ctx, x):
+                        ctx.save_for_backward(x)
+                        return self.rollout(x)
+
+                    @staticmethod
+                    def backward(ctx, grad_out):
+                        x, = ctx.saved_tensors
+                        with torch.enable_grad():
+                            x = x.detach()
+                            x.requires_grad_(True)
+                            y = self.model(x)
+                            return torch.autograd.grad(y, x, grad_outputs=grad_out, create_graph=True)
+
+                return Predict.apply(x)
+        """,
+        "return torch.autograd.grad(y, x, grad_outputs=grad_out, create_graph=True)",
+    ),
+    "a loop that is translated but for what an earlier conversion marked": (
+        """
+        import torch
+        from mindspore import ops
+
+        class Halved:
+            def sync(self, grads, scale=1.0):
+                grad_of = dict(zip(self.half_params, grads))
+                for p, p32 in zip(self.half_params, self.params):
+                    if p in grad_of:
+                        # torch2ms: T2M115 Tensor.grad -> use the gradients that the gradient function returns
+                        p32.grad.copy_(grad_of[p])
+                    torch.relu(p)
+        """,
+        "grads))\n        for p, p32 in zip(",
+    ),
+    "an optimizer that clears what it wraps": (
+        """
+        import torch
+
+        class Surgery(torch.optim.Optimizer):
+            def __init__(self, optimizer: torch.optim.Optimizer):
+                self.optimizer = optimizer
+
+            def begin(self):
+                self.zero_grad()
+
+            def zero_grad(self, set_to_none=True):
+                self.optimizer.zero_grad(set_to_none=set_to_none)
+
+            def step(self, closure=None):
+                return self.optimizer.step(closure)
+
+            def set_grad(self, grads):
+                idx = 0
+                for group in self.optimizer.param_groups:
+                    for p in group["params"]:
+                        p.grad = grads[idx]
+                        idx += 1
+        """,
+        "self.zero_grad()",
+    ),
+    "objects that hold objects of their kind": (
+        """
+        import torch
+
+        class Operator:
+            def mv(self, x):
+                return self.apply(x)
+
+        class Sum(Operator):
+            def __init__(self, a: Operator, b: Operator):
+                self.a, self.b = a, b
+                self.shape, self.kind, self.name, self.count = a.shape, a.kind, a.name, 0
+
+            def mv(self, x):
+                self.count += 1
+                return self.a.mv(x) + self.b.mv(x) + self.rmv(x)
+
+            def rmv(self, x):
+                self.kind, self.name = "r", "rmv"
+                return self.a.rmv(x) + self.b.rmv(x) + self.mm(x)
+
+            def mm(self, x):
+                self.shape, self.count = x.shape, self.count + 1
+                return self.a.mm(x) + self.b.mm(x) + self.mv(x) + torch.relu(x)
+        """,
+        "ops.relu(x)",
+    ),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
@@ -32,6 +33,8 @@ from torch2ms.tape.project import differentiate, prepare
 from torch2ms.tape.uses.freezing import refuse_phases
 from torch2ms.tape.uses.stored import begin_stores
 from torch2ms.wrappers import understood
+
+THEIRS = re.compile(r"line \d+: |the source is not valid Python")  # how errors begin that no second try mends
 
 
 def convert_module(source: str, config: Config, path: str) -> Result:
@@ -62,14 +65,34 @@ def _without_collector() -> Iterator[None]:
 
 
 def convert_together(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
-    """The whole conversion of modules that belong together."""
-    results = _translated(sources, config)
-    return {path: _checked(result, config) for path, result in results.items()}
+    """The whole conversion of modules that belong together.
+
+    Where that does not come to good translations, gradient code of the files concerned is refused, and the rest done.
+    """
+    results = _attempted(sources, config)
+    if failed := _failed_here(results):
+        careful = _attempted(sources, config, failed)
+        if _failed_here(careful) < failed:
+            return careful
+    return results
 
 
-def _translated(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
-    """The translations, before anybody looked at them; trees and analysis are given up when this is done."""
-    project = Project()
+def _attempted(sources: Mapping[str, str], config: Config, held: frozenset[str] = frozenset()) -> dict[str, Result]:
+    results = _translated(sources, config, held)
+    return {path: _checked(result, config, held) for path, result in results.items()}
+
+
+def _failed_here(results: Mapping[str, Result]) -> frozenset[str]:
+    """The files that have no translation for a reason that is not theirs."""
+    return frozenset(path for path, result in results.items() if result.error and not THEIRS.match(result.error))
+
+
+def _translated(sources: Mapping[str, str], config: Config, held: frozenset[str] = frozenset()) -> dict[str, Result]:
+    """The translations, before anybody looked at them; trees and analysis are given up when this is done.
+
+    Gradient code of files that are `held` back is refused.
+    """
+    project = Project(held=held)
     off = config.left_alone
     results: dict[str, Result] = {}
     modules: list[tuple[str, ModuleInfo]] = []
@@ -90,7 +113,7 @@ def _translated(sources: Mapping[str, str], config: Config) -> dict[str, Result]
         plans = plan_project(project, config)
     except Exception as error:  # a bug of ours: it must not take the other files along
         if len(sources) > 1:
-            return results | {path: _translated({path: sources[path]}, config)[path] for path, _ in modules}
+            return results | {path: _translated({path: sources[path]}, config, held)[path] for path, _ in modules}
         return results | {path: _failed(path, sources[path], error) for path, _ in modules}
     for path, module in modules:
         try:
@@ -120,14 +143,17 @@ def plan_project(project: Project, config: Config) -> dict[str, Plan]:
     """The plan of every module, made before anything is rewritten: what one decides reaches the others."""
     prepare(project)
     functions.prepare(project)
-    lifting = lift(project, stores=not config.assume_cleared)
+    lifting = lift(project, stores=not config.assume_cleared and not project.held)
     plans = {}
     for module in project.modules.values():
         plan = Plan(config)
         plan.leaves, plan.homes = leaves(module)
         plan.findings += module.plain.findings if module.plain is not None else []
         plan_autocast(project, module, plan)
+        refused = {id(s) for cls in module.classes.values() if cls.refused for s in cls.scope.walk()}
         for scope in module.scope.walk():
+            if id(scope) in refused:  # the whole class stays
+                continue
             plan_scope(scope, module, plan, module.functions.get(id(scope)), lifting, project)
             refuse_phases(scope, module, project, plan)
         functions.plan_functions(module, plan)
@@ -152,13 +178,13 @@ def _convert(project: Project, module: ModuleInfo, plan: Plan, rules: Rules, sou
     return Result(path, source, text, tuple(findings))
 
 
-def _checked(result: Result, config: Config) -> Result:
+def _checked(result: Result, config: Config, held: frozenset[str]) -> Result:
     """The translation, or the file as it was with the reason why the translation is not to be had."""
     path, source, text = result.path, result.source, result.text
     if text == source:
         return result
     numbered = path in config.left_alone  # numbers of lines mean nothing in the translation
-    again = None if numbered else lambda translation: _again(translation, config, path)
+    again = None if numbered else lambda translation: _again(translation, config, path, held)
     try:
         problem = check_output(source, text, result.findings, again)
     except Exception as error:
@@ -205,11 +231,11 @@ def leaves(module: ModuleInfo) -> tuple[dict[str, str], set[tuple[int, str]]]:
     return found, homes
 
 
-def _again(text: str, config: Config, path: str) -> str:
+def _again(text: str, config: Config, path: str, held: frozenset[str]) -> str:
     """A second conversion, without a third."""
     if settled(text):
         return text
-    project = Project()
+    project = Project(held=held)
     module = project.add(path, parse(text), text)
     infer(project)
     plan = plan_project(project, config)[module.name]

@@ -12,6 +12,8 @@ from torch2ms.bounds import TookTooLong, deep_recursion, seconds_for, time_limit
 from torch2ms.config import Config
 from torch2ms.pipeline import convert_project
 from torch2ms.run import convert_guarded
+from torch2ms.tape import planner
+from torch2ms.tape.plan import Text
 
 HEAD = "import torch\n\nx = torch.ones(3)\n"
 
@@ -113,3 +115,33 @@ def test_time_grows_with_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     assert seconds_for("\n" * 100_000) == 2060
     monkeypatch.setenv("TORCH2MS_TIMEOUT", "soon")
     assert seconds_for("") == 60
+
+
+TRAINS = (
+    "import torch\n\nnet = torch.nn.Linear(2, 1)\noptimizer = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+    "for x in [torch.ones(1, 2)]:\n    optimizer.zero_grad()\n    loss = torch.relu(net(x)).sum()\n"
+    "    loss.backward()\n    optimizer.step()\n"
+)
+
+
+@pytest.mark.parametrize("fault", ["raises", "writes what is not Python", "writes something else every time"])
+def test_gradient_code_is_refused_where_its_translation_fails(fault: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bug in the gradient code of one file costs that code, not the file, nor what other files get."""
+
+    def run(planner: planner._ScopePlanner) -> None:
+        if planner.module.path != "a.py" or any(e.problem for e in planner.records.events):
+            return whole(planner)
+        if fault == "raises":
+            raise AttributeError("a bug")
+        stmt = planner.records.events[0].stmt
+        text = "optimizer = (" if fault == "writes what is not Python" else "optimizer.zero_grad(), torch.relu(x)"
+        planner.plan.before[id(stmt)] = [Text(text)]
+        return None
+
+    whole = planner._ScopePlanner.run
+    monkeypatch.setattr(planner._ScopePlanner, "run", run)
+    monkeypatch.delenv("TORCH2MS_DEBUG", raising=False)
+    results = convert_project({"a.py": TRAINS, "b.py": TRAINS}, Config())
+    assert not [r.error for r in results.values() if r.error]
+    assert "# torch2ms: T2M110 backward call" in results["a.py"].text and "ops.relu(net(x))" in results["a.py"].text
+    assert "value_and_grad" in results["b.py"].text

@@ -151,6 +151,7 @@ class ModuleInfo:
     reshapes: bool = False  # somewhere a tensor gets another number of dimensions in place
     quoted: dict[int, cst.BaseExpression] = field(default_factory=dict)  # by id of a string: what it annotates
     used: dict[int, frozenset[str]] = field(default_factory=dict)  # by id of a scope: places used as modules
+    held: bool = False  # its gradient code stays as it is
     plain: Plain | None = None  # what was changed before it was read
     conditional: bool = False  # somewhere in the project a forward calls layers under a condition
 
@@ -219,12 +220,13 @@ class Project:
     readers: set[str] = field(default_factory=set)  # names of functions that do so
     reads_gradients: bool = True  # somewhere gradients are read, clipped or applied
     freezes: bool = False  # somewhere a parameter's requires_grad is set to something else than True
+    held: frozenset[str] = frozenset()  # paths of modules whose gradient code stays as it is
     found: dict[tuple[str, str], Found] = field(default_factory=dict)  # answers that `find` gave
     suffixes: dict[str, dict[str, ModuleInfo]] = field(default_factory=lambda: defaultdict(dict))
 
     def rewritten(self, plain: dict[str, Plain]) -> Project:
         """The same modules, with other trees for some of them; nothing is inferred yet. This project is let go of."""
-        made = Project()
+        made = Project(held=self.held)
         for name, module in self.modules.items():
             made.add(module.path, module.tree, module.source, module.directives.off, plain.get(name, module.plain))
         self.close()
@@ -245,6 +247,7 @@ class Project:
         tree = plain.tree if plain is not None else tree
         scope = flow.build(tree, source, imports, asked.off, plain.lines if plain is not None else None)
         module = ModuleInfo(name, path, tree, imports, scope, source, directives=asked, plain=plain)
+        module.held = path in self.held
         module.reshapes = RESHAPING.search(source) is not None
         for inner in scope.walk():
             self._register(module, inner)

@@ -77,8 +77,12 @@ def plan_scope(
     events = [
         e
         for e in events
-        if e.kind != "clear" or e.lifted or (i := lifting.callee.get(id(e.node))) is None or id(i.scope) not in kept
-    ]  # a method that clears what an optimizer keeps does it itself
+        if e.kind != "clear"
+        or e.lifted
+        or (i := lifting.callee.get(id(e.node))) is None
+        or id(i.scope) not in kept
+        and not (i.module.uses_mindspore and not find(i.scope, i.module))
+    ]  # a method that clears what an optimizer keeps does it itself, or was translated before
     if events := drop_idle(events, scope, module, plan):
         handed, taken = lifting.handed.get(id(scope)), lifting.taken.get(id(scope))
         planner = _ScopePlanner(

@@ -60,6 +60,7 @@ class Lifting:
 
 
 OBJECTS = ("unknown", "object", "module", "class", "builtin_super", "none")  # what may have methods of the project
+DEEP = 6  # names in a place that is reached through calls of methods
 ROUNDS = 3  # a loss is handed on through as many functions
 
 
@@ -85,7 +86,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
                         above = call.func.attr.value == "__init__" and base in ("builtin_super", "class")
                         if base in OBJECTS and not above:  # that of a class by its name, or of the classes above
                             unseen.add(call.func.attr.value)
-                    if info is not None and stmt.off:
+                    if info is not None and (stmt.off or module.held):
                         unseen.add(info.name)  # the call stays as it is, and so must what it calls
                     if info is not None:
                         lifting.callee[id(call)] = info
@@ -342,14 +343,23 @@ def _spread(info: FunctionInfo, site: Site, lifting: Lifting) -> None:
         whole = _whole(stmt, info, lifting)
         for place in sorted(stmt.defs):  # the site itself may be among the statements
             if place.startswith("self."):
-                moved = base + place[4:]
+                moved = _below(base, place)
+                if moved != base + place[4:]:
+                    site.stmt.muts.add(moved)
+                    continue
                 site.stmt.defs.add(moved)
                 value = stmt.out.get(place, Value())
                 site.stmt.out[moved] = replace(
                     value, deps=frozenset(_move(d, base) for d in value.deps if not d.startswith("@"))
                 )
-        site.stmt.uses |= {base + p[4:] for p in stmt.uses if p.startswith("self.") or p == "self" and whole}
-        site.stmt.muts |= {base + p[4:] for p in stmt.muts if p.startswith("self.")}
+        site.stmt.uses |= {_below(base, p) for p in stmt.uses if p.startswith("self.") or p == "self" and whole}
+        site.stmt.muts |= {_below(base, p) for p in stmt.muts if p.startswith("self.")}
+
+
+def _below(base: str, place: str) -> str:
+    """A place of the object as one of the caller; of objects in objects of their own kind, the first few speak."""
+    moved = base + place[4:]
+    return moved if moved.count(".") < DEEP else ".".join(moved.split(".")[: max(DEEP, base.count(".") + 1)])
 
 
 def _move(place: str, base: str) -> str:

@@ -75,6 +75,7 @@ class Event:
         return (self.told or self.stmt).lineno
 
 
+HELD = "translated, this file would not pass the checks that each translation has to pass"
 LEFT = "a comment says that a part of it is left as it is"
 
 
@@ -99,6 +100,9 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
             if event.kind == "gradcall" and _of_gradients(event, scope):
                 event.problem = "create_graph=True makes .grad part of a graph"
             events.append(event)
+    if module.held:
+        for event in events:
+            event.problem = event.problem or HELD
     return events
 
 
@@ -353,7 +357,8 @@ def _parameter_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
     """`for p in net.parameters():` whose body looks at `p.grad`."""
     node = stmt.node
     assert isinstance(node, cst.For)
-    grads = [(s, g) for b in stmt.blocks for s in b.walk() for g in grads_of(s) if not _is_autograd_grad(g, module)]
+    inner = [s for b in stmt.blocks for s in b.walk() if not marked(s)]
+    grads = [(s, g) for s in inner for g in grads_of(s) if not _is_autograd_grad(g, module)]
     if not grads:
         return None
     names = {dotted(n) for n in _target_names(node.target)}

@@ -12,7 +12,7 @@ from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
-from torch2ms.tape.ledger.owners import concerns
+from torch2ms.tape.ledger.owners import concerns, kinship
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refusal
 from torch2ms.tape.uses.clipping import clip_norm, clip_value, parted
@@ -33,6 +33,9 @@ def plan(events: list[Event], owners: list[Owner], module: ModuleInfo, plan: Pla
                 plan.refuse(event.stmt, refusal(event, "whose gradients these are is not seen"))
             continue
         several = [o for o in owners if o.kind != "leaf" and concerns(event, o, owners)]
+        seen = [o for o in several if kinship(event, o) == "same"]
+        if event.kind in ("grad_loop", "leaf_grad") and not event.writes and len(seen) == 1 < len(several):
+            owner, several = seen[0], seen  # what another holds is not seen: the same, for all that matters to a reader
         if event.kind == "clip_norm":
             clip_norm(event, several or [owner], events, plan, writer)
         elif event.kind == "clip_value":

@@ -52,7 +52,7 @@ def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer
         why = "runs over the parameters of the optimizer and their gradients"
     else:
         replacement = f"{param}_grad"
-        if pairing.name and dotted(pairing.params) == owner.place:  # callers pair them with their names
+        if pairing.name and dotted(pairing.params) == owner.place != "":  # callers pair them with their names
             given = True
             plan.expressions[id(node.iter)] = f"zip({owner.place}, {owner.variable})"
             plan.expressions[id(node.target)] = f"({code(node.target)}), {replacement}"
