@@ -48,13 +48,11 @@ def renorm_rows(weight, ids, max_norm, norm_type=2.0):
     weight[...] = table * scale
 
 
-class EmbeddingBag(nn.Cell):
+class EmbeddingBag(nn.Embedding):
     def __init__(self, num_embeddings, embedding_dim, mode="mean", padding_idx=None, include_last_offset=False):
-        super().__init__()
+        super().__init__(num_embeddings, embedding_dim, embedding_table=Normal(1.0), padding_idx=padding_idx)
         self.mode = mode
-        self.padding_idx = padding_idx
         self.include_last_offset = include_last_offset
-        self.embedding_table = ms.Parameter(ops.randn((num_embeddings, embedding_dim)))
 
     def construct(self, ids, offsets=None, per_sample_weights=None):
         return embedding_bag(ids, self.embedding_table, offsets, self.mode, per_sample_weights,

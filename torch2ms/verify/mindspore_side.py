@@ -22,7 +22,7 @@ from mindspore.ops.composite import base as composite
 from mindspore.ops.function.grad import grad_func
 
 from torch2ms.verify.layers import fit, layer_table
-from torch2ms.verify.owned import Owned, OwnParameters
+from torch2ms.verify.owned import FRAMEWORKS, Owned, OwnParameters
 from torch2ms.verify.replay import RANDOM_INITIALIZERS, Stream
 from torch2ms.verify.samples import marks
 from torch2ms.verify.session import Quiet, Session, Unavailable
@@ -71,6 +71,7 @@ class MindSporeSide:
             for name in sorted(cells):
                 if hasattr(namespace, name):
                     self._watch_cell(getattr(namespace, name), name)
+        self._watch_written(cells)
         self._watch_gradients()
         self._watch_optimizer(ms.experimental.optim.optimizer.Optimizer)
         self._watch_optimizer(nn.Optimizer)
@@ -90,6 +91,20 @@ class MindSporeSide:
                 self._made(cell, name, _explicit(kwargs))
 
         cls.__init__ = __init__  # type: ignore[misc]
+
+    def _watch_written(self, cells: set[str]) -> None:
+        """Layers that a translation had to write out have torch's names and are filled like MindSpore's own."""
+        replay = self.session.replay
+        of_program = {event["id"].partition("#")[0] for event in replay.of("owned")} if replay else set()
+
+        @classmethod  # type: ignore[misc]
+        def __init_subclass__(cls: Any, **settings: Any) -> None:
+            super(nn.Cell, cls).__init_subclass__(**settings)
+            own = cls.__name__ in of_program or cls.__module__.partition(".")[0] in FRAMEWORKS
+            if cls.__name__ in cells and not own:
+                self._watch_cell(cls, cls.__name__)
+
+        nn.Cell.__init_subclass__ = __init_subclass__
 
     def _made(self, cell: Any, name: str, explicit: dict[str, str]) -> None:
         """Give a new cell the initial values of the torch layer it stands for.
