@@ -224,6 +224,8 @@ def _instance(target: Value, given: Given, ev: Evaluator) -> Value:
 
 def _function_value(target: Value, given: Given, ev: Evaluator) -> Value:
     if target.name.startswith("torch.func:") and target.items:
+        if any(a.kind in ("dict", "named_params") for a in given.args):  # gradients have the form of what they are of
+            return Value("unknown", deps=given.deps)
         return spread(target.items[0], given.deps)
     info = function_of(target, ev)
     return _function(info, given, ev) if info is not None else Value("unknown", deps=given.deps | target.deps)

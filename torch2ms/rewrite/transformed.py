@@ -7,10 +7,12 @@ import libcst as cst
 from torch2ms.analysis.tree import descend
 from torch2ms.api import Rule, apply_call
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite import transforms
+from torch2ms.rewrite import structured, transforms
 from torch2ms.rewrite.naming import taken_names
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.translation import Translation
+
+DICTS = "gradients of dicts that are differentiated again are right in compiled code alone"
 
 
 def transformed(
@@ -24,6 +26,8 @@ def transformed(
 ) -> cst.BaseExpression:
     """A function transform: lambdas that MindSpore would have to read get a name above the statement."""
     functions = transforms.Functions(work.project, work.module)
+    if original.args and structured.takes_dicts(original.args[0].value, functions):
+        return _of_dicts(kind, rule, original, updated, left, work, functions, where)
     problem = functions.problem(kind, original)
     if (
         kind in ("jacrev", "jacfwd", "hessian")
@@ -57,6 +61,29 @@ def transformed(
         updated = updated.with_changes(args=[first, *updated.args[1:]])
         work.tell("T2M221", rule.name, "MindSpore reads the source of the function: the lambda has a name")
     return work.take(apply_call(rule, original, updated, work.facts), left)
+
+
+def _of_dicts(
+    kind: str,
+    rule: Rule,
+    original: cst.Call,
+    updated: cst.Call,
+    left: cst.BaseExpression,
+    work: Translation,
+    functions: transforms.Functions,
+    where: Positions,
+) -> cst.BaseExpression:
+    """A transform of a function that takes dicts of tensors, written out."""
+    made = structured.form(kind, updated)
+    inner = original.args[0].value
+    outer = where.applied.get(id(original))
+    varied = outer is not None and bool(work.module.value(outer).deps) and kind != "vmap"
+    if made is None or varied or functions.differentiates(inner, frozenset()) and kind != "vmap":
+        work.refuse("T2M220", rule.name, DICTS, "pass the tensors of the dict as arguments of their own")
+        return left
+    work.notes.needs |= {structured.FORMS[kind]}
+    work.tell("T2M221", rule.name, "a definition that takes dicts of tensors, one gradient or sample after the other")
+    return made
 
 
 def swapped(node: cst.CSTNode, work: Translation) -> bool:

@@ -28,6 +28,7 @@ from torch2ms.tape.plan import Copy, Function, Item, Text
 WHY = "the inner gradient is compiled, everything it uses is an argument"
 TWICE = "; its forward runs once more in it"
 DECAYED = "the loss depends on every parameter that is decayed: torch leaves the others alone"
+KEYS = "names"  # of the inputs, where they are the values of a dict
 LEAVING = ("item", "numpy", "tolist")
 STEPPING = ("step", "scaler_step", "step_closure")
 
@@ -78,18 +79,26 @@ def _apart(call: GradCall, around: Around) -> bool:
 
 
 def listed(event: Event, around: Around) -> GradCall | None:
-    """A call whose inputs are a list with a name, which its forward uses: `autograd.grad(loss(fast), fast)`."""
+    """A call whose inputs are a list with a name, which its forward uses: `autograd.grad(loss(fast), fast)`.
+
+    The values of a dict are such a list.
+    """
     node = event.inputs
     if isinstance(node, cst.Call) and dotted(node.func) in ("list", "tuple") and len(node.args) == 1:
         node = node.args[0].value
     place = dotted(node) if node is not None else ""
+    mapped = isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Attribute)
+    if mapped and node.func.attr.value == "values":  # type: ignore[union-attr]
+        node = node.func.value  # type: ignore[union-attr]
+        place = dotted(node)
     if not place or node is None or not event.roots:
         return None
     value = around.module.value(node)
     known = value.kind in ("list", "tuple") or value.name == "parameter list"
+    known = known or mapped and value.kind in ("dict", "unknown")
     if not known and (value.kind != "unknown" or not _iterated(place, around.scope)):
         return None
-    call = GradCall(event, [place], None, *subscripted(event), listed=True)
+    call = GradCall(event, [place], None, *subscripted(event), listed=True, mapped=mapped)
     try:
         leading = Way(call, around)
     except Misfit:
@@ -147,7 +156,7 @@ class _Compiled(Way):
             self.capture(stmt, [stmt.node] if inner is None else [*inner.roots, *self.besides(inner)])
         self.capture(event.stmt, list(event.roots))
         self.unchanged()
-        names = [*self.inner.values(), *self.arguments.values()]
+        names = [*self.inner.values(), *self.arguments.values(), *([KEYS] if self.call.mapped else [])]
         made = {root(d) for s in steps for d in s.defs}
         if len(set(names)) != len(names) or made & set(names):
             raise Misfit("two things its forward uses have the same short name")
@@ -171,6 +180,8 @@ class _Compiled(Way):
                 raise Misfit("its forward draws random numbers")
             if name in LEAVING or name in ("float", "int", "bool", "print", "input", "open") and "." not in where:
                 raise Misfit("its forward makes Python values of tensors, which compiled code would freeze")
+            if where == "dict" and all(n is not self.event.node for n in descend(node)):
+                raise Misfit("its forward makes a dict, whose values compiled code mixes up")
 
     def losses(self) -> None:
         """What has no second derivative can be written out."""
@@ -288,14 +299,14 @@ class _Compiled(Way):
         if keeps and not positions:
             positions = ", 0"
         inputs = ", ".join(self.inner.values())
-        steps = [*self.body(self.path.steps), *self.returned(event, cotangent)]
+        steps = [*self.mapping(), *self.body(self.path.steps), *self.returned(event, cotangent)]
         body: list[Item] = [
             Function(forward, list(self.inner.values()), steps),
             Text(f"return ms.{'value_and_grad' if keeps else 'grad'}({forward}{positions})({inputs})"),
         ]
         name = writer.fresh_global(f"{label}_gradient")
         extra = [c for c in cotangent if c not in self.arguments]
-        params = [*self.inner.values(), *self.arguments.values(), *extra]
+        params = [*([KEYS] if call.mapped else []), *self.inner.values(), *self.arguments.values(), *extra]
         above = plan.before.setdefault(id(self.module.top_level(event.stmt)), [])
         nested = any(id(s) in self.calls and not self.called(s) for s in self.path.steps)
         decorator = "@ms.jit" if event.create_graph or call.listed or nested else ""
@@ -306,6 +317,9 @@ class _Compiled(Way):
         plan.contexts |= {key: [] for key in gone | self.ones()}
         self.around.gone |= gone
         given_inputs = [f"ms.mutable({code(event.inputs)})"] if call.listed and event.inputs else self.inputs
+        if call.mapped:
+            (place,) = call.inputs
+            given_inputs = [f"list({place})", f"ms.mutable(list({place}.values()))"]
         made: list[Item] = [
             Text(f"{c} = {{0}}", [g]) for c, g in zip(cotangent, given, strict=True) if not isinstance(g, cst.Name)
         ]
@@ -319,6 +333,13 @@ class _Compiled(Way):
             Finding("T2M202" if event.create_graph else "T2M201", tier, what, why, line=event.stmt.lineno)
         )
         plan.needs.add("ms")
+
+    def mapping(self) -> list[Item]:
+        """The dict that a forward takes its inputs from; compiled code has right gradients of the list in it alone."""
+        if not self.call.mapped:
+            return []
+        (name,) = self.inner.values()
+        return [Text(f"{name} = {{key: value for key, value in zip({KEYS}, {name})}}")]
 
     def receive(self, invoked: str, keeps: str, above: list[Item]) -> None:
         """Put the call of the compiled function in place of the gradient call; `keeps` takes the output as well."""

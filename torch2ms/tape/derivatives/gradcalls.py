@@ -44,6 +44,7 @@ class GradCall:
     whole: cst.BaseExpression  # the call, or its subscript [0]
     first: bool  # `[0]` follows
     listed: bool = False  # its one input is a list of tensors
+    mapped: bool = False  # ... the values of a dict
 
 
 def plan_gradcall(
