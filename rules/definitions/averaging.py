@@ -35,6 +35,10 @@ def ema_avg_fn(decay=0.999):
     return lambda averaged, new, n: decay * averaged + (1 - decay) * new
 
 
+def swa_avg_fn(averaged, new, n):
+    return averaged + (new - averaged) / (n + 1)
+
+
 class SWALR(lr_scheduler.LRScheduler):
     def __init__(self, optimizer, swa_lr, anneal_epochs=10, anneal_strategy="cos"):
         count = len(optimizer.param_groups)

@@ -8,6 +8,7 @@ from mindspore import ops
 class InverseTransform:
     def __init__(self, transform):
         self.transform = transform
+        self.domain_dims, self.codomain_dims = transform.codomain_dims, transform.domain_dims
 
     @property
     def inv(self):
@@ -24,6 +25,8 @@ class InverseTransform:
 
 
 class Bijection:
+    domain_dims = codomain_dims = 0
+
     @property
     def inv(self):
         return InverseTransform(self)
@@ -100,6 +103,8 @@ class AbsTransform(Bijection):
 
 
 class SoftmaxTransform(Bijection):
+    domain_dims = codomain_dims = 1
+
     def __call__(self, x):
         return ops.softmax(x, -1)
 
@@ -109,23 +114,26 @@ class SoftmaxTransform(Bijection):
 
 class TransformedDistribution(Distribution):
     def __init__(self, base_dist, steps):
-        self.base_dist = base_dist
-        self.steps = list(steps) if isinstance(steps, (list, tuple)) else [steps]
+        self.transforms = list(steps) if isinstance(steps, (list, tuple)) else [steps]
+        needed = ComposeTransform(self.transforms).domain_dims - len(base_dist.event_shape)
+        self.base_dist = Independent(base_dist, needed) if needed > 0 else base_dist
 
     @property
     def whole_shape(self):
-        return (*self.base_dist.batch_shape, *self.base_dist.event_shape)
+        start = ops.ones((*self.base_dist.batch_shape, *self.base_dist.event_shape)) / 2
+        return tuple(self.moved(start).shape)
 
     @property
     def event_dims(self):
-        return len(self.base_dist.event_shape)
+        whole, start = ComposeTransform(self.transforms), len(self.base_dist.event_shape)
+        return max(start + whole.codomain_dims - whole.domain_dims, whole.codomain_dims)
 
     @property
     def has_rsample(self):
         return self.base_dist.has_rsample
 
     def moved(self, x):
-        for transform in self.steps:
+        for transform in self.transforms:
             x = transform(x)
         return x
 
@@ -136,10 +144,19 @@ class TransformedDistribution(Distribution):
         return ops.stop_gradient(self.moved(self.base_dist.sample(sample_shape)))
 
     def log_prob(self, value):
-        change = 0.0
-        for transform in reversed(self.steps):
+        dims, change = self.event_dims, 0.0
+        for transform in reversed(self.transforms):
             x = transform.inverse(value)
+            dims += transform.domain_dims - transform.codomain_dims
             slope = transform.log_abs_det_jacobian(x, value)
-            change = change + (slope.sum(tuple(range(-self.event_dims, 0))) if self.event_dims else slope)
+            change = change + sum_rightmost(slope, dims - transform.domain_dims)
             value = x
-        return self.base_dist.log_prob(value) - change
+        return sum_rightmost(self.base_dist.log_prob(value), dims - len(self.base_dist.event_shape)) - change
+
+    def cdf(self, value):
+        for transform in reversed(self.transforms):
+            value = transform.inverse(value)
+        return self.base_dist.cdf(value)
+
+    def icdf(self, value):
+        return self.moved(self.base_dist.icdf(value))

@@ -14,6 +14,11 @@ def each_matrix(function, *arrays):
     return tuple(ms.Tensor(np.stack(part).reshape(*batch, *part[0].shape)) for part in zip(*results))
 
 
+def cholesky_inverse(factor, upper=False):
+    factor = ops.triu(factor).swapaxes(-1, -2) if upper else ops.tril(factor)
+    return ops.inverse(ops.matmul(factor, factor.swapaxes(-1, -2)))
+
+
 def lu_factor(a):
     def factor(matrix):
         lu, pivots = linalg.lu_factor(matrix)

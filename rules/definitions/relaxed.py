@@ -100,6 +100,9 @@ class MixtureSameFamily(Distribution):
         found = self.component_distribution.log_prob(value.expand_dims(-1 - self.event_dims))
         return ops.logsumexp(found + ops.log(self.shares), -1)
 
+    def cdf(self, value):
+        return self.mixed(self.component_distribution.cdf(value.expand_dims(-1 - self.event_dims)))
+
     def sample(self, sample_shape=()):
         noise = -np.log(-np.log(np.random.uniform(1e-7, 1 - 1e-7, (*sample_shape, *self.shares.shape))))
         chosen = np.eye(self.shares.shape[-1])[(noise + np.log(self.shares.asnumpy())).argmax(-1)]

@@ -116,6 +116,8 @@ def _of_kind(name: str, receiver: Value, given: Given) -> Value | None:
     kind, deps = receiver.kind, given.deps
     if kind == "object" and receiver.name in FAMILIES:
         return Value("unknown", deps=deps)
+    if kind == "object" and receiver.name == "torch.Generator" and name == "manual_seed":
+        return receiver
     if kind == "tensor" and receiver.likely and name in DICT_METHODS:
         return None
     if kind in ("tensor", "param"):

@@ -128,6 +128,9 @@ def _if(stmt: Stmt, node: cst.If, ev: Evaluator) -> None:
 
 
 def _try(stmt: Stmt, node: cst.Try | cst.TryStar, ev: Evaluator) -> None:
+    for handler in node.handlers:
+        if handler.type is not None:
+            ev.ev(handler.type)
     _branches(stmt.blocks, ev, complete=False)
 
 

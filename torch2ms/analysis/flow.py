@@ -258,7 +258,11 @@ def collect(stmt: Stmt) -> None:
                 uses.add(arg.value)
     elif isinstance(node, cst.Del):
         stmt.defs |= _targets(node.target)
-    elif isinstance(node, (cst.Global, cst.Nonlocal, cst.Try, cst.TryStar, cst.Pass, cst.Break, cst.Continue)):
+    elif isinstance(node, (cst.Try, cst.TryStar)):
+        for handler in node.handlers:
+            if handler.type is not None:
+                uses.add(handler.type)
+    elif isinstance(node, (cst.Global, cst.Nonlocal, cst.Pass, cst.Break, cst.Continue)):
         pass
     else:
         for child in children(node):

@@ -27,6 +27,7 @@ IMPORTS: dict[str, str] = {
     "special": "from scipy import special",
     "linalg": "from scipy import linalg",
     "signal": "from scipy import signal",
+    "typing": "import typing",
 }
 for _name in (
     "NumpySlicesDataset",

@@ -159,7 +159,7 @@ class Translator(cst.CSTTransformer):
                 if (found := self.rules.find(f"{owner}.{node.attr.value}")) is not None:
                     return found
         if isinstance(node, cst.Attribute) and self.facts.kind(node.value) == "tuple":
-            if (field := self.rules.find(f"torch.return_types.{node.attr.value}")) is not None:
+            if (field := self.rules.find(f"torch.return_fields.{node.attr.value}")) is not None:
                 return field  # of what torch.max(x, 1) and its like give
         return self.rules.find(name) if name is not None else None
 

@@ -70,7 +70,7 @@ def attribute(
 def _ruled(receiver: Value, attr: str) -> str:
     """The name under which the rules may have an attribute of such an object."""
     if receiver.kind == "tuple" and receiver.name in ("return_types", "lu_types"):
-        return f"torch.{receiver.name}.{attr}"
+        return f"torch.{'return_fields' if receiver.name == 'return_types' else receiver.name}.{attr}"
     if receiver.name == PACKED:
         return f"torch.nn.utils.rnn.PackedSequence.{attr}"
     if receiver.kind == "optimizer" and attr in ("state", "defaults"):

@@ -272,6 +272,11 @@ class Emitter:
             changes["items"] = [i.with_changes(item=self.writer.expression(i.item)) for i in node.items]
         elif isinstance(node, cst.Match):
             changes["subject"] = self.writer.expression(node.subject)
+        elif isinstance(node, (cst.Try, cst.TryStar)):
+            changes["handlers"] = [
+                handler if handler.type is None else handler.with_changes(type=self.writer.expression(handler.type))
+                for handler in node.handlers
+            ]
         held, above = self.writer.marked, self.writer.above
         self.writer.marked, self.writer.above = [], []
         changed = node.with_changes(**changes)
@@ -285,7 +290,8 @@ class Emitter:
         return result, ()
 
     def with_bodies(self, stmt: Stmt, node: cst.CSTNode, bodies: Sequence[cst.BaseSuite | None]) -> cst.BaseStatement:
-        handlers, cases = [], []
+        handlers: list[cst.CSTNode] = []
+        cases = []
         for block, body in zip(stmt.blocks, bodies, strict=False):
             if body is None:
                 body = self.emptied(block)
@@ -300,7 +306,7 @@ class Emitter:
                 else:
                     node = node.with_changes(orelse=node.orelse.with_changes(body=body))  # type: ignore[attr-defined]
             elif block.role == "handler":
-                handlers.append(block.node.with_changes(body=body))
+                handlers.append(node.handlers[len(handlers)].with_changes(body=body))  # type: ignore[attr-defined]
             elif block.role == "finalbody":
                 node = node.with_changes(finalbody=node.finalbody.with_changes(body=body))  # type: ignore[attr-defined]
             elif block.role == "case":
