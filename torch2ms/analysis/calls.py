@@ -221,7 +221,8 @@ def _instance(target: Value, given: Given, ev: Evaluator) -> Value:
     kept = kind == "optimizer" or kind == "object" and bool(given.args) and given.args[0].kind == "params"
     owns = given.args[0].deps if kept and given.args else None
     parts = tuple(a for a in given.args if a.kind == "module" and a.place) if kind == "module" else None
-    return Value(kind, name=cls.qualified, owns=owns, items=parts or None)
+    ordered = owns is not None and len(owns) == 1 and given.args[0].kind == "params"
+    return Value(kind, name=cls.qualified, owns=owns, items=parts or None, ordered=ordered)
 
 
 def _function_value(target: Value, given: Given, ev: Evaluator) -> Value:

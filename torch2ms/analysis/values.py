@@ -35,6 +35,7 @@ class Value:
     keys: tuple[tuple[str, bool], ...] | None = None  # of a dict, a record (`items` in their order): if it is certain
     starts: frozenset[str] = NO_DEPS  # of a module: what it does to its argument in place (see activations)
 
+    ordered: bool = False  # an optimizer was made of the parameters of one module, in their order
     each: Value | None = None  # of a list, of layers: what every item is, where the items are not known one by one
 
     def with_deps(self, deps: frozenset[str]) -> Value:
@@ -133,6 +134,7 @@ def join(a: Value, b: Value) -> Value:
         a.rank if a.rank == b.rank else None,
         joined_keys(a.keys, b.keys, either=True) if a.keys is not None and b.keys is not None else None,
         either_start(a.starts, b.starts),
+        a.ordered and b.ordered,
         a.each if a.each == b.each else None,
     )
 

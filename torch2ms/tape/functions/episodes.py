@@ -108,7 +108,7 @@ def clip_limit(clip: Event) -> str:
 
 
 def _stepped(step: Event) -> Owner:
-    return Owner("optimizer", step.place, step.value.owns)
+    return Owner("optimizer", step.place, step.value.owns, ordered=step.value.ordered)
 
 
 def plan_episode(episode: Episode, plan: Plan) -> None:

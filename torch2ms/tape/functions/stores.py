@@ -204,8 +204,11 @@ class _Search:
             if not named and self.strange(records, scope, module):
                 return
             kept = [
-                Owner("optimizer", o.place, o.owns, plain=o.plain, stored=True, made=made, group=group) for o in used
-            ] + [Owner("optimizer", p, v.owns, stored=True, made=made, group=group) for p, v in met.items()]
+                Owner(
+                    "optimizer", o.place, o.owns, plain=o.plain, ordered=o.ordered, stored=True, made=made, group=group
+                )
+                for o in used
+            ] + [Owner("optimizer", p, v.owns, ordered=v.ordered, stored=True, made=made, group=group) for p, v in met.items()]
             owners[id(scope)] = [self.widen(o, scope, module) for o in kept]
         opened = any(self.aliases.wide(k) == group for k in self.aliases.open)
         if not self.fit(creations) or opened and not self.clears(owners):
@@ -290,7 +293,7 @@ class _Search:
                 and event.value.kind == "optimizer"
                 and event.place not in {o.place for o in found}
             ):
-                found.append(Owner("optimizer", event.place, event.value.owns))
+                found.append(Owner("optimizer", event.place, event.value.owns, ordered=event.value.ordered))
         return found
 
     def met(self, group: Key, kinds: set[Key], scope: Scope, module: ModuleInfo, records: Records) -> dict[str, Value]:

@@ -142,7 +142,7 @@ def taking_at(taken: Taken, call: cst.Call, caller: ModuleInfo, scope: Scope) ->
             kind = "optimizer" if owner.kind == "optimizer" else "params"
             whole_module = owner.kind == "module" and base != "self"
             deps = frozenset({place}) if whole_module else owns or frozenset()
-            found.places.append((place, Value(kind, deps=deps, owns=owns, place=place)))
+            found.places.append((place, Value(kind, deps=deps, owns=owns, place=place, ordered=owner.ordered)))
         elif head in taken.info.scope.params:
             given = bound.get(head)
             if given is None or rest:
@@ -159,7 +159,8 @@ def taking_at(taken: Taken, call: cst.Call, caller: ModuleInfo, scope: Scope) ->
                 return None
             deps = frozenset({owner.place}) if owner.kind == "module" else owner.owns or frozenset()
             kind = "optimizer" if owner.kind == "optimizer" else "params"
-            found.places.append((owner.place, Value(kind, deps=deps, owns=owner.owns, place=owner.place)))
+            value = Value(kind, deps=deps, owns=owner.owns, place=owner.place, ordered=owner.ordered)
+            found.places.append((owner.place, value))
     return found
 
 
@@ -234,6 +235,30 @@ def _line(scope: Scope) -> int:
     return min(s.lineno for s in scope.body.stmts)
 
 
+def _kind(event: Event) -> str:
+    """What the called function takes the gradients for: a module, or parameters."""
+    assert event.taking is not None
+    return next(o.kind for o in event.taking.taken.owners if o.place == event.name)
+
+
+def _words(event: Event) -> str:
+    """The module behind an owner of the called function, as the caller writes it."""
+    assert event.taking is not None
+    taken, call = event.taking.taken, event.taking.call
+    head, dot, rest = event.name.partition(".")
+    if head == "self" and isinstance(call.func, cst.Attribute):
+        return dotted(call.func.value) + dot + rest
+    given = bound_arguments(taken.info, call).get(head)
+    return dotted(given.value) if given is not None else event.name
+
+
+def _own_order(event: Event, owner: Owner) -> str:
+    """The parameters of the module that the function goes over, where an optimizer may have them in another order."""
+    if owner.kind != "optimizer" or owner.ordered or _kind(event) != "module":
+        return ""
+    return f"{_words(event)}.trainable_params()"
+
+
 def plan_call(event: Event, owners: list[Owner], plan: Plan) -> None:
     """The gradients of one owner as an argument."""
     taking = event.taking
@@ -241,9 +266,16 @@ def plan_call(event: Event, owners: list[Owner], plan: Plan) -> None:
     assert taking is not None
     variable = taking.taken.variables[event.name]
     argument = bound_arguments(taking.taken.info, taking.call).get(event.name)
-    text = f"{variable}={owner.variable}"
+    order = _own_order(event, owner)
+    gradients = f"[grad_of[param] for param in {order}]" if order else owner.variable
+    if order:
+        table = f"grad_of = dict(zip({weights_of(owner)}, {owner.variable}))"
+        plan.before.setdefault(id(event.stmt), []).append(Text(table))
+    text = f"{variable}={gradients}"
     if argument is not None:
         plan.beside[id(argument)] = text
+        if event.value.kind == "params" and not owner.ordered and _kind(event) == "params":
+            plan.arguments[id(argument)] = weights_of(owner)
         if event.value.kind == "named_params":
             plan.arguments[id(argument)] = f"[(param.name, param) for param in {weights_of(owner)}]"
     else:
@@ -252,7 +284,7 @@ def plan_call(event: Event, owners: list[Owner], plan: Plan) -> None:
         own = taking.taken.info.cls is not None and not taking.taken.info.static
         last = len(taking.call.args) == len(node.params.params) - own and not node.params.posonly_params
         if last and all(a.keyword is None for a in taking.call.args) and len(taking.taken.owners) == 1:
-            text = owner.variable
+            text = gradients
         plan.added.setdefault(id(taking.call), []).append(text)
     if taking.taken.gives:
         taker = event.stmt.node
@@ -260,5 +292,9 @@ def plan_call(event: Event, owners: list[Owner], plan: Plan) -> None:
         received = plan.given.setdefault(id(taking.call), [])
         received.append(owner.variable)
         plan.replaced[id(event.stmt)] = [Text(f"{target}{', '.join(received)} = {{0}}", [taking.call])]
+        if order:
+            table = f"grad_of = dict(zip({order}, {owner.variable}))"
+            back = f"{owner.variable} = [grad_of[param] for param in {weights_of(owner)}]"
+            plan.replaced[id(event.stmt)] += [Text(table), Text(back)]
     why = "the gradients are an argument"
     plan.findings.append(Finding("T2M107", Tier.EXACT, "call that uses gradients", why, line=event.stmt.lineno))

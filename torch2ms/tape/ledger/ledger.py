@@ -53,6 +53,7 @@ class Owner:
     variable: str = "grads"  # the name that holds its gradients in the output
     accumulating: bool = False
     plain: bool = False  # an optimizer that leaves a parameter with zero gradient where it is
+    ordered: bool = False  # an optimizer that was made of the parameters of one module, in their order
     initial: bool = False  # its gradient may be looked at while there is none
     inside: bool = False  # a leaf that is made within the forward of others: its gradient is not told
     unmade: bool = False  # an optimizer that is made after gradients of its parameters were taken

@@ -20,10 +20,12 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
     for event in events:
         if event.kind in ("step", "scaler_step") and all(o.place != event.place for o in found):
             owns = _in_sight(event.value.owns, scope, module)
-            found.append(Owner("optimizer", event.place, owns, plain=event.value.dtype == "plain"))
+            found.append(
+                Owner("optimizer", event.place, owns, plain=event.value.dtype == "plain", ordered=event.value.ordered)
+            )
     for event in events:
         if event.kind == "taken" and event.value.kind == "optimizer" and all(o.place != event.place for o in found):
-            found.append(Owner("optimizer", event.place, event.value.owns))
+            found.append(Owner("optimizer", event.place, event.value.owns, ordered=event.value.ordered))
         if event.handing is not None:
             for place, owns in event.handing.owns.items():
                 if all(o.place != place for o in found):
