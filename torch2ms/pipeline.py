@@ -31,6 +31,7 @@ from torch2ms.tape.plan import Plan
 from torch2ms.tape.planner import plan_scope
 from torch2ms.tape.project import differentiate, prepare
 from torch2ms.tape.uses.freezing import refuse_phases
+from torch2ms.tape.uses.saved import keep_values
 from torch2ms.tape.uses.stored import begin_stores
 from torch2ms.wrappers import understood
 
@@ -156,6 +157,7 @@ def plan_project(project: Project, config: Config) -> dict[str, Plan]:
                 continue
             plan_scope(scope, module, plan, module.functions.get(id(scope)), lifting, project)
             refuse_phases(scope, module, project, plan)
+            keep_values(scope, module, plan)
         functions.plan_functions(module, plan)
         plans[module.name] = plan
     begin_stores(lifting.stores, {id(m): plans[m.name] for m in project.modules.values()})

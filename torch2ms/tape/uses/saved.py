@@ -1,0 +1,57 @@
+"""Values of parameters that are put aside before the parameters get others.
+
+`old = p.data` and then `p.data = new`: in torch `old` still has the values from before. MindSpore's parameters are
+assigned, where `old` would be one with the parameter: it takes a copy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import ModuleInfo
+from torch2ms.tape.plan import Plan
+
+
+def keep_values(scope: Scope, module: ModuleInfo, plan: Plan) -> None:
+    """Copy what the scope puts aside of parameters to which it gives other values later."""
+    if ".data" not in module.source:
+        return
+    stmts = list(scope.body.walk())
+    given = [s for s in stmts if any(_of_parameter(t, module) for t in _targets(s))]
+    for stmt in stmts if given else ():
+        loops = {id(a) for a in stmt.ancestors() if a.is_loop}
+        if any(g.number > stmt.number or loops & {id(a) for a in g.ancestors()} for g in given):
+            for node in _put_aside(stmt):
+                if _of_parameter(node, module) and id(node) not in plan.expressions:
+                    plan.about[id(node)] = "{0}.copy()"
+
+
+def _targets(stmt: Stmt) -> list[cst.BaseExpression]:
+    return [t.target for t in stmt.node.targets] if isinstance(stmt.node, cst.Assign) else []
+
+
+def _put_aside(stmt: Stmt) -> Iterator[cst.BaseExpression]:
+    """What the statement stores as it is: under a name, as an item, in a list."""
+    node = stmt.node
+    if isinstance(node, cst.Assign):
+        value = node.value
+        if isinstance(value, cst.ListComp):
+            yield value.elt
+        elif isinstance(value, cst.DictComp):
+            yield value.value
+        else:
+            yield value
+    for call in stmt.calls:
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "append":
+            yield from (a.value for a in call.args)
+
+
+def _of_parameter(node: cst.CSTNode, module: ModuleInfo) -> bool:
+    """`p.data` of a parameter."""
+    if not isinstance(node, cst.Attribute) or node.attr.value != "data":
+        return False
+    owner = module.value(node.value)
+    return owner.kind == "param" or owner.name in ("module_param", "parameter")
