@@ -216,7 +216,7 @@ def _instance(target: Value, given: Given, ev: Evaluator) -> Value:
         _pass(init, given, Value("object", place="self"))
         ev.reads.returned(init)
     kind = cls.kind if cls.kind in ("module", "dataset", "optimizer") else "object"
-    if kind == "object" and given.deps and (held := records.record(cls, given)) is not None:
+    if kind == "object" and (held := records.kept(cls, given)) is not None:
         return held
     kept = kind == "optimizer" or kind == "object" and bool(given.args) and given.args[0].kind == "params"
     owns = given.args[0].deps if kept and given.args else None

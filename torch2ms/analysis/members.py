@@ -47,7 +47,7 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
     if cls.kind == "optimizer" and attr == "param_groups":
         return Value("list", name="param_groups", place=base.place or place.rpartition(".")[0])
     held = entries(base).get(attr)
-    if held is not None and held.kind in ("tensor", "unknown") and held.deps:
+    if held is not None and (held.kind in ("tensor", "unknown") and held.deps or held.place):
         return held
     found = ev.reads.attribute(cls, attr)
     if found is not None and found.kind in ("optimizer", "scaler") and not found.place.startswith("self."):

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
+
 import libcst as cst
 
 from torch2ms.analysis.arguments import Given, bind_arguments
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.project import ClassInfo
 from torch2ms.analysis.tree import constant
-from torch2ms.analysis.values import UNKNOWN, Value, bounded, joined_deps
+from torch2ms.analysis.values import UNKNOWN, Value, bounded, entries, joined_deps
 
 NAMED_TUPLES = ("typing.NamedTuple", "NamedTuple", "typing_extensions.NamedTuple")
 KEPT_ELSEWHERE = ("params", "named_params", "param", "module", "optimizer", "scheduler", "object")  # not by the record
@@ -38,6 +41,45 @@ def record(cls: ClassInfo, given: Given) -> Value | None:
         if any(v.deps and v.kind not in KEPT_ELSEWHERE for v in kept.values())
         else None
     )
+
+
+def kept(cls: ClassInfo, given: Given) -> Value | None:
+    """The object a call of the class makes, with what it keeps of its arguments; None where that is nothing."""
+    fields = record(cls, given) if given.deps else None
+    held = _held(cls, given)
+    if not held:
+        return fields
+    if fields is None:
+        return _of(cls, held)
+    return replace(_of(cls, entries(fields) | held), deps=fields.deps)
+
+
+def _of(cls: ClassInfo, fields: dict[str, Value]) -> Value:
+    return Value("object", cls.qualified, items=bounded(tuple(fields.values())), keys=tuple((k, True) for k in fields))
+
+
+def _held(cls: ClassInfo, given: Given) -> dict[str, Value]:
+    """The models and optimizers that the object was given and always holds."""
+    init = cls.method("__init__")
+    if init is None or init.cls is None or any(a.star for a in given.node.args):
+        return {}
+    bound = bind_arguments(init, given.node, given.args, skip_self=True)
+    held: dict[str, Value] = {}
+    for attr, value in init.cls.attrs.items():
+        passed = bound.get(value.place) if value.kind in ("module", "optimizer") else None
+        if passed is None or passed.kind != value.kind or not passed.place or value.place not in init.scope.params:
+            continue
+        if _stays(attr, init.cls) and not any(value.place in s.defs for s in init.scope.body.walk()):
+            held[attr] = replace(passed, likely=False) if value.kind == "optimizer" else passed
+    return held
+
+
+def _stays(attr: str, cls: ClassInfo) -> bool:
+    """The attribute is bound once, in the `__init__` of the class, and never from outside."""
+    if len(cls.bound.get(attr, ())) != 1 or any(attr in other.attrs for other in (*cls.lineage()[1:], *cls.below())):
+        return False
+    outside = re.compile(rf"(?<!\bself)\.{attr}\s*(?::[^=\n]*)?=(?!=)")
+    return outside.search(cls.module.source) is None
 
 
 def made(name: str, names: list[str], given: Given, kind: str = "tuple") -> Value:

@@ -28,7 +28,10 @@ def into(value: Value, name: str, places: dict[str, str], same_self: bool) -> Va
     owns = frozenset(move(o) for o in value.owns) if value.owns is not None else None
     leaves = _leaves(value) if value.kind == "dict" else NO_DEPS  # inputs that have graphs of their own
     deps = frozenset(move(d) for d in value.deps - leaves if not d.startswith("@"))
-    return shapes.forgotten(replace(value, place=name, deps=deps, owns=owns, items=None))
+    items = None
+    if value.kind == "object" and value.keys is not None:  # models that it was given
+        items = tuple(replace(i, place=move(i.place) if i.place else "") for i in value.items or ())
+    return shapes.forgotten(replace(value, place=name, deps=deps, owns=owns, items=items))
 
 
 def outward(

@@ -38,6 +38,8 @@ class Expressions(Positions):
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         made = self.called_by(original, updated)
+        if id(original) in self.plan.around:
+            return cst.parse_expression(self.plan.around[id(original)].format(code(made)))
         stmt = self.work.stmt
         if id(original) not in self.unnamed or stmt is None or in_module_class(stmt.block.scope, self.module):
             return made

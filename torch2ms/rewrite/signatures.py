@@ -63,4 +63,7 @@ def _behind(params: list[cst.Param], name: str) -> list[cst.Param]:
     last = params[-1]
     default = cst.Name("None") if last.default is not None else None
     comma = last.comma if isinstance(last.comma, cst.Comma) else SPACED
-    return [*params[:-1], last.with_changes(comma=comma), cst.Param(cst.Name(name), default=default, comma=last.comma)]
+    added = cst.Param(cst.Name(name), default=default, comma=last.comma)
+    if default is not None:
+        added = added.with_changes(equal=TIGHT)
+    return [*params[:-1], last.with_changes(comma=comma), added]

@@ -97,6 +97,7 @@ class Plan:
     moved: set[int] = field(default_factory=set)  # statements that are emitted elsewhere, with their comments
     expressions: dict[int, str] = field(default_factory=dict)  # id of an expression -> the code it becomes
     about: dict[int, str] = field(default_factory=dict)  # id of an attribute -> code in which `{0}` is its object
+    around: dict[int, str] = field(default_factory=dict)  # id of a call -> code in which `{0}` is what it becomes
     temporaries: set[int] = field(default_factory=set)  # in-place calls whose changed tensor nobody reads again
     picks: dict[int, str] = field(default_factory=dict)  # id of an expression -> the part of it that stays
     arguments: dict[int, str] = field(default_factory=dict)  # id of an argument -> the code its value becomes

@@ -61,13 +61,20 @@ class Region:
         return self.stmts + self.guarded
 
 
+def _only_reads(event: Event) -> bool:
+    """A call that is handed gradients, and makes something of them and of the parameters: a forward may contain it."""
+    taking, node = event.taking, event.stmt.node
+    return taking is not None and not taking.taken.gives and isinstance(node, cst.Assign) and node.value is taking.call
+
+
 class Finder:
     """Finds regions in one scope. `busy` are statements that must keep their place: events, and regions of others."""
 
     def __init__(self, module: ModuleInfo, dropped: set[int], events: list[Event]) -> None:
         self.module = module
         self.dropped = dropped
-        self.event_stmts = {id(e.stmt) for e in events} - dropped
+        kept = {id(e.stmt) for e in events if not _only_reads(e)}
+        self.event_stmts = kept - dropped
         self.taken: dict[int, Region] = {}
         self.foreign: frozenset[str] = frozenset()  # leaves that no optimizer of the callers can own
         self.holders: set[str] = set()  # names that are called: what they hold is no tensor

@@ -208,7 +208,10 @@ class _Search:
                     "optimizer", o.place, o.owns, plain=o.plain, ordered=o.ordered, stored=True, made=made, group=group
                 )
                 for o in used
-            ] + [Owner("optimizer", p, v.owns, ordered=v.ordered, stored=True, made=made, group=group) for p, v in met.items()]
+            ] + [
+                Owner("optimizer", p, v.owns, ordered=v.ordered, stored=True, made=made, group=group)
+                for p, v in met.items()
+            ]
             owners[id(scope)] = [self.widen(o, scope, module) for o in kept]
         opened = any(self.aliases.wide(k) == group for k in self.aliases.open)
         if not self.fit(creations) or opened and not self.clears(owners):

@@ -14,7 +14,7 @@ from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import FunctionInfo, ModuleInfo
 from torch2ms.analysis.tree import code, constant
-from torch2ms.analysis.values import UNKNOWN, Value
+from torch2ms.analysis.values import UNKNOWN, Value, entries
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.functions.handing import bound_arguments, moved
@@ -77,11 +77,17 @@ def taken_of(info: FunctionInfo, events: list[Event], names: set[str]) -> Taken 
     last = info.scope.body.stmts[-1]
     if gives and returns and (len(returns) > 1 or returns[0] is not last or returns[0].node.value is None):  # type: ignore[union-attr]
         return None
-    variables = {o.place: "grads" if len(used) == 1 else f"{o.place.rpartition('.')[2]}_grads" for o in used}
-    if names & set(variables.values()) or len(set(variables.values())) < len(used):
+    variables = {o.place: _variable("" if len(used) == 1 else o.place.rpartition(".")[2], names) for o in used}
+    if len(set(variables.values())) < len(used):
         return None
     asked = "" if clears else _asked(info.scope, events)
     return Taken(info, used, variables, gives, clears, returns[0] if gives and returns else None, asked)
+
+
+def _variable(of: str, names: set[str]) -> str:
+    """The name of a parameter for gradients: those of one of several."""
+    candidates = (f"{of}_{name}".lstrip("_") for name in ("grads", "gradients", "param_grads", "given_grads"))
+    return next((name for name in candidates if name not in names), f"{of}_grads_")
 
 
 def _asked(scope: Scope, events: list[Event]) -> str:
@@ -133,6 +139,10 @@ def taking_at(taken: Taken, call: cst.Call, caller: ModuleInfo, scope: Scope) ->
                 found.places.append((whole.place or place, whole))
                 continue
             owns = moved(owner.owns, "self", base)
+            held = entries(whole).get(rest)
+            if held is not None and held.kind == "module" and held.place and owner.kind == "module":
+                found.places.append((held.place, Value("params", deps=frozenset({held.place}), place=held.place)))
+                continue
             if owns is not None and any(o.startswith("^") for o in owns):
                 owns = None  # named as whoever made the object had it
             if owner.kind == "params":

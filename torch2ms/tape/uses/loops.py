@@ -6,6 +6,7 @@ Where the loop does not run over just what the gradients were taken of, each gra
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import libcst as cst
 
@@ -36,8 +37,13 @@ def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer
         return
     param, given = dotted(pairing.target), False
     kin = kinship(event, owner)
-    if kin == "other" or event.writes and pairing.wrapped:
-        if pairing.name:
+    called = bool(pairing.name) and isinstance(pairing.params, cst.Call)  # it gives the names that torch gives
+    if called and not any(isinstance(f, cst.Name) and f.value == pairing.name for n in _inside(event.stmt)
+                          for f in descend(n)):  # fmt: skip
+        pairing, called = replace(pairing, name=""), False
+    apart = called and (kin != "same" or pairing.wrapped or not _in_order(owner, writer))
+    if kin == "other" or event.writes and pairing.wrapped or apart:
+        if pairing.name and not called:
             plan.refuse(event.stmt, refusal(event, "it names some of the parameters whose gradients were taken"))
             return
         replacement = f"{_table(event.stmt, owner, plan, writer, event.writes)}[{param}]"
@@ -46,13 +52,20 @@ def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer
     elif event.writes:
         index = writer.fresh_index()
         replacement = f"{owner.variable}[{index}]"
-        plan.expressions[id(node.iter)] = f"enumerate({weights_of(owner)})"
-        plan.expressions[id(node.target)] = f"{index}, {param}"
+        if called:
+            plan.around[id(node.iter)] = "enumerate({0})"
+            plan.expressions[id(node.target)] = f"{index}, ({_bare(node.target)})"
+        else:
+            plan.expressions[id(node.iter)] = f"enumerate({weights_of(owner)})"
+            plan.expressions[id(node.target)] = f"{index}, {param}"
         plan.before.setdefault(id(event.stmt), []).append(Text(f"{owner.variable} = list({owner.variable})"))
         why = "runs over the parameters of the optimizer and their gradients"
     else:
         replacement = f"{param}_grad"
-        if pairing.name and dotted(pairing.params) == owner.place != "":  # callers pair them with their names
+        if called:
+            plan.around[id(node.iter)] = f"zip({{0}}, {owner.variable})"
+            plan.expressions[id(node.target)] = f"({_bare(node.target)}), {replacement}"
+        elif pairing.name and dotted(pairing.params) == owner.place != "":  # callers pair them with their names
             given = True
             plan.expressions[id(node.iter)] = f"zip({owner.place}, {owner.variable})"
             plan.expressions[id(node.target)] = f"({code(node.target)}), {replacement}"
@@ -62,17 +75,27 @@ def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer
     for found in (f for n in _inside(event.stmt) for f in descend(n)):
         if _is_gradient(found, param):
             plan.expressions.setdefault(id(found), replacement)
-        elif pairing.name and not given and isinstance(found, cst.Name) and found.value == pairing.name:
+        elif pairing.name and not given and not called and isinstance(found, cst.Name) and found.value == pairing.name:
             plan.expressions[id(found)] = f"{param}.name"
     for stmt in (s for b in event.stmt.blocks for s in b.walk()):
         plan.weights |= {id(n) for n in descend(stmt.node) if isinstance(n, cst.Name) and n.value == param}
         if _clears_gradient(stmt, param):
             plan.replaced[id(stmt)] = []
-    notes = ["the names MindSpore gives parameters serve as well"] if pairing.name else []
+    notes = ["the names MindSpore gives parameters serve as well"] if pairing.name and not called else []
     notes += ["these are the parameters of the optimizer"] if kin == "unseen" else []
     why += "; assumed: " + ", ".join(notes) if notes else ""
     tier = Tier.ASSUMED if notes else Tier.EXACT
     plan.findings.append(Finding("T2M512", tier, "loop over gradients", why, line=event.stmt.lineno))
+
+
+def _in_order(owner: Owner, writer: Writer) -> bool:
+    """The gradients are those of all the parameters that the module names, in the same order."""
+    frozen = writer.project is None or writer.project.freezes
+    return not frozen and (owner.kind == "module" or owner.ordered)
+
+
+def _bare(target: cst.BaseExpression) -> str:
+    return code(target.with_changes(lpar=(), rpar=()) if isinstance(target, cst.Tuple) else target)
 
 
 def plan_fill(event: Event, owner: Owner, plan: Plan) -> None:
