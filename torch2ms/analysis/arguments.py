@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import libcst as cst
@@ -70,20 +71,21 @@ def bind_arguments(info: FunctionInfo, node: cst.Call, args: list[Value], skip_s
     if isinstance(fn.params.star_arg, cst.Param):
         bound[fn.params.star_arg.name.value] = _gathered("tuple", positional[len(names) :])
     if fn.params.star_kwarg is not None:
-        bound[fn.params.star_kwarg.name.value] = _gathered(
-            "dict", [*(v for k, v in named.items() if k not in taken), *spread]
-        )
+        others = [v for k, v in named.items() if k not in taken]
+        bound[fn.params.star_kwarg.name.value] = _gathered("dict", others, spread)
     return bound
 
 
-def _gathered(kind: str, values: list[Value]) -> Value:
-    """What `*args` or `**options` takes in."""
-    tensors = bool(values) and all(v.kind == "tensor" for v in values)
-    return Value(kind, "of tensor" if tensors else "", joined_deps([_with_parts(value) for value in values]))
+def _gathered(kind: str, values: list[Value], spread: Sequence[Value] = ()) -> Value:
+    """What `*args` or `**options` takes in. Layers that come by name are known by it; handed on, they come along."""
+    tensors = bool(values) and all(v.kind == "tensor" for v in values) and not spread
+    layers = frozenset().union(*(v.own for v in values if v.kind == "module" and v.place))
+    deps = joined_deps([*values, *map(_with_parts, spread)])
+    return Value(kind, "of tensor" if tensors else "", deps, owns=layers or None)
 
 
 def _with_parts(value: Value) -> Value:
     """A value that is varied with the layers it is or holds: what it is handed to may call them."""
     parts = [value, *(value.items or () if value.kind in ("dict", "list", "tuple") else ())]
-    layers = [part.own for part in parts if part.kind == "module" and part.place]
+    layers = [part.own for part in parts if part.kind == "module" and part.place or part.kind == "dict" and part.owns]
     return value.with_deps(value.deps.union(*layers))

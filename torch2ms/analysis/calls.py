@@ -280,9 +280,10 @@ def _function(info: FunctionInfo, given: Given, ev: Evaluator, receiver: Value |
     if returns is None:
         return Value("unknown", NOT_RUN, given.deps)
     depends = {
-        name: value.deps | {value.place} if value.kind in ("module", "object") and value.place else value.deps
+        name: value.deps | {value.place} if value.kind in ("module", "object") and value.place
+        else value.deps | (value.owns or NO_DEPS) if value.kind == "dict" else value.deps
         for name, value in bound.items()
-    }
+    }  # fmt: skip
     own = info.scope.locals - bound.keys()
     homeless = unplaced(returns, own, id(given.node))
     if returns.kind == "module":  # what it was made of has no name outside: it is the module's own

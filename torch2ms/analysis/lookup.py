@@ -45,8 +45,8 @@ def lookup(name: str, ev: Evaluator) -> Value:
     for star in module.imports.stars:
         if is_foreign(star) and not name.startswith("_") and _exports(star, name):
             return api(f"{star}.{name}")
-        home = project.modules.get(star) or project.by_suffix(star)
-        if home is not None and not name.startswith("_") and (there := ev.reads.member(home, name)) is not None:
+        starred = project.modules.get(star) or project.by_suffix(star)
+        if starred is not None and not name.startswith("_") and (there := ev.reads.member(starred, name)) is not None:
             return there
     return Value("builtin", name=name) if name in BUILTINS else UNKNOWN
 

@@ -27,7 +27,9 @@ def parameters(info: FunctionInfo, project: Project) -> dict[str, Value]:
         if isinstance(star, cst.Param):
             name = star.name.value
             passed = info.args.get(name) or Value("tuple" if star is node.params.star_arg else "dict")
-            env[name] = replace(passed, place="", deps=passed.deps | {f"@{name}"} if passed.deps else NO_DEPS)
+            own = frozenset({f"@{name}"})
+            owns = passed.owns | own if passed.owns else None  # the layers in it, see `bind_arguments`
+            env[name] = replace(passed, place="", deps=passed.deps | own if passed.deps else NO_DEPS, owns=owns)
     return env
 
 
