@@ -11,6 +11,7 @@ from torch2ms.analysis.infer import infer
 from torch2ms.analysis.project import Plain, Project
 from torch2ms.inlining import inlined
 from torch2ms.stateless import as_calls, without_state
+from torch2ms.wrappers.clipped import clipped
 from torch2ms.wrappers.contexts import parted
 from torch2ms.wrappers.distributed import mentioned
 from torch2ms.wrappers.families import branched
@@ -30,9 +31,9 @@ def understood(project: Project) -> Project:
     """The project with its values inferred, and written plainly.
 
     That is without wrappers around training, with blocks of their own for gradient modes, with loops over optimizers
-    written out, with one name for each optimizer and for gradients that keep their graph, with a branch for each kind
-    of layer, with attributes under names that cells leave free, with forwards of weights, and without functions that
-    only differentiate.
+    written out, with one name for each optimizer, for gradients that keep their graph and for norms, with a branch
+    for each kind of layer, with attributes under names that cells leave free, with forwards of weights, and without
+    functions that only differentiate.
     """
     infer(project)
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
@@ -43,6 +44,7 @@ def understood(project: Project) -> Project:
     project = _with(project, unrolled(project))
     project = _with(project, kept_graphs(project))
     project = _with(project, filled(project))
+    project = _with(project, clipped(project))
     project = _with(project, renamed(project))
     project = _with(project, flagged(project))
     project = _with(project, looped(project))

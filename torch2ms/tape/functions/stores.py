@@ -100,12 +100,24 @@ class _Search:
                 meets = (ENTRY, True) in held and (records.entry_leaks(owner) or id(scope) in self.project.meeting)
                 if meets or alone and (ENTRY, True) in held:
                     found.add(owner.place)
+        if not found and scope.is_function:
+            found = self.used(records, scope, module)
         if not found and (scope.is_function or self.loaded_elsewhere(scope)):
             lost = [e for e in records.events if e.kind == "backward" and not records.takers(e)]
             for event in lost:
                 deps = self.deps(event, scope, module)
                 found |= {p for p, v in reachable(scope, module, self.project).items() if _reached(v, deps, scope)}
         return found
+
+    def used(self, records: Records, scope: Scope, module: ModuleInfo) -> set[str]:
+        """Optimizers of networks whose gradients the scope finds and uses, without naming the optimizers."""
+        deps: set[str] = set()
+        for event in records.events:
+            for owner in records.owners if event.kind in LOADS else ():
+                if owner.kind == "module" and concerns(event, owner, records.owners):
+                    if not {n for n, _ in records.held(event, owner)} - {ENTRY}:
+                        deps |= owner.owns or {owner.place}
+        return {p for p, v in reachable(scope, module, self.project).items() if _reached(v, frozenset(deps), scope)}
 
     def loaded_elsewhere(self, scope: Scope) -> bool:
         """Some other function uses gradients of an optimizer that it did not get from its callers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Stmt
 from torch2ms.tape.functions.stores import Stores
 from torch2ms.tape.ledger.events import Event
@@ -18,9 +19,16 @@ GUARDED = ("step", "clip_norm", "clip_value")  # what torch passes over where th
 def unguarded(event: Event, owner: Owner) -> str:
     """Why a use of gradients that may not be there cannot be put under a condition, "" if it can."""
     alone = isinstance(event.stmt.node, cst.Expr) and event.stmt.node.value is event.node
-    if event.kind == "step" and not owner.stored or event.kind in GUARDED and alone or event.lifted:
+    named = event.kind == "clip_norm" and _named(event)
+    if event.kind == "step" and not owner.stored or event.kind in GUARDED and alone or named or event.lifted:
         return ""
     return f"the gradients of `{owner.place}` are there only where a condition held"
+
+
+def _named(event: Event) -> bool:
+    """The norm of what is clipped gets a name: it is zero where there are no gradients."""
+    node = event.stmt.node
+    return isinstance(node, cst.Assign) and node.value is event.node and len(node.targets) == 1
 
 
 def guard_empty(records: Records, plan: Plan) -> None:
@@ -41,7 +49,13 @@ def guard_empty(records: Records, plan: Plan) -> None:
                 plan.replaced[id(event.stmt)] = []
             else:
                 last[owner.variable] = before = event.stmt
-            plan.replaced[id(before)] = [_guarded(items, owner)]  # type: ignore[arg-type]
+            guarded = _guarded(items, owner)  # type: ignore[arg-type]
+            if event.kind == "clip_norm" and _named(event):
+                bound = dotted(event.stmt.node.targets[0].target)  # type: ignore[union-attr]
+                guarded = Text(f"{guarded.template}\nelse:\n    {bound} = ms.tensor(0.0)", guarded.nodes)
+                plan.needs.add("ms")
+                last.pop(owner.variable)
+            plan.replaced[id(before)] = [guarded]
 
 
 def _next_to(first: Stmt, second: Stmt) -> bool:

@@ -1,0 +1,107 @@
+"""What clipping is given, and the norm that it returns, written so that one statement holds each.
+
+`clip_grad_norm_` passes over parameters without gradients: `[p for p in params if p.grad is not None]` in front of it
+asks what it asks itself. A norm that is returned gets a name first.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.tree import code, descend
+from torch2ms.wrappers.suites import Suites
+
+CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
+NAMES = ("total_norm", "grad_norm", "clipped_norm")
+
+
+def clipped(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules that clip in such a way, by name."""
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        if module.uses_mindspore or "clip_grad_" not in module.source or module.directives.off:
+            continue
+        writer = _Clipping(module)
+        for scope in module.scope.walk():
+            writer.read(scope)
+        if writer.whole_lists or writer.returned:
+            plain[module.name] = writer.plain()
+    return plain
+
+
+class _Clipping(Suites):
+    """One module: by id of a node, what takes the place of a list, and the name of a norm that is returned."""
+
+    def __init__(self, module: ModuleInfo) -> None:
+        super().__init__(module)
+        self.whole_lists: dict[int, cst.BaseExpression] = {}
+        self.returned: dict[int, tuple[cst.Call, str]] = {}
+
+    def read(self, scope: Scope) -> None:
+        calls = [(s, c) for s in scope.body.walk() for c in s.calls if c.args and self.clips(c)]
+        for stmt, call in calls:
+            given = call.args[0].value
+            if (whole := _with_gradients(given)) is not None:
+                self.whole_lists[id(given)] = whole
+            elif isinstance(given, cst.Name) and (made := _made(given.value, scope, [c for _, c in calls])) is not None:
+                whole = _with_gradients(made)
+                assert whole is not None
+                self.whole_lists[id(made)] = cst.parse_expression(f"list({code(whole)})")
+            if isinstance(stmt.node, cst.Return) and stmt.line is not None and len(stmt.line.body) == 1:
+                if name := next((n for n in NAMES if n not in scope.locals), ""):
+                    self.returned[id(stmt.node)] = call, name
+
+    def clips(self, call: cst.Call) -> bool:
+        value = self.module.value(call.func)
+        return value.kind == "api" and value.name in CLIPS
+
+    def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        if id(node) not in self.returned:
+            return [self.rewrite(node)]
+        call, name = self.returned[id(node)]
+        made = cst.Assign([cst.AssignTarget(cst.Name(name))], self.rewrite(call))  # type: ignore[arg-type]
+        return [made, node.deep_replace(call, cst.Name(name))]  # type: ignore[list-item]
+
+    def leave_ListComp(self, original: cst.ListComp, updated: cst.ListComp) -> cst.BaseExpression:
+        return self.whole_lists.get(id(original), updated)
+
+    def leave_GeneratorExp(self, original: cst.GeneratorExp, updated: cst.GeneratorExp) -> cst.BaseExpression:
+        return self.whole_lists.get(id(original), updated)
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        return self.whole_lists.get(id(original), updated)
+
+
+def _made(name: str, scope: Scope, clips: list[cst.Call]) -> cst.BaseExpression | None:
+    """The list of parameters with gradients that a name is bound to, if only clipping uses it."""
+    bound: list[Stmt] = [s for s in scope.body.walk() if name in s.defs]
+    if len(bound) != 1 or not isinstance(bound[0].node, cst.Assign) or dotted(bound[0].node.targets[0].target) != name:
+        return None
+    uses = sum(isinstance(n, cst.Name) and n.value == name for n in descend(scope.node))
+    given = sum(dotted(c.args[0].value) == name for c in clips)
+    made = bound[0].node.value
+    return made if uses == given + 1 and _with_gradients(made) is not None else None
+
+
+def _with_gradients(node: cst.BaseExpression) -> cst.BaseExpression | None:
+    """What `[p for p in params if p.grad is not None]` chooses from."""
+    if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+        clause = node.for_in
+        name = dotted(clause.target)
+        plain = clause.inner_for_in is None and len(clause.ifs) == 1 and name and dotted(node.elt) == name
+        return clause.iter if plain and _has_gradient(clause.ifs[0].test, name) else None
+    if isinstance(node, cst.Call) and dotted(node.func) == "filter" and len(node.args) == 2:
+        asked = node.args[0].value
+        if isinstance(asked, cst.Lambda) and len(asked.params.params) == 1:
+            return node.args[1].value if _has_gradient(asked.body, asked.params.params[0].name.value) else None
+    return None
+
+
+def _has_gradient(test: cst.BaseExpression, name: str) -> bool:
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1 or dotted(test.left) != f"{name}.grad":
+        return False
+    one = test.comparisons[0]
+    return isinstance(one.operator, cst.IsNot) and dotted(one.comparator) == "None"
