@@ -11,7 +11,7 @@ from torch2ms.analysis.tree import code, constant
 from torch2ms.analysis.values import Value
 from torch2ms.api.template import atomic
 from torch2ms.findings import Tier
-from torch2ms.rewrite import layout
+from torch2ms.rewrite import layout, views
 from torch2ms.rewrite.inplace import InPlace, is_data
 from torch2ms.rewrite.leaves import Leaves
 from torch2ms.rewrite.modes import in_module_class, starts_in_training
@@ -148,7 +148,7 @@ class Assignments:
             return None
         name = target.value
         if value.kind == "unknown" and target is not node.target:  # `.data` of what is not seen: whoever has it too
-            return self.written_into(name, node)
+            return self.written_into(stmt, name, node)
         if value.kind != "tensor":
             return None
         others = {place for place in (held_in(stmt, name, self.module),) if place}
@@ -157,6 +157,7 @@ class Assignments:
         for other in self.writer.scope.body.walk():
             if name in other.defs and other.number < stmt.number:
                 others |= {place for place in (taken_from(other, self.module),) if place}
+                others |= views.sources(name, other, self.module)
             if isinstance(other.node, cst.Assign) and isinstance(other.node.value, cst.Name):
                 held = self.module.value(other.node.value)
                 pair = {other.node.value.value, *(dotted(t.target) for t in other.node.targets)}
@@ -168,13 +169,14 @@ class Assignments:
         seen |= {place for place in others if "." in place}  # other methods read it
         if not seen and not self.given_by_callers(stmt, name):
             return None
-        return self.written_into(name, node)
+        return self.written_into(stmt, name, node)
 
-    def written_into(self, name: str, node: cst.AugAssign) -> list[cst.BaseStatement]:
+    def written_into(self, stmt: Stmt, name: str, node: cst.AugAssign) -> list[cst.BaseStatement] | None:
         self.writer.tell("T2M611", "in-place change", "written into the tensor, which another name holds too")
         symbol = code(node.operator).strip().removesuffix("=")
         value_text = "{0}" if atomic(node.value) else "({0})"
-        return self.writer.text(f"{name}.copy_({name} {symbol} {value_text})", node.value)
+        value_text = value_text.format(code(self.writer.expression(node.value)))
+        return self.in_place.written(stmt, cst.Name(name), name, f"{name} {symbol} {value_text}")
 
     def given_by_callers(self, stmt: Stmt, name: str) -> bool:
         """The tensor is the caller's own, who reads it again after the call."""

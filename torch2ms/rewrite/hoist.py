@@ -86,7 +86,7 @@ def _written(in_place: InPlace, stmt: Stmt, call: cst.Call) -> tuple[list[cst.Ba
     if args:
         args[-1] = args[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
     if isinstance(target, cst.Attribute):
-        return _stored(in_place, call.with_changes(args=args), target)
+        return _stored(in_place, stmt, call.with_changes(args=args), target)
     many = isinstance(target, cst.Tuple) and all(isinstance(e.value, cst.Name) for e in target.elements)
     held = module.value(target) if target is not None else None
     if target is None or held is None or not (many or isinstance(target, cst.Name)):
@@ -109,10 +109,12 @@ def _written(in_place: InPlace, stmt: Stmt, call: cst.Call) -> tuple[list[cst.Ba
         return writer.text(f"{place.strip('()')} = {code(made)}"), place
     why = f"written into `{place}`, which has other names; assumed: it has the shape of the result"
     writer.tell("T2M611", "out=", why, Tier.ASSUMED)
-    return writer.text(f"{place}.copy_({code(made)})"), place
+    return in_place.written(stmt, target, place, code(made)) or [], place
 
 
-def _stored(in_place: InPlace, call: cst.Call, target: cst.Attribute) -> tuple[list[cst.BaseStatement], str]:
+def _stored(
+    in_place: InPlace, stmt: Stmt, call: cst.Call, target: cst.Attribute
+) -> tuple[list[cst.BaseStatement], str]:
     """`out=param.data`: the result is assigned to the parameter, or written into the tensor."""
     module, writer = in_place.module, in_place.writer
     whole: cst.BaseExpression = target
@@ -127,4 +129,4 @@ def _stored(in_place: InPlace, call: cst.Call, target: cst.Attribute) -> tuple[l
     parameter = is_parameter(whole, held, module, writer.plan)
     why = "the result is assigned" if parameter else f"written into `{place}`; assumed: it has the shape of the result"
     writer.tell("T2M611", "out=", why, Tier.EXACT if parameter else Tier.ASSUMED)
-    return in_place.store(whole, held, place, made, alone=False), place
+    return in_place.store(stmt, whole, held, place, made, alone=False) or [], place

@@ -9,6 +9,7 @@ from torch2ms.analysis.project import ModuleInfo
 from torch2ms.analysis.tree import code, constant
 from torch2ms.analysis.values import Value
 from torch2ms.api import apply_call
+from torch2ms.rewrite import views
 from torch2ms.rewrite.chains import base, is_change
 from torch2ms.rewrite.sharing import fresh, is_gradient, is_parameter, kept
 from torch2ms.rewrite.writer import Writer
@@ -71,7 +72,7 @@ class InPlace:
             return None
         why = "the result is assigned: in-place methods do nothing on CPU"
         self.writer.tell("T2M611", "in-place tensor method", why)
-        return self.store(target, value, place, result, alone and methods[0] != "copy_")
+        return self.store(stmt, target, value, place, result, alone and methods[0] != "copy_")
 
     def of_gradient(self, stmt: Stmt, node: cst.CSTNode) -> list[cst.BaseStatement] | None:
         """`p.grad.data.clamp_(a, b)` in the second of two steps, which finds everything else translated."""
@@ -91,7 +92,7 @@ class InPlace:
         assert isinstance(made, cst.BaseExpression)
         alone = self.alone(stmt, target)
         self.writer.tell("T2M611", "in-place function", "the result is assigned: MindSpore's functions change nothing")
-        return self.store(target, self.module.value(target), place, made, alone)
+        return self.store(stmt, target, self.module.value(target), place, made, alone)
 
     def drawn(self, stmt: Stmt, call: cst.Call) -> list[cst.BaseStatement] | None:
         """`init.normal_(w)` of a tensor that is no parameter: it is bound to what was drawn."""
@@ -110,7 +111,7 @@ class InPlace:
             content = cst.Call(cst.Attribute(content, cst.Name("init_data")))
         alone = self.alone(stmt, target)
         self.writer.tell("T2M611", "initialised tensor", "it is no parameter: the new values are assigned")
-        return self.store(target, value, place, content, alone)
+        return self.store(stmt, target, value, place, content, alone)
 
     def initialised(self, call: cst.Call, target: cst.CSTNode) -> list[cst.BaseStatement] | None:
         """`w.data.uniform_(a, b)` is `init.uniform_(w, a, b)`."""
@@ -167,8 +168,8 @@ class InPlace:
         return fresh(target, self.writer.scope, but=None if loop else stmt)
 
     def store(
-        self, target: cst.CSTNode, value: Value, place: str, result: cst.BaseExpression, alone: bool
-    ) -> list[cst.BaseStatement]:
+        self, stmt: Stmt, target: cst.CSTNode, value: Value, place: str, result: cst.BaseExpression, alone: bool
+    ) -> list[cst.BaseStatement] | None:
         """Write a new value where others may see it: parameters are assigned, local tensors are bound again."""
         text = code(result)
         if is_parameter(target, value, self.module, self.writer.plan):
@@ -176,7 +177,23 @@ class InPlace:
             return self.writer.text(f"ops.assign({place}, {text})")
         if alone or isinstance(target, cst.Subscript) and self.of_parameter(target):
             return self.writer.text(f"{place} = {text}")
-        return self.writer.text(f"{place}.copy_({text})")  # reaches every alias, and the caller
+        return self.written(stmt, target, place, text)
+
+    def written(self, stmt: Stmt, target: cst.CSTNode, place: str, text: str) -> list[cst.BaseStatement] | None:
+        """Write into the memory that every alias, and the caller, shows."""
+        shown = views.memory(target, stmt, self.writer.scope, self.module)
+        if shown == views.LOST:
+            self.writer.refuse("T2M610", "in-place tensor method", "the name shows a part of another tensor, which "
+                               "MindSpore copies", "write into the other tensor by index")  # fmt: skip
+            return None
+        if shown == views.WHOLE or isinstance(target, cst.Subscript) and self.contained(target):
+            return self.writer.text(f"{place}.copy_({text})")
+        known = isinstance(target, cst.Subscript) and self.module.value(target.value).kind in views.TENSORS
+        return self.writer.text(f"{place} = {text}" if known else f"{place}[...] = {text}")
+
+    def contained(self, target: cst.Subscript) -> bool:
+        """An entry of a container, which is a tensor of its own."""
+        return self.module.value(target.value).kind in ("list", "tuple", "dict", "params")
 
     def of_parameter(self, target: cst.Subscript) -> bool:
         """A row or a slice of a parameter, which gives copies in MindSpore; written by index it changes."""
