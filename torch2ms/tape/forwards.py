@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from torch2ms.analysis.flow import expression_uses
+from torch2ms.tape.forward.computed import computes
 from torch2ms.tape.forward.dependents import dependents
 from torch2ms.tape.forward.layers import through_layers
 from torch2ms.tape.forward.regions import Finder, Region
@@ -71,6 +72,8 @@ def forward_of(
         return region, region.problem
     if crossing := verdicts.crossing(event, region, owns if wanted else None):
         return region, f"`{crossing}` brings a graph along that is made elsewhere"
+    if wanted and not computes(region, verdicts.module):
+        return region, "the loss is made by the caller of this function"
     return region, ""
 
 

@@ -134,6 +134,7 @@ class _ScopePlanner:
         self.compiled: Curvature | None = None  # those with respect to weights
         self.again: dict[int, str] | None = None  # those with respect to tensors: why they are not compiled
         self.dropped: set[int] = set()  # resets that nothing notices, by id of the statement
+        self.staying: set[int] = set()  # statements of events that were refused: they keep their places
         self.used: set[tuple[str, int, str]] = set()  # groups of optimizers whose gradients are kept here
 
     # --- planning
@@ -186,6 +187,7 @@ class _ScopePlanner:
         compiled = self.compiled
         chained = self.chained | compiled.done | {key for key, problem in self.again.items() if not problem}
         finder.event_stmts -= {id(e.stmt) for e in self.records.events if id(e) in chained}
+        finder.event_stmts |= self.staying
         finder.units = compiled.groups
         finder.mixed = self.plan.contexts.keys() | self.plan.halved.keys()
         finder.foreign = self.verdicts.foreign()
@@ -391,6 +393,7 @@ class _ScopePlanner:
         for other in self.records.events:
             if id(other) in related:
                 refuse(other, why, self.plan)
+                self.staying.add(id(other.stmt))
         self.records.events = [e for e in self.records.events if id(e) not in related]
         if self.records.events:
             self.restart()

@@ -16,7 +16,15 @@ from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Proje
 from torch2ms.analysis.values import UNKNOWN
 from torch2ms.tape.functions.reach import Known, Reach, family, used_as_values
 
-OF_TENSORS = {"grad", "data", "requires_grad", "training", "param_groups", "__dict__"}  # no objects of the project's
+OF_TENSORS = {
+    "grad",
+    "grads",
+    "data",
+    "requires_grad",
+    "training",
+    "param_groups",
+    "__dict__",
+}  # no objects of the project's
 
 
 def spread_foreign(known: Known) -> None:
@@ -63,9 +71,10 @@ def _written(project: Project) -> dict[str, list[int]]:
 
 def _foreign_places(info: FunctionInfo) -> Iterator[str]:
     own = {info.scope.params[0]} if info.cls is not None and not info.static and info.scope.params else set()
+    imported = info.module.imports.table.keys() - info.scope.locals  # `torch.nn.utils` is no object
     for stmt in info.scope.body.walk():
         for place in stmt.defs | stmt.muts:
-            if "." in place and not (root(place) in own and place.count(".") == 1):
+            if "." in place and root(place) not in imported and not (root(place) in own and place.count(".") == 1):
                 yield place
 
 

@@ -25,6 +25,10 @@ from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import Records
 
 PURE = (cst.Name, cst.Attribute, cst.Subscript, cst.Index, cst.SubscriptElement, cst.Integer, cst.SimpleString)
+# what is asked of a tensor without a call
+TENSORS = frozenset(
+    "T H mT mH data device dtype grad grad_fn imag is_cuda is_leaf ndim real requires_grad shape".split()
+)
 
 
 @dataclass(eq=False)
@@ -117,7 +121,22 @@ def made_outside(event: Event, info: FunctionInfo) -> str:
     passed = info.args.get(places[0], UNKNOWN).deps
     if not all(d.startswith(("^", "@")) or d in passed for d in deps) or not arithmetic(places[0], event, info):
         return ""
-    return places[0]
+    return "" if record(places[0], info) else places[0]
+
+
+def record(name: str, info: FunctionInfo) -> bool:
+    """The function looks into the parameter as nobody looks into a tensor: `out.loss`, `out["loss"]`."""
+    nodes = [n for s in info.scope.body.walk() for n in descend(s.node)]
+    called = {id(n.func) for n in nodes if isinstance(n, cst.Call)}
+    for node in nodes:
+        if isinstance(node, cst.Attribute) and dotted(node.value) == name:
+            if id(node) not in called and node.attr.value not in TENSORS:
+                return True
+        if isinstance(node, cst.Subscript) and dotted(node.value) == name:
+            keys = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
+            if any(isinstance(k, (cst.SimpleString, cst.FormattedString)) for k in keys):
+                return True
+    return False
 
 
 def arithmetic(name: str, event: Event, info: FunctionInfo) -> bool:
