@@ -237,7 +237,7 @@ PROGRAMS = {
         for name, param in net.named_parameters():
             print(name, param.grad)
         """,
-        "for param, param_grad in zip(net.trainable_params(), net_grads):\n    print(param.name, param_grad)",
+        "for (name, param), param_grad in zip(net.parameters_and_names(), net_grads):\n    print(name, param_grad)",
     ),
     "gradients that a refused autograd.Function takes": (
         """
