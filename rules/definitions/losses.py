@@ -62,3 +62,23 @@ class WeightedLoss(Loss):
     def __init__(self, weight=None, size_average=None, reduce=None, reduction="mean"):
         super().__init__(size_average, reduce, reduction)
         self.weight = weight
+
+
+def smooth_log_softmax(scores, dim):
+    """The logarithm of a softmax with a second derivative, which ops.log_softmax lacks."""
+    return scores - ops.logsumexp(scores, dim, True)
+
+
+def smooth_likelihood(scores, labels, reduction="mean"):
+    return reduced(-(scores * ops.one_hot(labels, scores.shape[1])).sum(1), reduction)
+
+
+def smooth_cross_entropy(scores, labels, reduction="mean"):
+    """A cross entropy with a second derivative, which ops.cross_entropy lacks; the scores are (batch, classes)."""
+    chosen = ops.one_hot(labels, scores.shape[1]) if labels.ndim < scores.ndim else labels
+    return reduced(ops.logsumexp(scores, 1) * chosen.sum(1) - (scores * chosen).sum(1), reduction)
+
+
+def smooth_logits_loss(scores, labels, reduction="mean"):
+    """A binary cross entropy of logits with a second derivative."""
+    return reduced(ops.softplus(scores) - scores * labels, reduction)

@@ -227,6 +227,13 @@ def _instance(target: Value, given: Given, ev: Evaluator) -> Value:
 
 def _function_value(target: Value, given: Given, ev: Evaluator) -> Value:
     if target.name.startswith("torch.func:") and target.items:
+        info = function_of(target.each, ev) if target.each is not None else None
+        if info is not None:  # what the function reads from around it
+            ev.reads.returned(info)
+            around = info.returns.deps if info.returns is not None else NO_DEPS
+            given = replace(given, deps=given.deps | {d for d in around if not d.startswith(("@", "^"))})
+        elif target.each is not None and target.each.kind == "module":
+            given = replace(given, deps=given.deps | target.each.own)
         if any(a.kind in ("dict", "named_params") for a in given.args):  # gradients have the form of what they are of
             return Value("unknown", deps=given.deps)
         return spread(target.items[0], given.deps)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.names import dotted
-from torch2ms.analysis.project import FunctionInfo, Project
+from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import descend
 
 WITH_WEIGHTS = "forward_with"  # how the methods are called that take the weights of a network
@@ -15,8 +15,14 @@ def takes_dict(info: FunctionInfo, place: int, project: Project, seen: frozenset
     """The function uses its argument as a dict of tensors, or hands it to one that does."""
     if place >= len(info.scope.params) or id(info) in seen:
         return False
-    name = info.scope.params[place]
-    for node in descend(info.scope.node):
+    return used_as_dict(info.scope.node, info.scope.params[place], info.module, project, seen | {id(info)})
+
+
+def used_as_dict(
+    source: cst.CSTNode, name: str, module: ModuleInfo, project: Project, seen: frozenset[int] = frozenset()
+) -> bool:
+    """The code takes what is in a place for a dict of tensors."""
+    for node in descend(source):
         if isinstance(node, cst.Subscript) and dotted(node.value) == name:
             part = node.slice[0].slice
             if isinstance(part, cst.Index) and isinstance(part.value, cst.SimpleString):
@@ -27,11 +33,11 @@ def takes_dict(info: FunctionInfo, place: int, project: Project, seen: frozenset
             if node.func.attr.value in ("items", "values", "keys"):
                 return True
         at = [i for i, a in enumerate(node.args) if dotted(a.value) == name and a.keyword is None and not a.star]
-        if at and isinstance(node.func, cst.Attribute) and node.func.attr.value.startswith(WITH_WEIGHTS):
+        if 0 in at and isinstance(node.func, cst.Attribute) and node.func.attr.value.startswith(WITH_WEIGHTS):
             return True
-        value = info.module.value(node.func)
-        called = project.find(value.name, info.module) if value.kind == "function" and value.name else None
+        value = module.value(node.func)
+        called = project.find(value.name, module) if value.kind == "function" and value.name else None
         if isinstance(called, FunctionInfo) and called.cls is None:
-            if any(takes_dict(called, i, project, seen | {id(info)}) for i in at):
+            if any(takes_dict(called, i, project, seen) for i in at):
                 return True
     return False

@@ -101,6 +101,7 @@ def transformed(name: str, node: cst.Call, args: list[Value], deps: frozenset[st
     """The function that a transform of torch.func makes, with what it will return; None for other names."""
     home, _, last = name.rpartition(".")
     one = Value("tensor", deps=deps)
+    inner = args[0].each if args and args[0].name.startswith("torch.func:") else args[0] if args else None
     if home == "torch.autograd.functional":
         return one if last in ("jacobian", "hessian") else Value("tuple", items=(one, one), deps=deps)
     if home not in ("torch.func", "functorch") and name != "torch.vmap":
@@ -113,7 +114,7 @@ def transformed(name: str, node: cst.Call, args: list[Value], deps: frozenset[st
     if last == "vmap":
         if args and args[0].name.startswith("torch.func:"):
             return args[0]
-        return Value("function", name="torch.func:vmap", items=(one,), deps=deps)
+        return Value("function", name="torch.func:vmap", items=(one,), deps=deps, each=inner)
     if last not in ("grad", "grad_and_value", "jacrev", "jacfwd", "hessian"):
         return None
     positions = [
@@ -125,4 +126,4 @@ def transformed(name: str, node: cst.Call, args: list[Value], deps: frozenset[st
     result = Value("tuple", items=(one,) * many, deps=deps) if many else one
     if last == "grad_and_value":
         result = Value("tuple", items=(result, one), deps=deps)
-    return Value("function", name=f"torch.func:{last}", items=(result,), deps=deps)
+    return Value("function", name=f"torch.func:{last}", items=(result,), deps=deps, each=inner)

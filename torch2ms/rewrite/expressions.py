@@ -20,6 +20,7 @@ from torch2ms.rewrite.modes import in_module_class, starts_in_training
 from torch2ms.rewrite.parameters import first, joined
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.signatures import with_arguments
+from torch2ms.rewrite.smooth import smooth
 from torch2ms.rewrite.subscripts import indexed
 from torch2ms.rewrite.transformed import assigned, swapped
 from torch2ms.rewrite.translation import Translation
@@ -56,6 +57,8 @@ class Expressions(Positions):
         if id(original) in self.plan.refused:
             return updated
         updated = with_arguments(original, updated, self.plan)
+        if id(original) in self.plan.smooth:
+            return smooth(original, updated, work)
         target = self.module.value(original.func)
         updated = self.finite(original, updated, target)
         if target.kind == "api":

@@ -35,6 +35,14 @@ def _made(name: str, functions: Functions) -> cst.Call | None:
     return None
 
 
+def again(node: cst.BaseExpression, functions: Functions) -> bool:
+    """The function is a gradient itself, or the module differentiates what such functions give."""
+    made = _made(node.value, functions) if isinstance(node, cst.Name) else node if isinstance(node, cst.Call) else None
+    if made is not None and transform(functions.module.value(made.func).name) not in ("", "vmap"):
+        return True
+    return functions.again
+
+
 def form(kind: str, updated: cst.Call) -> cst.BaseExpression | None:
     """The call of a definition in place of the transform."""
     if kind not in FORMS:

@@ -27,7 +27,7 @@ def transformed(
     """A function transform: lambdas that MindSpore would have to read get a name above the statement."""
     functions = transforms.Functions(work.project, work.module)
     if original.args and structured.takes_dicts(original.args[0].value, functions):
-        return _of_dicts(kind, rule, original, updated, left, work, functions, where)
+        return _of_dicts(kind, rule, original, updated, left, work, functions)
     problem = functions.problem(kind, original)
     if (
         kind in ("jacrev", "jacfwd", "hessian")
@@ -71,14 +71,12 @@ def _of_dicts(
     left: cst.BaseExpression,
     work: Translation,
     functions: transforms.Functions,
-    where: Positions,
 ) -> cst.BaseExpression:
     """A transform of a function that takes dicts of tensors, written out."""
     made = structured.form(kind, updated)
     inner = original.args[0].value
-    outer = where.applied.get(id(original))
-    varied = outer is not None and bool(work.module.value(outer).deps) and kind != "vmap"
-    if made is None or varied or functions.differentiates(inner, frozenset()) and kind != "vmap":
+    twice = kind != "vmap" and (structured.again(inner, functions) or functions.differentiates(inner, frozenset()))
+    if made is None or twice:
         work.refuse("T2M220", rule.name, DICTS, "pass the tensors of the dict as arguments of their own")
         return left
     work.notes.needs |= {structured.FORMS[kind]}

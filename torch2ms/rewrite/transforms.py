@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
+from functools import cached_property
 
 import libcst as cst
 
@@ -13,6 +15,7 @@ from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.tree import code, descend
 from torch2ms.rewrite.contexts import assigned
 
+BACKWARD = re.compile(r"\.backward\(|autograd\.grad\(")
 PLAIN = {"grad", "grad_and_value", "vjp"}
 COMPILED = {"vmap", "jacrev", "jacfwd", "hessian", "jvp", "jacobian"}
 KEEPING = {"vmap", "jvp"}  # compiled once for a function, however often they are called
@@ -46,11 +49,22 @@ class Functions:
         self.project = project
         self.module = module
 
+    @cached_property
+    def again(self) -> bool:
+        """The module takes gradients, and what a gradient function gives may be a part of what they are of."""
+        if not BACKWARD.search(self.module.source):
+            return False
+        calls = (c for s in self.module.scope.walk() for stmt in s.body.walk() for c in stmt.calls)
+        return any(self.module.value(c.func).name.startswith("torch.func:") and self.module.value(c).deps
+                   for c in calls)  # fmt: skip
+
     def problem(self, kind: str, call: cst.Call) -> str:
         """Why this call would give other numbers in MindSpore; empty where it does not."""
         if not call.args:
             return ""
         first = call.args[0].value
+        if kind in PLAIN and self.again:
+            return "what it gives is differentiated again, which is right in compiled functions alone"
         if kind in PLAIN and self.differentiates(first, frozenset()):
             if self.multiplies(first, frozenset()):
                 return "MindSpore's second derivatives of matrix products are wrong outside compiled functions"

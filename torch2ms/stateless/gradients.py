@@ -53,6 +53,9 @@ def _found(module: ModuleInfo, project: Project) -> Iterator[Taken]:
             for call in stmt.calls:
                 made = call.func if isinstance(call.func, cst.Call) else _bound(call.func, scope)
                 last = NAMES.get(qualified(made.func, module.imports), "") if made is not None else ""
+                func = made.args[0].value if made is not None and made.args else None
+                if func is not None and _bound(func, scope) is not None:
+                    continue  # a gradient of a gradient function
                 if made is not None and last and (taken := _read(call, made, stmt, module, project)) is not None:
                     taken.valued = last == "grad_and_value"
                     alone = (

@@ -121,6 +121,7 @@ class Plan:
     leaves: dict[str, str] = field(default_factory=dict)  # places of leaves that are trained -> their names
     homes: set[tuple[int, str]] = field(default_factory=set)  # local names among them, with the id of their scope
     together: list[frozenset[str]] = field(default_factory=list)  # cells that one compiled function uses: their places
+    smooth: dict[int, str] = field(default_factory=dict)  # losses that are differentiated twice -> which they are
     classes: set[str] = field(default_factory=set)  # names of new classes at the top of the module
 
     @property

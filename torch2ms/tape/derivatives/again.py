@@ -13,12 +13,13 @@ from torch2ms.analysis.flow import expression_uses, root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import Project
+from torch2ms.analysis.structures import used_as_dict
 from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read, subscripted
 from torch2ms.tape.derivatives.paths import RANDOM, Around, Misfit, Way, calls_run, flags
-from torch2ms.tape.derivatives.written import assumed_of, copied, found_in, problem_of, unmeasured, write_out
+from torch2ms.tape.derivatives.written import assumed_of, copied, found_in, problem_of, unmeasured, within, write_out
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.graphmode import Check
 from torch2ms.tape.forward.dependents import renamed
@@ -28,6 +29,7 @@ from torch2ms.tape.plan import Copy, Function, Item, Text
 WHY = "the inner gradient is compiled, everything it uses is an argument"
 TWICE = "; its forward runs once more in it"
 DECAYED = "the loss depends on every parameter that is decayed: torch leaves the others alone"
+DICT = "`{0}` is a dict of tensors, whose gradients compiled code loses"
 KEYS = "names"  # of the inputs, where they are the values of a dict
 LEAVING = ("item", "numpy", "tolist")
 STEPPING = ("step", "scaler_step", "step_closure")
@@ -128,6 +130,7 @@ class _Compiled(Way):
         self.assumed: set[str] = set()
         self.inner = {n: n.rpartition(".")[2] for n in self.inputs}  # place of an input -> its name inside
         self.arguments: dict[str, str] = {}
+        self.smooth: dict[int, str] = {}  # losses in functions that its forward calls, which are written out there
         self.expressions: dict[int, str] = {}  # attributes that have a short name inside
         self.check()
 
@@ -188,6 +191,9 @@ class _Compiled(Way):
         stmts = [*self.path.steps, self.event.stmt] if self.twice else []
         if name := unmeasured(stmts, self.around):
             raise Misfit(f"{name} has no second derivative in MindSpore")
+        self.smooth, problem = within(stmts, self.around, Check(self.around.project).bare)
+        if problem:
+            raise Misfit(problem)
         for key, stmt in found_in(stmts, self.module).items():
             node = next(c for c in stmt.calls if id(c) == key)
             if problem := problem_of(node, self.module, Check(self.around.project).bare):
@@ -207,6 +213,8 @@ class _Compiled(Way):
                       and dotted(n) == place]  # fmt: skip
             if place in self.inner or not places or any(place.startswith(n + ".") for n in self.inner):
                 continue
+            if any(used_as_dict(n, place, self.module, self.around.project) for n in nodes):
+                raise Misfit(DICT.format(place))
             short = place.rpartition(".")[2]
             if self.arguments.setdefault(place, short) != short:
                 raise Misfit("two things its forward uses have the same short name")
@@ -221,6 +229,9 @@ class _Compiled(Way):
         for node in descend(stmt.node):
             if not isinstance(node, cst.Name) or id(node) not in within or id(node) in parts | covered:
                 continue
+            value = self.module.value(node)
+            if value.kind in ("dict", "named_params") and value.deps:
+                raise Misfit(DICT.format(node.value))
             if node.value in made or node.value not in local and node.value != "self":
                 continue
             raise Misfit(f"it uses `{node.value}`, which compiled code cannot be given")
@@ -316,6 +327,7 @@ class _Compiled(Way):
         self.around.together(self.arguments)
         plan.contexts |= {key: [] for key in gone | self.ones()}
         self.around.gone |= gone
+        plan.smooth |= self.smooth
         given_inputs = [f"ms.mutable({code(event.inputs)})"] if call.listed and event.inputs else self.inputs
         if call.mapped:
             (place,) = call.inputs

@@ -21,7 +21,7 @@ from torch2ms.analysis.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
-from torch2ms.tape.derivatives.written import KINDS, assumed_of, copied, found_in, problem_of
+from torch2ms.tape.derivatives.written import KINDS, assumed_of, copied, found_in, kind_of, problem_of
 from torch2ms.tape.forms.calls import Call, Outputs, all_ones
 from torch2ms.tape.forms.graphmode import Check, Unfit, lifetime, measured
 from torch2ms.tape.forms.interface import definition_order
@@ -65,7 +65,7 @@ def plan_curvature(
         if event.kind != "gradcall" or not event.create_graph:
             continue
         call = read(event, module)
-        if isinstance(call, str) or call.weights is None:
+        if isinstance(call, str) or call.weights is None or call.inputs:
             continue
         made = _Compiled(call, events, scope, module, plan, writer, project)
         found.problems[id(event)] = problem = made.unready(finder)
@@ -121,6 +121,7 @@ class _Compiled:
         self.losses: dict[int, Stmt] = {}  # calls of a cross entropy, which has a second derivative only written out
         self.loop: Stmt | None = None
         self.assumed: set[str] = set()
+        self.smooth: dict[int, str] = {}  # such losses in functions that the forward calls
 
     # --- whether it can be
 
@@ -205,7 +206,7 @@ class _Compiled:
         self.loop = self.hoisted()
         made = Call(self.event, self.region, [Owner("list", code(self.weights), None)])
         tensors = [p for p in self.arguments if self.kind(p) in ("tensor", "unknown") and "." not in p]
-        check = _Twice(self.project, set(self.losses))
+        check = _Twice(self.project, set(self.losses), self.module)
         try:
             check.forward(made, tensors, Outputs(self.name, [], [], False), self.module)
             if self.loop is not None:
@@ -213,6 +214,7 @@ class _Compiled:
         except Unfit as reason:
             return f"its forward cannot be compiled and differentiated twice: {reason}"
         self.assumed |= {f"`{n}` is a tensor" for n in check.unseen}
+        self.smooth = check.smooth
         self.together(check.networks)
         for key in self.losses:
             node = next(c for c in self.losses[key].calls if id(c) == key)
@@ -263,6 +265,7 @@ class _Compiled:
 
     def write(self) -> None:
         event, plan, stmts = self.event, self.plan, self.region.stmts
+        plan.smooth |= self.smooth
         above = self.anchor()
         items: list[Item] = []
         weights = code(self.weights)
@@ -319,16 +322,21 @@ class _Compiled:
 class _Twice(Check):
     """Walks a forward that is differentiated twice; `losses` are calls that are written out."""
 
-    def __init__(self, project: Project, losses: set[int]) -> None:
+    def __init__(self, project: Project, losses: set[int], home: ModuleInfo) -> None:
         super().__init__(project)
-        self.losses = losses
+        self.losses, self.own = losses, home
+        self.smooth: dict[int, str] = {}  # those in called functions, which are written out there
 
     def several(self) -> None:
         """The networks are arguments; their parameters are told apart where optimizers take them."""
 
     def call(self, node: cst.Call, module: ModuleInfo, local: set[str]) -> None:
-        if id(node) not in self.losses:
-            super().call(node, module, local)
+        if id(node) in self.losses:
+            return
+        if module is self.own and (kind := kind_of(node, module)) and not problem_of(node, module, self.bare):
+            self.smooth[id(node)] = kind
+            return
+        super().call(node, module, local)
 
     def layer(self, value: Value, module: ModuleInfo) -> None:
         if value.name in KINDS:

@@ -63,6 +63,8 @@ def plan_gradcall(
     call = read(event, module)
     if isinstance(call, str):
         return call
+    if call.weights is not None and call.inputs and event.create_graph:
+        return "a gradient at tensors and weights together that is differentiated again"
     tainted = dependents(call.inputs, event, scope, module)
     region = finder.find(event, None, active=tainted if call.weights is None else None)
     if region.problem:
@@ -135,6 +137,8 @@ def read(event: Event, module: ModuleInfo, attributes: bool = False) -> GradCall
     if inputs is None or not event.roots:
         return "its arguments are not seen"
     whole, first = subscripted(event)
+    if (mixed := _mixed(inputs, module)) is not None:
+        return GradCall(event, mixed[0], mixed[1], whole, first)
     if isinstance(inputs, (cst.Tuple, cst.List)):
         names = [dotted(e.value) for e in inputs.elements]
         if names and all(_is_weight(e.value, module) for e in inputs.elements):
@@ -156,6 +160,28 @@ def read(event: Event, module: ModuleInfo, attributes: bool = False) -> GradCall
     if value.kind == "tensor" or value.kind == "unknown" and first and not name.endswith("s"):
         return GradCall(event, [name], None, whole, first)
     return f"whether `{name}` is a tensor or a list is not seen"
+
+
+def _mixed(node: cst.BaseExpression, module: ModuleInfo) -> tuple[list[str], cst.BaseExpression] | None:
+    """Tensors and then the weights of a network: `[x, *net.parameters()]`, `(x,) + tuple(net.parameters())`."""
+    weights: cst.BaseExpression | None = None
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+        weights = node.right
+        node = node.left
+        if isinstance(weights, cst.Call) and dotted(weights.func) in ("list", "tuple") and len(weights.args) == 1:
+            weights = weights.args[0].value
+    if not isinstance(node, (cst.Tuple, cst.List)):
+        return None
+    elements = list(node.elements)
+    if weights is None and elements and isinstance(elements[-1], cst.StarredElement):
+        weights = elements.pop().value
+    names = [dotted(e.value) for e in elements]
+    if weights is None or not names or not all(names) or any("." in n for n in names):
+        return None
+    value = module.value(weights)
+    listed = value.kind == "params" or value.kind == "list" and value.name in ("of param", "of parameter")
+    plain = not any(isinstance(e, cst.StarredElement) or _is_weight(e.value, module) for e in elements)
+    return (names, weights) if listed and plain and len(set(names)) == len(names) else None
 
 
 def _is_weight(node: cst.BaseExpression, module: ModuleInfo) -> bool:
@@ -205,6 +231,7 @@ def receive(call: GradCall, owners: list[Owner], writer: Writer, plan: Plan) -> 
         and not call.first
         and isinstance(target, cst.Tuple)
         and len(target.elements) == len(owners) > 1
+        and call.weights is None
     ):
         names = [dotted(e.value) for e in target.elements]
         if all(names):
@@ -212,14 +239,18 @@ def receive(call: GradCall, owners: list[Owner], writer: Writer, plan: Plan) -> 
                 owner.variable = name
             plan.replaced[id(event.stmt)] = []
             return
-    if target is not None and call.weights is not None and not call.first and isinstance(target, cst.Name):
+    if target is not None and call.weights is not None and not call.inputs and not call.first and isinstance(
+        target, cst.Name
+    ):
         owners[0].variable = target.value
         plan.replaced[id(event.stmt)] = []
         return
     for owner in owners:
         owner.variable = writer.fresh(f"{owner.place}_grad" if owner.kind == "leaf" else "grads")
     names = [o.variable for o in owners]
-    if call.weights is not None:
+    if call.weights is not None and call.inputs:
+        plan.expressions[id(call.whole)] = names[0] if call.first else f"({', '.join(names[:-1])}, *{names[-1]})"
+    elif call.weights is not None:
         plan.expressions[id(call.whole)] = f"{names[0]}[0]" if call.first else names[0]
     elif call.first:
         plan.expressions[id(call.whole)] = names[0]
