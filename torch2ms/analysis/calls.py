@@ -319,7 +319,8 @@ def _builtin(name: str, given: Given) -> Value:
     if name in PURE_BUILTINS:
         return Value(PURE_BUILTINS[name], name="range" if name == "range" else "")
     if name == "dict" and not any(a.star or not a.keyword for a in given.node.args):
-        return Value("dict", deps=deps, keys=tuple((a.keyword.value, True) for a in given.node.args if a.keyword))
+        keys = tuple((a.keyword.value, True) for a in given.node.args if a.keyword)
+        return Value("dict", deps=deps, items=bounded(tuple(given.args)), keys=keys)
     if name == "super":
         return Value("builtin_super", place="self")
     if name == "float":
