@@ -49,6 +49,8 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
     held = entries(base).get(attr)
     if held is not None and (held.kind in ("tensor", "unknown") and held.deps or held.place):
         return held
+    if held is not None and held.owns:  # made in the call that made the object
+        return replace(held, place=place)
     found = ev.reads.attribute(cls, attr)
     if found is not None and found.kind in ("optimizer", "scaler") and not found.place.startswith("self."):
         found = replace(found, place=f"self.{attr}")  # a parameter of the method that kept it, or of the class body

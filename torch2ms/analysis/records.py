@@ -67,7 +67,9 @@ def _held(cls: ClassInfo, given: Given) -> dict[str, Value]:
     held: dict[str, Value] = {}
     for attr, value in init.cls.attrs.items():
         passed = bound.get(value.place) if value.kind in ("module", "optimizer") else None
-        if passed is None or passed.kind != value.kind or not passed.place or value.place not in init.scope.params:
+        if passed is None or passed.kind != value.kind or value.place not in init.scope.params:
+            continue
+        if not passed.place and not passed.owns:
             continue
         if _stays(attr, init.cls) and not any(value.place in s.defs for s in init.scope.body.walk()):
             held[attr] = replace(passed, likely=False) if value.kind == "optimizer" else passed

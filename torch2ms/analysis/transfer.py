@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import replace
 
 import libcst as cst
@@ -11,7 +11,7 @@ from torch2ms.analysis import shapes
 from torch2ms.analysis.flow import free_uses, root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.values import FILLING, NO_DEPS, PART, UNPLACED, Value
+from torch2ms.analysis.values import FILLING, NO_DEPS, PART, UNPLACED, Value, entries
 
 OBJECTS = ("module", "optimizer", "object", "scheduler")
 
@@ -19,6 +19,8 @@ OBJECTS = ("module", "optimizer", "object", "scheduler")
 def into(value: Value, name: str, places: dict[str, str], same_self: bool) -> Value:
     """A caller's value in the callee's places; what the callee has no name for keeps a caret."""
     known = ("^", "@", "self.") if same_self else ("^", "@")
+    if value.kind == "object":  # the callee knows what it was given by its own names, other things by the object's
+        places = {item.place: f"{name}.{key}" for key, item in entries(value).items() if item.place} | places
 
     def move(place: str) -> str:
         if any(place == outer or place.startswith(outer + ".") for outer in places):
@@ -30,8 +32,14 @@ def into(value: Value, name: str, places: dict[str, str], same_self: bool) -> Va
     deps = frozenset(move(d) for d in value.deps - leaves if not d.startswith("@"))
     items = None
     if value.kind == "object" and value.keys is not None:  # models that it was given
-        items = tuple(replace(i, place=move(i.place) if i.place else "") for i in value.items or ())
+        items = tuple(_renamed(i, move) for i in value.items or ())
     return shapes.forgotten(replace(value, place=name, deps=deps, owns=owns, items=items))
+
+
+def _renamed(value: Value, move: Callable[[str], str]) -> Value:
+    """A module or an optimizer by its other name."""
+    owns = frozenset(map(move, value.owns)) if value.owns is not None else None
+    return replace(value, place=move(value.place) if value.place else "", owns=owns)
 
 
 def outward(
