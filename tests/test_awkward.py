@@ -306,6 +306,19 @@ PROGRAMS = {
         """,
         "self.zero_grad()",
     ),
+    "an argument behind the last of a call over several lines": (
+        """
+        import torch
+
+        net = torch.nn.Linear(2, 1)
+        opt = torch.optim.Adam(
+            net.parameters(),
+            lr=0.1,
+            betas=(0, 0.999)
+        )
+        """,
+        "    betas=(0, 0.999),\n    weight_decay=0.0\n)",
+    ),
     "objects that hold objects of their kind": (
         """
         import torch

@@ -377,7 +377,8 @@ def _separated(items: list[tuple[Bound | None, cst.Arg]], old: list[cst.Arg]) ->
     result = []
     for bound, arg in items[:-1]:
         own = old[bound.index].comma if bound is not None and bound.index < len(old) - 1 else None
-        result.append(changed(arg, comma=own if isinstance(own, cst.Comma) else plain))
+        tight = cst.SimpleWhitespace("")  # the line break before the bracket goes to the argument that is last now
+        result.append(changed(arg, comma=own if isinstance(own, cst.Comma) else plain, whitespace_after_arg=tight))
     if old:
         result.append(changed(items[-1][1], comma=old[-1].comma, whitespace_after_arg=old[-1].whitespace_after_arg))
     else:
