@@ -13,6 +13,7 @@ from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.values import FILLING, NO_DEPS, PART, UNPLACED, Value, entries
 
+DEEP = 6  # names in a place; what calls itself through its parts would have ever more
 OBJECTS = ("module", "optimizer", "object", "scheduler")
 
 
@@ -57,16 +58,17 @@ def outward(
     made = made or {}
     if value.leaf and value.deps <= fresh:
         return replace(value, deps=NO_DEPS, place="")
-    deps: frozenset[str] = NO_DEPS
+    found: set[str] = set()
     for dep in value.deps - fresh:
         plain = dep.lstrip("@^")
         head, _, rest = plain.partition(".")
         if head in params:
-            deps |= params[head]
+            found |= params[head]
         elif head == "self" and receiver:
-            deps |= {receiver + ("." + rest if rest else "")}
+            found.add(_below(receiver, rest))
         elif not dep.startswith(("@", "^")):
-            deps |= {moved(dep, made)}
+            found.add(moved(dep, made))
+    deps = frozenset(found)
     owns = None if value.owns is None else outward(Value(deps=value.owns), params, receiver, made).deps
     if owns is not None:  # a module that the caller was handed has a place
         owns = frozenset(o for o in owns if not o.startswith("@") or o[1:] not in owns)
@@ -80,6 +82,12 @@ def outward(
     elif place.startswith("self.") and receiver:
         place = receiver + place[4:]
     return replace(value, deps=deps, items=items, each=each, place=place, owns=owns, leaf=False)
+
+
+def _below(receiver: str, rest: str) -> str:
+    """A place inside an object; for what is far inside of objects in objects, a part on the way there speaks."""
+    place = receiver + ("." + rest if rest else "")
+    return place if place.count(".") < DEEP else ".".join(place.split(".")[: max(DEEP, receiver.count(".") + 1)])
 
 
 def unplaced(returned: Value, local: frozenset[str] | set[str], call: int) -> dict[str, str]:
