@@ -19,8 +19,8 @@ TRANSPARENT = {
     "torch.no_grad", "torch.autograd.no_grad", "torch.inference_mode", "torch.autograd.inference_mode",
     "torch.enable_grad", "torch.autograd.enable_grad", "torch.set_grad_enabled", "torch.autograd.set_grad_enabled",
     "torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly", "torch.inference_mode.inference_mode",
-    "torch.autograd.grad_mode.no_grad", "torch.cuda.device", "torch.cuda.nvtx.range", "torch.profiler.record_function",
-    "torch.autograd.profiler.record_function",
+    "torch.autograd.grad_mode.no_grad", "torch.cuda.device", "torch.device", "torch.cuda.nvtx.range",
+    "torch.profiler.record_function", "torch.autograd.profiler.record_function",
 }  # fmt: skip
 
 

@@ -90,6 +90,8 @@ def plan_gradcall(
         return "the graph between its inputs and outputs is made by the caller of this function"
     if not region.stmts and call.weights is not None and all(dotted(r) for r in event.roots):
         return "the graph between its inputs and outputs is made by the caller of this function"
+    if unused := _unused(call, used | {root(u) for s in region.all for u in s.all_uses}):
+        return f"torch gives None for `{unused}`, which nothing uses, and MindSpore zeros"
     owners = [Owner("leaf", name, frozenset({name})) for name in call.inputs]
     if call.weights is not None:
         owners.append(Owner("list", code(call.weights), None))
@@ -111,6 +113,15 @@ def plan_gradcall(
     plan.findings.append(Finding("T2M201", tier, "torch.autograd.grad", why, line=event.stmt.lineno))
     plan.needs.add("ms")
     return ""
+
+
+def _unused(call: GradCall, used: set[str]) -> str:
+    """An input that the forward does not have, in a call that allows it (another raises); "" if there is none."""
+    assert isinstance(call.event.node, cst.Call)
+    allowed = [a.value for a in call.event.node.args if a.keyword is not None and a.keyword.value == "allow_unused"]
+    if not allowed or constant(allowed[0]) is False:
+        return ""
+    return next((name for name in call.inputs if root(name) not in used), "")
 
 
 def _only_lists(stmt: Stmt) -> bool:
