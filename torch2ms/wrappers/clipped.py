@@ -63,7 +63,7 @@ class _Clipping(Suites):
             return [self.rewrite(node)]
         call, name = self.returned[id(node)]
         made = cst.Assign([cst.AssignTarget(cst.Name(name))], self.rewrite(call))  # type: ignore[arg-type]
-        return [made, node.deep_replace(call, cst.Name(name))]  # type: ignore[list-item]
+        return [made, node.deep_replace(call, cst.Name(name))]
 
     def leave_ListComp(self, original: cst.ListComp, updated: cst.ListComp) -> cst.BaseExpression:
         return self.whole_lists.get(id(original), updated)

@@ -91,6 +91,8 @@ class Finder:
         region = self.cut(event, owns, active)
         if not region.problem and any(inner.off for stmt in region.all for inner in stmt.walk()):
             region.problem = LEFT
+        if not region.problem and any(inner.rebinds for stmt in region.all for inner in stmt.walk()):
+            region.problem = "a nested function that it calls binds a name of this function"
         return region
 
     def cut(self, event: Event, owns: frozenset[str] | None, active: set[int] | None) -> Region:

@@ -1,7 +1,8 @@
-"""Attributes that a function writes on the objects of others: `strategy.loss = strategy.loss + penalty` in a plugin.
+"""What called functions change beside what they return: attributes of other objects, containers, captured names.
 
-The object finds its own attribute changed by a call that does not name it. Such calls define the attribute: they go
-where the forward goes that makes it.
+`strategy.loss = strategy.loss + penalty` in a plugin: the object finds its own attribute changed by a call that does
+not name it. `add_penalty(losses, model)` fills the list that it is handed, a nested function binds a name of the one
+around it. Such calls write those places: they go where the forward goes that makes them.
 """
 
 from __future__ import annotations
@@ -10,12 +11,19 @@ from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import replace
 
+import libcst as cst
+
 from torch2ms.analysis.flow import root
+from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.values import UNKNOWN
+from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.functions.reach import Known, Reach, family, used_as_values
+from torch2ms.tape.functions.sites import versions
 
+ROUNDS = 3  # a container is handed on through as many functions
+CONTAINERS = ("list", "dict", "tuple", "object", "unknown")  # what a called function may fill
 OF_TENSORS = {
     "grad",
     "grads",
@@ -43,6 +51,84 @@ def spread_foreign(known: Known) -> None:
             for stmt, _ in reach.calls(scope, module):
                 for place in sorted(here):
                     _write(stmt, place, scope)
+
+
+def spread_changes(known: Known) -> None:
+    """Add to calls what the called functions change of the containers that they are handed, and of captured names."""
+    infos = {id(i.scope): i for m in known.project.modules.values() for i in m.functions.values()}
+    valued: set[str] | None = None
+    for _ in range(ROUNDS):
+        changing = {key: found for key, i in infos.items() if (found := _changed(i))}
+        if not changing:
+            return
+        valued = used_as_values(known.project) if valued is None else valued
+        reach = Reach(known, valued, set(changing))
+        again = False
+        for scope, module in reach.every:
+            for stmt, call in reach.calls(scope, module):
+                info = known.callee.get(id(call))
+                for each in versions(info) if info is not None else ():
+                    again |= _hand_over(stmt, call, each, changing.get(id(each.scope), set()), scope, module)
+                if info is None:
+                    again |= _hand_over_all(stmt, call, [infos[key] for key in changing], scope, module)
+        if not again:
+            return
+
+
+def _changed(info: FunctionInfo) -> set[str]:
+    """Places of its parameters, and of what stands around it, that a function changes in place or binds anew."""
+    own = info.scope.locals - set(info.scope.params)
+    around = info.scope.parent.locals if info.scope.parent is not None and info.scope.parent.is_function else set()
+    found: set[str] = set()
+    for stmt in info.scope.body.walk():
+        for place in stmt.muts | {d for d in stmt.defs if d in around and d not in info.scope.locals}:
+            head = root(place)
+            parameter = head in info.scope.params and head != "self"
+            if parameter or head in around and head not in own:
+                found.add(place)
+    return found
+
+
+def _hand_over(
+    stmt: Stmt, call: cst.Call, info: FunctionInfo, changed: set[str], scope: Scope, module: ModuleInfo
+) -> bool:
+    """What one function that is called changes, in the caller's words."""
+    bound = bound_arguments(info, call)
+    more = False
+    for place in sorted(changed):
+        head, _, rest = place.partition(".")
+        if head in info.scope.params:
+            given = bound.get(head)
+            held = dotted(given.value) if given is not None else ""
+            if held and module.value(given.value).kind in CONTAINERS:  # type: ignore[union-attr]
+                more |= _change(stmt, f"{held}.{rest}" if rest else held, scope)
+        elif head in scope.locals and info.scope.parent is scope:
+            more |= _change(stmt, place, scope)
+            stmt.rebinds |= any(place in s.defs - s.muts for s in info.scope.body.walk())
+    return more
+
+
+def _hand_over_all(stmt: Stmt, call: cst.Call, infos: list[FunctionInfo], scope: Scope, module: ModuleInfo) -> bool:
+    """A function that is not known may change whichever container it is handed."""
+    name = call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    named = [i for i in infos if not name or i.name == name]
+    if not any(root(p) in i.scope.params for i in named for p in _changed(i)):
+        return False
+    held = [dotted(a.value) for a in call.args if module.value(a.value).kind in ("list", "dict")]
+    return any([_change(stmt, place, scope) for place in held if place])
+
+
+def _change(stmt: Stmt, place: str, scope: Scope) -> bool:
+    """The statement changes what is in the place; whether that is new."""
+    if place in stmt.muts:
+        return False
+    stmt.muts.add(place)
+    stmt.uses.add(place)
+    before = [s.out[place] for s in scope.body.walk() if place in s.out]
+    if before and place not in stmt.out:
+        deps = frozenset().union(*(v.deps for v in before))
+        stmt.out[place] = replace(before[-1], items=None, keys=None, each=None, deps=deps)
+    return True
 
 
 def _write(stmt: Stmt, place: str, scope: Scope) -> None:

@@ -137,7 +137,7 @@ def _one_of(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
 
 def _is_parameter(event: Event, owner: Owner) -> bool:
     """What has the gradient is one of the parameters: of a module, of a loop, or a leaf the optimizer was given."""
-    given = event.value.leaf and event.place in (owner.owns or ())
+    given = event.value.kind == "tensor" and event.place in (owner.owns or ())  # what else it held at times is none
     return given or event.value.name == "module_param" or event.value.kind == "param"
 
 
