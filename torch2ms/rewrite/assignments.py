@@ -17,7 +17,7 @@ from torch2ms.rewrite.leaves import Leaves
 from torch2ms.rewrite.modes import in_module_class, starts_in_training
 from torch2ms.rewrite.settings import steers
 from torch2ms.rewrite.sharing import held_in, is_parameter, taken_from
-from torch2ms.rewrite.subscripts import without_surplus
+from torch2ms.rewrite.subscripts import WHOLE, whole, without_surplus
 from torch2ms.rewrite.writer import Writer
 
 ASSIGNING = {cst.AddAssign: ("assign_add", "+"), cst.SubtractAssign: ("assign_sub", "-"), cst.MultiplyAssign: ("", "*"),
@@ -82,6 +82,10 @@ class Assignments:
                 why = "torch drops leading dimensions of size 1 of what is stored, MindSpore fails on them"
                 self.writer.tell("T2M601", "tensor stored under an index", why)
                 return self.writer.text(f"{{0}} = {held}", target, node.value)
+            if whole(target, node.value, self.module):
+                why = f"[...] would give the tensor the memory of the other: [{WHOLE}] copies"
+                self.writer.tell("T2M611", "whole tensor stored", why)
+                return self.writer.text(f"{{0}}[{WHOLE}] = {{1}}", target.value, node.value)
             return None
         made = self.leaves.made(stmt, node, target)
         if made is not None:

@@ -12,6 +12,7 @@ from torch2ms.api import apply_call
 from torch2ms.rewrite import views
 from torch2ms.rewrite.chains import base, is_change
 from torch2ms.rewrite.sharing import fresh, is_gradient, is_parameter, kept
+from torch2ms.rewrite.subscripts import WHOLE
 from torch2ms.rewrite.writer import Writer
 
 RESHAPING = {"unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_", "resize_", "resize_as_", "set_"}
@@ -72,7 +73,8 @@ class InPlace:
             return None
         why = "the result is assigned: in-place methods do nothing on CPU"
         self.writer.tell("T2M611", "in-place tensor method", why)
-        return self.store(stmt, target, value, place, result, alone and methods[0] != "copy_")
+        copied = methods[0] == "copy_"
+        return self.store(stmt, target, value, place, result, alone and not copied, copied)
 
     def of_gradient(self, stmt: Stmt, node: cst.CSTNode) -> list[cst.BaseStatement] | None:
         """`p.grad.data.clamp_(a, b)` in the second of two steps, which finds everything else translated."""
@@ -168,18 +170,24 @@ class InPlace:
         return fresh(target, self.writer.scope, but=None if loop else stmt)
 
     def store(
-        self, stmt: Stmt, target: cst.CSTNode, value: Value, place: str, result: cst.BaseExpression, alone: bool
+        self, stmt: Stmt, target: cst.CSTNode, value: Value, place: str, result: cst.BaseExpression, alone: bool,
+        copied: bool = False,
     ) -> list[cst.BaseStatement] | None:
-        """Write a new value where others may see it: parameters are assigned, local tensors are bound again."""
+        """Write a new value where others may see it: parameters are assigned, local tensors are bound again.
+
+        A `copied` value has a memory of its own, which must not become that of the place.
+        """
         text = code(result)
         if is_parameter(target, value, self.module, self.writer.plan):
             self.writer.needs.add("ops")
             return self.writer.text(f"ops.assign({place}, {text})")
         if alone or isinstance(target, cst.Subscript) and self.of_parameter(target):
             return self.writer.text(f"{place} = {text}")
-        return self.written(stmt, target, place, text)
+        return self.written(stmt, target, place, text, WHOLE if copied else "...")
 
-    def written(self, stmt: Stmt, target: cst.CSTNode, place: str, text: str) -> list[cst.BaseStatement] | None:
+    def written(
+        self, stmt: Stmt, target: cst.CSTNode, place: str, text: str, index: str = "..."
+    ) -> list[cst.BaseStatement] | None:
         """Write into the memory that every alias, and the caller, shows."""
         shown = views.memory(target, stmt, self.writer.scope, self.module)
         if shown == views.LOST:
@@ -189,7 +197,7 @@ class InPlace:
         if shown == views.WHOLE or isinstance(target, cst.Subscript) and self.contained(target):
             return self.writer.text(f"{place}.copy_({text})")
         known = isinstance(target, cst.Subscript) and self.module.value(target.value).kind in views.TENSORS
-        return self.writer.text(f"{place} = {text}" if known else f"{place}[...] = {text}")
+        return self.writer.text(f"{place} = {text}" if known else f"{place}[{index}] = {text}")
 
     def contained(self, target: cst.Subscript) -> bool:
         """An entry of a container, which is a tensor of its own."""

@@ -13,6 +13,7 @@ from torch2ms.rewrite.strided import strided
 from torch2ms.rewrite.translation import Translation
 
 TAKEN = ("tensor", "param")
+WHOLE = "()"  # the index under which a whole tensor is stored: `x[...] = y` gives x the memory of y in MindSpore
 _NAMES = (cst.Name, cst.Attribute, cst.Subscript)
 
 
@@ -145,6 +146,15 @@ def without_surplus(target: cst.Subscript, stored: cst.BaseExpression, module: M
     if place == 0:
         return f"{held}.reshape(())" if surplus > 1 else ""
     return f"{held}.squeeze({0 if surplus == 1 else tuple(range(surplus))})" if surplus > 0 < place else ""
+
+
+def whole(target: cst.Subscript, stored: cst.BaseExpression, module: ModuleInfo) -> bool:
+    """`x[...] = y`, for y a tensor or perhaps one."""
+    kinds = module.value(target.value).kind, module.value(stored).kind
+    index = target.slice[0].slice
+    if len(target.slice) > 1 or not isinstance(index, cst.Index) or not isinstance(index.value, cst.Ellipsis):
+        return False
+    return kinds[0] in (*TAKEN, "unknown") and kinds[1] not in ("int", "float", "bool", "numpy")
 
 
 def _part(old: cst.BaseSlice, new: cst.BaseSlice, work: Translation, varied: frozenset[str]) -> cst.BaseSlice:
