@@ -212,7 +212,7 @@ def run(mistakes: list[Planted], workers: int = 2) -> list[Report]:
 def main() -> int:
     """Print a table and how many were found; 1 if any was not."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--places", type=int, default=2, help="fixtures per kind")
+    parser.add_argument("--places", type=int, default=3, help="fixtures per kind")
     parser.add_argument("--kind", default="", help="only kinds with this in their name")
     options = parser.parse_args()
     mistakes = [m for kind in KINDS if options.kind in kind.name for m in planted(kind, options.places)]

@@ -7,7 +7,7 @@ import pytest
 from tests.verify.mutations import EQUAL, KINDS, Planted, planted, run, translations
 from torch2ms.verify import Report, cli_table
 
-PLACES = 1  # `python -m tests.verify.mutations --places 3` plants more
+PLACES = 1  # `python -m tests.verify.mutations` plants three
 MISTAKES = [mistake for kind in KINDS for mistake in planted(kind, PLACES)]
 
 
