@@ -6,3 +6,13 @@ from mindspore import ops
 
 def uniform_(weight, a=0.0, b=1.0):
     weight.set_data(ops.uniform(weight.shape, ms.Tensor(a, weight.dtype), ms.Tensor(b, weight.dtype)))
+
+
+def fans(weight):
+    """The numbers of values that go into, and out of, one unit."""
+    if len(weight.shape) < 2:
+        raise ValueError("Fan in and fan out can not be computed for tensor with fewer than 2 dimensions")
+    window = 1
+    for size in weight.shape[2:]:
+        window *= size
+    return weight.shape[1] * window, weight.shape[0] * window

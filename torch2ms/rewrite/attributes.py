@@ -57,6 +57,9 @@ def attribute(
         return work.take(apply_attribute(rule, original, updated, work.facts), updated)
     if attr == "data" and (made := _data(receiver, original, updated, work, where)) is not None:
         return made
+    if stored and attr in ("size_average", "reduce") and receiver.name.endswith("Loss"):
+        work.tell("T2M602", f"{receiver.name}.{attr}", "torch reads it only when the loss is made")
+        return updated
     if receiver.kind == "module" and _lost_argument(receiver, attr, work):
         work.refuse("T2M605", name, "MindSpore's layer does not keep this argument", "keep it beside the layer")
         return updated

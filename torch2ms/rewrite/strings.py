@@ -57,18 +57,25 @@ def inserted(
 
 def formatted(original: cst.Call, text: str, updated: cst.Call, work: Translation) -> cst.BaseExpression:
     """`"{:.4f}".format(loss)`: as in f-strings."""
-    fields = re.findall(r"\{([^{}]*)\}", text)
-    counted = all(not f.partition(":")[0] for f in fields)  # `{}` and `{:.2f}` take the arguments one by one
-    if not fields or not (counted or all(":" in f for f in fields)):
-        return updated
+    asked = _specified(text)
     args = []
     for i, (old, new) in enumerate(zip(original.args, updated.args, strict=False)):
-        specified = not counted or old.keyword is not None or ":" in "".join(fields[i : i + 1])
-        if specified and formats_badly(old.value, work) and not old.star:
+        key = old.keyword.value if old.keyword is not None else str(i)
+        if key in asked and formats_badly(old.value, work) and not old.star:
             work.tell("T2M612", "formatted tensor", "formatted as a number")
             new = new.with_changes(value=_number(new.value))
         args.append(new)
     return updated.with_changes(args=args)
+
+
+def _specified(text: str) -> set[str]:
+    """The arguments of `format`, by number or name, to which a format specification is applied."""
+    found: set[str] = set()
+    for i, field in enumerate(re.findall(r"\{([^{}]*)\}", text)):
+        key, colon, spec = field.partition(":")
+        if colon and spec:
+            found.add(key or str(i))
+    return found
 
 
 def printed(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Call:

@@ -13,12 +13,15 @@ from torch2ms.inlining import inlined
 from torch2ms.stateless import as_calls, without_state
 from torch2ms.wrappers.clipped import clipped
 from torch2ms.wrappers.contexts import parted
+from torch2ms.wrappers.decided import decided
 from torch2ms.wrappers.distributed import mentioned
 from torch2ms.wrappers.families import branched
 from torch2ms.wrappers.filled import filled
 from torch2ms.wrappers.flags import flagged
 from torch2ms.wrappers.gathered import looped
+from torch2ms.wrappers.groups import direct
 from torch2ms.wrappers.kept_graphs import kept_graphs
+from torch2ms.wrappers.keyed import keyed
 from torch2ms.wrappers.objects import wraps
 from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.selfless import renamed
@@ -30,17 +33,20 @@ from torch2ms.wrappers.unwrap import unwrapped
 def understood(project: Project) -> Project:
     """The project with its values inferred, and written plainly.
 
-    That is without wrappers around training, with blocks of their own for gradient modes, with loops over optimizers
-    written out, with one name for each optimizer, for gradients that keep their graph and for norms, with a branch
-    for each kind of layer, with attributes under names that cells leave free, with forwards of weights, and without
-    functions that only differentiate.
+    That is without wrappers around training, with blocks of their own for gradient modes, without branches for what no
+    caller gives, with loops over optimizers written out, with one name for each optimizer, those in dicts included, for
+    gradients that keep their graph and for norms, with a branch for each kind of layer, with attributes under names
+    that cells leave free, with forwards of weights, and without functions that only differentiate.
     """
     infer(project)
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
     project = _with(project, unwrapped(project, wrapped) if wrapped else {})
+    project = _with(project, decided(project))
     project = _with(project, out_of_the_way(project))
     project = _with(project, parted(project))
     project = _with(project, told_apart(project))
+    project = _with(project, direct(project))
+    project = _with(project, keyed(project))
     project = _with(project, unrolled(project))
     project = _with(project, kept_graphs(project))
     project = _with(project, filled(project))

@@ -27,7 +27,7 @@ def name_gradients(owner: Owner, records: Records, writer: Writer) -> None:
         owner.variable = writer.fresh("grads")
     else:
         *around, short = owner.place.split(".")
-        for word in ("optimizer", "optim", "opt"):
+        for word in ("optimizers", "optimizer", "optims", "optim", "opts", "opt"):
             if short == word:
                 short = around[-1] if around and around[-1] != "self" else short
                 break

@@ -67,6 +67,21 @@ def _only_reads(event: Event) -> bool:
     return taking is not None and not taking.taken.gives and isinstance(node, cst.Assign) and node.value is taking.call
 
 
+def _made(stmt: Stmt) -> set[str]:
+    """What has its value from the statement alone, whatever was there before."""
+    if isinstance(stmt.node, cst.With):
+        return liveness.definite(stmt) - stmt.all_muts
+    return set() if stmt.blocks else stmt.defs - stmt.muts
+
+
+def _asked(stmt: Stmt) -> set[str]:
+    """What the statement reads of what was there before it."""
+    if not isinstance(stmt.node, cst.With):
+        return stmt.all_uses
+    first = set(liveness.exposed([stmt]))
+    return {u for u in stmt.all_uses if root(u) in first}
+
+
 class Finder:
     """Finds regions in one scope. `busy` are statements that must keep their place: events, and regions of others."""
 
@@ -121,14 +136,15 @@ class Finder:
                     region.graphless |= varied.keys()
                     varied = {}
                 (active_here if varied else feeding).append(stmt)
-                if not stmt.blocks and not isinstance(stmt.node, cst.AugAssign):
-                    made = stmt.defs - stmt.muts
+                if not isinstance(stmt.node, cst.AugAssign):
+                    made = _made(stmt)
                     wanted = {u for u in wanted if not any(u == d or u.startswith(f"{d}.") for d in made)}
                 ended &= wanted
                 ends = cut_off(stmt) if varied else self.ended(stmt, owns)
                 ended |= ends - wanted
-                wanted |= stmt.all_uses
-                ended -= stmt.all_uses - ends if varied else set()
+                asked = _asked(stmt)
+                wanted |= asked
+                ended -= asked - ends if varied else set()
             if late := late_hooks(block.stmts[:position], active_here):
                 active_here = sorted([*active_here, *late], key=lambda s: -s.number)
                 feeding = [s for s in feeding if s not in late]

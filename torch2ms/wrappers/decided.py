@@ -1,0 +1,97 @@
+"""`if isinstance(updater, torch.optim.Optimizer): ... else: ...`, of which one branch never runs in the project.
+
+Books train with optimizers of torch and with functions of their own through one function that asks what it was given.
+Where every caller gives the same, the other branch goes: what it does to gradients would have to be understood together
+with what runs.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope
+from torch2ms.analysis.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.tree import code
+from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite import layout
+from torch2ms.wrappers.suites import Made, Suites
+
+ASKED = {"torch.optim.Optimizer": "optimizer", "torch.optim.optimizer.Optimizer": "optimizer",
+         "torch.nn.Module": "module", "torch.nn.modules.module.Module": "module"}  # fmt: skip
+TAPE = (".backward(", ".grad")
+
+
+def decided(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules that ask so around gradients, by name."""
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        if module.uses_mindspore or "isinstance" not in module.source:
+            continue
+        writer = Decided(module, {n for m in project.modules.values() for n in _perhaps_none(m)})
+        made = writer.plain()
+        if writer.findings:
+            plain[module.name] = made
+    return plain
+
+
+def _perhaps_none(module: ModuleInfo) -> set[str]:
+    """Names of functions that somebody calls with None."""
+    calls = (c for scope in module.scope.walk() for stmt in scope.body.walk() for c in stmt.calls)
+    return {dotted(c.func).rpartition(".")[2] for c in calls if any(dotted(a.value) == "None" for a in c.args)}
+
+
+class Decided(Suites):
+    """One module, with the branches that run."""
+
+    def __init__(self, module: ModuleInfo, unsure: set[str]) -> None:
+        super().__init__(module)
+        self.given = {id(stmt.node): _given(scope) for scope in module.scope.walk() if scope.name not in unsure
+                      for stmt in scope.body.walk() if isinstance(stmt.node, cst.If)}  # fmt: skip
+
+    def compound(self, original: cst.CSTNode, updated: cst.CSTNode) -> Made:
+        if not isinstance(original, cst.If) or not isinstance(updated, cst.If):
+            return super().compound(original, updated)
+        answer = self.answer(original.test, self.given.get(id(original), set()))
+        chosen = isinstance(original.orelse, cst.If) or not any(word in code(original) for word in TAPE)
+        if answer is None or chosen:
+            return super().compound(original, updated)
+        why = "every caller of the project gives the same: the other branch goes"
+        self.findings.append(Finding("T2M535", Tier.ASSUMED, code(original.test), why, line=self.line))
+        other = updated.orelse if answer else updated.body
+        said = [line for line in layout.inner_comments(other) if line.comment is not None] if other is not None else []
+        if not answer and updated.orelse is None:
+            return [], (*layout.comments_only(updated.leading_lines), *said)
+        if not answer:
+            assert isinstance(updated.orelse, cst.Else)
+            updated = updated.with_changes(body=updated.orelse.body, orelse=None)
+        made, waiting = self.opened(updated)
+        return made, (*waiting, *said)
+
+    def answer(self, test: cst.BaseExpression, given: set[str]) -> bool | None:
+        """What the condition is in the whole project; None where that is not seen."""
+        if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+            inner = self.answer(test.expression, given)
+            return None if inner is None else not inner
+        return of_kind(test, given, self.module)
+
+
+def _given(scope: Scope) -> set[str]:
+    """The parameters of a function that every call has to give, and that keep what they are given."""
+    node = scope.node
+    params = [*node.params.posonly_params, *node.params.params] if isinstance(node, cst.FunctionDef) else []
+    bound = {d for stmt in scope.body.walk() for d in stmt.defs}
+    return {p.name.value for p in params if p.default is None} - bound
+
+
+def of_kind(test: cst.BaseExpression, given: set[str], module: ModuleInfo) -> bool | None:
+    """Whether what `isinstance` asks for is an optimizer, or a module; None where both may be, or it asks for else."""
+    if not isinstance(test, cst.Call) or dotted(test.func) != "isinstance" or len(test.args) != 2:
+        return None
+    wanted = ASKED.get(module.value(test.args[1].value).name)
+    value = module.value(test.args[0].value)
+    if wanted is None or value.likely or dotted(test.args[0].value) not in given:
+        return None
+    if value.kind == wanted:
+        return True
+    return False if value.kind in ("optimizer", "module", "function", "object", "tensor") else None

@@ -1,0 +1,167 @@
+"""`opts = {"g": Adam(...), "d": Adam(...)}`, where each optimizer gets a name of its own.
+
+The ledger keeps gradients by the place of an optimizer, and an item of a dict has none. Where the keys are seen, and
+the dict is made once and stays as it is, `opts["g"]` is `opts_g` everywhere.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torch2ms.analysis.flow import root
+from torch2ms.analysis.names import dotted
+from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.tree import code, constant, descend
+from torch2ms.analysis.values import entries
+from torch2ms.wrappers.suites import Suites
+
+CHANGING = {"update", "pop", "popitem", "clear", "setdefault"}
+
+
+def keyed(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules that keep optimizers in such dicts, by name."""
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        if module.uses_mindspore or module.directives.off:
+            continue
+        tables = [t for scope in module.scope.walk() for s in scope.body.walk() if (t := _table(s, scope, module))]
+        if tables:
+            plain[module.name] = Keyed(module, tables).plain()
+    return plain
+
+
+@dataclass(eq=False)
+class Table:
+    """A dict with optimizers: the statement that makes it, and the new name of each by its key."""
+
+    node: cst.Assign
+    names: dict[str, str]
+    items: set[int]  # subscripts that take one of them
+    values: set[int]  # calls of `values`
+
+
+class Keyed(Suites):
+    """One module, with the names."""
+
+    def __init__(self, module: ModuleInfo, tables: list[Table]) -> None:
+        super().__init__(module)
+        self.made = {id(t.node): t for t in tables}
+        self.items = {key: t for t in tables for key in t.items}
+        self.values = {key: t for t in tables for key in t.values}
+
+    def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        table, made = self.made.get(id(node)), self.rewrite(node)
+        if table is None:
+            return [made]
+        assert isinstance(node, cst.Assign) and isinstance(made, cst.Assign)
+        if not isinstance(made.value, cst.Dict):
+            place = code(node.targets[0].target)
+            return [made, *(_assigned(n, f"{place}[{key!r}]") for key, n in table.names.items())]
+        above, elements = [], []
+        for element in made.value.elements:
+            assert isinstance(element, cst.DictElement)
+            name = table.names.get(str(constant(element.key)))
+            if name is not None:
+                above.append(_assigned(name, code(element.value)))
+                element = element.with_changes(value=cst.parse_expression(name))
+            elements.append(element)
+        return [*above, made.with_changes(value=made.value.with_changes(elements=elements))]
+
+    def leave_Subscript(self, original: cst.Subscript, updated: cst.Subscript) -> cst.BaseExpression:
+        table = self.items.get(id(original))
+        return updated if table is None else cst.parse_expression(table.names[_key(original)])
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        table = self.values.get(id(original))
+        return updated if table is None else cst.parse_expression(f"({', '.join(table.names.values())},)")
+
+
+def _assigned(name: str, text: str) -> cst.BaseSmallStatement:
+    made = cst.parse_statement(f"{name} = {text}")
+    assert isinstance(made, cst.SimpleStatementLine)
+    return made.body[0]
+
+
+def _key(node: cst.Subscript) -> str:
+    index = node.slice[0].slice if len(node.slice) == 1 else None
+    key = constant(index.value) if isinstance(index, cst.Index) else None
+    return key if isinstance(key, str) else ""
+
+
+def _table(stmt: Stmt, scope: Scope, module: ModuleInfo) -> Table | None:
+    """The dict that a statement makes, if all that happens to it is seen."""
+    node = stmt.node
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1 or stmt.off:
+        return None
+    place = dotted(node.targets[0].target)
+    value = module.value(node.value)
+    held = {k: v for k, v in entries(value).items() if v.kind == "optimizer"} if value.kind == "dict" else {}
+    if not place or place.count(".") > place.startswith("self.") or not held or any(v.place for v in held.values()):
+        return None
+    if not all(k.isidentifier() and sure for k, sure in value.keys or ()):
+        return None
+    if isinstance(node.value, cst.Dict) and not all(isinstance(e, cst.DictElement) for e in node.value.elements):
+        return None
+    names = {key: f"{place}_{key}" for key in held}
+    taken = {n for s in module.scope.walk() for n in s.locals} | {d for s in module.scope.walk() for t in s.body.walk()
+                                                                  for d in t.defs}  # fmt: skip
+    found = Table(node, names, set(), set())
+    if taken & set(names.values()) or not _seen(found, place, scope, module, len(held) == len(entries(value))):
+        return None
+    return found
+
+
+def _seen(table: Table, place: str, home: Scope, module: ModuleInfo, alone: bool) -> bool:
+    """Fill in where the optimizers are taken out of the dict; False where something else changes it."""
+    for scope in module.scope.walk():
+        if not _sees(scope, home, root(place)):
+            continue
+        for stmt in scope.body.walk():
+            if stmt.node is not table.node and (place in stmt.defs or _stored(stmt, place)):
+                return False
+            for node in descend(stmt.node) if not stmt.blocks else _headers(stmt):
+                if isinstance(node, cst.Subscript) and dotted(node.value) == place and _key(node) in table.names:
+                    table.items.add(id(node))
+                if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
+                    if dotted(node.func.value) == place and node.func.attr.value == "values" and alone:
+                        table.values.add(id(node))
+    return bool(table.items)
+
+
+def _sees(scope: Scope, home: Scope, name: str) -> bool:
+    """The name means the same in the scope as where the dict was made."""
+    if name == "self":
+        return scope.cls is not None and scope.cls is home.cls
+    current: Scope | None = scope
+    while current is not None and current is not home:
+        if name in current.locals or name in current.params:
+            return False
+        current = current.parent
+    return current is home
+
+
+def _stored(stmt: Stmt, place: str) -> bool:
+    """The statement writes an item, or calls a method that may."""
+    node = stmt.node
+    targets: list[cst.BaseExpression] = [t.target for t in node.targets] if isinstance(node, cst.Assign) else []
+    if isinstance(node, (cst.Del, cst.AugAssign)):
+        targets = [node.target]
+    if any(isinstance(t, cst.Subscript) and dotted(t.value) == place for t in targets):
+        return True
+    calls = (c.func for c in stmt.calls if isinstance(c.func, cst.Attribute))
+    return any(f.attr.value in CHANGING and dotted(f.value) == place for f in calls)
+
+
+def _headers(stmt: Stmt) -> list[cst.CSTNode]:
+    """What a compound statement evaluates itself."""
+    node = stmt.node
+    if isinstance(node, (cst.If, cst.While)):
+        return list(descend(node.test))
+    if isinstance(node, cst.For):
+        return list(descend(node.iter))
+    if isinstance(node, cst.With):
+        return [n for item in node.items for n in descend(item.item)]
+    return []
