@@ -12,6 +12,7 @@ from torch2ms.rewrite.naming import taken_names
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.translation import Translation
 
+HESSIAN = "hessian_of"
 DICTS = "gradients of dicts that are differentiated again are right in compiled code alone"
 
 
@@ -28,10 +29,17 @@ def transformed(
     functions = transforms.Functions(work.project, work.module)
     if original.args and structured.takes_dicts(original.args[0].value, functions):
         return _of_dicts(kind, rule, original, updated, left, work, functions)
+    point = _point(kind, original, where, functions)
+    if kind == "vmap" and original.args and isinstance(inner := original.args[0].value, cst.Call):
+        if _point(transforms.transform(work.module.value(inner.func).name), inner, where, functions) is not None:
+            return _of_dicts(kind, rule, original, updated, left, work, functions)
     problem = functions.problem(kind, original)
+    if point is not None and functions.again and (name := functions.carried(original.args[0].value)):
+        problem = problem or f"compiled code has no gradient of `{name}`, which the function takes from around it"
     if (
         kind in ("jacrev", "jacfwd", "hessian")
         and original.args
+        and point is None
         and (outer := where.applied.get(id(original))) is not None
     ):
         if functions.vector_on_the_right(original.args[0].value, outer):
@@ -48,7 +56,8 @@ def transformed(
     if problem:
         work.refuse("T2M220", rule.name, problem, "write the function with ms.grad, ms.vmap or ms.jit by hand")
         return left
-    if kind in transforms.COMPILED and original.args and functions.multiplies_vectors(original.args[0].value):
+    multiplied = kind in transforms.COMPILED and point is None and original.args
+    if multiplied and functions.multiplies_vectors(original.args[0].value):
         why = "no matrix in it is multiplied with a vector: MindSpore fails on that when it maps the vector"
         work.notes.findings.append(Finding("T2M221", Tier.ASSUMED, rule.name, why))
     if kind == "jacobian" and (short := transforms.at_position(original, updated, work.module)) is not None:
@@ -60,7 +69,32 @@ def transformed(
         first = updated.args[0].visit(transforms.Naming(taken, work.notes.above))
         updated = updated.with_changes(args=[first, *updated.args[1:]])
         work.tell("T2M221", rule.name, "MindSpore reads the source of the function: the lambda has a name")
+    if point is not None:
+        work.notes.needs.add(HESSIAN)
+        work.tell("T2M221", rule.name, "a definition that compiles the second derivatives, row by row")
+        made = cst.Call(cst.Name(HESSIAN), [cst.Arg(updated.args[0].value)])
+        return made if len(updated.args) == 1 else cst.Call(made, [cst.Arg(updated.args[1].value)])
     return work.take(apply_call(rule, original, updated, work.facts), left)
+
+
+def _point(
+    kind: str, original: cst.Call, where: Positions, functions: transforms.Functions
+) -> cst.BaseExpression | None:
+    """Where the Hessian of a function of one tensor is taken: `hessian(f)(x)`, `hessian(f, x)`, or mapped."""
+    options = {a.keyword.value for a in original.args if a.keyword is not None}
+    plain = [a.value for a in original.args if a.keyword is None and not a.star]
+    outer = where.applied.get(id(original))
+    if kind != "hessian" or not plain or isinstance(plain[0], cst.Call):
+        return None
+    if not functions.again and not functions.fails_mapped(plain[0]):
+        return None  # MindSpore's own
+    if outer is not None and len(plain) == len(original.args) == 1 and len(outer.args) == 1:
+        return outer.args[0].value if not outer.args[0].star and outer.args[0].keyword is None else None
+    if outer is None and len(original.args) == 1 and id(original) in where.called:  # one sample after the other
+        info = functions.resolve(plain[0])
+        return plain[0] if info is not None and len(set(info.scope.params) - {"self"}) == 1 else None
+    tensor = len(plain) == 2 and where.module.value(plain[1]).kind == "tensor"
+    return plain[1] if outer is None and tensor and options <= {"create_graph", "vectorize"} else None
 
 
 def _of_dicts(

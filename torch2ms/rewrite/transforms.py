@@ -74,6 +74,25 @@ class Functions:
                 return f"the function is compiled once and would keep the first value of {name}"
         return ""
 
+    def fails_mapped(self, node: cst.BaseExpression) -> bool:
+        """The function indexes, or multiplies vectors with matrices, where MindSpore's Jacobians fail."""
+        subscripts = any(isinstance(part, cst.Subscript) for _, part in self.parts(node, frozenset()))
+        return subscripts or self.multiplies_vectors(node)
+
+    def carried(self, node: cst.BaseExpression) -> str:
+        """A tensor with a graph of its own that the function reads from around it."""
+        info = self.resolve(node)
+        if info is None:
+            return ""
+        free = {root(u) for s in info.scope.body.walk() for u in s.uses} - info.scope.locals
+        for name in sorted(free):
+            owner = self.owner(name, info.scope)
+            for stmt in owner.body.walk() if owner is not None else ():
+                value = stmt.out.get(name) if name in stmt.defs else None
+                if value is not None and value.kind in ("tensor", "unknown", "list") and value.deps and not value.leaf:
+                    return name
+        return ""
+
     def resolve(self, node: cst.BaseExpression) -> FunctionInfo | None:
         value = self.module.value(node)
         if isinstance(node, cst.Name):
