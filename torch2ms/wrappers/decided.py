@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis import flow
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope
 from torch2ms.analysis.project import ModuleInfo, Plain, Project
-from torch2ms.analysis.tree import code
+from torch2ms.analysis.tree import code, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.wrappers.suites import Made, Suites
@@ -57,7 +58,9 @@ class Decided(Suites):
         if answer is None or chosen:
             return super().compound(original, updated)
         why = "every caller of the project gives the same: the other branch goes"
-        self.findings.append(Finding("T2M535", Tier.ASSUMED, code(original.test), why, line=self.line))
+        gone = original.orelse if answer else original.body
+        lines = {self.line, *(self.numbers[id(node)][0] for node in _statements(gone))}
+        self.findings += [Finding("T2M535", Tier.ASSUMED, code(original.test), why, line=n) for n in sorted(lines)]
         other = updated.orelse if answer else updated.body
         said = [line for line in layout.inner_comments(other) if line.comment is not None] if other is not None else []
         if not answer and updated.orelse is None:
@@ -95,3 +98,14 @@ def of_kind(test: cst.BaseExpression, given: set[str], module: ModuleInfo) -> bo
     if value.kind == wanted:
         return True
     return False if value.kind in ("optimizer", "module", "function", "object", "tensor") else None
+
+
+def _statements(branch: cst.BaseSuite | cst.If | cst.Else | None) -> list[cst.CSTNode]:
+    """The statements of a branch that have to do with gradients."""
+    suite = branch.body if isinstance(branch, (cst.If, cst.Else)) else branch
+    return [n for n in flow.in_order(suite.body) if _touches_tape(n)] if suite is not None else []
+
+
+def _touches_tape(node: cst.CSTNode) -> bool:
+    names = (n.attr.value for n in descend(node) if isinstance(n, cst.Attribute))
+    return any(name in ("grad", "backward", "zero_grad", "step") for name in names)
