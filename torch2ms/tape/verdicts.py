@@ -16,6 +16,7 @@ from torch2ms.tape.functions.handing import Handed
 from torch2ms.tape.functions.taking import Taken
 from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.events import Event, grads_of
+from torch2ms.tape.ledger.given import given_elsewhere
 from torch2ms.tape.ledger.hooks import has_hooks, watched
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import LOADS, STEPS, Records
@@ -85,6 +86,8 @@ class Verdicts:
                 return "step(closure) is not translated here"
         if scaling:
             return scaling
+        if name := given_elsewhere(self.records.events, self.scope, self.module):
+            return f"`{name}`, which is not seen, may use the gradients of what it is given"
         for owner in self.records.owners:
             if why := next(filter(None, (unguarded(e, owner) for e, _ in self.records.gaps(owner))), ""):
                 return why

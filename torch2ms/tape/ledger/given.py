@@ -1,0 +1,45 @@
+"""Functions of other libraries that are given a model, its parameters or its optimizer while these have gradients.
+
+`check_update(model, 1.0)` and `sync_gradients(net)` between backward call and step read or change what torch keeps in
+the parameters; in MindSpore nothing is there for them to find.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.flow import root
+from torch2ms.analysis.names import dotted, is_foreign
+from torch2ms.analysis.program import Scope
+from torch2ms.analysis.project import ModuleInfo
+from torch2ms.tape.ledger.events import Event
+
+HOLDERS = frozenset({"module", "optimizer", "params", "named_params"})
+
+
+def given_elsewhere(events: list[Event], scope: Scope, module: ModuleInfo) -> str:
+    """A call between a backward call and a step behind it that hands such a function what has gradients, "" if none."""
+    backwards = [e.stmt.number for e in events if e.kind == "backward"]
+    steps = [e.stmt.number for e in events if e.kind in ("step", "scaler_step")]
+    known = {id(e.node) for e in events}
+    for stmt in scope.body.walk():
+        last = max((b for b in backwards if b < stmt.number), default=-1)
+        stepped = max((s for s in steps if s < stmt.number), default=-1)
+        if last <= stepped or not any(s > stmt.number for s in steps):
+            continue
+        for call in stmt.calls:
+            if id(call) not in known and _imported(call, module) and any(_holds(a.value, module) for a in call.args):
+                return dotted(call.func)
+    return ""
+
+
+def _imported(call: cst.Call, module: ModuleInfo) -> bool:
+    """The function comes from another library, and is not torch's."""
+    name = dotted(call.func)
+    origin = module.imports.table.get(root(name), "") if name else ""
+    return bool(origin) and not is_foreign(origin) and module.value(call.func).kind in ("api", "unknown")
+
+
+def _holds(node: cst.BaseExpression, module: ModuleInfo) -> bool:
+    value = module.value(node)
+    return value.kind in HOLDERS or value.name == "named_parameters"
