@@ -195,9 +195,30 @@ class _Method(Rewriter):
         self.functional = functional(cls.module)
         if node.decorators or not params or params[0] != "self" or "super" in used:
             raise Unfit("its forward is no plain method")
+        self.hidden()
         self.above: list[cst.BaseStatement] = []
         self.hoisted: dict[int, list[cst.BaseStatement]] = {}
         self.depth = 0 if not any(isinstance(n, BRANCHING) for n in descend(node)) else 1
+
+    def hidden(self) -> None:
+        """Whatever else the method uses of its network holds no weights."""
+        module, made = self.cls.module, {"training"}
+        for info in self.cls.methods.values():
+            for stmt in info.scope.body.walk():
+                if isinstance(stmt.node, cst.Assign):
+                    made |= {_own(t.target) for t in stmt.node.targets}
+        for node in descend(self.node):
+            own = _own(node)
+            if not own or own in self.layers or own in self.cls.methods:
+                continue
+            kind = module.value(node).kind
+            if own not in made or kind in ("module", "param", "params", "object"):
+                raise Unfit(f"what `self.{own}` is is not seen")
+        for call in (n for n in descend(self.node) if isinstance(n, cst.Call)):
+            own = _own(call.func)
+            unseen = own and own not in self.layers and own not in self.cls.methods
+            if unseen and module.value(call.func).kind not in ("api", "function"):
+                raise Unfit(f"what `self.{own}` runs is not seen")
 
     def others(self) -> list[str]:
         """The methods that it calls which need a form with weights too."""
