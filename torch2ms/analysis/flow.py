@@ -22,6 +22,9 @@ TRANSPARENT = {
     "torch.autograd.grad_mode.no_grad", "torch.cuda.device", "torch.device", "torch.cuda.nvtx.range",
     "torch.profiler.record_function", "torch.autograd.profiler.record_function",
 }  # fmt: skip
+PARTS = frozenset(
+    {"view", "reshape", "t", "transpose", "permute", "select", "narrow", "unsqueeze", "squeeze", "flatten"}
+)
 
 
 def build(
@@ -211,6 +214,8 @@ def collect(stmt: Stmt) -> None:
     node = stmt.node
     uses = _Uses(stmt)
     if isinstance(node, (cst.Assign, cst.AnnAssign)):
+        if isinstance(node, cst.Assign):
+            _note_part(node, stmt)
         if node.value is not None:
             uses.add(node.value)
         targets = [t.target for t in node.targets] if isinstance(node, cst.Assign) else [node.target]
@@ -275,7 +280,40 @@ def _containers(name: str, stmt: Stmt) -> set[str]:
         if isinstance(owner.node, cst.For) and name in _targets(owner.node.target):
             given = taken(owner.node.target, owner.node.iter, name)
             return {dotted(given)} - {""} if given is not None else set()
-    return set()
+    shown, found = stmt.block.scope.shown, set[str]()
+    while name in shown and shown[name] not in found:
+        name = shown[name]
+        found.add(name)
+    return found
+
+
+def _note_part(node: cst.Assign, stmt: Stmt) -> None:
+    """`row = x[1]`, `flat = x.view(-1)`: what changes the one in place changes the other."""
+    for target in node.targets:
+        if isinstance(target.target, cst.Name):
+            _note_name(target.target.value, node.value, stmt)
+        elif isinstance(target.target, cst.Tuple) and isinstance(node.value, cst.Tuple):
+            for name, value in zip(target.target.elements, node.value.elements, strict=False):
+                if isinstance(name.value, cst.Name):
+                    _note_name(name.value.value, value.value, stmt)
+
+
+def _note_name(name: str, value: cst.BaseExpression, stmt: Stmt) -> None:
+    """One name, and what it is bound to."""
+    whole = value
+    while True:
+        if isinstance(whole, cst.Subscript):
+            if any(isinstance(e.slice, cst.Index) and isinstance(e.slice.value, cst.SimpleString) for e in whole.slice):
+                break
+            whole = whole.value
+        elif isinstance(whole, cst.Call) and isinstance(whole.func, cst.Attribute) and whole.func.attr.value in PARTS:
+            whole = whole.func.value
+        else:
+            break
+    shown = stmt.block.scope.shown
+    shown.pop(name, None)
+    if whole is not value and isinstance(whole, cst.Name) and whole.value != name:
+        shown[name] = whole.value
 
 
 def taken(target: cst.BaseExpression, iterated: cst.BaseExpression, name: str) -> cst.BaseExpression | None:
@@ -394,7 +432,8 @@ class _Uses:
             if in_place or (name in MUTATORS and receiver != "torch"):  # torch.add(x, y) adds to nothing
                 changed = node.args[0].value if receiver == "torch" and node.args else _base(func.value)
                 if place := dotted(changed):
-                    self.stmt.muts.add(place.removesuffix(".data"))
+                    changed = place.removesuffix(".data")
+                    self.stmt.muts |= {changed, *_containers(changed, self.stmt)}
         else:
             self.add(func)
         for arg in node.args:

@@ -96,6 +96,7 @@ class Scope:
     params: list[str] = field(default_factory=list)
     transparent: dict[int, int] = field(default_factory=dict)  # id of a `with` that was dissolved -> its line
     off: bool = False  # its definition is left as it is
+    shown: dict[str, str] = field(default_factory=dict)  # a name for a part of a tensor -> the tensor, as far as read
 
     @property
     def is_function(self) -> bool:

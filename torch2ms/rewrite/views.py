@@ -89,7 +89,9 @@ def _bound(name: str, stmt: Stmt, scope: Scope, module: ModuleInfo, depth: int) 
     node = stmt.node
     if isinstance(node, cst.For):
         over = taken(node.target, node.iter, name)
-        return PART if over is not None and module.value(over).kind in TENSORS else WHOLE
+        if over is None or module.value(over).kind in TENSORS:
+            return PART if over is not None else WHOLE
+        return _elements(over.value, stmt, scope, module, depth - 1) if isinstance(over, cst.Name) and depth else WHOLE
     if not isinstance(node, cst.Assign):
         return WHOLE
     for target in node.targets:
@@ -97,8 +99,25 @@ def _bound(name: str, stmt: Stmt, scope: Scope, module: ModuleInfo, depth: int) 
             last = _last(node.value)
             if last in SPLIT:
                 return LOST
+            if isinstance(node.value, cst.Tuple):
+                pairs = zip(target.target.elements, node.value.elements, strict=False)
+                mine = [v.value for t, v in pairs if isinstance(t.value, cst.Name) and t.value.value == name]
+                return _shown(mine[0], stmt, scope, module, depth) if mine else WHOLE
             return PART if module.value(node.value).kind in TENSORS else WHOLE
     return _shown(node.value, stmt, scope, module, depth)
+
+
+def _elements(name: str, stmt: Stmt, scope: Scope, module: ModuleInfo, depth: int) -> str:
+    """What the elements show of what a loop runs over: a tensor, or a list that is written down."""
+    found = set()
+    for other in scope.body.walk():
+        if name not in other.defs or other.number > stmt.number or not isinstance(other.node, cst.Assign):
+            continue
+        if isinstance(other.node.value, (cst.List, cst.Tuple)):
+            found |= {_shown(e.value, other, scope, module, depth) for e in other.node.value.elements}
+        elif module.value(other.node.value).kind in TENSORS:
+            found.add(PART)
+    return next((sort for sort in (LOST, PART) if sort in found), WHOLE)
 
 
 def _shown(node: cst.BaseExpression, stmt: Stmt, scope: Scope, module: ModuleInfo, depth: int) -> str:
