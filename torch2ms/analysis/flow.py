@@ -432,8 +432,8 @@ class _Uses:
             if in_place or (name in MUTATORS and receiver != "torch"):  # torch.add(x, y) adds to nothing
                 changed = node.args[0].value if receiver == "torch" and node.args else _base(func.value)
                 if place := dotted(changed):
-                    changed = place.removesuffix(".data")
-                    self.stmt.muts |= {changed, *_containers(changed, self.stmt)}
+                    whole = place.removesuffix(".data")
+                    self.stmt.muts |= {whole, *_containers(whole, self.stmt)}
         else:
             self.add(func)
         for arg in node.args:
