@@ -346,6 +346,18 @@ PROGRAMS = {
         """,
         "ops.relu(x)",
     ),
+    "a method with the name of a tensor's on something else": (
+        """
+        import torch
+
+        def tell(logger, loss):
+            logger.log("loss", torch.log(loss).item(), 3)
+        """,
+        """
+        def tell(logger, loss):
+            logger.log("loss", ops.log(loss).item(), 3)
+        """,
+    ),
 }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from torch2ms.analysis.tree import code
 from torch2ms.api.apply import (
+    MISFIT,
     Choice,
     Outcome,
     apply_attribute,
@@ -20,6 +21,7 @@ from torch2ms.api.rules import Form, Rule, RuleError, Rules
 from torch2ms.api.signature import literal
 
 __all__ = [
+    "MISFIT",
     "Choice",
     "Facts",
     "Form",

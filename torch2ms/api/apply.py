@@ -18,7 +18,7 @@ from torch2ms.api.signature import BindError, Binding, StarError
 from torch2ms.findings import Finding, Tier
 
 _RENAMED, _DROPPED, _ARGUMENT, _ASSUMED = "T2M601", "T2M602", "T2M603", "T2M604"
-_NONE, _STAR, _TWICE, _VALUE, _MISFIT = "T2M605", "T2M606", "T2M607", "T2M608", "T2M609"
+_NONE, _STAR, _TWICE, _VALUE, MISFIT = "T2M605", "T2M606", "T2M607", "T2M608", "T2M609"
 _WHOLE = ("int", "uint", "bool")
 _UNDIFFERENTIATED = "nothing is differentiated"
 
@@ -94,7 +94,7 @@ def apply_call(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) 
     if isinstance(problem, StarError):
         return _refused(rule, _STAR, f"{problem} hides which arguments are given", "write the arguments out")
     if problem is not None:
-        return _refused(rule, _MISFIT, str(problem), "check the call against the PyTorch documentation")
+        return _refused(rule, MISFIT, str(problem), "check the call against the PyTorch documentation")
     return _refused(rule, _ARGUMENT, "no MindSpore form is known for these arguments")
 
 
@@ -426,7 +426,7 @@ def apply_partial(rule: Rule, original: cst.Call, updated: cst.Call, facts: Fact
     try:
         binding = signature.bind(signature.Signature(optional), inner, inner_updated)
     except BindError as error:
-        return _refused(rule, _MISFIT, str(error))
+        return _refused(rule, MISFIT, str(error))
     use = Use(binding, facts)
     if any(bound.positional for _, bound in binding.all()):
         return _refused(rule, _VALUE, "positional arguments in a partial", "give them by keyword")

@@ -13,7 +13,7 @@ from torch2ms.analysis.torchapi import PACKED
 from torch2ms.analysis.tree import code, constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.analysis.wrapped import FAMILIES
-from torch2ms.api import apply_call
+from torch2ms.api import MISFIT, apply_call
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import strings
 from torch2ms.rewrite.chains import base
@@ -230,6 +230,8 @@ class MethodCalls:
             foreign = receiver.likely or name in MINDSPORE_ONLY
             return updated if foreign else self.work.unknown(f"torch.Tensor.{name}", updated)
         outcome = self.work.apply(rule, original, updated)
+        if receiver.likely and any(finding.code == MISFIT for finding in outcome.findings):
+            return updated  # a method of that name on something else: a logger's `log(name, value)`
         if receiver.likely and outcome.node is not None:
             why = "the receiver is taken for a tensor by its use"
             outcome = replace(outcome, findings=tuple(_assumed(f, why) for f in outcome.findings))

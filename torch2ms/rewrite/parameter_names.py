@@ -36,7 +36,15 @@ def told_apart(original: cst.Call, updated: cst.Call, work: Translation) -> list
         return []
     work.tell("T2M506", "parameters of several modules", "each cell's get a prefix: they may have equal names")
     prefixes = {place: place.removeprefix("self.").replace(".", "_") for place in places if place in mine}
-    return [f'{place}.update_parameters_name("{prefix}.")' for place, prefix in prefixes.items()]
+    lines = [(place, f'{place}.update_parameters_name("{prefix}.")') for place, prefix in prefixes.items()]
+    return [f"if {place} is not None:\n    {line}" if _perhaps_none(place, work) else line for place, line in lines]
+
+
+def _perhaps_none(place: str, work: Translation) -> bool:
+    """The place holds None where a condition did not ask for the cell."""
+    body = work.stmt.block.scope.body.walk() if work.stmt is not None else ()
+    values = [s.node.value for s in body if place in s.defs and isinstance(s.node, cst.Assign)]
+    return any(isinstance(value, cst.Name) and value.value == "None" for value in values)
 
 
 def _joined_before(original: cst.Call, work: Translation) -> bool:
