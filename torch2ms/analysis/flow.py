@@ -10,6 +10,7 @@ import libcst as cst
 
 from torch2ms.analysis.names import Imports, dotted
 from torch2ms.analysis.program import Block, Scope, Stmt
+from torch2ms.analysis.shown import containers, note_parts, target_places
 from torch2ms.analysis.tree import children
 from torch2ms.source import parse_quietly
 
@@ -22,9 +23,6 @@ TRANSPARENT = {
     "torch.autograd.grad_mode.no_grad", "torch.cuda.device", "torch.device", "torch.cuda.nvtx.range",
     "torch.profiler.record_function", "torch.autograd.profiler.record_function",
 }  # fmt: skip
-PARTS = frozenset(
-    {"view", "reshape", "t", "transpose", "permute", "select", "narrow", "unsqueeze", "squeeze", "flatten"}
-)
 
 
 def build(
@@ -126,7 +124,7 @@ class _Builder:
                 self.compound(child, body, modes)
             else:
                 if isinstance(body, (cst.ExceptHandler, cst.ExceptStarHandler)) and body.name is not None:
-                    stmt.defs |= _targets(body.name.name)
+                    stmt.defs |= target_places(body.name.name)
                 holder = body.body if isinstance(body, (cst.ExceptHandler, cst.ExceptStarHandler)) else body
                 self.fill(child, _suite(holder), modes)
 
@@ -215,7 +213,7 @@ def collect(stmt: Stmt) -> None:
     uses = _Uses(stmt)
     if isinstance(node, (cst.Assign, cst.AnnAssign)):
         if isinstance(node, cst.Assign):
-            _note_part(node, stmt)
+            note_parts(node, stmt)
         if node.value is not None:
             uses.add(node.value)
         targets = [t.target for t in node.targets] if isinstance(node, cst.Assign) else [node.target]
@@ -228,7 +226,7 @@ def collect(stmt: Stmt) -> None:
         uses.add(node.target)
         _bind(node.target, stmt, uses)
         if place := dotted(node.target):
-            stmt.muts |= {place, *_containers(place, stmt)}
+            stmt.muts |= {place, *containers(place, stmt)}
     elif isinstance(node, cst.For):
         uses.add(node.iter)
         _bind(node.target, stmt, uses)
@@ -262,7 +260,7 @@ def collect(stmt: Stmt) -> None:
             for arg in [*node.bases, *node.keywords]:
                 uses.add(arg.value)
     elif isinstance(node, cst.Del):
-        stmt.defs |= _targets(node.target)
+        stmt.defs |= target_places(node.target)
     elif isinstance(node, (cst.Try, cst.TryStar)):
         for handler in node.handlers:
             if handler.type is not None:
@@ -274,82 +272,11 @@ def collect(stmt: Stmt) -> None:
             uses.add(child)
 
 
-def _containers(name: str, stmt: Stmt) -> set[str]:
-    """What a loop around the statement takes `name` out of: a change of the one is a change of the other."""
-    for owner in stmt.ancestors():
-        if isinstance(owner.node, cst.For) and name in _targets(owner.node.target):
-            given = taken(owner.node.target, owner.node.iter, name)
-            return {dotted(given)} - {""} if given is not None else set()
-    shown, found = stmt.block.scope.shown, set[str]()
-    while name in shown and shown[name] not in found:
-        name = shown[name]
-        found.add(name)
-    return found
-
-
-def _note_part(node: cst.Assign, stmt: Stmt) -> None:
-    """`row = x[1]`, `flat = x.view(-1)`: what changes the one in place changes the other."""
-    for target in node.targets:
-        if isinstance(target.target, cst.Name):
-            _note_name(target.target.value, node.value, stmt)
-        elif isinstance(target.target, cst.Tuple) and isinstance(node.value, cst.Tuple):
-            for name, value in zip(target.target.elements, node.value.elements, strict=False):
-                if isinstance(name.value, cst.Name):
-                    _note_name(name.value.value, value.value, stmt)
-
-
-def _note_name(name: str, value: cst.BaseExpression, stmt: Stmt) -> None:
-    """One name, and what it is bound to."""
-    whole = value
-    while True:
-        if isinstance(whole, cst.Subscript):
-            if any(isinstance(e.slice, cst.Index) and isinstance(e.slice.value, cst.SimpleString) for e in whole.slice):
-                break
-            whole = whole.value
-        elif isinstance(whole, cst.Call) and isinstance(whole.func, cst.Attribute) and whole.func.attr.value in PARTS:
-            whole = whole.func.value
-        else:
-            break
-    shown = stmt.block.scope.shown
-    shown.pop(name, None)
-    if whole is not value and isinstance(whole, cst.Name) and whole.value != name:
-        shown[name] = whole.value
-
-
-def taken(target: cst.BaseExpression, iterated: cst.BaseExpression, name: str) -> cst.BaseExpression | None:
-    """What gives `name` its values, of what a loop runs over: `xs` in `for i, (x, y) in enumerate(zip(xs, ys))`."""
-    called = iterated.func if isinstance(iterated, cst.Call) else None
-    args = [a.value for a in iterated.args] if isinstance(iterated, cst.Call) else []
-    if isinstance(target, cst.Name):
-        if isinstance(called, cst.Attribute) and called.attr.value == "values":
-            return called.value if target.value == name else None
-        return iterated if target.value == name and called is None else None
-    if not isinstance(target, cst.Tuple) or called is None:
-        return None
-    parts = [e.value for e in target.elements]
-    if isinstance(called, cst.Attribute):
-        items = called.attr.value == "items" and len(parts) == 2 and dotted(parts[1]) == name
-        return called.value if items else None
-    if dotted(called) == "enumerate" and len(parts) == 2 and args:
-        return taken(parts[1], args[0], name)
-    if dotted(called) == "zip" and len(args) == len(parts):
-        found = (taken(part, arg, name) for part, arg in zip(parts, args, strict=True))
-        return next((node for node in found if node is not None), None)
-    return None
-
-
 def _pattern_names(node: cst.CSTNode) -> Iterator[cst.Name]:
     if isinstance(node, (cst.MatchAs, cst.MatchStar)) and node.name is not None:
         yield node.name
     for child in children(node):
         yield from _pattern_names(child)
-
-
-def _targets(node: cst.CSTNode) -> set[str]:
-    if isinstance(node, (cst.Tuple, cst.List)):
-        return set().union(*(_targets(e.value) for e in node.elements))
-    place = dotted(node)
-    return {place} if place else set()
 
 
 def _bind(target: cst.CSTNode, stmt: Stmt, uses: _Uses) -> None:
@@ -412,7 +339,7 @@ class _Uses:
 
     def named(self, node: cst.NamedExpr) -> None:
         self.add(node.value)
-        self.stmt.defs |= _targets(node.target)
+        self.stmt.defs |= target_places(node.target)
 
     def argument(self, node: cst.Arg) -> None:
         self.add(node.value)
@@ -433,13 +360,13 @@ class _Uses:
                 changed = node.args[0].value if receiver == "torch" and node.args else _base(func.value)
                 if place := dotted(changed):
                     whole = place.removesuffix(".data")
-                    self.stmt.muts |= {whole, *_containers(whole, self.stmt)}
+                    self.stmt.muts |= {whole, *containers(whole, self.stmt)}
         else:
             self.add(func)
         for arg in node.args:
             self.add(arg.value)
             if arg.keyword is not None and arg.keyword.value == "out":
-                self.stmt.muts |= _targets(arg.value)
+                self.stmt.muts |= target_places(arg.value)
 
     def scoped(self, node: cst.CSTNode) -> None:
         """A lambda or comprehension: its own names are not uses of the scope."""
@@ -460,7 +387,7 @@ class _Uses:
                 uses.add(clause.iter)
                 for test in clause.ifs:
                     uses.add(test.test)
-                bound |= _targets(clause.target)
+                bound |= target_places(clause.target)
                 clause = clause.inner_for_in
         self.uses |= {u for u in inner.uses if root(u) not in bound}
         self.stmt.muts |= {m for m in inner.muts if root(m) not in bound}

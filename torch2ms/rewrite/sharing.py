@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.flow import free_uses, root, taken
+from torch2ms.analysis.flow import free_uses, root
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.shown import taken
 from torch2ms.analysis.tree import descend
 from torch2ms.analysis.values import Value
 from torch2ms.rewrite.chains import base, is_change

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.flow import taken
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.shown import taken
 from torch2ms.analysis.tree import constant
 
 WHOLE, PART, LOST = "whole", "part", "lost"
