@@ -42,7 +42,7 @@ class Stmt:
     def walk(self) -> Iterator[Stmt]:
         yield self
         for block in self.blocks:
-            yield from block.walk()
+            yield from block.every
 
     @property
     def is_loop(self) -> bool:
@@ -77,10 +77,17 @@ class Block:
     role: str  # body, orelse, handler, finalbody, case
     node: cst.CSTNode
     stmts: list[Stmt] = field(default_factory=list)
+    _every: list[Stmt] = field(default_factory=list)
+
+    @property
+    def every(self) -> list[Stmt]:
+        """Its statements and those inside of them, in order; asked for once the program is built."""
+        if not self._every:
+            self._every = [inner for stmt in self.stmts for inner in stmt.walk()]
+        return self._every
 
     def walk(self) -> Iterator[Stmt]:
-        for stmt in self.stmts:
-            yield from stmt.walk()
+        return iter(self.every)
 
 
 @dataclass(eq=False)

@@ -276,6 +276,7 @@ class Project:
         for module in self.modules.values():
             for scope in list(module.scope.walk()):
                 for stmt in list(scope.body.walk()):
+                    stmt.block.every.clear()
                     stmt.block.stmts.clear()
                     stmt.blocks.clear()
                 del scope.body

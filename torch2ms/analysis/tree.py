@@ -53,7 +53,7 @@ def children(node: cst.CSTNode) -> list[cst.CSTNode]:
         value = getattr(node, name)
         held = value.__class__
         if held is tuple or held is list:
-            found += [item for item in value if is_node(item.__class__)]
+            found += value  # LibCST's sequences hold nodes alone
         elif _IS_NODE.get(held) or (held not in _IS_NODE and is_node(held)):
             found.append(value)
     return found

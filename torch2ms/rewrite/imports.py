@@ -9,7 +9,7 @@ import libcst as cst
 from torch2ms.analysis.mentions import used_names
 from torch2ms.analysis.names import Imports, dotted, is_foreign
 from torch2ms.analysis.program import Scope
-from torch2ms.analysis.tree import source_order
+from torch2ms.analysis.tree import children, source_order
 from torch2ms.api import definitions
 from torch2ms.api.imports import IMPORTS
 from torch2ms.rewrite import layout
@@ -347,7 +347,7 @@ def _at_the_top(body: Sequence[cst.CSTNode]) -> set[str]:
             names = [alias.asname.name if alias.asname is not None else alias.name for alias in node.names]
             found |= {dotted(name).partition(".")[0] for name in names}
         elif not isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.BaseExpression)):
-            stack += node.children
+            stack += children(node)
     return found
 
 

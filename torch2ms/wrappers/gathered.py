@@ -66,12 +66,13 @@ def _name(node: cst.CSTNode) -> str:
 
 def _gatherings(module: ModuleInfo) -> dict[int, Gathering]:
     found: dict[int, Gathering] = {}
-    taken = {n.value for n in descend(module.tree) if isinstance(n, cst.Name)}
+    taken: set[str] = set()
     for scope in (s for s in module.scope.walk() if s.is_function or s.is_module):  # classes keep the names of loops
         for stmt in scope.body.walk():
             comprehension = _gathering(stmt, scope, module) if not stmt.blocks and not stmt.off else None
             if comprehension is None:
                 continue
+            taken = taken or {n.value for n in descend(module.tree) if isinstance(n, cst.Name)}
             name = _name(stmt.node)
             inside = {n.value for n in descend(comprehension) if isinstance(n, cst.Name)}
             whole = isinstance(stmt.node, cst.Assign) and stmt.node.value is comprehension

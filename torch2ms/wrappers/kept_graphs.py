@@ -51,13 +51,14 @@ def kept_graphs(project: Project) -> dict[str, Plain]:
 
 
 def _found(scope: Scope, module: ModuleInfo) -> Iterator[Kept]:
-    taken = {n.value for n in descend(scope.node) if isinstance(n, cst.Name)}
+    taken: set[str] = set()
     for stmt in scope.body.walk():
         call = stmt.node.value if isinstance(stmt.node, cst.Expr) else None
         if not isinstance(call, cst.Call) or not _keeps(call) or module.value(call.func).kind in ("function", "api"):
             continue
         kept = Kept(stmt, call)
         if _reads(kept) and _empty_before(kept, scope, module) and not _changed_behind(kept, scope):
+            taken |= {n.value for n in descend(scope.node) if isinstance(n, cst.Name)}
             _name(kept, taken)
             kept.dead = _dead(kept, scope, module)
             yield kept

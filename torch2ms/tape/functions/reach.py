@@ -10,7 +10,7 @@ import libcst as cst
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Scope, Stmt
 from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.tree import children, descend
 from torch2ms.tape.functions.sites import Site, overriding
 from torch2ms.tape.ledger.events import Event
 
@@ -114,13 +114,18 @@ def _mentioned(stmt: Stmt) -> Iterator[str]:
     """Names in a statement that stand anywhere but before the parenthesis of a call."""
     nodes: list[cst.CSTNode] = [stmt.node]
     if stmt.blocks:
-        nodes = [n for n in stmt.node.children if not isinstance(n, (cst.BaseSuite, cst.Else, cst.Finally))]
-    for top in nodes:
-        called = {id(n.func) for n in descend(top) if isinstance(n, cst.Call)}
-        keywords = {id(n.keyword) for n in descend(top) if isinstance(n, cst.Arg) and n.keyword is not None}
-        inner = {id(n.attr) for n in descend(top) if isinstance(n, cst.Attribute)}
-        for node in descend(top):
-            if isinstance(node, cst.Name) and id(node) not in called | keywords | inner:
-                yield node.value
-            elif isinstance(node, cst.Attribute) and id(node) not in called:
-                yield node.attr.value
+        nodes = [n for n in children(stmt.node) if not isinstance(n, (cst.BaseSuite, cst.Else, cst.Finally))]
+    apart: set[int] = set()  # what is called, names of arguments and of attributes: all below the node that says so
+    for node in (inner for top in nodes for inner in descend(top)):
+        kind = node.__class__
+        if kind is cst.Name:
+            if id(node) not in apart:
+                yield node.value  # type: ignore[attr-defined]
+        elif kind is cst.Attribute:
+            apart.add(id(node.attr))  # type: ignore[attr-defined]
+            if id(node) not in apart:
+                yield node.attr.value  # type: ignore[attr-defined]
+        elif kind is cst.Call:
+            apart.add(id(node.func))  # type: ignore[attr-defined]
+        elif kind is cst.Arg:
+            apart.add(id(node.keyword))  # type: ignore[attr-defined]
