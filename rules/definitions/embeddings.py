@@ -1,6 +1,5 @@
 """Tables of embeddings with the settings that MindSpore's lack."""
 
-import mindspore as ms
 from mindspore import nn, ops
 from mindspore.common.initializer import Normal
 

@@ -54,5 +54,5 @@ def lu_solve(lu, pivots, b, left=True, adjoint=False):
         return (linalg.lu_solve((matrix, places - 1), right, trans=2 * adjoint),)
 
     batch = np.broadcast_shapes(lu.shape[:-2], b.shape[:-2])
-    lu = lu.broadcast_to((*batch, *lu.shape[-2:]))
-    return each_matrix(solution, lu, pivots.broadcast_to((*batch, pivots.shape[-1])), b.broadcast_to((*batch, *b.shape[-2:])))[0]
+    lu, b = (x.broadcast_to((*batch, *x.shape[-2:])) for x in (lu, b))
+    return each_matrix(solution, lu, pivots.broadcast_to((*batch, pivots.shape[-1])), b)[0]
