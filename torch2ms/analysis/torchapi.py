@@ -34,6 +34,8 @@ TENSOR_METHODS = {
     "uniform_", "new_zeros", "new_ones", "new_tensor", "narrow", "chunk", "unbind", "unfold", "topk", "logsumexp",
     "triu", "tril", "ge", "le", "gt", "lt", "eq", "ne", "squeeze_", "sign", "logical_not", "index_fill_", "index_add_",
     "index_copy_", "data_ptr", "register_hook", "detach_", "is_contiguous", "repeat_interleave", "erf", "rsqrt", "t",
+    "lerp_", "pow_", "sqrt_", "rsqrt_", "abs_", "neg_", "exp_", "log_", "clamp_min_", "clamp_max_", "masked_scatter_",
+    "scatter_add_", "bernoulli_", "exponential_", "relu_", "sigmoid_", "tanh_", "floor_", "round_", "reciprocal_",
 }  # fmt: skip
 STATEFUL = {"item", "tolist"}
 TUPLES = {"max": 2, "min": 2, "sort": 2, "topk": 2, "median": 2, "mode": 2, "kthvalue": 2, "cummax": 2, "cummin": 2}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.modes import is_no_grad
 from torch2ms.analysis.names import dotted
 from torch2ms.analysis.program import Stmt
 from torch2ms.analysis.project import qualified
@@ -51,6 +52,17 @@ def cuts(mode: cst.With, writer: Writer) -> bool:
         if name.rpartition(".")[2] in ("no_grad", "inference_mode"):
             return True
     return False
+
+
+def unrecorded(stmt: Stmt, writer: Writer) -> bool:
+    """The statement runs inside of a gradient function, in a block or a function that torch does not record."""
+    if not writer.differentiated:
+        return False
+    home = stmt.block.scope.node
+    decorators = home.decorators if isinstance(home, cst.FunctionDef) else ()
+    return any(cuts(mode, writer) for mode in stmt.modes) or any(
+        is_no_grad(each.decorator, writer.module) for each in decorators
+    )
 
 
 def _cut(stmt: Stmt) -> set[str]:

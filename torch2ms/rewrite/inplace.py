@@ -11,6 +11,7 @@ from torch2ms.analysis.values import Value
 from torch2ms.api import apply_call
 from torch2ms.rewrite import views
 from torch2ms.rewrite.chains import base, is_change
+from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.sharing import fresh, is_gradient, is_parameter, kept
 from torch2ms.rewrite.subscripts import WHOLE
 from torch2ms.rewrite.writer import Writer
@@ -74,6 +75,10 @@ class InPlace:
         why = "the result is assigned: in-place methods do nothing on CPU"
         self.writer.tell("T2M611", "in-place tensor method", why)
         copied = methods[0] == "copy_"
+        through_data = isinstance(node, cst.Attribute) and node.attr.value == "data" and self.writer.differentiated
+        if not alone and not weight and (through_data or unrecorded(stmt, self.writer)):
+            self.writer.needs.add("ops")  # MindSpore records what copy_ writes, into buffers too
+            result = cst.parse_expression(f"{self.writer.alias('ops')}.stop_gradient({code(result)})")
         return self.store(stmt, target, value, place, result, alone and not copied, copied)
 
     def of_gradient(self, stmt: Stmt, node: cst.CSTNode) -> list[cst.BaseStatement] | None:
