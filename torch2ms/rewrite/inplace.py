@@ -76,7 +76,7 @@ class InPlace:
         self.writer.tell("T2M611", "in-place tensor method", why)
         copied = methods[0] == "copy_"
         through_data = isinstance(node, cst.Attribute) and node.attr.value == "data" and self.writer.differentiated
-        if not alone and not weight and (through_data or unrecorded(stmt, self.writer)):
+        if not (alone or weight or "detach_" in methods) and (through_data or unrecorded(stmt, self.writer)):
             self.writer.needs.add("ops")  # MindSpore records what copy_ writes, into buffers too
             result = cst.parse_expression(f"{self.writer.alias('ops')}.stop_gradient({code(result)})")
         return self.store(stmt, target, value, place, result, alone and not copied, copied)
