@@ -114,7 +114,7 @@ def processes(repeat: int) -> dict[str, float]:
 
 def counts() -> dict[str, float]:
     """Function calls and analysed modules: the same on every machine, so that CI can hold them."""
-    from torch2ms.analysis.project import Project
+    from torch2ms.analysis.program.project import Project
     from torch2ms.config import Config
     from torch2ms.pipeline import convert_project
 

@@ -8,7 +8,7 @@ import pytest
 
 from tests.combinations import FAMILIES, outcomes
 from tests.combinations.drawing import Program
-from torch2ms.verify.report import Report, cli_table
+from torch2ms.verify.reporting.report import Report, cli_table
 
 pytest.importorskip("torch", reason="the programs are run in PyTorch")
 pytest.importorskip("mindspore", reason="the translations are run in MindSpore")

@@ -7,7 +7,7 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
-from torch2ms.analysis.text import code
+from torch2ms.analysis.syntax.text import code
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDERS = ("fixtures", "torch2ms", "tests")

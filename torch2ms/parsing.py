@@ -7,7 +7,7 @@ from functools import lru_cache
 
 import libcst as cst
 
-from torch2ms.analysis.text import code
+from torch2ms.analysis.syntax.text import code
 
 NEAR_END = 10_000  # characters; comments behind the last statement are not longer
 NEWLINE = re.compile(r"\r\n|\r|\n")

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 import libcst as cst
 
 from torch2ms.analysis.infer import infer
-from torch2ms.analysis.program import Scope
-from torch2ms.analysis.project import ModuleInfo, Project
-from torch2ms.analysis.settled import settled
-from torch2ms.analysis.text import code
+from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.settled import settled
+from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.text import code
 from torch2ms.analysis.values import PART
 from torch2ms.api import Rules
 from torch2ms.bounds import TOO_DEEP, deep_recursion, unparsable
@@ -22,8 +22,9 @@ from torch2ms.check import check_output
 from torch2ms.config import Config
 from torch2ms.findings import Finding, Result
 from torch2ms.parsing import parse
-from torch2ms.rewrite import functions, imports
+from torch2ms.rewrite import imports
 from torch2ms.rewrite.emit import Emitter
+from torch2ms.rewrite.functions import planning
 from torch2ms.rewrite.writer import Told, Writer
 from torch2ms.tape.autocast import plan_autocast
 from torch2ms.tape.functions.lifting import lift
@@ -143,7 +144,7 @@ def _failed(path: str, source: str, error: Exception) -> Result:
 def plan_project(project: Project, config: Config) -> dict[str, Plan]:
     """The plan of every module, made before anything is rewritten: what one decides reaches the others."""
     prepare(project)
-    functions.prepare(project)
+    planning.prepare(project)
     lifting = lift(project, stores=not config.assume_cleared and not project.held)
     plans = {}
     for module in project.modules.values():
@@ -158,7 +159,7 @@ def plan_project(project: Project, config: Config) -> dict[str, Plan]:
             plan_scope(scope, module, plan, module.functions.get(id(scope)), lifting, project)
             refuse_phases(scope, module, project, plan)
             keep_values(scope, module, plan)
-        functions.plan_functions(module, plan)
+        planning.plan_functions(module, plan)
         plans[module.name] = plan
     begin_stores(lifting.stores, {id(m): plans[m.name] for m in project.modules.values()})
     inside = [s for plan in plans.values() for s in plan.inside]

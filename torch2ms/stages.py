@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from torch2ms.analysis.project import Project
+from torch2ms.analysis.program.project import Project
 from torch2ms.api import Rules
 from torch2ms.config import Config
 from torch2ms.findings import Finding, Result, Tier

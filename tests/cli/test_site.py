@@ -129,7 +129,7 @@ def test_python_in_the_library_page_runs() -> None:
 
 
 def test_directives_in_the_review_page_are_understood() -> None:
-    from torch2ms.analysis.directives import read
+    from torch2ms.analysis.syntax.directives import read
 
     text = (DOCS / "review.md").read_text(encoding="utf-8")
     (code,) = re.findall(r"```python\n(.*?)```", text, re.DOTALL)

@@ -11,9 +11,9 @@ from tests.combinations.drawing import Program
 from torch2ms import Tier
 from torch2ms.config import Config
 from torch2ms.pipeline import convert_project
-from torch2ms.verify.report import Report
+from torch2ms.verify.reporting.report import Report
 from torch2ms.verify.runner import Case
-from torch2ms.verify.warm import verify_many
+from torch2ms.verify.sides.warm import verify_many
 
 FAMILIES = {"one": one_network.program, "several": several_networks.program, "project": project.program}
 

@@ -14,7 +14,7 @@ from collections import Counter
 from pathlib import Path
 
 from tests.combinations import FAMILIES, outcomes
-from torch2ms.verify.report import Report, cli_table
+from torch2ms.verify.reporting.report import Report, cli_table
 
 
 def main() -> int:

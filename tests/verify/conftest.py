@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from torch2ms.verify.report import Report
+from torch2ms.verify.reporting.report import Report
 from torch2ms.verify.runner import Case, verify_case
-from torch2ms.verify.warm import Pair, warm_pair
+from torch2ms.verify.sides.warm import Pair, warm_pair
 
 Check = Callable[..., Report]
 

@@ -10,7 +10,7 @@ from click.testing import CliRunner
 from tests.fixture_cases import FIXTURES
 from tests.verify.hand_written import PAIRS
 from torch2ms.verify.cli import verify
-from torch2ms.verify.report import Problem, Report, Step, Worst, cli_table
+from torch2ms.verify.reporting.report import Problem, Report, Step, Worst, cli_table
 
 
 def call(*arguments: object):

@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 
 from torch2ms.verify import Case, verify
-from torch2ms.verify.process import Job, run
 from torch2ms.verify.recording import record, replay
+from torch2ms.verify.sides.process import Job, run
 from torch2ms.verify.trace import Trace
 
 TORCH = """\

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from torch2ms.verify.numbers import FLOAT32, judge, printed_numbers, same_printed
-from torch2ms.verify.reference import is_rounding
+from torch2ms.verify.comparison.numbers import FLOAT32, judge, printed_numbers, same_printed
+from torch2ms.verify.comparison.reference import is_rounding
 
 ONES = np.ones(4, np.float32)
 

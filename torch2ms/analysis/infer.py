@@ -6,15 +6,15 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from torch2ms.analysis.env import Env
-from torch2ms.analysis.evaluate import Evaluator
-from torch2ms.analysis.execute import block
-from torch2ms.analysis.modes import is_no_grad
-from torch2ms.analysis.parameters import parameters
-from torch2ms.analysis.program import Scope
-from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.reads import Reads
-from torch2ms.analysis.usage import NONE, modules_by_use
+from torch2ms.analysis.evaluation.env import Env
+from torch2ms.analysis.evaluation.evaluate import Evaluator
+from torch2ms.analysis.evaluation.execute import block
+from torch2ms.analysis.evaluation.modes import is_no_grad
+from torch2ms.analysis.evaluation.parameters import parameters
+from torch2ms.analysis.evaluation.reads import Reads
+from torch2ms.analysis.evaluation.usage import NONE, modules_by_use
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.values import Value
 
 DEEPEST = 20  # functions that are run for their callers, one inside the other

@@ -11,8 +11,8 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.tree import constant
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import Value
 
 Shape = tuple[str, int | None]

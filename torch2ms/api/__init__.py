@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch2ms.analysis.tree import code
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.api.apply import (
     MISFIT,
     Choice,

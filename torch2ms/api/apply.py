@@ -9,7 +9,7 @@ from functools import cache
 
 import libcst as cst
 
-from torch2ms.analysis.tree import children, code
+from torch2ms.analysis.syntax.tree import children, code
 from torch2ms.api import definitions, reductions, signature, targets, template
 from torch2ms.api.facts import Facts, Use
 from torch2ms.api.imports import IMPORTS

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import libcst as cst
 
-from torch2ms.analysis.tree import code
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.api.signature import UNKNOWN, Binding, Signature, literal
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import libcst as cst
 
-from torch2ms.analysis.text import code
+from torch2ms.analysis.syntax.text import code
 
 # keywords that torch's argument parser accepts for NumPy's sake, on every function
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}

@@ -19,7 +19,7 @@ from functools import cache
 
 import libcst as cst
 
-from torch2ms.analysis.tree import changed, children, code, code_fields, is_node
+from torch2ms.analysis.syntax.tree import changed, children, code, code_fields, is_node
 from torch2ms.api import transforms
 from torch2ms.api.signature import Binding, Bound, Signature
 from torch2ms.parsing import constant

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 import libcst as cst
 
-from torch2ms.analysis.tree import code
+from torch2ms.analysis.syntax.tree import code
 
 Value = cst.BaseExpression | Sequence[cst.Arg]
 

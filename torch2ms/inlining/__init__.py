@@ -9,7 +9,7 @@ it. Lines of findings are those of the calls.
 from __future__ import annotations
 
 from torch2ms.analysis.infer import infer
-from torch2ms.analysis.project import Plain, Project
+from torch2ms.analysis.program.project import Plain, Project
 from torch2ms.inlining.candidates import candidates
 from torch2ms.inlining.expand import Inliner
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from torch2ms.analysis.flow import expression_uses, root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.tree import children, constant, descend
+from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import children, constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.inlining.folding import specialised
 from torch2ms.tape.functions.sites import Site, resolve

@@ -8,8 +8,8 @@ from typing import cast
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.tree import constant, descend
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.rewrite.rewriter import Rewriter
 
 SHORT = 4  # turns of a loop that are written one after the other

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.names import canonical, is_foreign
-from torch2ms.analysis.project import ModuleInfo, qualified
+from torch2ms.analysis.program.project import ModuleInfo, qualified
+from torch2ms.analysis.syntax.names import canonical, is_foreign
 from torch2ms.api import Rule, apply_attribute, apply_call, apply_class, apply_partial, apply_value, apply_whole
 from torch2ms.api.template import parenthesised
-from torch2ms.rewrite import transforms
-from torch2ms.rewrite.parameter_names import told_apart
-from torch2ms.rewrite.parameters import CHAINED, is_weight, joined
+from torch2ms.rewrite.parameters.lists import CHAINED, is_weight, joined
+from torch2ms.rewrite.parameters.names import told_apart
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.stars import written_out
-from torch2ms.rewrite.transformed import transformed
+from torch2ms.rewrite.transforms import compiled
+from torch2ms.rewrite.transforms.calls import transformed
 from torch2ms.rewrite.translation import Translation
 
 
@@ -53,7 +53,7 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
     left = updated.with_changes(func=work.full_name(name, updated.func))
     if rule is None:
         return work.unknown(name, left)
-    if kind := transforms.transform(name):
+    if kind := compiled.transform(name):
         return transformed(kind, rule, original, updated, left, work, where)
     outcome = work.apply(rule, original, updated)
     if outcome.node is None and any(a.star == "**" for a in original.args):

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted, is_foreign
-from torch2ms.analysis.tree import constant
+from torch2ms.analysis.syntax.names import dotted, is_foreign
+from torch2ms.analysis.syntax.tree import constant
 from torch2ms.api import apply_attribute
 from torch2ms.rewrite.translation import Translation
 

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted, is_foreign
-from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.project import qualified
-from torch2ms.analysis.tree import code, constant
+from torch2ms.analysis.program.project import qualified
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted, is_foreign
+from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
 from torch2ms.api.template import atomic
 from torch2ms.findings import Tier
-from torch2ms.rewrite import layout, views
-from torch2ms.rewrite.inplace import InPlace, is_data
-from torch2ms.rewrite.leaves import Leaves
-from torch2ms.rewrite.modes import in_module_class, starts_in_training
+from torch2ms.rewrite import layout
+from torch2ms.rewrite.inplace import views
+from torch2ms.rewrite.inplace.sharing import held_in, is_parameter, taken_from
+from torch2ms.rewrite.inplace.stores import InPlace, is_data
+from torch2ms.rewrite.layers.modes import in_module_class, starts_in_training
+from torch2ms.rewrite.parameters.leaves import Leaves
 from torch2ms.rewrite.settings import steers
-from torch2ms.rewrite.sharing import held_in, is_parameter, taken_from
-from torch2ms.rewrite.subscripts import WHOLE, whole, without_surplus
+from torch2ms.rewrite.tensors.subscripts import WHOLE, whole, without_surplus
 from torch2ms.rewrite.writer import Writer
 
 ASSIGNING = {cst.AddAssign: ("assign_add", "+"), cst.SubtractAssign: ("assign_sub", "-"), cst.MultiplyAssign: ("", "*"),

@@ -6,21 +6,21 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torch2ms.analysis.flow import root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.project import FunctionInfo
-from torch2ms.analysis.torchapi import PACKED
-from torch2ms.analysis.tree import code, constant, descend
+from torch2ms.analysis.known.torchapi import PACKED
+from torch2ms.analysis.known.wrapped import FAMILIES
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import FunctionInfo
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
-from torch2ms.analysis.wrapped import FAMILIES
 from torch2ms.api import MISFIT, apply_call
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite import strings
-from torch2ms.rewrite.chains import base
-from torch2ms.rewrite.draws import draw
-from torch2ms.rewrite.parameters import enumerated
+from torch2ms.rewrite.inplace.chains import base
+from torch2ms.rewrite.inplace.sharing import is_gradient
+from torch2ms.rewrite.parameters.lists import enumerated
 from torch2ms.rewrite.positions import Positions
-from torch2ms.rewrite.sharing import is_gradient
+from torch2ms.rewrite.tensors import strings
+from torch2ms.rewrite.tensors.draws import draw
 from torch2ms.rewrite.translation import Translation
 
 OWN_METHODS = {"forward": "construct", "train": "set_train"}

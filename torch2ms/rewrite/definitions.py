@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torch2ms.analysis.modes import is_no_grad
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.project import ClassInfo, FunctionInfo, qualified
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.evaluation.modes import is_no_grad
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, qualified
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.calls import own_name

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from torch2ms.analysis.program import Block, Stmt
-from torch2ms.analysis.tree import changed
+from torch2ms.analysis.program.structure import Block, Stmt
+from torch2ms.analysis.syntax.tree import changed
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import gradmodes, layout
 from torch2ms.rewrite.definitions import Definitions

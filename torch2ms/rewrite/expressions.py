@@ -4,25 +4,27 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.masked import MASKED
-from torch2ms.analysis.names import is_foreign
-from torch2ms.analysis.torchapi import PACKED
-from torch2ms.analysis.tree import code, constant
+from torch2ms.analysis.evaluation.masked import MASKED
+from torch2ms.analysis.known.torchapi import PACKED
+from torch2ms.analysis.syntax.names import is_foreign
+from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import apply_call
-from torch2ms.rewrite import apis, arrays, chosen, derived, strings
+from torch2ms.rewrite import apis
 from torch2ms.rewrite.asked import answered
-from torch2ms.rewrite.attributes import attribute
 from torch2ms.rewrite.calls import MethodCalls
 from torch2ms.rewrite.facts import TYPE
-from torch2ms.rewrite.keywords import positional
-from torch2ms.rewrite.modes import in_module_class, starts_in_training
-from torch2ms.rewrite.parameters import first, joined
+from torch2ms.rewrite.layers import chosen, derived
+from torch2ms.rewrite.layers.keywords import positional
+from torch2ms.rewrite.layers.modes import in_module_class, starts_in_training
+from torch2ms.rewrite.layers.smooth import smooth
+from torch2ms.rewrite.parameters.lists import first, joined
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.signatures import with_arguments
-from torch2ms.rewrite.smooth import smooth
-from torch2ms.rewrite.subscripts import indexed
-from torch2ms.rewrite.transformed import assigned, swapped
+from torch2ms.rewrite.tensors import arrays, strings
+from torch2ms.rewrite.tensors.attributes import attribute
+from torch2ms.rewrite.tensors.subscripts import indexed
+from torch2ms.rewrite.transforms.calls import assigned, swapped
 from torch2ms.rewrite.translation import Translation
 from torch2ms.wrappers.fold import folded
 

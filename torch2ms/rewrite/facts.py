@@ -8,13 +8,13 @@ from functools import cached_property
 import libcst as cst
 
 from torch2ms.analysis import shapes
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.project import ModuleInfo, Project
-from torch2ms.analysis.tree import constant
+from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import SEQUENCE
 from torch2ms.api.signature import Signature
-from torch2ms.rewrite.handed import held_calls
-from torch2ms.rewrite.samples import columns
+from torch2ms.rewrite.layers.handed import held_calls
+from torch2ms.rewrite.tensors.samples import columns
 
 GROUP_DECAY = re.compile(r"""["']weight_decay["']\]?\s*[:=][^=]|dict\([^()]*\bweight_decay\s*=""")
 WEIGHT = re.compile(r"(?:^|[._])(?:w|b|p|param|parameter|weight|bias|theta)s?_?\d*$", re.IGNORECASE)

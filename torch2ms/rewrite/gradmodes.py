@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.modes import is_no_grad
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.project import qualified
+from torch2ms.analysis.evaluation.modes import is_no_grad
+from torch2ms.analysis.program.project import qualified
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.writer import Writer

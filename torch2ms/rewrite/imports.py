@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from torch2ms.analysis.mentions import used_names
-from torch2ms.analysis.names import Imports, dotted, is_foreign
-from torch2ms.analysis.program import Scope
-from torch2ms.analysis.tree import children, source_order
+from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.mentions import used_names
+from torch2ms.analysis.syntax.names import Imports, dotted, is_foreign
+from torch2ms.analysis.syntax.tree import children, source_order
 from torch2ms.api import definitions
 from torch2ms.api.imports import IMPORTS
 from torch2ms.rewrite import layout

@@ -7,8 +7,8 @@ from functools import lru_cache
 
 import libcst as cst
 
-from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.tree import changed
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.tree import changed
 
 Lines = tuple[cst.EmptyLine, ...]
 BLANK = cst.EmptyLine(indent=False)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.flow import root
-from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.project import ModuleInfo
-from torch2ms.analysis.tree import children, code, descend
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.tree import children, code, descend
 from torch2ms.api import Rule, binding_of
-from torch2ms.rewrite.nested import LATE
+from torch2ms.rewrite.inplace.nested import LATE
 from torch2ms.tape.plan import Plan
 
 

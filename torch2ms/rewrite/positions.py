@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.narrow import CLASS_NAME
-from torch2ms.analysis.project import ModuleInfo
-from torch2ms.analysis.tree import code, descend
-from torch2ms.rewrite import transforms
+from torch2ms.analysis.evaluation.narrow import CLASS_NAME
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.rewrite.rewriter import Rewriter
+from torch2ms.rewrite.transforms import compiled
 from torch2ms.tape.plan import Plan
 
 
@@ -47,7 +47,7 @@ class Positions(Rewriter):
             and not made.name.startswith("torch.")
         ):
             self.unnamed |= {id(arg.value) for arg in node.args}
-        if transforms.transform(self.module.value(node.func).name) == "vmap" and node.args:
+        if compiled.transform(self.module.value(node.func).name) == "vmap" and node.args:
             self.called.add(id(node.args[0].value))
         if self.module.value(node).kind == "optimizer":
             self.trained |= {id(n) for arg in node.args for n in descend(arg.value)}

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import libcst as cst
 
-from torch2ms.analysis.tree import code, is_node, source_order
+from torch2ms.analysis.syntax.tree import code, is_node, source_order
 
 Steps = tuple[Callable[..., Any] | None, Callable[..., Any] | None, tuple[str, ...]]
 

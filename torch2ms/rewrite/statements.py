@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted, is_foreign
-from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.tree import code, constant
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted, is_foreign
+from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import FILLING
 from torch2ms.rewrite import layout
-from torch2ms.rewrite.activated import activated
 from torch2ms.rewrite.assignments import Assignments
-from torch2ms.rewrite.chains import is_change
-from torch2ms.rewrite.hoist import hoisted
-from torch2ms.rewrite.inplace import InPlace, changes
-from torch2ms.rewrite.nested import raise_changes
+from torch2ms.rewrite.inplace.activated import activated
+from torch2ms.rewrite.inplace.chains import is_change
+from torch2ms.rewrite.inplace.hoist import hoisted
+from torch2ms.rewrite.inplace.nested import raise_changes
+from torch2ms.rewrite.inplace.stores import InPlace, changes
+from torch2ms.rewrite.parameters.states import loaded
 from torch2ms.rewrite.settings import steers
-from torch2ms.rewrite.states import loaded
 from torch2ms.rewrite.writer import Writer
 
 

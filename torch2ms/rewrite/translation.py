@@ -6,10 +6,10 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted, is_foreign
-from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
-from torch2ms.analysis.tree import code, descend
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted, is_foreign
+from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import Outcome, Rule, Rules, apply_call
 from torch2ms.api.imports import IMPORTS

@@ -7,9 +7,9 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.project import ModuleInfo, Project
-from torch2ms.analysis.tree import code
+from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.api import Rules
 from torch2ms.api.imports import IMPORTS
 from torch2ms.findings import Finding, Tier

@@ -8,7 +8,7 @@ call stays and is refused.
 
 from __future__ import annotations
 
-from torch2ms.analysis.project import Plain, Project
+from torch2ms.analysis.program.project import Plain, Project
 from torch2ms.stateless.calls import sites
 from torch2ms.stateless.forwards import Forwards
 from torch2ms.stateless.gradients import as_calls

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project, qualified
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project, qualified
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.rewrite.rewriter import Rewriter
 from torch2ms.stateless.layers import PLAIN, WEIGHTED, Unfit, applied, made_by, weights_of
 

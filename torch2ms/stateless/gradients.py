@@ -11,11 +11,11 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Plain, Project, qualified
-from torch2ms.analysis.structures import takes_dict
-from torch2ms.analysis.tree import code, constant, descend
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project, qualified
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.program.structures import takes_dict
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.wrappers.suites import Suites
 
 NAMES = {f"{home}.{last}": last for home in ("torch.func", "functorch") for last in ("grad", "grad_and_value")}

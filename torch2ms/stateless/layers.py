@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.tree import code, constant
+from torch2ms.analysis.syntax.tree import code, constant
 
 PLAIN = frozenset(
     "ReLU ReLU6 LeakyReLU ELU SELU CELU GELU SiLU Mish Softplus Softsign Tanh Sigmoid LogSigmoid Hardtanh Hardsigmoid "

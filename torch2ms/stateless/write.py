@@ -6,10 +6,10 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from torch2ms.analysis import flow
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.project import ClassInfo, ModuleInfo
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.program import flow
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.stateless.calls import Site
 from torch2ms.stateless.forwards import Forwards, functional

@@ -10,12 +10,12 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torch2ms.analysis import liveness
-from torch2ms.analysis.flow import TRANSPARENT, expression_uses, root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ModuleInfo, Project, qualified
-from torch2ms.analysis.tree import constant, descend
+from torch2ms.analysis.program import liveness
+from torch2ms.analysis.program.flow import TRANSPARENT, expression_uses, root
+from torch2ms.analysis.program.project import ModuleInfo, Project, qualified
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.project import ModuleInfo, Project
-from torch2ms.analysis.reach import reached
-from torch2ms.analysis.tree import constant, descend
+from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.reach import reached
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.bodies import body_of

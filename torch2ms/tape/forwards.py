@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from torch2ms.analysis.flow import expression_uses
+from torch2ms.analysis.program.flow import expression_uses
 from torch2ms.tape.forward.computed import computes
 from torch2ms.tape.forward.dependents import dependents
 from torch2ms.tape.forward.layers import through_layers

@@ -8,7 +8,7 @@ from typing import Any
 
 import libcst as cst
 
-from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.program.structure import Stmt
 from torch2ms.config import Config
 from torch2ms.findings import Finding
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope
-from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.cells import CellWriter
 from torch2ms.tape.derivatives.again import plan_again

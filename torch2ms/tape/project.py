@@ -7,10 +7,10 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.tree import constant, descend
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant, descend
 
 STATE = re.compile(
     r"BatchNorm|InstanceNorm|track_running_stats|register_buffer|torchvision|timm|hub\.load|from_pretrained|transformers"

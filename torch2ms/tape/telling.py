@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch2ms.analysis.names import dotted
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import any_overlap
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.calls import Call

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.flow import free_uses, root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope
-from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.program.flow import free_uses, root
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import UNKNOWN, any_overlap, overlaps
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forward.unseen import through_unseen

@@ -16,7 +16,7 @@ import click
 from torch2ms.config import STYLES, TARGETS, Config
 
 if TYPE_CHECKING:
-    from torch2ms.verify.report import Report
+    from torch2ms.verify.reporting.report import Report
     from torch2ms.verify.runner import Case
     from torch2ms.verify.verification import Run
 
@@ -100,9 +100,9 @@ def verify(
 @contextlib.contextmanager
 def _processes(case: Case, alone: bool) -> Iterator[Run]:
     """What runs a job: forks of processes that have the frameworks imported, where nothing but the CPU is used."""
-    from torch2ms.verify.process import run
-    from torch2ms.verify.progress import Progress
-    from torch2ms.verify.warm import warm_pair
+    from torch2ms.verify.reporting.progress import Progress
+    from torch2ms.verify.sides.process import run
+    from torch2ms.verify.sides.warm import warm_pair
 
     if alone or case.device != "CPU" or case.torch_device != "cpu" or not hasattr(os, "fork"):
         yield Progress(run).run
@@ -113,8 +113,8 @@ def _processes(case: Case, alone: bool) -> Iterator[Run]:
 
 
 def _show(report: Report, json_path: Path | None, html_path: Path | None) -> None:
-    from torch2ms.verify.page import html
-    from torch2ms.verify.report import cli_table
+    from torch2ms.verify.reporting.page import html
+    from torch2ms.verify.reporting.report import cli_table
 
     if html_path is not None:
         html_path.write_text(html(report), encoding="utf-8")

@@ -14,11 +14,11 @@ import zipfile
 from dataclasses import replace
 from pathlib import Path
 
-from torch2ms.verify.compare import Comparison
-from torch2ms.verify.noise import ROUNDING, Noise, confirmed, tiny
-from torch2ms.verify.process import Job, run
-from torch2ms.verify.report import Problem, Report
+from torch2ms.verify.comparison.compare import Comparison
+from torch2ms.verify.comparison.noise import ROUNDING, Noise, confirmed, tiny
+from torch2ms.verify.reporting.report import Problem, Report
 from torch2ms.verify.runner import Case
+from torch2ms.verify.sides.process import Job, run
 from torch2ms.verify.trace import FILE_LIMIT, Trace
 from torch2ms.verify.verification import Run, ran
 

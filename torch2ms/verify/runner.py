@@ -9,8 +9,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from torch2ms.verify.process import Job, run
-from torch2ms.verify.report import Report, cli_table
+from torch2ms.verify.reporting.report import Report, cli_table
+from torch2ms.verify.sides.process import Job, run
 from torch2ms.verify.verification import Run, Verification
 
 DEVICES = ("CPU", "GPU", "Ascend")

@@ -7,13 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from torch2ms.verify.compare import Comparison
-from torch2ms.verify.locate import locate
-from torch2ms.verify.noise import KERNELS, ROUNDING, candidates, confirmed
-from torch2ms.verify.numbers import FLOAT32, aligned, different_lines, printed_numbers
-from torch2ms.verify.process import Job, Outcome
-from torch2ms.verify.reference import Reference
-from torch2ms.verify.report import Problem, Report
+from torch2ms.verify.comparison.compare import Comparison
+from torch2ms.verify.comparison.locate import locate
+from torch2ms.verify.comparison.noise import KERNELS, ROUNDING, candidates, confirmed
+from torch2ms.verify.comparison.numbers import FLOAT32, aligned, different_lines, printed_numbers
+from torch2ms.verify.comparison.reference import Reference
+from torch2ms.verify.reporting.report import Problem, Report
+from torch2ms.verify.sides.process import Job, Outcome
 from torch2ms.verify.trace import Trace
 
 ELSEWHERE = {"weights", "random draws", "nothing to compare", "gradients", "optimizer steps", "precision"}

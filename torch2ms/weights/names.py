@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from torch2ms.verify.layers import layer_table
+from torch2ms.verify.sides.layers import layer_table
 
 
 @dataclass(frozen=True)

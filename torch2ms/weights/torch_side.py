@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from torch2ms.verify.layers import layer_table
+from torch2ms.verify.sides.layers import layer_table
 from torch2ms.weights.model import Like
 from torch2ms.weights.names import place_of
 

@@ -8,7 +8,7 @@ of its own: ledger, regions and forms see plain PyTorch. Lines of findings stay 
 from __future__ import annotations
 
 from torch2ms.analysis.infer import infer
-from torch2ms.analysis.project import Plain, Project
+from torch2ms.analysis.program.project import Plain, Project
 from torch2ms.inlining import inlined
 from torch2ms.stateless import as_calls, without_state
 from torch2ms.wrappers.clipped import clipped

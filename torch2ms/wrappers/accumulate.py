@@ -11,9 +11,9 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.project import ModuleInfo
-from torch2ms.analysis.tree import constant, descend
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.rewriter import Rewriter
 from torch2ms.wrappers.objects import member

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.project import ModuleInfo, qualified
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.program.project import ModuleInfo, qualified
+from torch2ms.analysis.syntax.tree import descend
 
 
 def name_of(node: cst.CSTNode, module: ModuleInfo) -> str:

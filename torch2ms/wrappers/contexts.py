@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis import flow
-from torch2ms.analysis.project import ModuleInfo, Plain, Project, qualified
-from torch2ms.analysis.tree import code
+from torch2ms.analysis.program import flow
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project, qualified
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.wrappers.suites import Made, Suites
 
 

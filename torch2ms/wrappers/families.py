@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis import flow
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.narrow import family
-from torch2ms.analysis.project import ModuleInfo, Plain, Project
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.evaluation.narrow import family
+from torch2ms.analysis.program import flow
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.wrappers.suites import Suites
 
 NAMED = ("weight", "bias", "running_mean", "running_var")

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ModuleInfo, Plain, Project
-from torch2ms.analysis.tree import constant, descend
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.wrappers.suites import Suites
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import libcst as cst
 
-from torch2ms.analysis.tree import code, constant
+from torch2ms.analysis.syntax.tree import code, constant
 
 COMPARISONS: dict[type, Callable[[Any, Any], bool]] = {
     cst.Equal: lambda a, b: a == b,

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ModuleInfo, Plain, Project
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.tape.ledger.pairs import COMPREHENSIONS, bound, clauses
 from torch2ms.wrappers.suites import Suites
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.project import Plain, Project
-from torch2ms.analysis.tree import constant
+from torch2ms.analysis.program.project import Plain, Project
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant
 from torch2ms.wrappers.suites import Suites
 
 

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torch2ms.analysis.mentions import free_names
-from torch2ms.analysis.project import FunctionInfo, Project
-from torch2ms.analysis.tree import descend
-from torch2ms.analysis.wrapped import FAMILIES
+from torch2ms.analysis.known.wrapped import FAMILIES
+from torch2ms.analysis.program.project import FunctionInfo, Project
+from torch2ms.analysis.syntax.mentions import free_names
+from torch2ms.analysis.syntax.tree import descend
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.project import ModuleInfo, qualified
-from torch2ms.analysis.tree import code, constant, descend
-from torch2ms.analysis.wrapped import FAMILIES
+from torch2ms.analysis.known.wrapped import FAMILIES
+from torch2ms.analysis.program.project import ModuleInfo, qualified
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, constant, descend
 
 ROOTS = ("accelerate.", "lightning.", "lightning_fabric.", "pytorch_lightning.", "apex.")
 

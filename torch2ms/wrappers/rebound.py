@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.flow import free_uses, root
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ModuleInfo, Plain, Project
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.program.flow import free_uses, root
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.wrappers.suites import Suites
 
 

@@ -6,8 +6,8 @@ import re
 
 import libcst as cst
 
-from torch2ms.analysis.project import ClassInfo, ModuleInfo, Plain, Project
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.wrappers.suites import Suites
 
 COMPILED = re.compile(r"create_graph|\bautograd\b|\bfunc\b|\bjit\b")  # what may need a compiled gradient

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import libcst as cst
 
-from torch2ms.analysis import flow
-from torch2ms.analysis.project import ModuleInfo, Plain
-from torch2ms.analysis.tree import code
+from torch2ms.analysis.program import flow
+from torch2ms.analysis.program.project import ModuleInfo, Plain
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.findings import Finding
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.rewriter import Rewriter

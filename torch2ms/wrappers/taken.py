@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.project import ClassInfo, ModuleInfo, Plain, Project
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.wrappers.suites import Suites

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis import liveness
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.program import liveness
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value
 from torch2ms.rewrite import layout
 from torch2ms.wrappers.suites import Made, Suites

@@ -6,11 +6,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torch2ms.analysis import flow
-from torch2ms.analysis.names import Imports, dotted
-from torch2ms.analysis.program import Scope
-from torch2ms.analysis.project import ModuleInfo, Plain, Project
-from torch2ms.analysis.tree import children, descend
+from torch2ms.analysis.program import flow
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.names import Imports, dotted
+from torch2ms.analysis.syntax.tree import children, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.wrappers import accumulate, apex, distributed, handed, objects

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch2ms.analysis.tree import code
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.api.apply import Choice
 from torch2ms.api.facts import Use
 from torch2ms.api.signature import UNKNOWN

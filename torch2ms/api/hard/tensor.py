@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from torch2ms.analysis.tree import code
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.api.apply import Choice
 from torch2ms.api.facts import Use
 

@@ -9,12 +9,12 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.flow import expression_uses, root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import Project
-from torch2ms.analysis.structures import used_as_dict
-from torch2ms.analysis.tree import code, constant, descend
+from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.project import Project
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.program.structures import used_as_dict
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read, subscripted

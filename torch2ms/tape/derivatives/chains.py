@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from torch2ms.analysis import liveness
-from torch2ms.analysis.flow import root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import FunctionInfo, ModuleInfo
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.program import liveness
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
 from torch2ms.tape.derivatives.paths import Around

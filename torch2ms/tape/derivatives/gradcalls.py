@@ -7,11 +7,11 @@ from typing import Protocol
 
 import libcst as cst
 
-from torch2ms.analysis.flow import expression_uses, root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ModuleInfo
-from torch2ms.analysis.tree import code, constant, descend
+from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.forms.function import write

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from torch2ms.analysis import liveness
-from torch2ms.analysis.flow import expression_uses, root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.tree import children
+from torch2ms.analysis.program import liveness
+from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import children
 from torch2ms.tape.derivatives.gradcalls import GradCall, read
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.dependents import silenced

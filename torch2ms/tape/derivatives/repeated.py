@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.flow import expression_uses, root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, read

@@ -10,10 +10,10 @@ from collections.abc import Callable, Iterator
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.project import ClassInfo, ModuleInfo, Project
-from torch2ms.analysis.tree import constant, descend
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.tape.derivatives.paths import Around, calls_run
 from torch2ms.tape.forms.graphmode import measured

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis import liveness
-from torch2ms.analysis.flow import expression_uses, root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.tree import code
+from torch2ms.analysis.program import liveness
+from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.tape.forms.calls import Call, Outputs, all_ones
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.ledger.events import Event

@@ -6,10 +6,10 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from torch2ms.analysis.flow import root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.tree import code, descend
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.tape.forms.bodies import body_of, declare, late_cotangent, weighted
 from torch2ms.tape.forms.calls import Call, Outputs, all_ones
 from torch2ms.tape.forms.graphmode import unfit

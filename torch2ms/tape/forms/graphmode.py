@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.reach import reached
-from torch2ms.analysis.tree import constant, descend
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.reach import reached
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import Value, overlaps
 from torch2ms.data import rules_dir
 

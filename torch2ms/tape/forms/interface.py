@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis import liveness
-from torch2ms.analysis.flow import expression_uses, root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.program import liveness
+from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.tape.forms.bodies import weighted
 from torch2ms.tape.forms.calls import Call, Outputs

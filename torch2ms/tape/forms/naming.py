@@ -6,8 +6,8 @@ import re
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope
+from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.ledger import owners

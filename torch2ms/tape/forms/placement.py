@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from torch2ms.analysis.flow import expression_uses, root
-from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.structure import Stmt
 from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.regions import invariant

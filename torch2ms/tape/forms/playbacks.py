@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torch2ms.analysis import liveness
-from torch2ms.analysis.flow import expression_uses, root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.tree import code
+from torch2ms.analysis.program import liveness
+from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.tape.forms.bodies import body_of, declare
 from torch2ms.tape.forms.calls import Call, Outputs
 from torch2ms.tape.forms.interface import definition_order, outputs_of, parameters_of, weight_nodes, weights_of

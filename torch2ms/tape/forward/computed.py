@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.project import ModuleInfo
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.tape.forward.regions import Region
 
 # what is asked of a tensor, a dictionary, a list or a module that holds a loss, and computes nothing with parameters

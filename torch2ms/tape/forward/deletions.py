@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope, Stmt
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.tape.plan import Plan, Text
 
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.flow import root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ModuleInfo, qualified
-from torch2ms.analysis.tree import code, constant, descend
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import ModuleInfo, qualified
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.tape.ledger.events import Event
 
 

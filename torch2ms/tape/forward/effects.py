@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
 
 CONTAINERS = {"OrderedDict", "collections.OrderedDict", "defaultdict", "collections.defaultdict", "deque", "Counter"}
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from torch2ms.analysis import liveness
-from torch2ms.analysis.flow import expression_uses, root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Block, Stmt
-from torch2ms.analysis.project import ModuleInfo
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.program import liveness
+from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Block, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.tape.forward.effects import effects, leaves
 from torch2ms.tape.ledger.events import LEFT, Event

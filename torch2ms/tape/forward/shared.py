@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from torch2ms.analysis.flow import root
+from torch2ms.analysis.program.flow import root
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forward.regions import Region
 from torch2ms.tape.ledger import owners

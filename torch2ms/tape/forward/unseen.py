@@ -11,11 +11,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torch2ms.analysis.flow import expression_uses, root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ModuleInfo
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.tape.ledger.events import Event
 
 # names of values that may carry a graph of their own

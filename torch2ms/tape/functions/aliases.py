@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torch2ms.analysis.guess import makes_optimizers
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.evaluation.guess import makes_optimizers
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value
 from torch2ms.tape.functions.sites import Site
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.arguments import bind_arguments
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import FunctionInfo, ModuleInfo
+from torch2ms.analysis.evaluation.arguments import bind_arguments
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.tape.functions.lifting import Lifting
 from torch2ms.tape.ledger.events import Event, find
 from torch2ms.tape.ledger.records import LOADS

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.project import FunctionInfo
+from torch2ms.analysis.program.project import FunctionInfo
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forward.regions import Region

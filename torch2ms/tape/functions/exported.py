@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torch2ms.analysis.flow import root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.project import FunctionInfo
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import FunctionInfo
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.tape.forms.interface import NOT_RETURNED
 from torch2ms.tape.ledger.events import Event
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program import Scope
-from torch2ms.analysis.project import ModuleInfo, Project
+from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.functions.closures import closure_of, plan_step
 from torch2ms.tape.functions.exported import Export

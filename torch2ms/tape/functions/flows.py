@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
-from torch2ms.analysis.program import Scope
-from torch2ms.analysis.project import FunctionInfo, ModuleInfo
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
+from torch2ms.analysis.program.structure import Scope
 from torch2ms.tape.functions.sites import Site
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import LEFT_OVER, Owner, State

@@ -13,10 +13,10 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torch2ms.analysis.flow import root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import UNKNOWN
 from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.functions.reach import Known, Reach, family, used_as_values

@@ -12,11 +12,11 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from torch2ms.analysis.flow import root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import FunctionInfo, ModuleInfo
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.tape.forward.dependents import dependents
 from torch2ms.tape.forward.regions import Region

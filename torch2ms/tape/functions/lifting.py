@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
-from torch2ms.analysis.arguments import bind_arguments
-from torch2ms.analysis.flow import root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.tree import code
+from torch2ms.analysis.evaluation.arguments import bind_arguments
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import Value
 from torch2ms.tape.forward.stashes import Stash, left_behind
 from torch2ms.tape.functions.closures import Closure, Handover, closure_in, handovers, has_form

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.tree import children, descend
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import children, descend
 from torch2ms.tape.functions.sites import Site, overriding
 from torch2ms.tape.ledger.events import Event
 

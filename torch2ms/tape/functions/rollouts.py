@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torch2ms.analysis import liveness
-from torch2ms.analysis.flow import root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.tree import code, descend
+from torch2ms.analysis.program import liveness
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import UNKNOWN, Value, overlaps
 from torch2ms.tape.forward.effects import leaves
 from torch2ms.tape.forward.stashes import Stash, emptied, examine, graph_places, read_in, related, used_among

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope, Stmt
 
 
 @dataclass(eq=False)

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.flow import root
-from torch2ms.analysis.names import dotted, is_foreign
-from torch2ms.analysis.program import Scope
-from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.tape.ledger.events import Event
 
 HOLDERS = frozenset({"module", "optimizer", "params", "named_params"})

@@ -6,10 +6,10 @@ import re
 
 import libcst as cst
 
-from torch2ms.analysis.names import is_foreign
-from torch2ms.analysis.program import Scope
-from torch2ms.analysis.project import ModuleInfo
-from torch2ms.analysis.torchcalls import HOST_LIBRARIES
+from torch2ms.analysis.known.torchcalls import HOST_LIBRARIES
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.events import Event

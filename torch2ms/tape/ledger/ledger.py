@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from torch2ms.analysis.program import Block, Scope, Stmt
+from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.ledger.events import Event
 

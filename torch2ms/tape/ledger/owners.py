@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.flow import free_uses, root
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.program.flow import free_uses, root
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import PART, any_overlap, overlaps
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner

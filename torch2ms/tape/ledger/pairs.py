@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.project import ModuleInfo
-from torch2ms.analysis.tree import descend
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
 
 PARAMETERS = ("params", "list", "tuple")
 COMPREHENSIONS = (cst.ListComp, cst.GeneratorExp, cst.SetComp, cst.DictComp)

@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torch2ms.analysis.program import Scope
-from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Scope
 from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Ledger, Owner

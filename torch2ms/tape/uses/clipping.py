@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection
 
 import libcst as cst
 
-from torch2ms.analysis.tree import code, constant
+from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of

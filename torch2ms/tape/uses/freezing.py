@@ -6,13 +6,13 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torch2ms.analysis.arguments import bind_arguments
-from torch2ms.analysis.flow import free_uses, root
-from torch2ms.analysis.lookup import class_of
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Block, Scope, Stmt
-from torch2ms.analysis.project import FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.tree import constant
+from torch2ms.analysis.evaluation.arguments import bind_arguments
+from torch2ms.analysis.evaluation.lookup import class_of
+from torch2ms.analysis.program.flow import free_uses, root
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Block, Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger.events import marked

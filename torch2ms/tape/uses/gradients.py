@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.project import ModuleInfo
-from torch2ms.analysis.tree import code, descend
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.api.template import atomic
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of

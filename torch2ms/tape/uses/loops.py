@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Stmt
-from torch2ms.analysis.project import ModuleInfo
-from torch2ms.analysis.tree import code, constant, descend
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer

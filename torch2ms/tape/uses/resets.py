@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program import Scope
+from torch2ms.analysis.program.structure import Scope
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger.owners import leaf_made
 from torch2ms.tape.ledger.records import Records

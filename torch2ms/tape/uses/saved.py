@@ -10,8 +10,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torch2ms.analysis.program import Scope, Stmt
-from torch2ms.analysis.project import ModuleInfo
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.tape.plan import Plan
 
 

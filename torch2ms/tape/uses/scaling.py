@@ -11,9 +11,9 @@ from itertools import pairwise
 
 import libcst as cst
 
-from torch2ms.analysis.program import Block, Scope, Stmt
-from torch2ms.analysis.project import ModuleInfo
-from torch2ms.analysis.tree import code, constant
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Block, Scope, Stmt
+from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import any_overlap
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout

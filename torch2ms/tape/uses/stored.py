@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.names import dotted
-from torch2ms.analysis.program import Stmt
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.tape.functions.stores import Stores
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner

@@ -1,0 +1,1 @@
+"""Abstract evaluation: what expressions, statements and calls make of values."""

@@ -1,0 +1,91 @@
+"""The arguments of a call: the expressions, their values, and the parameters they reach."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torch2ms.analysis.evaluation.containers import element
+from torch2ms.analysis.program.project import FunctionInfo
+from torch2ms.analysis.syntax.tree import constant
+from torch2ms.analysis.values import UNKNOWN, Value, entries, joined_deps
+
+
+@dataclass(frozen=True)
+class Given:
+    """What a call is given."""
+
+    node: cst.Call
+    args: list[Value]
+    deps: frozenset[str]  # of all arguments together
+
+    @property
+    def first(self) -> Value:
+        return self.args[0] if self.args else UNKNOWN
+
+    def keyword(self, name: str) -> Value | None:
+        """The value of a keyword argument."""
+        for arg, value in zip(self.node.args, self.args, strict=False):
+            if arg.keyword is not None and arg.keyword.value == name:
+                return value
+        return None
+
+    def on(self, keyword: str) -> bool:
+        """Whether a flag is given and not False."""
+        return any(
+            a.keyword is not None and a.keyword.value == keyword and constant(a.value) is not False
+            for a in self.node.args
+        )
+
+
+def bind_arguments(info: FunctionInfo, node: cst.Call, args: list[Value], skip_self: bool) -> dict[str, Value]:
+    """The values of a call by the names of the parameters they reach."""
+    fn = info.scope.node
+    assert isinstance(fn, cst.FunctionDef)
+    params = [*fn.params.posonly_params, *fn.params.params]
+    if skip_self and params:
+        params = params[1:]
+    named = {a.keyword.value: v for a, v in zip(node.args, args, strict=False) if a.keyword is not None}
+    positional: list[Value] = []
+    spread: list[Value] = []  # dicts of which it is not seen what they hold under which name
+    for arg, value in zip(node.args, args, strict=False):
+        if arg.star == "*":
+            needed = [p for p in params[len(positional) :] if p.default is None and p.name.value not in named]
+            counted = value.kind in ("tuple", "list") and value.items is not None
+            positional += value.items or () if counted else [element(value)] * len(needed)
+        elif arg.star == "**":
+            if value.keys is not None and len(held := entries(value)) == len(value.keys):
+                named |= held
+            else:
+                spread.append(value)
+        elif arg.keyword is None:
+            positional.append(value)
+    names = [p.name.value for p in params]
+    taken = [*names, *(p.name.value for p in fn.params.kwonly_params)]
+    bound = dict(zip(names, positional, strict=False)) | {k: v for k, v in named.items() if k in taken}
+    some = joined_deps([_with_parts(value) for value in spread])
+    if some:
+        bound = {name: Value("unknown", deps=some) for name in taken} | bound
+    if isinstance(fn.params.star_arg, cst.Param):
+        bound[fn.params.star_arg.name.value] = _gathered("tuple", positional[len(names) :])
+    if fn.params.star_kwarg is not None:
+        others = [v for k, v in named.items() if k not in taken]
+        bound[fn.params.star_kwarg.name.value] = _gathered("dict", others, spread)
+    return bound
+
+
+def _gathered(kind: str, values: list[Value], spread: Sequence[Value] = ()) -> Value:
+    """What `*args` or `**options` takes in. Layers that come by name are known by it; handed on, they come along."""
+    tensors = bool(values) and all(v.kind == "tensor" for v in values) and not spread
+    layers = frozenset().union(*(v.own for v in values if v.kind == "module" and v.place))
+    deps = joined_deps([*values, *map(_with_parts, spread)])
+    return Value(kind, "of tensor" if tensors else "", deps, owns=layers or None)
+
+
+def _with_parts(value: Value) -> Value:
+    """A value that is varied with the layers it is or holds: what it is handed to may call them."""
+    parts = [value, *(value.items or () if value.kind in ("dict", "list", "tuple") else ())]
+    layers = [part.own for part in parts if part.kind == "module" and part.place or part.kind == "dict" and part.owns]
+    return value.with_deps(value.deps.union(*layers))

@@ -1,0 +1,155 @@
+"""What an assignment binds, the target of a loop included."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis import shapes
+from torch2ms.analysis.evaluation import guess
+from torch2ms.analysis.evaluation.containers import element
+from torch2ms.analysis.evaluation.transfer import rebase
+from torch2ms.analysis.evaluation.usage import used
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.values import NOT_RUN, PART, UNKNOWN, UNPLACED, Value, join, joined_deps
+
+if TYPE_CHECKING:
+    from torch2ms.analysis.evaluation.evaluate import Evaluator
+
+CONTAINERS = ("list", "tuple", "dict")
+LIVING = {"module", "optimizer", "scheduler", "scaler", "object", "loader", "lossfn"}  # known by where they are kept
+
+
+def bind(target: cst.CSTNode, value: Value, ev: Evaluator) -> None:
+    """Give a target its value: a name, an attribute, or each of several from the parts of the value."""
+    if isinstance(target, (cst.Tuple, cst.List)):
+        value = _named(value, [dotted(part.value) for part in target.elements])
+        for i, part in enumerate(target.elements):
+            bind(part.value, _part(value, i, len(target.elements)), ev)
+        return
+    if isinstance(target, cst.StarredElement):
+        bind(target.value, Value("list", deps=value.deps), ev)
+        return
+    place = dotted(target)
+    if not place:
+        ev.ev(target)
+        return
+    ev.env.forget_below(place)
+    if value.place.startswith(UNPLACED):
+        ev.env.rebase(value.place, place)
+        value = rebase(value, value.place, place)
+    if isinstance(target, cst.Attribute):
+        if target.attr.value == "grad":
+            ev.memo[id(target)] = Value("tensor", name="grad")
+            ev.ev(target.value)
+            return
+        owner = ev.ev(target.value)
+        if target.attr.value == "data" and owner.kind not in ("object", "module", "class", "modulefile"):
+            ev.memo[id(target)] = Value("tensor")
+            return
+    value = used(_placed(value, place), place, ev.modules)
+    if value.kind == "unknown":
+        value = _guessed(value, place)
+    ev.env[place] = value
+    ev.memo[id(target)] = value
+    remember(place, value, ev, target)
+
+
+def remember(place: str, value: Value, ev: Evaluator, source: cst.CSTNode) -> None:
+    """Attributes of `self` are seen by every method; what is known better now takes the place of a first guess."""
+    if ev.cls is None or not place.startswith("self.") or place.count(".") != 1:
+        return
+    attr = place[5:]
+    if value.kind == "optimizer" and value.owns and all(o.startswith("^") for o in value.owns):
+        value = replace(value, owns=None)  # places of one caller: other methods know nothing of them
+    value = shapes.forgotten(replace(value, deps=frozenset(d for d in value.deps if not d.startswith("@"))))
+    bound = ev.cls.bound.setdefault(attr, {})
+    bound[id(source)] = value
+    held: Value | None = None
+    for one in bound.values():
+        nothing = held is None or held.name == NOT_RUN or held.kind == "unknown" and not held.deps
+        held = one if nothing or held is None else join(held, one)
+    assert held is not None
+    ev.cls.attrs[attr] = held
+
+
+def iteration(node: cst.BaseExpression, iterated: Value, ev: Evaluator) -> Value:
+    """What one turn of `for ... in node` binds."""
+    if isinstance(node, cst.Call):
+        name = dotted(node.func)
+        args = [ev.memo.get(id(a.value), UNKNOWN) for a in node.args]
+        if name == "enumerate" and args:
+            return Value("tuple", items=(Value("int"), iteration(node.args[0].value, args[0], ev)))
+        if name == "zip":
+            parts = zip(node.args, args, strict=False)
+            return Value("tuple", items=tuple(iteration(a.value, v, ev) for a, v in parts))
+        if name == "range":
+            return Value("int")
+        if name in ("reversed", "sorted", "list", "tqdm", "tqdm.tqdm", "iter", "trange") and args:
+            return iteration(node.args[0].value, args[0], ev)
+    one = element(iterated)
+    if one.leaf:  # a leaf reached through a list: changed in place, it is a parameter
+        return Value("param", deps=one.deps)
+    return one
+
+
+def _part(value: Value, index: int, count: int) -> Value:
+    """What one of several targets gets."""
+    if value.items is not None and len(value.items) == count:
+        return value.items[index]
+    if value.kind == "tensor":
+        return Value("tensor", deps=value.deps, likely=value.likely)
+    if value.kind == "size":
+        return Value("int")
+    if value.name == "of tensor" or (value.kind == "tuple" and value.name == "tensors"):
+        return Value("tensor", deps=value.deps)
+    if value.kind in ("list", "params", "module", "numpy"):
+        return element(value)
+    return Value("unknown", deps=value.deps)
+
+
+def _named(value: Value, names: list[str]) -> Value:
+    """A returned tuple whose parts get names: the objects made by the function live there from now on."""
+    if value.kind in ("tuple", "list") and value.items is not None and len(value.items) == len(names):
+        for item, name in zip(value.items, names, strict=True):
+            if item.place.startswith(UNPLACED) and name:
+                value = rebase(value, item.place, name)
+    return value
+
+
+def _placed(value: Value, place: str) -> Value:
+    if value.leaf and not value.place:
+        return replace(value, place=place, deps=frozenset({place}))
+    if value.name == "parameter list" and not value.place:
+        return replace(value, place=place, deps=frozenset({place}))
+    if value.kind in CONTAINERS:
+        return _owning(value, place)
+    return replace(value, place=place) if value.kind in LIVING and not value.place else value
+
+
+def _owning(value: Value, place: str) -> Value:
+    """A container with leaves that have no other name: they live in it."""
+    own = frozenset({place})
+    if value.each is not None and value.each.leaf and not value.each.place:
+        return replace(value, deps=own, each=replace(value.each, deps=own, place=f"{place}{PART}>"))
+    items = value.items or ()
+    if not any(i.leaf and not i.place for i in items):
+        return value
+    held = (replace(v, deps=own, place=f"{place}{PART}{i}>") if v.leaf and not v.place else v
+            for i, v in enumerate(items))  # fmt: skip
+    items = tuple(held)
+    return replace(value, deps=joined_deps(items), items=items)
+
+
+def _guessed(value: Value, place: str) -> Value:
+    """An unknown value as the name of its place has it."""
+    guessed = guess.by_name(place.rpartition(".")[2])
+    if guessed.kind == "optimizer":  # made by a class in a variable, from the parameters it was given
+        owns = frozenset(d for d in value.deps if not d.startswith("@"))
+        owns = owns - {"self"} or owns  # a method that is not seen was asked for it, and given the parameters
+        return replace(guessed, place=place, owns=owns or None, name=value.name if value.name == NOT_RUN else "")
+    if guessed.kind in ("scheduler", "device") or (not value.deps and guessed.kind in ("module", "lossfn")):
+        return replace(guessed, place=place)
+    return value

@@ -1,0 +1,342 @@
+"""What a call returns, and what it tells about the function that is called."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis import shapes
+from torch2ms.analysis.evaluation import masked
+from torch2ms.analysis.evaluation.arguments import Given, bind_arguments
+from torch2ms.analysis.evaluation.containers import element, entered
+from torch2ms.analysis.evaluation.guess import makes_optimizers
+from torch2ms.analysis.evaluation.lookup import PURE_BUILTINS, class_of, function_of
+from torch2ms.analysis.evaluation.methods import (
+    MODULE_METHODS,
+    NAMED_PARAMETERS,
+    PARAMETERS,
+    learn,
+    learn_argument,
+    module_method,
+    some_of,
+    tensor_method,
+)
+from torch2ms.analysis.evaluation.transfer import into, outward, sole, spread, unplaced
+from torch2ms.analysis.known import torchapi
+from torch2ms.analysis.known.torchcalls import api_call, new_optimizer, tensor_function
+from torch2ms.analysis.known.wrapped import FAMILIES
+from torch2ms.analysis.program import records
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.analysis.values import CHOSEN, NO_DEPS, NOT_RUN, OPTIMIZERS, UNKNOWN, Value, bounded, join, joined_deps
+
+if TYPE_CHECKING:
+    from torch2ms.analysis.evaluation.evaluate import Evaluator
+
+SETTINGS = re.compile(r"(?:cfg|conf|config|args|options?)$", re.IGNORECASE)  # these have a clone() of their own
+REPLAY = re.compile(r"replay|buffer|memory", re.IGNORECASE)
+DICT_METHODS = {"keys", "values", "items", "get", "pop"}
+PARTS = ("params", "named_params", "list")  # what an optimizer is made over
+HOST_KINDS = {"loader", "dataset", "scheduler", "str", "dict", "list", "int", "float"}
+
+
+def call(node: cst.Call, ev: Evaluator) -> Value:
+    """The value of a call; what it passes is remembered for the function of the project that it reaches."""
+    target = ev.ev(node.func)
+    args = [ev.ev(arg.value) for arg in node.args]
+    modules = frozenset(a.place for a in args if a.kind == "module" and a.place)
+    given = Given(node, args, joined_deps(args) | modules)
+    if target.kind == "api":
+        value = api_call(target.name, given)
+        if value is None:
+            learn_argument(node, args, target.name, ev)
+            value = masked.called(
+                target.name.rpartition(".")[2], node, tensor_function(target.name, given), given.first
+            )
+        return _named_layers(value, given, ev) if value.name == "torch.nn.ModuleDict" else value
+    if target.kind in ("unknown", "none") and makes_optimizers(dotted(node.func)) and given.first.kind in PARTS:
+        return replace(new_optimizer("", given), likely=True)
+    if isinstance(node.func, cst.Attribute):
+        return _method(node.func, ev.memo.get(id(node.func.value), UNKNOWN), target, given, ev)
+    return _called(target, given, ev)
+
+
+def _named_layers(value: Value, given: Given, ev: Evaluator) -> Value:
+    """A `ModuleDict` with the layers it is made with, where their names are seen."""
+    node = given.node.args[0].value if len(given.node.args) == 1 else None
+    layers: dict[str, Value] = {}
+    if isinstance(node, cst.Dict):
+        for element_ in node.elements:
+            key = constant(element_.key) if isinstance(element_, cst.DictElement) else None
+            if not isinstance(key, str):
+                return value
+            layers[key] = ev.memo.get(id(element_.value), UNKNOWN)
+    elif isinstance(node, cst.Call) and dotted(node.func) == "dict":
+        for arg in node.args:
+            if arg.keyword is None:
+                return value
+            layers[arg.keyword.value] = ev.memo.get(id(arg.value), UNKNOWN)
+    return replace(value, items=bounded(tuple(layers.values())), keys=tuple((name, True) for name in layers))
+
+
+# --- methods
+
+
+def _method(func: cst.Attribute, receiver: Value, target: Value, given: Given, ev: Evaluator) -> Value:
+    """`receiver.method(...)`"""
+    name = func.attr.value
+    record = receiver.kind == "tuple" and receiver.keys is not None
+    if record or receiver.kind in ("object", "module", "class", "modulefile"):
+        cls = class_of(receiver, ev.module, ev.project)
+        method = cls.known(name) if cls is not None else None
+        if method is not None:
+            value = _function(method, given, ev, receiver)
+            return value if receiver.keys is None else spread(value, receiver.deps)  # of a record: its fields
+        if cls is not None and cls.kind == "autograd" and name == "apply":
+            return _applied(cls, given, ev)
+        if cls is not None and ev.reads.attribute(cls, name) is not None:
+            return _called(target, given, ev)
+    if receiver.kind == "builtin_super" and ev.cls is not None:
+        for parent in ev.cls.parents:
+            method = parent.method(name)
+            if method is not None:
+                return _function(method, given, ev, Value("object", place="self", name=parent.qualified))
+        return Value("unknown", deps=given.deps | ({"self"} if name == "forward" else NO_DEPS))
+    if target.kind in ("class", "function"):
+        return _called(target, given, ev)
+    known = _of_kind(name, receiver, given)
+    return known if known is not None else _of_unknown(func, receiver, target, given, ev)
+
+
+def _of_kind(name: str, receiver: Value, given: Given) -> Value | None:
+    """A method of something torch or Python made; None where the kind of the receiver does not tell."""
+    kind, deps = receiver.kind, given.deps
+    if kind == "object" and receiver.name in FAMILIES:
+        return Value("unknown", deps=deps)
+    if kind == "object" and receiver.name == "torch.Generator" and name == "manual_seed":
+        return receiver
+    if kind == "tensor" and receiver.likely and name in DICT_METHODS:
+        return None
+    if kind in ("tensor", "param"):
+        value = tensor_method(name, receiver, deps, given.args)
+        value = shapes.shaped(value, shapes.called(name, given.node, given.args, receiver))
+        return masked.called(name, given.node, value, receiver)
+    if kind == "module" and receiver.name == "torch.nn.ModuleDict" and name in ("items", "values"):
+        return entered(receiver, name)
+    if kind == "module":
+        made = module_method(name, receiver, deps)
+        part = given.node.func.value if isinstance(given.node.func, cst.Attribute) else None
+        if not isinstance(part, cst.Subscript) or made.kind not in ("params", "named_params"):
+            return made
+        return some_of(made, receiver, ", ".join(code(element) for element in part.slice))
+    if kind == "optimizer":
+        return Value("dict" if name == "state_dict" else "none")
+    if kind == "scaler":
+        return Value("tensor", deps=deps, name="scaled") if name == "scale" else Value("unknown")
+    if kind == "numpy":
+        return shapes.numpy_made(name, given.node, given.args, method=True)
+    if kind == "dict" and name in ("items", "values") and (held := entered(receiver, name)) is not None:
+        return held
+    if kind in HOST_KINDS:
+        return Value("unknown", deps=receiver.deps if kind in ("dict", "list") else NO_DEPS)
+    return None
+
+
+def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Given, ev: Evaluator) -> Value:
+    """A method of something unknown, which the method's name may say more about."""
+    name, place = func.attr.value, dotted(func.value)
+    unknown = receiver.kind == "unknown"
+    if receiver.kind == "tensor" and name in DICT_METHODS:  # the guess was wrong: what the model returned is a dict
+        ev.memo[id(func.value)] = Value("dict", deps=receiver.deps, likely=True)
+        return Value("unknown" if name in ("get", "pop") else "list", deps=receiver.deps | given.deps)
+    if name in MODULE_METHODS and (unknown or receiver.kind == "object" and place):
+        module = Value("module", place=receiver.place or place, likely=True)
+        if unknown and name in {"buffers", *PARAMETERS, *NAMED_PARAMETERS}:
+            ev.memo[id(func.value)] = module
+        return module_method(name, module, given.deps)
+    copied = name == "clone" and not given.args and unknown and not SETTINGS.search(place)
+    words = copied or any(a.keyword is not None and a.keyword.value in ("dim", "keepdim") for a in given.node.args)
+    swapped = name == "transpose" and len(given.args) == 2
+    if name in torchapi.TENSOR_METHODS or words or swapped or (name in ("size", "dim") and unknown):
+        ev.memo[id(func.value)] = replace(receiver, kind="tensor", likely=True)
+        learn(func.value, ev)
+        return tensor_method(name, replace(receiver, kind="tensor"), given.deps, given.args)
+    if name == "item":
+        return Value("float")
+    if name == "sample" and unknown and REPLAY.search(place):
+        return Value("unknown")  # what was seen before, to learn from again
+    if unknown and not receiver.place and not receiver.deps:
+        return Value("unknown", deps=given.deps)
+    extra = receiver.deps
+    if target.kind == "module":  # an attribute of the object, not the whole of it
+        extra |= target.own or {place}
+    elif receiver.place and receiver.kind in ("object", "unknown"):
+        extra |= {receiver.place}
+    return Value("unknown", deps=given.deps | extra)
+
+
+# --- functions, classes and modules
+
+
+def _called(target: Value, given: Given, ev: Evaluator) -> Value:
+    """A call of a value."""
+    if target.name == OPTIMIZERS and target.kind == "unknown":
+        return new_optimizer("", given)
+    if target.kind in CHOSEN and not target.name and target.items:
+        return reduce(join, [_called(choice, given, ev) for choice in target.items])
+    if target.kind == "class":
+        return _instance(target, given, ev)
+    if target.kind == "function":
+        return _function_value(target, given, ev)
+    if target.kind == "namedtuple" and not any(a.star for a in given.node.args):
+        return records.made(target.name, [key for key, _ in target.keys or ()], given)
+    if target.kind == "builtin":
+        return _builtin(target.name, given)
+    if target.kind == "autograd" and (cls := class_of(target, ev.module, ev.project)) is not None:
+        return _applied(cls, given, ev)
+    if target.kind in ("module", "lossfn"):
+        return _forward(target, given, ev)
+    if target.kind == "object" and (cls := class_of(target, ev.module, ev.project)) is not None:
+        if (method := cls.method("__call__")) is not None:
+            return _function(method, given, ev, target)
+    own = frozenset({target.place}) if target.place and target.kind in ("unknown", "object") else NO_DEPS
+    return Value("unknown", deps=given.deps | own | target.deps)
+
+
+def _instance(target: Value, given: Given, ev: Evaluator) -> Value:
+    """A new object of a class of the project."""
+    cls = class_of(target, ev.module, ev.project)
+    if cls is None:
+        return UNKNOWN
+    init = cls.method("__init__")
+    if init is not None:
+        _pass(init, given, Value("object", place="self"))
+        ev.reads.returned(init)
+    kind = cls.kind if cls.kind in ("module", "dataset", "optimizer") else "object"
+    if kind == "object" and (held := records.kept(cls, given)) is not None:
+        return held
+    kept = kind == "optimizer" or kind == "object" and bool(given.args) and given.args[0].kind == "params"
+    owns = given.args[0].deps if kept and given.args else None
+    parts = tuple(a for a in given.args if a.kind == "module" and a.place) if kind == "module" else None
+    ordered = owns is not None and len(owns) == 1 and given.args[0].kind == "params"
+    return Value(kind, name=cls.qualified, owns=owns, items=parts or None, ordered=ordered)
+
+
+def _function_value(target: Value, given: Given, ev: Evaluator) -> Value:
+    if target.name.startswith("torch.func:") and target.items:
+        info = function_of(target.each, ev) if target.each is not None else None
+        if info is not None:  # what the function reads from around it
+            ev.reads.returned(info)
+            around = info.returns.deps if info.returns is not None else NO_DEPS
+            given = replace(given, deps=given.deps | {d for d in around if not d.startswith(("@", "^"))})
+        elif target.each is not None and target.each.kind == "module":
+            given = replace(given, deps=given.deps | target.each.own)
+        if any(a.kind in ("dict", "named_params") for a in given.args):  # gradients have the form of what they are of
+            return Value("unknown", deps=given.deps)
+        return spread(target.items[0], given.deps)
+    info = function_of(target, ev)
+    return _function(info, given, ev) if info is not None else Value("unknown", deps=given.deps | target.deps)
+
+
+def _forward(target: Value, given: Given, ev: Evaluator) -> Value:
+    """A module called: what its forward returns, varied with its parameters."""
+    last = target.name.rpartition(".")[2]
+    if target.kind == "lossfn" or last.endswith("Loss"):
+        return Value("tensor", deps=given.deps, likely=target.likely)
+    deps = target.own | given.deps
+    cls = class_of(target, ev.module, ev.project)
+    forward = cls.method("forward") if cls is not None else None
+    if forward is not None:
+        return spread(_function(forward, given, ev, target), deps)
+    if last in torchapi.RECURRENT:
+        one = spread(given.first, deps) if given.first.name == torchapi.PACKED else Value("tensor", deps=deps)
+        state = Value("tuple" if last == "LSTM" else "tensor", deps=deps)
+        return Value("tuple", items=(one, state), deps=deps)
+    unknown = target.name and not target.name.startswith("torch.nn.")
+    return Value("unknown" if unknown else "tensor", deps=deps, likely=True)
+
+
+def _applied(cls: ClassInfo, given: Given, ev: Evaluator) -> Value:
+    """`Function.apply(...)`: what forward returns, varied with every argument."""
+    forward = cls.method("forward")
+    if forward is None:
+        return Value("unknown", deps=given.deps)
+    passed = given
+    if cls.method("setup_context") is None:
+        node = given.node.with_changes(args=[cst.Arg(cst.Name("ctx")), *given.node.args])
+        passed = Given(node, [Value("ctx"), *given.args], given.deps)
+    value = _function(forward, passed, ev)
+    items = value.items
+    if items is not None:
+        items = tuple(replace(i, kind="tensor", deps=given.deps, place="", leaf=False) for i in items)
+    return Value(value.kind if value.kind != "unknown" else "tensor", deps=given.deps, items=items)
+
+
+def _function(info: FunctionInfo, given: Given, ev: Evaluator, receiver: Value | None = None) -> Value:
+    """What a function of the project returns, in the caller's places."""
+    bound = _pass(info, given, receiver)
+    returns = ev.reads.returned(info)
+    if receiver is not None and receiver.place == "self" and info.cls is not None:
+        for other in info.cls.overriding(info.name):  # the object may be one of a subclass
+            bound |= _pass(other, given, receiver)
+            value = ev.reads.returned(other)
+            returns = join(returns, value) if returns is not None and value is not None else returns or value
+    if returns is None:
+        return Value("unknown", NOT_RUN, given.deps)
+    depends = {
+        name: value.deps | {value.place} if value.kind in ("module", "object") and value.place
+        else value.deps | (value.owns or NO_DEPS) if value.kind == "dict" else value.deps
+        for name, value in bound.items()
+    }  # fmt: skip
+    own = info.scope.locals - bound.keys()
+    homeless = unplaced(returns, own, id(given.node))
+    if returns.kind == "module":  # what it was made of has no name outside: it is the module's own
+        returns = replace(returns, deps=frozenset(d for d in returns.deps if root(d) not in own))
+    fresh = sole(returns, info.scope, bound)
+    return outward(returns, depends, receiver.place if receiver is not None else "", homeless, fresh)
+
+
+def _pass(info: FunctionInfo, given: Given, receiver: Value | None) -> dict[str, Value]:
+    """Record what the caller passes, by parameter."""
+    as_method = info.cls is not None and not info.static and receiver is not None and receiver.kind != "class"
+    bound = bind_arguments(info, given.node, given.args, skip_self=as_method)
+    places = {value.place: name for name, value in bound.items() if value.place}
+    for name, value in bound.items():
+        mapped = into(value, name, places, receiver is not None and receiver.place == "self")
+        old = info.args.get(name)
+        info.args[name] = mapped if old is None else join(old, mapped)
+    return bound
+
+
+def _builtin(name: str, given: Given) -> Value:
+    """A function of Python itself."""
+    first, deps = given.first, given.deps
+    if name == "getattr" and first.kind == "api" and first.name == "torch.optim":
+        return Value("unknown", name=OPTIMIZERS)
+    if name in PURE_BUILTINS:
+        return Value(PURE_BUILTINS[name], name="range" if name == "range" else "")
+    if name == "dict" and not any(a.star or not a.keyword for a in given.node.args):
+        keys = tuple((a.keyword.value, True) for a in given.node.args if a.keyword)
+        return Value("dict", deps=deps, items=bounded(tuple(given.args)), keys=keys)
+    if name == "super":
+        return Value("builtin_super", place="self")
+    if name == "float":
+        return Value("float")
+    if name in ("list", "tuple", "sorted", "reversed", "iter", "set"):
+        kind = "tuple" if name == "tuple" else "list"
+        held = "of numpy" if first.kind == "numpy" else first.name
+        return first if first.kind == "params" else Value(kind, deps=deps, items=first.items, name=held)
+    if name in ("sum", "max", "min"):
+        one = element(first) if first.kind in ("list", "tuple") else first
+        if one.kind == "tensor" or (deps and one.kind == "unknown"):
+            return Value("tensor", deps=deps, likely=True)
+        return Value(one.kind if one.kind in ("int", "float") else "unknown", deps=deps)
+    if name == "abs":
+        return first
+    return element(first) if name == "next" else Value("unknown", deps=deps)

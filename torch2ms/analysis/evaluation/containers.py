@@ -1,0 +1,176 @@
+"""What containers hold and what iterating over them yields."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+
+from torch2ms.analysis import shapes
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant
+from torch2ms.analysis.values import CHOSEN, OPTIMIZERS, UNKNOWN, Value, entries, join
+
+ELEMENTS = ("tensor", "int", "float", "str", "param", "numpy", "module")  # kinds a list is known to hold
+
+
+def element(value: Value) -> Value:
+    """What iterating over a value yields."""
+    if value.kind == "loader":
+        return Value("tensor", name="batch", likely=True)
+    if value.kind == "params":
+        return Value("param", deps=value.deps)
+    if value.kind == "named_params":
+        return Value("tuple", items=(Value("str"), Value("param", deps=value.deps)))
+    if value.name in ("of param_groups", "param_groups"):
+        return Value("dict", name="param_group", place=value.place)
+    if value.kind == "dataset":
+        return Value("tuple", items=value.items) if value.items else UNKNOWN
+    if value.items and value.kind != "module":
+        return _any(value, value.items)
+    if value.name == "range":
+        return Value("int")
+    if value.each is not None and value.kind in ("list", "tuple"):
+        return value.each
+    if value.name.startswith("of ") and value.kind in ("list", "tuple"):
+        kind = value.name[3:]
+        place = value.place if kind == "module" else ""
+        return Value(kind if kind in ELEMENTS else "unknown", deps=value.deps, place=place)
+    if value.kind == "tensor":
+        inner = value.rank - 1 if value.rank else None
+        return shapes.shaped(Value("tensor", deps=value.deps, likely=value.likely), (value.dtype, inner))
+    if value.kind == "module":
+        return one_layer(value)
+    if value.kind == "numpy":
+        return Value("numpy", rank=value.rank - 1 if value.rank else None)
+    return Value("unknown", deps=value.deps)
+
+
+def entered(held: Value, method: str) -> Value | None:
+    """What the `items()` or `values()` of a dict are, as far as their kind is known; None where it is not."""
+    if held.kind == "module":
+        one = one_layer(held)
+        each = one if method == "values" else Value("tuple", items=(Value("str"), one))
+        return Value("list", "of module", deps=held.deps, place=held.place, each=each)
+    if held.name == "of tensor":
+        one = Value("tensor", deps=held.deps, likely=held.likely)
+    elif held.items and held.keys is not None:
+        one = _any(Value("dict"), held.items)
+    else:
+        return None
+    if one.deps:
+        return Value("list", deps=held.deps, name=held.name) if method == "values" else None
+    each = one if method == "values" else Value("tuple", items=(Value("str", likely=True), one))
+    return Value("list", each=each)
+
+
+def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Value:
+    """What `base[...]` is; `known` has the values of the indices."""
+    only = node.slice[0].slice if len(node.slice) == 1 else None
+    index = constant(only.value) if isinstance(only, cst.Index) else ...
+    items = base.items or ()
+    picked = items[index] if isinstance(index, int) and -len(items) <= index < len(items) else None
+    if base.kind == "dict" and isinstance(index, str) and index in (held := entries(base)):
+        return held[index]
+    if base.kind == "dict" and items:
+        if all(i.kind == "api" and is_optimizer(i.name) for i in items):
+            return Value("unknown", name=OPTIMIZERS)
+        one = _any(base, items)
+        return one if one.kind in CHOSEN or one.kind in ELEMENTS else Value("unknown", deps=one.deps)
+    if base.kind in ("tuple", "list") and items:
+        return picked if picked is not None else _any(base, items)
+    if base.kind == "dict" and base.name == "of numpy":
+        return Value("numpy")
+    if base.name == "of tensor" and isinstance(only, cst.Index):
+        return Value("tensor", deps=base.deps, likely=base.likely)
+    if base.kind in ("list", "tuple") and (base.name.startswith("of ") or base.each is not None):
+        return element(base) if isinstance(only, cst.Index) else base
+    if base.kind == "tensor":
+        value = Value("tensor", deps=base.deps, likely=base.likely)
+        return shapes.shaped(value, shapes.element(base, node, known))
+    if base.kind == "size":
+        return Value("int" if isinstance(node.slice[0].slice, cst.Index) else "size")
+    if base.name == "torch.nn.ParameterDict":
+        own = frozenset({base.place}) if base.place else base.deps
+        return Value("tensor", name="module_param", deps=own, place=base.place)
+    if base.kind == "module":
+        if isinstance(index, str) and (layer := named_layer(base, index)) is not None:
+            return layer
+        if picked is not None:
+            return replace(picked, place=base.place)
+        return one_layer(base) if isinstance(only, cst.Index) else Value("module", place=base.place, likely=True)
+    if base.kind == "numpy":
+        return Value("numpy", rank=shapes.element(base, node, known)[1])
+    if base.name == "param_groups":
+        return Value("dict", name="param_group", place=base.place)
+    if base.name == "param_group":
+        if index == "params":
+            return Value("params", name="param_group_params", place=base.place)
+        return Value("float", name="param_group_item", place=base.place)
+    if base.kind == "unknown" and isinstance(only, cst.Index) and isinstance(index, int) and _is_shape(node.value):
+        return Value("int")
+    return Value("unknown", deps=base.deps)
+
+
+def _is_shape(node: cst.BaseExpression) -> bool:
+    """`x.shape` or `x.size()`, whatever `x` is."""
+    if isinstance(node, cst.Call) and not node.args:
+        return isinstance(node.func, cst.Attribute) and node.func.attr.value == "size"
+    return isinstance(node, cst.Attribute) and node.attr.value == "shape"
+
+
+def is_optimizer(name: str) -> bool:
+    """A class of torch.optim, by its full name."""
+    home, _, last = name.rpartition(".")
+    return home == "torch.optim" and last[:1].isupper()
+
+
+def one_layer(held: Value) -> Value:
+    """One of the layers that a list or a dict of them holds: of the class that all of them are of."""
+    names = {item.name for item in held.items or () if item.kind == "module"}
+    name = held.each.name if held.each is not None else names.pop() if len(names) == 1 else ""
+    known = name.startswith("torch.nn.")
+    return Value("module", name=name if known else "", place=held.place, likely=not known)
+
+
+def same_layer(value: Value, before: Value | None = None) -> Value | None:
+    """What every item of a container is that takes a layer of torch in; None for other values."""
+    if value.kind != "module" or not value.name.startswith("torch.nn.") or value.items:
+        return None
+    made = Value("module", name=value.name)
+    return made if before is None or before == made else None
+
+
+def named_layer(base: Value, name: str) -> Value | None:
+    """A layer that a `ModuleDict` was made with."""
+    names = [key for key, _ in base.keys or ()]
+    if base.items is None or name not in names or len(names) != len(base.items):
+        return None
+    layer = base.items[names.index(name)]
+    return replace(layer, place=f"{base.place}.{name}" if base.place else "") if layer.kind == "module" else None
+
+
+def grouped_optimizer(node: cst.CSTNode) -> cst.BaseExpression | None:
+    """The optimizer of `[p for group in optimizer.param_groups for p in group["params"]]`."""
+    if not isinstance(node, (cst.ListComp, cst.GeneratorExp)) or node.for_in.inner_for_in is None:
+        return None
+    outer, inner = node.for_in, node.for_in.inner_for_in
+    group = inner.iter
+    plain = not outer.ifs and not inner.ifs and inner.inner_for_in is None and dotted(node.elt) == dotted(inner.target)
+    if not plain or not dotted(node.elt) or not isinstance(group, cst.Subscript) or len(group.slice) != 1:
+        return None
+    index = group.slice[0].slice
+    named = isinstance(index, cst.Index) and constant(index.value) == "params"
+    if not named or dotted(group.value) != dotted(outer.target) or not isinstance(outer.iter, cst.Attribute):
+        return None
+    return outer.iter.value if outer.iter.attr.value == "param_groups" else None
+
+
+def _any(container: Value, items: tuple[Value, ...]) -> Value:
+    """One of the items, which of them is not known."""
+    value = items[0]
+    for item in items[1:]:
+        value = join(value, item)
+    if value.kind == "module" and len(items) > 1 and all(item.kind == "module" and item.place for item in items):
+        value = replace(value, owns=frozenset().union(*(item.own for item in items)))
+    return value.with_deps(container.deps | value.deps)

@@ -1,0 +1,164 @@
+"""What calls and assignments do to places they do not bind: leaves, and containers that take values in."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis.evaluation import masked
+from torch2ms.analysis.evaluation.assign import remember
+from torch2ms.analysis.evaluation.containers import same_layer
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant
+from torch2ms.analysis.values import (
+    CHOSEN,
+    FILLING,
+    NO_DEPS,
+    PART,
+    UNKNOWN,
+    Value,
+    choices,
+    entries,
+    joined_deps,
+    joined_keys,
+)  # fmt: skip
+
+if TYPE_CHECKING:
+    from torch2ms.analysis.evaluation.evaluate import Evaluator
+
+REORDERING = {"pop", "popitem", "clear", "setdefault"}
+ELEMENTS = {"tensor", "int", "float", "param", "module", "numpy"}  # kinds a list is known to hold
+
+
+OWN = ("object", "module")
+
+
+def effects(stmt: Stmt, ev: Evaluator) -> None:
+    """Write what a statement does beside what it binds."""
+    for call in stmt.calls:
+        if isinstance(call.func, cst.Attribute):
+            place = dotted(call.func.value)
+            if isinstance(call.func.value, cst.Subscript) and call.func.attr.value in FILLING:
+                _filled_part(call.func.value, call, ev)
+            if place and ev.memo.get(id(call.func.value), UNKNOWN).kind != "api":
+                _called(call, place, call.func.attr.value, ev)
+    if isinstance(stmt.node, cst.Assign):
+        for target in stmt.node.targets:
+            part = target.target
+            if isinstance(part, cst.Attribute) and part.attr.value == "requires_grad":
+                _leaf(dotted(part.value), dotted(stmt.node.value) != "False", ev)
+            elif isinstance(part, cst.Subscript):
+                _stored(part, ev.memo.get(id(stmt.node.value), UNKNOWN), ev)
+                if masked.infinite(stmt.node.value):
+                    _masked(dotted(part.value), ev)
+
+
+def _called(call: cst.Call, place: str, method: str, ev: Evaluator) -> None:
+    """What calling a method does to the place it is called on."""
+    held = ev.env.get(place)
+    known = held or ev.memo.get(id(call.func.value), UNKNOWN)  # type: ignore[attr-defined]
+    if known.kind in OWN and known.name and not known.name.startswith("torch."):
+        return  # a method of a class of the project: what it does stands there
+    if method in FILLING and call.args:
+        _filled(place, held or Value("list"), method, call, ev)
+    elif held is None:
+        return
+    elif method == "requires_grad_" and held.kind in ("tensor", "unknown"):
+        _leaf(place, not call.args or dotted(call.args[0].value) != "False", ev)
+    elif method == "retain_grad" and held.kind in ("tensor", "unknown"):
+        # what follows is varied with it, and with what it was made of
+        ev.env[place] = replace(held, kind="tensor", leaf=True, deps=held.deps | {place}, place=place)
+    elif method in REORDERING and held.keys is not None:
+        ev.env[place] = replace(held, keys=None)
+    elif method.endswith("_") and not method.endswith("__") and held.kind == "tensor":
+        deps = held.deps.union(*(ev.memo.get(id(a.value), UNKNOWN).deps for a in call.args))
+        ev.env[place] = replace(held, deps=deps if method != "detach_" else NO_DEPS)
+        if method in masked.FILLING and any(masked.infinite(a.value) for a in call.args):
+            _masked(place, ev)
+
+
+def _masked(place: str, ev: Evaluator) -> None:
+    """Some elements of a tensor become infinite."""
+    held = ev.env.get(place)
+    if held is not None and held.kind == "tensor" and not held.name:
+        ev.env[place] = replace(held, name=masked.MASKED)
+
+
+def _leaf(place: str, on: bool, ev: Evaluator) -> None:
+    """A tensor begins to accumulate a gradient, or ends to."""
+    held = ev.env.get(place)
+    if held is not None and held.kind in ("tensor", "unknown"):
+        ev.env[place] = replace(held, kind="tensor", leaf=on, deps=frozenset({place} if on else ()), place=place)
+
+
+def _filled(place: str, base: Value, method: str, call: cst.Call, ev: Evaluator) -> None:
+    """A container takes a value in."""
+    value = ev.memo.get(id(call.args[-1].value), UNKNOWN)
+    listed = method == "append" and value.kind in ELEMENTS and base.name != "torch.nn.ModuleList"
+    name = f"of {value.kind}" if listed else base.name
+    keys = base.keys
+    if base.kind == "dict":
+        both = base.keys is not None and value.keys is not None and method == "update"
+        keys = joined_keys(base.keys or (), value.keys or ()) if both else None
+    starts = value.starts if base.items == () else base.starts
+    each = None
+    if value.leaf and not value.place:  # it has no other name
+        value = replace(value, deps=frozenset({place}), place=f"{place}{PART}>")
+    row = value.kind == "tuple" and value.items and not value.deps
+    if base.kind == "list" and method == "append" and (row or value.leaf):
+        each = value if base.items == () or base.each == value else None
+    if base.name == "torch.nn.ModuleList" and method == "append" and (base.items == () or base.each is not None):
+        each = same_layer(value, base.each)
+    deps = base.deps | value.deps
+    ev.env[place] = replace(base, deps=deps, items=None, name=name, starts=starts, keys=keys, each=each)
+    remember(place, ev.env[place], ev, call)
+
+
+def _filled_part(part: cst.Subscript, call: cst.Call, ev: Evaluator) -> None:
+    """`place[key].append(value)`: what is in the container takes a value in."""
+    place = dotted(part.value)
+    held = ev.env.get(place)
+    deps = joined_deps([ev.memo.get(id(a.value), UNKNOWN) for a in call.args])
+    if held is not None and held.kind in ("dict", "list", "tuple", "unknown") and deps - held.deps:
+        ev.env[place] = replace(held, deps=held.deps | deps, items=None, keys=None, each=None)
+        remember(place, ev.env[place], ev, call)
+
+
+def _stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:
+    """`place[key] = value`"""
+    place = dotted(target.value)
+    held = ev.env.get(place) or ev.memo.get(id(target.value))  # an attribute that another method bound
+    if held is None or not place:
+        return
+    if held.kind == "dict":
+        ev.env[place] = _entered(held, target, value)
+        remember(place, ev.env[place], ev, target)
+    elif held.name == "torch.nn.ModuleDict" and value.kind == "module":
+        each = same_layer(value, held.each) if held.items == () or held.each is not None else None
+        ev.env[place] = replace(held, deps=held.deps | value.deps, items=None, keys=None, each=each)
+        remember(place, ev.env[place], ev, target)
+    elif value.deps - held.deps and held.kind != "tensor" or held.each is not None and held.each != value:
+        ev.env[place] = replace(held, deps=held.deps | value.deps, items=None, each=None)
+        remember(place, ev.env[place], ev, target)
+    elif value.deps - held.deps and place in ev.env:
+        ev.env[place] = replace(held, deps=held.deps | value.deps, items=None)
+
+
+def _entered(held: Value, target: cst.Subscript, value: Value) -> Value:
+    """A dict after `held[key] = value`."""
+    part = target.slice[0].slice
+    key = constant(part.value) if isinstance(part, cst.Index) else ...
+    deps = held.deps | value.deps
+    if held.keys is None or not isinstance(key, str):
+        chosen = held.items and value.kind in CHOSEN and all(i.kind in CHOSEN for i in held.items)
+        items = (*(held.items or ()), *choices(value)) if chosen else None
+        name = f"of {value.kind}" if value.kind in ("tensor", "numpy") else ""
+        alike = held.keys == () or held.name == name
+        return replace(held, deps=deps, keys=None, items=items, name=name if alike else "")
+    keys = joined_keys(held.keys, ((key, True),))
+    known = entries(held) | {key: value}
+    items = tuple(known[k] for k, _ in keys) if len(known) == len(keys) else None
+    return replace(held, deps=deps, keys=keys, items=items)

@@ -1,0 +1,278 @@
+"""The value of every expression, evaluated abstractly in an environment of places."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import libcst as cst
+
+from torch2ms.analysis import shapes
+from torch2ms.analysis.evaluation import calls, containers, lookup, masked, members
+from torch2ms.analysis.evaluation.assign import bind, iteration
+from torch2ms.analysis.evaluation.env import Env
+from torch2ms.analysis.evaluation.narrow import narrowed
+from torch2ms.analysis.evaluation.reads import Reads
+from torch2ms.analysis.evaluation.usage import used
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.syntax.annotations import quoted, quotes
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import children, constant
+from torch2ms.analysis.values import CHOSEN, EITHER, NO_DEPS, UNKNOWN, Value, bounded, choices, join, joined_deps
+
+
+class Evaluator:
+    """Evaluates the expressions of one scope; remembers the value of each node in `module.values`."""
+
+    def __init__(self, project: Project, module: ModuleInfo, env: Env, function: FunctionInfo | None,
+                 cls: ClassInfo | None, demand: Callable[[FunctionInfo], None]) -> None:  # fmt: skip
+        self.project = project
+        self.module = module
+        self.env = env
+        self.function = function
+        self.cls = cls
+        self.cut = False  # inside no_grad
+        self.modules: frozenset[str] = frozenset()  # places that are used as modules
+        self.memo = module.values
+        self.reads = Reads(demand)
+
+    def ev(self, node: cst.CSTNode) -> Value:
+        value = self.dispatch(node)
+        if (
+            self.cut
+            and (value.deps or value.items)
+            and not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript))
+            and value.kind not in ("module", "optimizer", "params", "named_params", "object", "param")
+        ):
+            value = value.cut()
+        self.memo[id(node)] = value
+        return value
+
+    def annotation(self, node: cst.Annotation) -> None:
+        """What stands in quotes is read as well."""
+        self.ev(node.annotation)
+        for part in quotes(node.annotation):
+            meant = self.module.quoted.get(id(part)) or quoted(part, self.module.imports)
+            if meant is not None:
+                self.module.quoted[id(part)] = meant
+                self.ev(meant)
+
+    def dispatch(self, node: cst.CSTNode) -> Value:
+        how = _BY_TYPE.get(node.__class__)
+        return how(self, node) if how is not None else self.everything(node)
+
+    def unary(self, node: cst.UnaryOperation) -> Value:
+        value = self.ev(node.expression)
+        if isinstance(node.operator, cst.Not):
+            return Value("bool")
+        if value.kind != "tensor":
+            return value
+        made = Value("tensor", deps=value.deps)
+        return made if value.likely else shapes.shaped(made, (value.dtype, value.rank))
+
+    def comparison(self, node: cst.Comparison) -> Value:
+        values = [self.ev(node.left), *(self.ev(c.comparator) for c in node.comparisons)]
+        tests = all(isinstance(c.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)) for c in node.comparisons)
+        if not tests and any(v.kind == "numpy" and v.rank != 0 for v in values):
+            return Value("numpy")
+        if tests or not any(v.kind == "tensor" for v in values):
+            return Value("bool")
+        return Value("tensor", dtype="bool", rank=shapes.promoted(values[0], values[-1])[1])
+
+    def conditional(self, node: cst.IfExp) -> Value:
+        self.ev(node.test)
+        return join(self.ev(node.body), self.ev(node.orelse))
+
+    def sequence(self, node: cst.Tuple | cst.List | cst.Set) -> Value:
+        items = tuple(self.ev(e.value) for e in node.elements)
+        starred = any(isinstance(e, cst.StarredElement) for e in node.elements)
+        kind = "tuple" if isinstance(node, cst.Tuple) else "list"
+        begins = items[0].starts if items else NO_DEPS
+        return Value(kind, deps=joined_deps(items), items=None if starred else bounded(items), starts=begins)
+
+    def dictionary(self, node: cst.Dict) -> Value:
+        parts = [self.ev(e.value) for e in node.elements]
+        for element in node.elements:
+            if isinstance(element, cst.DictElement):
+                self.ev(element.key)
+        keys = _keys(node)
+        if keys is not None and len(dict(keys)) == len(parts):
+            return Value("dict", deps=joined_deps(parts), keys=keys, items=bounded(tuple(parts)))
+        chosen = parts and len({p.kind for p in parts}) == 1 and parts[0].kind in CHOSEN
+        held = tuple(c for p in parts for c in choices(p)) if chosen else None
+        return Value("dict", deps=joined_deps(parts), keys=keys if held is None else None, items=held)
+
+    def boolean(self, node: cst.BooleanOperation) -> Value:
+        left = self.ev(node.left)
+        known = narrowed(node.left, self) if isinstance(node.operator, cst.And) else {}
+        if not known:
+            return join(left, self.ev(node.right))
+        self.env.push()  # what follows `and` is asked where the condition before it holds
+        for place, value in known.items():
+            self.env[place] = value
+        right = self.ev(node.right)
+        self.env.update({k: v for k, v in self.env.pop().items() if k not in known and v is not None})
+        return join(left, right)
+
+    def named(self, node: cst.NamedExpr) -> Value:
+        value = self.ev(node.value)
+        bind(node.target, value, self)
+        return value
+
+    def string(self, node: cst.ConcatenatedString | cst.FormattedString) -> Value:
+        for part in getattr(node, "parts", ()):
+            if isinstance(part, cst.FormattedStringExpression):
+                self.ev(part.expression)
+        if isinstance(node, cst.ConcatenatedString):
+            self.ev(node.left)
+            self.ev(node.right)
+        return Value("str")
+
+    def yielded(self, node: cst.Yield) -> Value:
+        """What a generator hands out; going over it yields that."""
+        if node.value is None or isinstance(node.value, cst.From):
+            return join(self.everything(node), UNKNOWN)
+        value = self.ev(node.value)
+        if self.function is not None:
+            plain = value.kind == "object" and bool(value.name) and not value.deps
+            made = Value("list", name="of objects", each=value) if plain else Value("unknown", deps=value.deps)
+            known = self.function.returns
+            self.function.returns = made if known is None else join(known, made)
+        return UNKNOWN
+
+    def everything(self, node: cst.CSTNode) -> Value:
+        deps = NO_DEPS
+        for child in children(node):
+            deps |= self.ev(child).deps
+        return Value("unknown", deps=deps)
+
+    # --- names and attributes
+
+    def name(self, node: cst.Name) -> Value:
+        name = node.value
+        if name in ("True", "False"):
+            return Value("bool")
+        if name == "None":
+            return Value("none")
+        found = self.env.get(name)
+        if found is None:
+            found = lookup.lookup(name, self)
+        return used(found, name, self.modules)
+
+    def attribute(self, node: cst.Attribute) -> Value:
+        place = dotted(node)
+        return used(members.attribute(node, place, self), place, self.modules)
+
+    # --- containers
+
+    def subscript(self, node: cst.Subscript) -> Value:
+        base = self.ev(node.value)
+        for element in node.slice:
+            for piece in children(element.slice):
+                self.ev(piece)
+        return containers.subscript(base, node, self.memo)
+
+    def comprehension(self, node: cst.CSTNode) -> Value:
+        self.env.push()
+        clause = node.for_in  # type: ignore[attr-defined]
+        while clause is not None:
+            bind(clause.target, iteration(clause.iter, self.ev(clause.iter), self), self)
+            for test in clause.ifs:
+                self.ev(test.test)
+            clause = clause.inner_for_in
+        if isinstance(node, cst.DictComp):
+            self.ev(node.key)
+            value = self.ev(node.value)
+            kind = "dict"
+        else:
+            value = self.ev(node.elt)  # type: ignore[attr-defined]
+            kind = "list"
+        self.env.pop()
+        if (grouped := containers.grouped_optimizer(node)) is not None:
+            optimizer = self.memo.get(id(grouped), UNKNOWN)
+            if optimizer.kind == "optimizer":
+                return Value("params", deps=optimizer.owns or NO_DEPS, place=optimizer.place)
+        data = kind == "list" and value.kind == "tuple" and value.items is not None and not value.deps
+        leaves = value.leaf and not value.place
+        each = value if data or leaves else containers.same_layer(value)
+        return Value(kind, deps=value.deps, name=f"of {value.kind}", each=each)
+
+    def lambda_(self, node: cst.Lambda) -> Value:
+        params = [*node.params.posonly_params, *node.params.params, *node.params.kwonly_params]
+        for param in params:
+            if param.default is not None:
+                self.ev(param.default)
+        self.env.push()
+        for param in params:
+            self.env[param.name.value] = UNKNOWN
+        body = self.ev(node.body)
+        self.env.pop()
+        return Value("function", deps=body.deps)
+
+    def binary(self, left: Value, right: Value, operator: cst.CSTNode | None = None) -> Value:
+        deps = left.deps | right.deps
+        kinds = {left.kind, right.kind}
+        if "tensor" in kinds or "param" in kinds:
+            name = masked.MASKED if masked.MASKED in (left.name, right.name) else ""
+            value = Value("tensor", name, deps, likely=left.likely or right.likely)
+            return shapes.shaped(value, shapes.combined(operator, left, right))
+        if "numpy" in kinds:
+            return Value("numpy", deps=deps)
+        if EITHER in (left.name, right.name) and kinds <= {"unknown", "int", "float", "bool"}:
+            return Value("unknown", EITHER, deps)
+        if deps and "unknown" in kinds:
+            return Value("tensor", deps=deps, likely=True)
+        if kinds <= {"int", "bool"}:
+            return Value("int")
+        if kinds <= {"int", "float", "bool"}:
+            return Value("float")
+        if kinds == {"str"} or left.kind == "str":
+            return Value("str")
+        if left.kind == right.kind and left.kind in ("list", "tuple", "params"):
+            both = left.items is not None and right.items is not None
+            items = bounded((*(left.items or ()), *(right.items or ()))) if both else None
+            begins = right.starts if left.items == () else left.starts
+            name = left.name if left.name == right.name else ""
+            each = left.each if left.each == right.each else None
+            return Value(left.kind, deps=deps, items=items, name=name, starts=begins, each=each)
+        if "list" in kinds and "int" in kinds:
+            listed = left if left.kind == "list" else right
+            return replace(listed, items=None)
+        return Value("unknown", deps=deps)
+
+
+_BY_TYPE: dict[type, Callable[[Evaluator, Any], Value]] = {
+    cst.Name: Evaluator.name,
+    cst.Attribute: Evaluator.attribute,
+    cst.Call: lambda ev, node: calls.call(node, ev),
+    cst.BinaryOperation: lambda ev, node: ev.binary(ev.ev(node.left), ev.ev(node.right), node.operator),
+    cst.UnaryOperation: Evaluator.unary,
+    cst.Comparison: Evaluator.comparison,
+    cst.BooleanOperation: Evaluator.boolean,
+    cst.IfExp: Evaluator.conditional,
+    cst.Subscript: Evaluator.subscript,
+    cst.Tuple: Evaluator.sequence,
+    cst.List: Evaluator.sequence,
+    cst.Set: Evaluator.sequence,
+    cst.Dict: Evaluator.dictionary,
+    cst.ListComp: Evaluator.comprehension,
+    cst.GeneratorExp: Evaluator.comprehension,
+    cst.SetComp: Evaluator.comprehension,
+    cst.DictComp: Evaluator.comprehension,
+    cst.Lambda: Evaluator.lambda_,
+    cst.NamedExpr: Evaluator.named,
+    cst.Integer: lambda ev, node: Value("int"),
+    cst.Float: lambda ev, node: Value("float"),
+    cst.SimpleString: lambda ev, node: Value("str"),
+    cst.ConcatenatedString: Evaluator.string,
+    cst.FormattedString: Evaluator.string,
+    cst.Await: lambda ev, node: join(ev.everything(node), UNKNOWN),
+    cst.Yield: Evaluator.yielded,
+}
+
+
+def _keys(node: cst.Dict) -> tuple[tuple[str, bool], ...] | None:
+    """The keys of a literal, None where one of them is no literal string."""
+    names = [constant(e.key) if isinstance(e, cst.DictElement) else None for e in node.elements]
+    return tuple((n, True) for n in names if isinstance(n, str)) if all(isinstance(n, str) for n in names) else None

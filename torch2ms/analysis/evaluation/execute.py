@@ -1,0 +1,182 @@
+"""What each statement makes of the places of its scope."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import libcst as cst
+
+from torch2ms.analysis import shapes
+from torch2ms.analysis.evaluation import guess
+from torch2ms.analysis.evaluation.assign import bind, iteration
+from torch2ms.analysis.evaluation.effects import effects
+from torch2ms.analysis.evaluation.env import Changes
+from torch2ms.analysis.evaluation.evaluate import Evaluator
+from torch2ms.analysis.evaluation.modes import entered
+from torch2ms.analysis.evaluation.narrow import narrowed
+from torch2ms.analysis.program.project import qualified
+from torch2ms.analysis.program.structure import Block, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.values import UNKNOWN, Value, join
+
+DEEPEST = 4  # loops in loops that are gone through twice each: more would double the work again and again
+
+
+def block(body: Block, ev: Evaluator) -> None:
+    """Run the statements of a block in order."""
+    for stmt in body.stmts:
+        outer_cut = ev.cut
+        for mode in stmt.modes:
+            ev.cut = entered(mode, ev)
+        _statement(stmt, ev)
+        ev.cut = outer_cut
+
+
+def _statement(stmt: Stmt, ev: Evaluator) -> None:
+    how = _BY_TYPE.get(stmt.node.__class__)
+    if how is not None:
+        how(stmt, stmt.node, ev)
+    elif not isinstance(stmt.node, (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal)):
+        ev.everything(stmt.node)
+    effects(stmt, ev)
+    stmt.out = {d: ev.env.get(d, UNKNOWN) for d in stmt.defs | stmt.muts}
+
+
+# --- simple statements
+
+
+def _assign(stmt: Stmt, node: cst.Assign, ev: Evaluator) -> None:
+    value = ev.ev(node.value)
+    for target in node.targets:
+        bind(target.target, value, ev)
+
+
+def _annotated(stmt: Stmt, node: cst.AnnAssign, ev: Evaluator) -> None:
+    ev.annotation(node.annotation)
+    if node.value is not None:
+        bind(node.target, ev.ev(node.value), ev)
+    elif kind := guess.ANNOTATIONS.get(qualified(node.annotation.annotation, ev.module.imports)):
+        if kind in ("optimizer", "module", "tensor") and isinstance(node.target, cst.Name):
+            bind(node.target, Value(kind, place=node.target.value, likely=True), ev)
+
+
+def _augmented(stmt: Stmt, node: cst.AugAssign, ev: Evaluator) -> None:
+    value = ev.binary(ev.ev(node.target), ev.ev(node.value))
+    old = ev.memo.get(id(node.target), UNKNOWN)
+    value = shapes.shaped(value, (old.dtype, old.rank) if old.kind == "tensor" else shapes.UNKNOWN_SHAPE)
+    if dotted(node.target):
+        leaf = old.leaf or old.kind == "param"
+        bind(node.target, old if leaf else value, ev)
+
+
+def _return(stmt: Stmt, node: cst.Return, ev: Evaluator) -> None:
+    value = ev.ev(node.value) if node.value is not None else Value("none")
+    if ev.function is not None:
+        known = ev.function.returns
+        ev.function.returns = value if known is None else join(known, value)
+
+
+def _function(stmt: Stmt, node: cst.FunctionDef, ev: Evaluator) -> None:
+    for decorator in node.decorators:
+        ev.ev(decorator.decorator)
+    stars = [p for p in (node.params.star_arg, node.params.star_kwarg) if isinstance(p, cst.Param)]
+    for param in [*node.params.posonly_params, *node.params.params, *node.params.kwonly_params, *stars]:
+        if param.default is not None:
+            ev.ev(param.default)
+        if param.annotation is not None:
+            ev.annotation(param.annotation)
+    if node.returns is not None:
+        ev.annotation(node.returns)
+    ev.env[node.name.value] = Value("function", name=node.name.value)
+
+
+def _class(stmt: Stmt, node: cst.ClassDef, ev: Evaluator) -> None:
+    for decorator in node.decorators:
+        ev.ev(decorator.decorator)
+    for arg in node.bases:
+        ev.ev(arg.value)
+    ev.env[node.name.value] = Value("class", name=f"{ev.module.name}.{node.name.value}")
+
+
+# --- control flow
+
+
+def _for(stmt: Stmt, node: cst.For, ev: Evaluator) -> None:
+    iterated = ev.ev(node.iter)
+    _loop(stmt, ev, lambda: bind(node.target, iteration(node.iter, iterated, ev), ev))
+
+
+def _while(stmt: Stmt, node: cst.While, ev: Evaluator) -> None:
+    _loop(stmt, ev, lambda: ev.ev(node.test))
+
+
+def _loop(stmt: Stmt, ev: Evaluator, start_turn: Callable[[], object]) -> None:
+    """Go through the body twice, so that what one turn leaves reaches the next, except far inside other loops."""
+    ev.env.push()
+    for _ in range(2 if sum(s.is_loop for s in stmt.ancestors()) < DEEPEST else 1):
+        start_turn()
+        block(stmt.blocks[0], ev)
+        ev.env.join_back()
+    ev.env.keep()
+    for extra in stmt.blocks[1:]:
+        block(extra, ev)
+
+
+def _if(stmt: Stmt, node: cst.If, ev: Evaluator) -> None:
+    ev.ev(node.test)
+    _branches(stmt.blocks, ev, complete=len(stmt.blocks) == 2, known=narrowed(node.test, ev))
+
+
+def _try(stmt: Stmt, node: cst.Try | cst.TryStar, ev: Evaluator) -> None:
+    for handler in node.handlers:
+        if handler.type is not None:
+            ev.ev(handler.type)
+    _branches(stmt.blocks, ev, complete=False)
+
+
+def _match(stmt: Stmt, node: cst.Match, ev: Evaluator) -> None:
+    ev.ev(node.subject)
+    _branches(stmt.blocks, ev, complete=False)
+
+
+def _with(stmt: Stmt, node: cst.With, ev: Evaluator) -> None:
+    for item in node.items:
+        value = ev.ev(item.item)
+        if item.asname is not None:
+            bind(item.asname.name, value if value.kind != "api" else UNKNOWN, ev)
+    block(stmt.blocks[0], ev)
+
+
+def _branches(blocks: list[Block], ev: Evaluator, complete: bool, known: dict[str, Value] | None = None) -> None:
+    """Run blocks of which one is taken, or none unless they are `complete`; `known` holds in the first."""
+    results: list[Changes] = [] if complete else [{}]
+    for branch in blocks:
+        ev.env.push()
+        inside = known or {}
+        known = None
+        ev.env.update(inside)
+        block(branch, ev)
+        changes = ev.env.pop()
+        for place, value in inside.items():
+            if changes.get(place) is value:
+                del changes[place]
+        results.append(changes)
+    ev.env.merge(results)
+
+
+_BY_TYPE: dict[type, Callable[[Stmt, Any, Evaluator], None]] = {
+    cst.Assign: _assign,
+    cst.AnnAssign: _annotated,
+    cst.AugAssign: _augmented,
+    cst.Return: _return,
+    cst.FunctionDef: _function,
+    cst.ClassDef: _class,
+    cst.For: _for,
+    cst.While: _while,
+    cst.If: _if,
+    cst.Try: _try,
+    cst.TryStar: _try,
+    cst.Match: _match,
+    cst.With: _with,
+}

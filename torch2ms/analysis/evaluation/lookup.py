@@ -1,0 +1,107 @@
+"""What names mean that a scope does not bind itself: globals, imports, builtins, the members of other modules."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from torch2ms.analysis import shapes
+from torch2ms.analysis.program.project import ClassInfo, Found, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.names import canonical, is_foreign
+from torch2ms.analysis.values import UNKNOWN, Value
+
+if TYPE_CHECKING:
+    from torch2ms.analysis.evaluation.evaluate import Evaluator
+
+PURE_BUILTINS = {"len": "int", "range": "list", "int": "int", "bool": "bool", "str": "str", "isinstance": "bool",
+                 "print": "none", "id": "int", "type": "unknown", "hasattr": "bool", "repr": "str", "open": "unknown",
+                 "round": "float", "format": "str", "issubclass": "bool", "callable": "bool"}  # fmt: skip
+BUILTINS = {"sum", "max", "min", "abs", "zip", "enumerate", "list", "tuple", "dict", "set", "sorted", "map", "filter",
+            "float", "getattr", "setattr", "iter", "next", "any", "all", "super", "reversed", "pow", "vars",
+            "input"}.union(PURE_BUILTINS)  # fmt: skip
+DTYPES = {"float32", "float16", "float64", "int64", "int32", "bool", "float", "long", "half", "double", "int", "uint8",
+          "int8", "int16", "bfloat16", "short"}  # fmt: skip
+
+
+def lookup(name: str, ev: Evaluator) -> Value:
+    """What a name stands for that the scopes around do not bind."""
+    module, project = ev.module, ev.project
+    if (bound := ev.reads.member(module, name)) is not None:
+        return shapes.forgotten(bound)
+    full = module.imports.table.get(name, "")
+    if full and is_foreign(full):
+        return api(full)
+    found = project.find(name, module)
+    if isinstance(found, ModuleInfo):
+        return Value("modulefile", name=found.name)
+    if (definition := _definition(found)) is not None:
+        return definition
+    if full:
+        home, _, last = full.rpartition(".")
+        owner = project.modules.get(home)
+        if owner is not None and (there := ev.reads.member(owner, last)) is not None:
+            return there
+        return Value("api", name=full)
+    for star in module.imports.stars:
+        if is_foreign(star) and not name.startswith("_") and _exports(star, name):
+            return api(f"{star}.{name}")
+        starred = project.modules.get(star) or project.by_suffix(star)
+        if starred is not None and not name.startswith("_") and (there := ev.reads.member(starred, name)) is not None:
+            return there
+    return Value("builtin", name=name) if name in BUILTINS else UNKNOWN
+
+
+def api(name: str) -> Value:
+    """Something of torch or another package by its full name."""
+    name = canonical(name)
+    home, _, last = name.rpartition(".")
+    return Value("dtype" if last in DTYPES and home and "." not in home else "api", name=name)
+
+
+def member(module_name: str, attr: str, ev: Evaluator) -> Value:
+    """What an attribute of a module of the project is."""
+    owner = ev.project.modules.get(module_name)
+    if owner is None:
+        return UNKNOWN
+    found = _definition(ev.project.find(attr, owner))
+    return found if found is not None else ev.reads.member(owner, attr) or UNKNOWN
+
+
+def class_of(value: Value, module: ModuleInfo, project: Project) -> ClassInfo | None:
+    """The class of the project that a value is an instance of, or is."""
+    if not value.name:
+        return None
+    found = project.find(value.name, module)
+    if isinstance(found, ClassInfo):
+        return found
+    home, _, last = value.name.rpartition(".")
+    owner = project.modules.get(home)
+    return owner.classes.get(last) if owner is not None else None
+
+
+def function_of(value: Value, ev: Evaluator) -> FunctionInfo | None:
+    """The function of the project that a value is: of its own name the nearest around."""
+    if value.kind != "function" or not value.name:
+        return None
+    if "." not in value.name:
+        scope: Scope | None = ev.function.scope if ev.function is not None else ev.module.scope
+        while scope is not None:
+            for child in scope.children:
+                if child.name == value.name and child.is_function:
+                    return ev.module.functions[id(child)]
+            scope = scope.parent
+    found = ev.project.find(value.name, ev.module)
+    return found if isinstance(found, FunctionInfo) else None
+
+
+def _definition(found: Found) -> Value | None:
+    if isinstance(found, ClassInfo):
+        return Value("class", name=found.qualified)
+    return Value("function", name=f"{found.module.name}.{found.name}") if isinstance(found, FunctionInfo) else None
+
+
+def _exports(star: str, name: str) -> bool:
+    """Whether `from star import *` brings a name of torch."""
+    if star in ("torch.nn", "torch.optim", "torch.utils.data"):
+        return name[:1].isupper() or name in ("functional", "init", "utils", "lr_scheduler")
+    return star in ("torch.nn.functional", "torch", "torch.autograd") and name not in PURE_BUILTINS

@@ -1,0 +1,154 @@
+"""What an attribute of a value is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis import shapes
+from torch2ms.analysis.evaluation import guess, lookup, narrow
+from torch2ms.analysis.evaluation.containers import named_layer
+from torch2ms.analysis.evaluation.transfer import rebase
+from torch2ms.analysis.known import torchapi
+from torch2ms.analysis.program.project import ClassInfo
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, entries
+
+if TYPE_CHECKING:
+    from torch2ms.analysis.evaluation.evaluate import Evaluator
+
+SAME_ELEMENTS = ("T", "data", "mT", "H", "mH", "real", "imag")
+PARAMETERS = ("weight", "bias", "running_mean", "running_var", "in_proj_weight", "embedding")
+
+
+def attribute(node: cst.Attribute, place: str, ev: Evaluator) -> Value:
+    """The value of `base.attr`, which is `place` where the base is one."""
+    base = ev.ev(node.value)
+    attr = node.attr.value
+    if (asked := narrow.class_of(node)) is not None:
+        return Value("str", name=narrow.CLASS_NAME, place=asked)
+    if place and (held := ev.env.get(place)) is not None:
+        return held
+    if base.kind == "api":
+        return lookup.api(f"{base.name}.{attr}")
+    if base.kind == "modulefile":
+        return lookup.member(base.name, attr, ev)
+    if base.kind in ("object", "module", "class") or base.kind == "tuple" and base.keys is not None:
+        cls = lookup.class_of(base, ev.module, ev.project)
+        if cls is not None:
+            return _of_class(cls, base, attr, place, ev)
+    how = _BY_KIND.get(base.kind, _of_other)
+    return how(base, attr, place)
+
+
+def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator) -> Value:
+    """An attribute of an instance of a class of the project, or of the class."""
+    if cls.kind == "optimizer" and attr == "param_groups":
+        return Value("list", name="param_groups", place=base.place or place.rpartition(".")[0])
+    held = entries(base).get(attr)
+    if held is not None and (held.kind in ("tensor", "unknown") and held.deps or held.place):
+        return held
+    if held is not None and held.owns:  # made in the call that made the object
+        return replace(held, place=place)
+    found = ev.reads.attribute(cls, attr)
+    if found is not None and found.kind in ("optimizer", "scaler") and not found.place.startswith("self."):
+        found = replace(found, place=f"self.{attr}")  # a parameter of the method that kept it, or of the class body
+    if found is not None and found.kind == "unknown" and guess.by_name(attr).kind == "optimizer":
+        found = Value("optimizer", place=f"self.{attr}", likely=True)  # one, or something that acts as one
+    if found is not None:
+        there = rebase(found, "self", base.place or place.rpartition(".")[0])
+        of_record = base.keys is not None and there.kind in ("tensor", "unknown")  # one of its fields
+        return there.with_deps(there.deps | base.deps) if of_record else there
+    method = cls.method(attr)
+    if method is not None:
+        node = method.scope.node
+        if any(dotted(d.decorator) == "property" for d in node.decorators):  # type: ignore[union-attr]
+            return rebase(ev.reads.returned(method) or UNKNOWN, "self", base.place)
+        return Value("method", name=attr, place=base.place)
+    if cls.kind == "module":
+        return _of_module(base, attr, place)
+    if cls.kind == "autograd" and attr == "apply":
+        return Value("autograd", name=cls.qualified)
+    guessed = guess.by_name(attr)
+    if guessed.kind != "unknown":
+        return replace(guessed, place=place)
+    return Value("unknown", place=place, deps=base.deps if base.keys is not None else NO_DEPS)
+
+
+def _of_tensor(base: Value, attr: str, place: str) -> Value:
+    if attr in torchapi.TENSOR_ATTRS:
+        return Value(torchapi.TENSOR_ATTRS[attr])
+    if attr == "grad":
+        return Value("tensor", name="grad")
+    if attr in SAME_ELEMENTS:
+        data = attr == "data"
+        made = Value("tensor", deps=NO_DEPS if data else base.deps, place=base.place if data else "")
+        parts = {"complex64": "float32", "complex128": "float64"}
+        dtype = parts.get(base.dtype, base.dtype) if attr in ("real", "imag") else base.dtype
+        return made if base.likely else shapes.shaped(made, (dtype, base.rank))
+    guessed = guess.by_name(attr) if base.likely else UNKNOWN
+    if guessed.kind in ("optimizer", "scheduler", "module"):  # no tensor has one: the guess was wrong
+        return replace(guessed, place=place or attr)
+    return Value("method", name=attr, deps=base.deps)
+
+
+def _of_module(base: Value, attr: str, place: str) -> Value:
+    if attr in PARAMETERS:
+        own = place or base.place
+        known = f"{base.place}.{attr}" if base.place and place and not place.startswith(f"{base.place}.") else own
+        deps = frozenset({known}) if own and not attr.startswith("running") else NO_DEPS
+        return Value("tensor", name="module_param", place=own, deps=deps, likely=base.likely)
+    if (layer := named_layer(base, attr)) is not None:
+        return layer
+    if attr == "training":
+        return Value("bool")
+    if attr == "module" and base.place:
+        return replace(base, name="")
+    guessed = guess.by_name(attr)
+    if guessed.kind in ("optimizer", "scheduler", "lossfn"):
+        return replace(guessed, place=place or attr)
+    return Value("unknown", place=place)
+
+
+def _of_optimizer(base: Value, attr: str, place: str) -> Value:
+    if attr == "param_groups":
+        return Value("list", name="param_groups", place=base.place)
+    return _of_other(base, attr, place)
+
+
+def _of_context(base: Value, attr: str, place: str) -> Value:
+    return Value("tuple", name="tensors") if attr in ("saved_tensors", "saved_variables") else UNKNOWN
+
+
+def _of_unknown(base: Value, attr: str, place: str) -> Value:
+    if attr in ("grad", "requires_grad"):
+        return Value("tensor" if attr == "grad" else "bool", name=attr, likely=True)
+    return _of_object(base, attr, place)
+
+
+def _of_object(base: Value, attr: str, place: str) -> Value:
+    if (held := entries(base).get(attr)) is not None:
+        return held
+    guessed = guess.by_name(attr)
+    return replace(guessed, place=place or attr) if guessed.kind != "unknown" else _of_other(base, attr, place)
+
+
+def _of_other(base: Value, attr: str, place: str) -> Value:
+    if attr == "param_groups" and base.kind in ("unknown", "object"):  # only optimizers have them
+        return _of_optimizer(base, attr, place)
+    return Value("unknown", deps=base.deps, place=place)
+
+
+_BY_KIND: dict[str, Callable[[Value, str, str], Value]] = {
+    "tensor": _of_tensor,
+    "param": _of_tensor,
+    "module": _of_module,
+    "optimizer": _of_optimizer,
+    "ctx": _of_context,
+    "unknown": _of_unknown,
+    "object": _of_object,
+    "tuple": _of_object,
+}

@@ -1,0 +1,89 @@
+"""What methods of tensors and modules return, and what calling one says about the object."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis.known import torchapi
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.values import PART, Value
+
+if TYPE_CHECKING:
+    from torch2ms.analysis.evaluation.evaluate import Evaluator
+
+RETURNING_SELF = {"to", "type", "cuda", "cpu", "train", "eval", "float", "half", "double", "requires_grad_", "apply",
+                  "bfloat16"}  # fmt: skip
+PARAMETERS = {"parameters", "trainable_params", "get_parameters"}  # MindSpore's names stand in half-translated code
+NAMED_PARAMETERS = {"named_parameters", "parameters_and_names"}
+MODULE_METHODS = {"buffers", "children", "modules", "named_modules", "zero_grad", "state_dict",
+                  *PARAMETERS, *NAMED_PARAMETERS}  # fmt: skip
+# these make tensors of anything, so their argument need not be one
+MAKERS = {"tensor", "as_tensor", "from_numpy", "zeros", "ones", "randn", "rand", "full", "cat", "stack", "arange",
+          "Tensor"}  # fmt: skip
+
+
+def tensor_method(name: str, receiver: Value, deps: frozenset[str], args: list[Value]) -> Value:
+    """What a method of a tensor returns."""
+    deps = deps | receiver.deps
+    if name == "size":
+        return Value("int" if args else "size")
+    if name in ("cuda", "cpu", "to", "contiguous", "float", "double", "half", "requires_grad_", "type", "type_as"):
+        leaf = (receiver.leaf and name == "contiguous") or (
+            name == "requires_grad_" and not any(a.kind == "bool" and a.likely for a in args)
+        )
+        value = Value("tensor", deps=deps, leaf=leaf, likely=receiver.likely)
+        return value if name != "type" or args else Value("str")
+    value = torchapi.result(f"torch.Tensor.{name}", deps, len(args))
+    return replace(value, likely=receiver.likely)
+
+
+def module_method(name: str, receiver: Value, deps: frozenset[str]) -> Value:
+    """What a method of a module returns."""
+    own = receiver.own
+    if name == "buffers":
+        return Value("params", name="buffers")
+    if name in PARAMETERS | NAMED_PARAMETERS and bare(receiver):
+        return Value("params" if name in PARAMETERS else "named_params")
+    if name in PARAMETERS or name == "values" and receiver.name == "torch.nn.ParameterDict":
+        return Value("params", deps=own, place=receiver.place)
+    if name in NAMED_PARAMETERS or name == "items" and receiver.name == "torch.nn.ParameterDict":
+        return Value("named_params", deps=own, place=receiver.place)
+    if name in RETURNING_SELF:
+        return receiver
+    if name == "state_dict":
+        return Value("dict", name="state_dict")
+    if name in ("children", "modules"):
+        return Value("list", name="of module", place=receiver.place)
+    if name in ("zero_grad", "load_state_dict", "register_buffer", "add_module", "register_parameter"):
+        return Value("none")
+    return Value("unknown", deps=deps | own)
+
+
+def bare(module: Value) -> bool:
+    """A criterion of torch: it has no parameters."""
+    name = module.name.rpartition(".")[2]
+    return module.name.startswith("torch.nn.") and name.endswith("Loss") and name != "AdaptiveLogSoftmaxWithLoss"
+
+
+def some_of(params: Value, container: Value, index: str) -> Value:
+    """The parameters of `container[index]`, by the text of the index."""
+    if not container.place or container.items:
+        return params
+    return replace(params, deps=frozenset({f"{container.place}{PART}{index.replace('.', '_')}>"}), place="")
+
+
+def learn(node: cst.CSTNode, ev: Evaluator) -> None:
+    """A use that only a tensor of torch answers makes the place a likely tensor."""
+    place = dotted(node)
+    held = ev.env.get(place)
+    if place and held is not None and held.kind == "unknown":
+        ev.env[place] = replace(held, kind="tensor", likely=True)
+
+
+def learn_argument(node: cst.Call, args: list[Value], name: str, ev: Evaluator) -> None:
+    """What a function of torch is given first is a tensor, unless it makes one of anything."""
+    if args and args[0].kind == "unknown" and name.count(".") <= 3 and name.rpartition(".")[2] not in MAKERS:
+        learn(node.args[0].value, ev)

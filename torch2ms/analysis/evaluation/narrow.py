@@ -1,0 +1,98 @@
+"""What a condition says about the object it asks for: `isinstance(m, nn.Conv2d)`, `'BatchNorm' in type(m).__name__`."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant
+from torch2ms.analysis.values import UNKNOWN, Value
+
+if TYPE_CHECKING:
+    from torch2ms.analysis.evaluation.evaluate import Evaluator
+
+CLASS_NAME = "class_name"  # the name of a string that holds the name of an object's class
+NORMS = re.compile(r"(Batch|Layer|Group|Instance|SyncBatch)Norm(\d?d)?$")
+BY_NAME = {"BatchNorm": "BatchNorm2d", "InstanceNorm": "InstanceNorm2d", "Norm": "BatchNorm2d", "Conv": "Conv2d"}
+CONTAINERS = ("list", "tuple", "dict")  # what a function that calls itself for every item is given as well
+KINDS = {
+    "torch.Tensor": "tensor",
+    "torch.nn.Module": "module",
+    "numpy.ndarray": "numpy",
+    "torch.optim.Optimizer": "optimizer",
+}
+
+
+def narrowed(test: cst.BaseExpression, ev: Evaluator) -> dict[str, Value]:
+    """Places that are known better where the condition holds."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        return narrowed(test.left, ev) | narrowed(test.right, ev)
+    place, classes = _asked(test, ev)
+    if not place or not classes or any(not c for c in classes):
+        return {}
+    held = ev.env.get(place, UNKNOWN)
+    if len({family(c) for c in classes}) > 1:
+        return {}
+    kind = KINDS.get(classes[0]) or ("module" if classes[0].startswith("torch.nn.") else "")
+    if held.kind not in ("unknown", *CONTAINERS, kind) or not kind or (held.kind == kind and held.name):
+        return {}
+    name = classes[0] if kind == "module" and classes[0] not in KINDS else ""
+    return {place: Value(kind, name, deps=held.deps, place=held.place or place, likely=False)}
+
+
+def class_of(node: cst.Attribute) -> str | None:
+    """The place of `x` in `x.__class__.__name__` and `type(x).__name__`, None for other attributes."""
+    if node.attr.value != "__name__":
+        return None
+    owner = node.value
+    if isinstance(owner, cst.Attribute) and owner.attr.value == "__class__":
+        return dotted(owner.value)
+    if isinstance(owner, cst.Call) and dotted(owner.func) == "type" and len(owner.args) == 1:
+        return dotted(owner.args[0].value)
+    return None
+
+
+def family(name: str) -> str:
+    """How the parameters of a class of torch are called in MindSpore."""
+    last = name.rpartition(".")[2]
+    if NORMS.match(last):
+        return "norm"
+    return last if last == "Embedding" or name in KINDS else "plain"
+
+
+def _asked(test: cst.BaseExpression, ev: Evaluator) -> tuple[str, list[str]]:
+    if isinstance(test, cst.Call) and dotted(test.func) == "isinstance" and len(test.args) == 2:
+        given = test.args[1].value
+        nodes = [e.value for e in given.elements] if isinstance(given, (cst.Tuple, cst.List)) else [given]
+        values = [ev.memo.get(id(n), UNKNOWN) for n in nodes]
+        return dotted(test.args[0].value), [v.name if v.kind == "api" else "" for v in values]
+    if isinstance(test, cst.BooleanOperation):  # `or` of names: all must agree
+        one, other = _asked(test.left, ev), _asked(test.right, ev)
+        return (one[0], one[1] + other[1]) if one[0] == other[0] else ("", [])
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return "", []
+    left, right = test.left, test.comparisons[0].comparator
+    if (
+        isinstance(left, cst.Call)
+        and isinstance(left.func, cst.Attribute)
+        and left.func.attr.value == "find"
+        and left.args
+    ):
+        asked = ev.memo.get(id(left.func.value), UNKNOWN)
+        positive = isinstance(test.comparisons[0].operator, (cst.NotEqual, cst.GreaterThan, cst.GreaterThanEqual))
+        return _named(asked, constant(left.args[0].value)) if positive else ("", [])
+    if isinstance(test.comparisons[0].operator, cst.In):
+        return _named(ev.memo.get(id(right), UNKNOWN), constant(left))
+    if isinstance(test.comparisons[0].operator, cst.Equal):
+        return _named(ev.memo.get(id(left), UNKNOWN), constant(right))
+    return "", []
+
+
+def _named(value: Value, text: object) -> tuple[str, list[str]]:
+    if value.name != CLASS_NAME or not isinstance(text, str):
+        return "", []
+    last = BY_NAME.get(text, text)
+    return value.place, [f"torch.nn.{last}"]

@@ -1,0 +1,87 @@
+"""What the parameters of a function hold: what its callers pass, or what annotation, name and default say."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+
+from torch2ms.analysis.evaluation import guess
+from torch2ms.analysis.evaluation.usage import NONE, used
+from torch2ms.analysis.known.wrapped import FAMILIES
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project, qualified
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.values import NO_DEPS, Value
+
+LITERALS = {cst.Integer: "int", cst.Float: "float", cst.SimpleString: "str", cst.Tuple: "tuple", cst.List: "list",
+            cst.Dict: "unknown", cst.UnaryOperation: "unknown"}  # fmt: skip
+
+
+def parameters(info: FunctionInfo, project: Project) -> dict[str, Value]:
+    """The value of each parameter by name."""
+    node = info.scope.node
+    assert isinstance(node, cst.FunctionDef)
+    params = [*node.params.posonly_params, *node.params.params, *node.params.kwonly_params]
+    env = {p.name.value: _own(info, p.name.value, i) or _parameter(info, p, project) for i, p in enumerate(params)}
+    for star in (node.params.star_arg, node.params.star_kwarg):
+        if isinstance(star, cst.Param):
+            name = star.name.value
+            passed = info.args.get(name) or Value("tuple" if star is node.params.star_arg else "dict")
+            own = frozenset({f"@{name}"})
+            owns = passed.owns | own if passed.owns else None  # the layers in it, see `bind_arguments`
+            env[name] = replace(passed, place="", deps=passed.deps | own if passed.deps else NO_DEPS, owns=owns)
+    return env
+
+
+def _own(info: FunctionInfo, name: str, position: int) -> Value | None:
+    """What the class of a method says: `self`, the context of a custom gradient, the gradients it is given."""
+    cls = info.cls
+    if cls is None:
+        return None
+    if position == 0 and not info.static and name in ("self", "cls"):
+        return Value("module" if cls.kind == "module" else "object", name=cls.qualified, place=name)
+    if cls.kind != "autograd" or info.name not in ("forward", "backward", "setup_context"):
+        return None
+    context = "setup_context" if cls.method("setup_context") is not None else "forward"
+    if position == 0 and info.name in ("backward", context):
+        return Value("ctx")
+    return Value("tensor", place=name, deps=frozenset({f"@{name}"})) if info.name == "backward" else None
+
+
+def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
+    name = param.name.value
+    own = frozenset({f"@{name}"})
+    passed = info.args.get(name)
+    if passed is not None and passed.kind not in ("unknown", "none"):
+        return replace(passed, place=name, deps=passed.deps | own)
+    if param.annotation is not None and (declared := _declared(info, param.annotation, name, project)) is not None:
+        return declared
+    guessed = guess.by_name(name)
+    if guessed.kind == "unknown":
+        guessed = used(guessed, name, info.module.used.get(id(info.scope), NONE))
+    if guessed.kind != "unknown":
+        return replace(guessed, deps=own, likely=True)
+    if param.default is not None and (kind := _literal(param.default)):
+        return Value(kind, likely=True)
+    if info.cls is not None and info.cls.kind in ("module", "autograd") and info.name in ("forward", "backward"):
+        return Value("tensor", place=name, deps=own, likely=True)
+    return Value("unknown", place=name, deps=own | (passed.deps if passed is not None else NO_DEPS))
+
+
+def _declared(info: FunctionInfo, annotation: cst.Annotation, name: str, project: Project) -> Value | None:
+    """What an annotation says of a parameter, None where it names nothing that is known."""
+    own = frozenset({f"@{name}"})
+    full = qualified(annotation.annotation, info.module.imports)
+    if kind := guess.ANNOTATIONS.get(full, ""):
+        return Value(kind, place=name, deps=own)
+    if full in FAMILIES:
+        return Value("object", name=full, place=name)
+    found = project.find(dotted(annotation.annotation), info.module)
+    if isinstance(found, ClassInfo):
+        return Value("module" if found.kind == "module" else "object", name=found.qualified, place=name, deps=own)
+    return None
+
+
+def _literal(default: cst.BaseExpression) -> str:
+    """The kind of a literal, "" for other defaults."""
+    return "bool" if dotted(default) in ("True", "False") else LITERALS.get(type(default), "")

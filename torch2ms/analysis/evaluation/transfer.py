@@ -1,0 +1,164 @@
+"""Values on their way between a caller and a function, or between an object and its attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import replace
+
+import libcst as cst
+
+from torch2ms.analysis import shapes
+from torch2ms.analysis.program.flow import free_uses, root
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.values import FILLING, NO_DEPS, PART, UNPLACED, Value, entries
+
+DEEP = 6  # names in a place; what calls itself through its parts would have ever more
+OBJECTS = ("module", "optimizer", "object", "scheduler")
+
+
+def into(value: Value, name: str, places: dict[str, str], same_self: bool) -> Value:
+    """A caller's value in the callee's places; what the callee has no name for keeps a caret."""
+    known = ("^", "@", "self.") if same_self else ("^", "@")
+    if value.kind == "object":  # the callee knows what it was given by its own names, other things by the object's
+        places = {item.place: f"{name}.{key}" for key, item in entries(value).items() if item.place} | places
+
+    def move(place: str) -> str:
+        if any(place == outer or place.startswith(outer + ".") for outer in places):
+            return moved(place, places)
+        return place if place.startswith(known) else "^" + place
+
+    owns = frozenset(move(o) for o in value.owns) if value.owns is not None else None
+    leaves = _leaves(value) if value.kind == "dict" else NO_DEPS  # inputs that have graphs of their own
+    deps = frozenset(move(d) for d in value.deps - leaves if not d.startswith("@"))
+    items = None
+    if value.kind == "object" and value.keys is not None:  # models that it was given
+        items = tuple(_renamed(i, move) for i in value.items or ())
+    return shapes.forgotten(replace(value, place=name, deps=deps, owns=owns, items=items))
+
+
+def _renamed(value: Value, move: Callable[[str], str]) -> Value:
+    """A module or an optimizer by its other name."""
+    owns = frozenset(map(move, value.owns)) if value.owns is not None else None
+    return replace(value, place=move(value.place) if value.place else "", owns=owns)
+
+
+def outward(
+    value: Value,
+    params: dict[str, frozenset[str]],
+    receiver: str,
+    made: dict[str, str] | None = None,
+    fresh: frozenset[str] = NO_DEPS,
+) -> Value:
+    """What a function returns in the places of its caller, `params` telling what its parameters depend on there.
+
+    `made` gives the places of objects in a container that it made (see `unplaced`); `fresh` are its names of leaves
+    that nobody else sees (see `sole`): those live where the caller puts them.
+    """
+    made = made or {}
+    if value.leaf and value.deps <= fresh:
+        return replace(value, deps=NO_DEPS, place="")
+    found: set[str] = set()
+    for dep in value.deps - fresh:
+        plain = dep.lstrip("@^")
+        head, _, rest = plain.partition(".")
+        if head in params:
+            found |= params[head]
+        elif head == "self" and receiver:
+            found.add(_below(receiver, rest))
+        elif not dep.startswith(("@", "^")):
+            found.add(moved(dep, made))
+    deps = frozenset(found)
+    owns = None if value.owns is None else outward(Value(deps=value.owns), params, receiver, made).deps
+    if owns is not None:  # a module that the caller was handed has a place
+        owns = frozenset(o for o in owns if not o.startswith("@") or o[1:] not in owns)
+    items = value.items
+    if items is not None:
+        items = tuple(outward(i, params, receiver, made, fresh) for i in items)
+    each = value.each if value.each is None else outward(value.each, params, receiver, made, fresh)
+    place = value.place
+    if value.kind in OBJECTS and not place.startswith("self."):
+        place = made.get(place, "")  # made inside: it lives where the caller puts it
+    elif place.startswith("self.") and receiver:
+        place = receiver + place[4:]
+    return replace(value, deps=deps, items=items, each=each, place=place, owns=owns, leaf=False)
+
+
+def _below(receiver: str, rest: str) -> str:
+    """A place inside an object; for what is far inside of objects in objects, a part on the way there speaks."""
+    place = receiver + ("." + rest if rest else "")
+    return place if place.count(".") < DEEP else ".".join(place.split(".")[: max(DEEP, receiver.count(".") + 1)])
+
+
+def unplaced(returned: Value, local: frozenset[str] | set[str], call: int) -> dict[str, str]:
+    """Objects in a container that a function made and returns: their places there, and those they have until bound."""
+    if returned.items is None or returned.kind not in ("tuple", "list", "dict"):
+        return {}
+    found: dict[str, str] = {}
+    for item in returned.items:
+        if item.kind in OBJECTS and item.place.partition(".")[0] in local:
+            found[item.place] = f"{UNPLACED}{call:x}>{item.place}"
+        found |= unplaced(item, local, call)
+    return found
+
+
+def sole(returned: Value, scope: Scope, params: Iterable[str]) -> frozenset[str]:
+    """Names of leaves, and of containers with some, that a function made and nobody but its caller has."""
+    found = {p.place.partition(PART)[0] for p in (returned, *returned.parts) if p.leaf and p.place}
+    if not found:
+        return NO_DEPS
+    inner = {root(use) for child in scope.children for use in free_uses(child)}
+    own = found & set(scope.locals) - set(params) - inner
+    return frozenset(name for name in own if not any(_keeps(stmt, name, scope) for stmt in scope.body.walk()))
+
+
+def _keeps(stmt: Stmt, name: str, scope: Scope) -> bool:
+    """Whether a statement puts what the name holds where it outlives the call."""
+    node = stmt.node
+    if isinstance(node, cst.Assign) and not all(isinstance(t.target, (cst.Name, cst.Tuple)) for t in node.targets):
+        parts = node.value.elements if isinstance(node.value, (cst.List, cst.Tuple)) else ()
+        return name in {dotted(node.value), *(dotted(part.value) for part in parts)}
+    return any(
+        isinstance(call.func, cst.Attribute) and call.func.attr.value in FILLING
+        and root(dotted(call.func.value)) not in scope.locals and name in {dotted(a.value) for a in call.args}
+        for call in stmt.calls
+    )  # fmt: skip
+
+
+def _leaves(value: Value) -> frozenset[str]:
+    """The leaves in a container, where nothing else in it has a graph."""
+    items = value.items or ()
+    found = frozenset(i.place for i in items if i.leaf).union(
+        *(_leaves(i) for i in items if i.kind in ("tuple", "list"))
+    )
+    return found if value.deps <= found else NO_DEPS
+
+
+def moved(place: str, places: dict[str, str]) -> str:
+    """A place, or one inside it, by its new name."""
+    for old, new in places.items():
+        if place == old or place.startswith(old + "."):
+            return new + place[len(old) :]
+    return place
+
+
+def rebase(value: Value, old: str, new: str) -> Value:
+    """The same value seen from another place: `self.net` of `trainer` is `trainer.net`."""
+    if old == new or not new:
+        return value
+
+    def move(place: str) -> str:
+        return moved(place, {old: new})
+
+    items = tuple(rebase(i, old, new) for i in value.items) if value.items is not None else None
+    owns = frozenset(move(o) for o in value.owns) if value.owns is not None else None
+    deps = frozenset(move(d) for d in value.deps)
+    return replace(value, place=move(value.place), deps=deps, owns=owns, items=items)
+
+
+def spread(value: Value, deps: frozenset[str]) -> Value:
+    """The output of a module: every tensor in it is varied with its parameters."""
+    items = tuple(spread(i, deps) for i in value.items) if value.items is not None else None
+    if value.kind in ("int", "float", "str", "bool", "none", "numpy"):
+        return value
+    return replace(value, deps=value.deps | deps, items=items, leaf=False)

@@ -1,0 +1,63 @@
+"""Kinds that use gives away: who asks something for its parameters takes it for a module."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.evaluation.methods import NAMED_PARAMETERS, PARAMETERS
+from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.values import Value
+
+ASKED = {
+    "forward",
+    "modules",
+    "named_modules",
+    "named_children",
+    "register_forward_hook",
+    *PARAMETERS,
+    *NAMED_PARAMETERS,
+}
+NONE: frozenset[str] = frozenset()
+
+
+def used(value: Value, place: str, modules: frozenset[str]) -> Value:
+    """The value of a place, or a module where nothing else is known of it; what it was made of has its parameters."""
+    if value.kind == "unknown" and place in modules:
+        return Value("module", place=place, deps=value.deps & modules, likely=True)
+    return value
+
+
+def modules_by_use(scope: Scope) -> dict[int, frozenset[str]]:
+    """For each scope below this one, the places that are used as modules there or where they come from.
+
+    Attributes of `self` are shared by the methods of a class, other names by the scopes that see them.
+    """
+    found: dict[int, set[str]] = {}
+    _collect(scope, found)
+    _share(scope, found, set())
+    return {key: frozenset(places) for key, places in found.items()}
+
+
+def _collect(scope: Scope, found: dict[int, set[str]]) -> None:
+    """What a scope and the scopes inside it use so, by the scope that uses it or owns the name."""
+    own = found.setdefault(id(scope), set())
+    for stmt in scope.body.walk():
+        for call in stmt.calls:
+            if isinstance(call.func, cst.Attribute) and call.func.attr.value in ASKED:
+                if (place := dotted(call.func.value)) and place != "self":
+                    own.add(place)
+    for child in scope.children:
+        _collect(child, found)
+        is_class = isinstance(scope.node, cst.ClassDef)
+        shared = {p for p in found[id(child)] if p.startswith("self.") or p.partition(".")[0] not in child.locals}
+        own |= {p for p in shared if p.startswith("self.") == is_class or not scope.is_module}
+
+
+def _share(scope: Scope, found: dict[int, set[str]], seen: set[str]) -> None:
+    own = found[id(scope)]
+    own |= {p for p in seen if p.startswith("self.") or p.partition(".")[0] not in scope.locals}
+    inside = own if not isinstance(scope.node, cst.ClassDef) else {p for p in own if p.startswith("self.")} | seen
+    for child in scope.children:
+        is_class = isinstance(child.node, cst.ClassDef)
+        _share(child, found, {p for p in inside if not (is_class and p.startswith("self."))})

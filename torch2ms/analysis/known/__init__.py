@@ -1,0 +1,1 @@
+"""What is known of torch, its companions and host libraries."""

@@ -1,0 +1,83 @@
+"""Activations that change their argument in place: which layers do, and what a call of a module does to it."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.analysis.values import Value
+
+# class -> the function that does the same, and how many arguments come before `inplace`
+LAYERS = {"ReLU": ("relu", 0), "ReLU6": ("relu6", 0), "LeakyReLU": ("leaky_relu", 1), "ELU": ("elu", 1),
+          "CELU": ("celu", 1), "SELU": ("selu", 0), "SiLU": ("silu", 0), "Mish": ("mish", 0),
+          "Hardswish": ("hardswish", 0), "Hardtanh": ("hardtanh", 2), "Dropout": ("", 1),
+          "Dropout2d": ("", 1)}  # fmt: skip
+FUNCTIONS = {f"torch.nn.functional.{name}": (name, count + 1) for name, count in LAYERS.values() if name}
+UNSURE = ""  # among the activations: there may be none
+
+
+def layer(name: str, node: cst.Call) -> frozenset[str]:
+    """What a layer of torch does to its argument: as `leaky_relu(, 0.2)`, nothing where it does nothing."""
+    known = LAYERS.get(name.rpartition(".")[2])
+    return frozenset({_text(known[0], node, known[1], 0)}) if known is not None and _on(node, known[1]) else frozenset()
+
+
+def _on(node: cst.Call, position: int) -> bool:
+    for i, arg in enumerate(node.args):
+        if (arg.keyword is not None and arg.keyword.value == "inplace") or (arg.keyword is None and i == position):
+            return constant(arg.value) is True
+    return False
+
+
+def _text(function: str, node: cst.Call, count: int, start: int) -> str:
+    given = []
+    for i, arg in enumerate(node.args):
+        if arg.keyword is None and start <= i < count:
+            given.append(code(arg.value))
+        elif arg.keyword is not None and arg.keyword.value != "inplace":
+            given.append(f"{arg.keyword.value}={code(arg.value)}")
+    return f"{function}({''.join(f', {text}' for text in given)})"
+
+
+def changes(call: cst.Call, module: ModuleInfo, project: Project, depth: int = 3) -> frozenset[str]:
+    """The activations that a call may apply to its first argument in place."""
+    target = module.value(call.func)
+    if target.kind == "api" and (known := FUNCTIONS.get(target.name)) is not None:
+        return frozenset({_text(known[0], call, known[1], 1)}) if _on(call, known[1]) else frozenset()
+    if target.kind != "module":
+        return frozenset()
+    found = project.find(target.name, module) if target.name and not target.name.startswith("torch.") else None
+    return of_class(found, project, depth) if isinstance(found, ClassInfo) and depth else target.starts
+
+
+def of_class(cls: ClassInfo, project: Project, depth: int) -> frozenset[str]:
+    """What the forward of a module does to its argument, before it gives the name to another tensor."""
+    info = cls.method("forward")
+    if info is None or len(info.scope.params) < 2:
+        return frozenset()
+    name = info.scope.params[1]
+    for stmt in info.scope.body.stmts:
+        for call in stmt.calls if not stmt.blocks else ():
+            if call.args and dotted(call.args[0].value) == name:
+                if acts := changes(call, info.module, project, depth - 1):
+                    return acts
+        if name in stmt.defs:
+            break
+    return frozenset()
+
+
+def first(items: tuple[Value, ...]) -> frozenset[str]:
+    return items[0].starts if items else frozenset()
+
+
+def names_in(node: cst.CSTNode, names: set[str], but: cst.CSTNode) -> list[cst.Name]:
+    """Uses of the names in a statement, outside one of its calls and not as a target or an attribute's name."""
+    inside = {id(n) for n in descend(but)}
+    targets = {id(n) for n in descend(node) if isinstance(n, cst.AssignTarget)}
+    skipped = {id(n) for t in descend(node) if id(t) in targets for n in descend(t)}
+    skipped |= {id(n.attr) for n in descend(node) if isinstance(n, cst.Attribute)}
+    skipped |= {id(n.keyword) for n in descend(node) if isinstance(n, cst.Arg) and n.keyword is not None}
+    return [n for n in descend(node)
+            if isinstance(n, cst.Name) and n.value in names and id(n) not in inside | skipped]  # fmt: skip

@@ -1,0 +1,367 @@
+"""All modules that are converted together, and what is known of their classes and functions."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+
+import libcst as cst
+
+from torch2ms.analysis.evaluation.env import Env
+from torch2ms.analysis.program import flow
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax import directives
+from torch2ms.analysis.syntax.names import Imports, dotted
+from torch2ms.analysis.values import UNKNOWN, Value, join
+from torch2ms.findings import Finding
+
+BASES = {
+    "torch.nn.Module": "module",
+    "torch.nn.modules.module.Module": "module",
+    "mindspore.nn.Cell": "module",
+    "torch.autograd.Function": "autograd",
+    "torch.autograd.function.Function": "autograd",
+    "torch.utils.data.Dataset": "dataset",
+    "torch.utils.data.dataset.Dataset": "dataset",
+    "torch.utils.data.IterableDataset": "dataset",
+    "torch.optim.Optimizer": "optimizer",
+    "torch.optim.optimizer.Optimizer": "optimizer",
+}
+RESHAPING = re.compile(r"\b(?:(?:un)?squeeze_|resize_|resize_as_|set_|set_default_dtype)\(|\.data\s*=[^=]")
+TRAINING = re.compile(r"(?<!\bself)\.training\b")
+
+
+@dataclass(eq=False)
+class FunctionInfo:
+    """A function or method of the project. `args` joins what its callers pass."""
+
+    scope: Scope
+    module: ModuleInfo
+    cls: ClassInfo | None
+    args: dict[str, Value] = field(default_factory=dict)
+    returns: Value | None = None
+    differentiated: bool = False  # may run inside a function whose gradient is taken
+
+    @property
+    def name(self) -> str:
+        return self.scope.name
+
+    @property
+    def static(self) -> bool:
+        node = self.scope.node
+        assert isinstance(node, cst.FunctionDef)
+        return any(dotted(d.decorator) == "staticmethod" for d in node.decorators)
+
+
+@dataclass(eq=False)
+class ClassInfo:
+    """A class of the project; `kind` says what it inherits from torch: module, autograd, dataset, optimizer, object."""
+
+    scope: Scope
+    module: ModuleInfo
+    bases: list[str]
+    kind: str = "object"
+    torch_base: str = ""
+    methods: dict[str, FunctionInfo] = field(default_factory=dict)
+    attrs: dict[str, Value] = field(default_factory=dict)
+    bound: dict[str, dict[int, Value]] = field(default_factory=dict)  # ... by id of the target that binds an attribute
+    parents: list[ClassInfo] = field(default_factory=list)
+    children: list[ClassInfo] = field(default_factory=list)
+    refused: str = ""  # why a custom gradient stays as it is
+    shared: bool = False  # `apply` of a custom gradient is passed around
+    twice: bool = False  # gradients are differentiated again somewhere in the project
+
+    @property
+    def qualified(self) -> str:
+        return f"{self.module.name}.{self.scope.name}"
+
+    def method(self, name: str) -> FunctionInfo | None:
+        for cls in self.lineage():
+            if name in cls.methods:
+                return cls.methods[name]
+        return None
+
+    def known(self, name: str) -> FunctionInfo | None:
+        """The method of the class, or the one that its subclasses agree on where it has none itself."""
+        own = self.method(name)
+        below = self.overriding(name) if own is None else []
+        return below[0] if len(below) == 1 else own
+
+    def attr(self, name: str) -> Value | None:
+        """What its methods put into an attribute, or those of the classes above; else those of the classes below."""
+        for cls in self.lineage():
+            if name in cls.attrs:
+                return cls.attrs[name]
+        below = [value for cls in self.below() if (value := cls.attrs.get(name)) is not None]
+        return reduce(join, below) if below else None
+
+    def below(self, seen: frozenset[int] = frozenset()) -> Iterator[ClassInfo]:
+        """The classes that are derived from it."""
+        for child in self.children:
+            if id(child) not in seen and child is not self:
+                yield child
+                yield from child.below(seen | {id(self)})
+
+    def overriding(self, name: str, seen: frozenset[int] = frozenset()) -> list[FunctionInfo]:
+        """The methods of subclasses that a call of this class's own method may reach instead."""
+        found: dict[int, FunctionInfo] = {}
+        for child in self.children:
+            if id(child) not in seen and child is not self:
+                if name in child.methods:
+                    found[id(child.methods[name])] = child.methods[name]
+                found |= {id(i): i for i in child.overriding(name, seen | {id(self)})}
+        return list(found.values())
+
+    def lineage(self, seen: frozenset[int] = frozenset()) -> list[ClassInfo]:
+        found = [self]
+        for parent in self.parents:
+            if id(parent) not in seen and parent is not self:
+                found += parent.lineage(seen | {id(self)})
+        return found
+
+
+@dataclass(eq=False)
+class Plain:
+    """A module without wrappers around training; `reasons` say of nodes why a wrapper is still around them."""
+
+    tree: cst.Module
+    lines: list[tuple[int, int]]  # of its statements, in the source
+    findings: list[Finding]
+    reasons: dict[int, str]
+
+
+@dataclass(eq=False)
+class ModuleInfo:
+    """One module: its tree, its imports and everything inferred about its nodes."""
+
+    name: str
+    path: str
+    tree: cst.Module
+    imports: Imports
+    scope: Scope
+    source: str
+    values: dict[int, Value] = field(default_factory=dict)
+    env: Env = field(default_factory=Env)
+    classes: dict[str, ClassInfo] = field(default_factory=dict)
+    functions: dict[int, FunctionInfo] = field(default_factory=dict)  # by id of the scope
+    directives: directives.Directives = directives.NONE
+    reshapes: bool = False  # somewhere a tensor gets another number of dimensions in place
+    quoted: dict[int, cst.BaseExpression] = field(default_factory=dict)  # by id of a string: what it annotates
+    used: dict[int, frozenset[str]] = field(default_factory=dict)  # by id of a scope: places used as modules
+    held: bool = False  # its gradient code stays as it is
+    plain: Plain | None = None  # what was changed before it was read
+    conditional: bool = False  # somewhere in the project a forward calls layers under a condition
+
+    @cached_property
+    def optimized(self) -> set[str]:
+        """Names of what only optimizers are given, or what is clipped: lists of parameters that are trained."""
+        found: set[str] = set()
+        others: set[str] = set()
+        for stmt in (s for scope in self.scope.walk() for s in scope.body.walk()):
+            given: set[str] = set()
+            for call in stmt.calls:
+                if self.value(call).kind == "optimizer" or "clip_grad" in dotted(call.func):
+                    given |= {dotted(arg.value) for arg in call.args}
+                if self.value(call).kind == "optimizer" and call.args:
+                    found.add(dotted(call.args[0].value))
+            others |= stmt.uses - given
+        return found - others - {""}
+
+    @cached_property
+    def uses_mindspore(self) -> bool:
+        """An earlier conversion, or a person, wrote MindSpore code here already."""
+        return any(name.partition(".")[0] == "mindspore" for name in self.imports.table.values())
+
+    @cached_property
+    def reads_training(self) -> bool:
+        """It asks a module for its mode."""
+        return TRAINING.search(self.source) is not None
+
+    @cached_property
+    def named(self) -> dict[str, FunctionInfo]:
+        """The functions of the module by name; of several the first."""
+        found: dict[str, FunctionInfo] = {}
+        for child in self.scope.children:
+            if child.is_function:
+                found.setdefault(child.name, self.functions[id(child)])
+        return found
+
+    def value(self, node: cst.CSTNode) -> Value:
+        return self.values.get(id(node), UNKNOWN)
+
+    def top_level(self, stmt: Stmt) -> Stmt:
+        """The statement of the module's own body that a statement belongs to."""
+        outermost = [stmt, *stmt.ancestors()][-1]
+        scope = outermost.block.scope
+        if scope.parent is None:
+            return outermost
+        return self.top_level(next(s for s in scope.parent.body.walk() if s.node is scope.node))
+
+
+Found = ClassInfo | FunctionInfo | ModuleInfo | None
+
+
+@dataclass(eq=False)
+class Project:
+    """Modules by dotted name; names are resolved through re-exports."""
+
+    modules: dict[str, ModuleInfo] = field(default_factory=dict)
+    keeps_state: bool = True  # a module may hold statistics or buffers beside its parameters
+    stepping: frozenset[str] = frozenset()  # names of the functions that may let an optimizer step, and of its method
+    checkpoints: bool = False  # somewhere tensors are saved or loaded
+    pickles: bool = False  # somewhere more is saved than the parameters of one cell
+    draws: bool = True  # a module may draw random numbers
+    leaving: set[int] = field(default_factory=set)  # ids of scopes that leave gradients in an optimizer behind
+    meeting: set[int] = field(default_factory=set)  # ... and of those that are given the same optimizer
+    renames: bool = True  # layers whose parameters have other names in MindSpore may be there
+    readers: set[str] = field(default_factory=set)  # names of functions that do so
+    reads_gradients: bool = True  # somewhere gradients are read, clipped or applied
+    freezes: bool = False  # somewhere a parameter's requires_grad is set to something else than True
+    held: frozenset[str] = frozenset()  # paths of modules whose gradient code stays as it is
+    found: dict[tuple[str, str], Found] = field(default_factory=dict)  # answers that `find` gave
+    suffixes: dict[str, dict[str, ModuleInfo]] = field(default_factory=lambda: defaultdict(dict))
+
+    def rewritten(self, plain: dict[str, Plain]) -> Project:
+        """The same modules, with other trees for some of them; nothing is inferred yet. This project is let go of."""
+        made = Project(held=self.held)
+        for name, module in self.modules.items():
+            made.add(module.path, module.tree, module.source, module.directives.off, plain.get(name, module.plain))
+        self.close()
+        return made
+
+    def add(
+        self,
+        path: str,
+        tree: cst.Module,
+        source: str,
+        off: frozenset[int] = frozenset(),
+        plain: Plain | None = None,
+    ) -> ModuleInfo:
+        name = module_name(path)
+        package = name if path.endswith("__init__.py") else name.rpartition(".")[0]
+        imports = Imports(package)
+        asked = directives.read(source, off)
+        tree = plain.tree if plain is not None else tree
+        scope = flow.build(tree, source, imports, asked.off, plain.lines if plain is not None else None)
+        module = ModuleInfo(name, path, tree, imports, scope, source, directives=asked, plain=plain)
+        module.held = path in self.held
+        module.reshapes = RESHAPING.search(source) is not None
+        for inner in scope.walk():
+            self._register(module, inner)
+        self.modules[name] = module
+        self.found.clear()
+        parts = name.split(".")
+        for start in range(1, len(parts)):
+            self.suffixes[".".join(parts[start:])][name] = module
+        return module
+
+    def _register(self, module: ModuleInfo, scope: Scope) -> None:
+        if isinstance(scope.node, cst.ClassDef):
+            bases = [qualified(arg.value, module.imports) for arg in scope.node.bases]
+            cls = ClassInfo(scope, module, bases)
+            module.classes[scope.name] = cls
+        elif isinstance(scope.node, cst.FunctionDef):
+            owner = module.classes.get(scope.parent.name) if scope.cls is not None and scope.parent else None
+            info = FunctionInfo(scope, module, owner)
+            module.functions[id(scope)] = info
+            if owner is not None and owner.scope is scope.parent:
+                owner.methods[scope.name] = info
+
+    def close(self) -> None:
+        """Let go of everything: what refers to each other in circles would wait for the cyclic collector, which is slow
+        among so many small objects."""
+        for module in self.modules.values():
+            for scope in list(module.scope.walk()):
+                for stmt in list(scope.body.walk()):
+                    stmt.block.every.clear()
+                    stmt.block.stmts.clear()
+                    stmt.blocks.clear()
+                del scope.body
+                scope.children.clear()
+            for cls in module.classes.values():
+                cls.methods.clear()
+                cls.parents.clear()
+            module.__dict__.pop("named", None)
+            module.functions.clear()
+            module.classes.clear()
+        self.modules.clear()
+        self.suffixes.clear()
+        self.found.clear()
+
+    def link(self) -> None:
+        """Resolve base classes once every module is known."""
+        everything = [c for m in self.modules.values() for c in m.classes.values()]
+        for cls in everything:
+            for base in cls.bases:
+                found = self.find(base, cls.module)
+                if isinstance(found, ClassInfo) and found is not cls:
+                    cls.parents.append(found)
+                    found.children.append(cls)
+        for cls in everything:
+            for ancestor in cls.lineage():
+                for base in ancestor.bases:
+                    layer = base.startswith("torch.nn.") and base.rpartition(".")[2].lstrip("_")[:1].isupper()
+                    kind = BASES.get(base) or ("module" if layer else "")
+                    if kind and cls.kind == "object":
+                        cls.kind, cls.torch_base = kind, base
+
+    def find(self, name: str, module: ModuleInfo) -> Found:
+        """The project's definition behind a qualified name, or behind a bare name in a module."""
+        key = (name, module.name)
+        if key not in self.found:
+            self.found[key] = self._find(name, module, 0)
+        return self.found[key]
+
+    def _find(self, name: str, module: ModuleInfo, depth: int) -> Found:
+        if depth > 8 or not name:
+            return None
+        if "." not in name:
+            return self._member(module, name, depth)
+        owner, _, last = name.rpartition(".")
+        found = self.modules.get(name) or self.by_suffix(name)
+        if found is not None:
+            return found
+        home = self.modules.get(owner) or self.by_suffix(owner)
+        return self._member(home, last, depth) if home is not None else None
+
+    def by_suffix(self, name: str) -> ModuleInfo | None:
+        """A module imported by a path relative to some folder of the converted set."""
+        hits = self.suffixes.get(name, {})
+        return next(iter(hits.values())) if len(hits) == 1 else None
+
+    def _member(self, module: ModuleInfo, name: str, depth: int) -> Found:
+        if name in module.classes:
+            return module.classes[name]
+        if name in module.named:
+            return module.named[name]
+        target = module.imports.table.get(name, "")
+        if "." in target:
+            return self._find(target, module, depth + 1)
+        if target and target not in sys.stdlib_module_names:  # `import target`, perhaps by another name
+            return self.modules.get(target) or self.by_suffix(target)
+        for star in module.imports.stars:
+            home = self.modules.get(star) or self.by_suffix(star)
+            if home is not None and home is not module and (found := self._member(home, name, depth + 1)):
+                return found
+        return None
+
+
+def qualified(node: cst.CSTNode, imports: Imports) -> str:
+    """The full name of a dotted expression as the imports have it, or the local one."""
+    name = dotted(node)
+    head, _, rest = name.partition(".")
+    full = imports.table.get(head, head)
+    return f"{full}.{rest}" if rest else full
+
+
+def module_name(path: str) -> str:
+    """`pkg/sub/mod.py` -> `pkg.sub.mod`."""
+    stem = path[:-3] if path.endswith(".py") else path
+    parts = [p for p in stem.replace("\\", "/").split("/") if p not in ("", ".")]
+    if parts and parts[-1] == "__init__":
+        parts.pop()
+    return ".".join(parts) or "__main__"

@@ -1,0 +1,138 @@
+"""Objects that only hold what they were made of: named tuples, dataclasses, classes that keep their arguments."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import libcst as cst
+
+from torch2ms.analysis.evaluation.arguments import Given, bind_arguments
+from torch2ms.analysis.program.project import ClassInfo
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant
+from torch2ms.analysis.values import UNKNOWN, Value, bounded, entries, joined_deps
+
+NAMED_TUPLES = ("typing.NamedTuple", "NamedTuple", "typing_extensions.NamedTuple")
+KEPT_ELSEWHERE = ("params", "named_params", "param", "module", "optimizer", "scheduler", "object")  # not by the record
+DATACLASSES = ("dataclass", "dataclasses.dataclass")
+
+
+def record(cls: ClassInfo, given: Given) -> Value | None:
+    """The object a call of the class makes, its fields known; None for a class that is no record."""
+    if any(a.star for a in given.node.args):
+        return None
+    init = cls.method("__init__")
+    if init is None:
+        names = _declared(cls)
+        if names is None:
+            return None
+        return made(cls.qualified, names, given, "tuple" if _is_tuple(cls) else "object")
+    bound = bind_arguments(init, given.node, given.args, skip_self=True)
+    kept: dict[str, Value] = {}
+    for stmt in init.scope.body.walk():
+        node = stmt.node
+        if isinstance(node, cst.Assign) and len(node.targets) == 1 and isinstance(node.value, cst.Name):
+            place = dotted(node.targets[0].target)
+            if place.startswith("self.") and place.count(".") == 1 and node.value.value in bound:
+                kept[place[5:]] = bound[node.value.value]
+    return (
+        _holding(cls.qualified, kept, "object")
+        if any(v.deps and v.kind not in KEPT_ELSEWHERE for v in kept.values())
+        else None
+    )
+
+
+def kept(cls: ClassInfo, given: Given) -> Value | None:
+    """The object a call of the class makes, with what it keeps of its arguments; None where that is nothing."""
+    fields = record(cls, given) if given.deps else None
+    held = _held(cls, given)
+    if not held:
+        return fields
+    if fields is None:
+        return _of(cls, held)
+    return replace(_of(cls, entries(fields) | held), deps=fields.deps)
+
+
+def _of(cls: ClassInfo, fields: dict[str, Value]) -> Value:
+    return Value("object", cls.qualified, items=bounded(tuple(fields.values())), keys=tuple((k, True) for k in fields))
+
+
+def _held(cls: ClassInfo, given: Given) -> dict[str, Value]:
+    """The models and optimizers that the object was given and always holds."""
+    init = cls.method("__init__")
+    if init is None or init.cls is None or any(a.star for a in given.node.args):
+        return {}
+    bound = bind_arguments(init, given.node, given.args, skip_self=True)
+    held: dict[str, Value] = {}
+    for attr, value in init.cls.attrs.items():
+        passed = bound.get(value.place) if value.kind in ("module", "optimizer") else None
+        if passed is None or passed.kind != value.kind or value.place not in init.scope.params:
+            continue
+        if not passed.place and not passed.owns:
+            continue
+        if _stays(attr, init.cls) and not any(value.place in s.defs for s in init.scope.body.walk()):
+            held[attr] = replace(passed, likely=False) if value.kind == "optimizer" else passed
+    return held
+
+
+def _stays(attr: str, cls: ClassInfo) -> bool:
+    """The attribute is bound once, in the `__init__` of the class, and never from outside."""
+    if len(cls.bound.get(attr, ())) != 1 or any(attr in other.attrs for other in (*cls.lineage()[1:], *cls.below())):
+        return False
+    outside = re.compile(rf"(?<!\bself)\.{attr}\s*(?::[^=\n]*)?=(?!=)")
+    return outside.search(cls.module.source) is None
+
+
+def made(name: str, names: list[str], given: Given, kind: str = "tuple") -> Value:
+    """A record of the fields `names` as the call gives them."""
+    fields = dict.fromkeys(names, UNKNOWN)
+    position = 0
+    for arg, value in zip(given.node.args, given.args, strict=False):
+        if arg.keyword is not None and arg.keyword.value in fields:
+            fields[arg.keyword.value] = value
+        elif arg.keyword is None and position < len(names):
+            fields[names[position]] = value
+            position += 1
+    return _holding(name, fields, kind)
+
+
+def named_tuple(node: cst.Call) -> Value | None:
+    """`namedtuple('Batch', 'x y')`: a class of records, None where the fields are not written out."""
+    if len(node.args) < 2:
+        return None
+    given = node.args[1].value
+    if isinstance(given, (cst.Tuple, cst.List)):
+        names = [constant(e.value) for e in given.elements]
+    else:
+        text = constant(given)
+        names = [*text.replace(",", " ").split()] if isinstance(text, str) else []
+    if not names or not all(isinstance(n, str) for n in names):
+        return None
+    return Value("namedtuple", keys=tuple((str(n), True) for n in names))
+
+
+def _holding(name: str, fields: dict[str, Value], kind: str) -> Value:
+    held = tuple(v if v.kind not in KEPT_ELSEWHERE else UNKNOWN for v in fields.values())
+    return Value(kind, name, joined_deps(held), items=bounded(held), keys=tuple((key, True) for key in fields))
+
+
+def _is_tuple(cls: ClassInfo) -> bool:
+    return any(base in NAMED_TUPLES for c in cls.lineage() for base in c.bases)
+
+
+def _declared(cls: ClassInfo) -> list[str] | None:
+    """The fields of a named tuple or a dataclass in order, None for other classes."""
+    node = cls.scope.node
+    assert isinstance(node, cst.ClassDef)
+    decorators = [d.decorator.func if isinstance(d.decorator, cst.Call) else d.decorator for d in node.decorators]
+    full = [cls.module.imports.table.get(dotted(d), dotted(d)) for d in decorators]
+    if not _is_tuple(cls) and not any(name in DATACLASSES for name in full):
+        return None
+    inherited = [name for parent in cls.parents for name in _declared(parent) or ()]
+    own = [
+        stmt.node.target.value
+        for stmt in cls.scope.body.stmts
+        if isinstance(stmt.node, cst.AnnAssign) and isinstance(stmt.node.target, cst.Name)
+    ]
+    return list(dict.fromkeys([*inherited, *own]))

@@ -1,0 +1,1 @@
+"""What the text itself says: nodes, names, annotations and directives."""

@@ -1,0 +1,91 @@
+"""Walking LibCST nodes without its visitors: only the fields that can hold code, in source order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import fields
+from typing import Any, TypeVar
+
+import libcst as cst
+
+from torch2ms.analysis.syntax.text import code as code
+
+Node = TypeVar("Node", bound=cst.CSTNode)
+_SKIP = {
+    "lpar", "rpar", "lbracket", "rbracket", "lbrace", "rbrace", "comma", "equal", "semicolon", "operator",
+    "leading_lines", "header", "footer", "trailing_whitespace", "lines_after_decorators", "indent", "dot",
+    "colon", "first_colon", "second_colon", "newline", "comment",
+}  # fmt: skip
+_FIELDS: dict[Any, tuple[str, ...]] = {}
+_ORDER: dict[type, tuple[str, ...]] = {cst.IfExp: ("body", "test", "orelse"),
+          cst.Parameters: ("posonly_params", "params", "star_arg", "kwonly_params", "star_kwarg")}  # fmt: skip
+_IS_NODE: dict[type, bool] = {}  # asking the abstract base class each time would cost more than the walk
+
+
+def code_fields(kind: type) -> tuple[str, ...]:
+    """The fields of a class of nodes that can hold code."""
+    names = _FIELDS.get(kind)
+    if names is None:
+        held = (f for f in fields(kind) if f.name not in _SKIP and f.type not in (str, "str"))
+        names = _FIELDS[kind] = tuple(f.name for f in held if not f.name.startswith("whitespace"))
+    return names
+
+
+def source_order(kind: type) -> tuple[str, ...]:
+    """The same in the order in which they stand in the source."""
+    return _ORDER.get(kind) or code_fields(kind)
+
+
+def is_node(kind: type) -> bool:
+    """Whether instances of the class are nodes of the tree."""
+    known = _IS_NODE.get(kind)
+    if known is None:
+        known = _IS_NODE[kind] = issubclass(kind, cst.CSTNode)
+    return known
+
+
+def children(node: cst.CSTNode) -> list[cst.CSTNode]:
+    """The nodes directly below that are code, not layout."""
+    found: list[cst.CSTNode] = []
+    kind = node.__class__
+    names = _FIELDS.get(kind)
+    for name in code_fields(kind) if names is None else names:
+        value = getattr(node, name)
+        held = value.__class__
+        if held is tuple or held is list:
+            found += value  # LibCST's sequences hold nodes alone
+        elif _IS_NODE.get(held) or (held not in _IS_NODE and is_node(held)):
+            found.append(value)
+    return found
+
+
+def descend(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
+    """The node and everything below it, parents first."""
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        yield current
+        stack += reversed(children(current))
+
+
+def changed(node: Node, **fields: Any) -> Node:
+    """The node with other values in some fields; the node itself where they are the same."""
+    if all(getattr(node, name) == value for name, value in fields.items()):
+        return node
+    return node.with_changes(**fields)
+
+
+def constant(node: cst.CSTNode | None) -> object:
+    """The Python value of a literal (number, string, True, False, None), `...` for anything else."""
+    if isinstance(node, cst.Name):
+        return {"True": True, "False": False, "None": None}.get(node.value, ...)
+    if isinstance(node, cst.Integer):
+        return int(node.value.replace("_", ""), 0)
+    if isinstance(node, cst.Float):
+        return float(node.value.replace("_", ""))
+    if isinstance(node, cst.SimpleString):
+        return node.evaluated_value
+    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+        value = constant(node.expression)
+        return -value if isinstance(value, (int, float)) and not isinstance(value, bool) else ...
+    return ...

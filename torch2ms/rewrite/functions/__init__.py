@@ -1,0 +1,1 @@
+"""Custom gradients: an autograd.Function as a Cell with a bprop."""

@@ -1,0 +1,1 @@
+"""Changes in place: whose memory is written, and how the result is stored."""

@@ -1,0 +1,132 @@
+"""Functions that change their arguments: `torch.relu_(x)`, `torch.add(a, b, out=c)`.
+
+What an expression evaluates first may as well stand on a line of its own above it; anything else stays refused.
+Methods are in nested.py.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted, is_foreign
+from torch2ms.analysis.syntax.tree import code
+from torch2ms.api.template import atomic
+from torch2ms.findings import Tier
+from torch2ms.rewrite.inplace.nested import evaluated_first
+from torch2ms.rewrite.inplace.sharing import fresh, is_parameter
+from torch2ms.rewrite.inplace.stores import is_data
+
+if TYPE_CHECKING:
+    from torch2ms.rewrite.inplace.stores import InPlace
+
+
+def hoisted(in_place: InPlace, stmt: Stmt) -> list[cst.BaseStatement]:
+    """The in-place change that a statement begins with, as statements above; what is left of it is planned."""
+    call = _first(in_place, stmt)
+    plan = in_place.writer.plan
+    if call is None or id(call) in plan.expressions or id(call) in plan.refused:
+        return []
+    if _out(call) is not None:
+        lines, place = _written(in_place, stmt, call)
+    else:
+        method = _as_method(call)
+        lines = in_place.in_place(stmt, method) or []
+        place = code(call.args[0].value) if lines else ""
+        if not lines:  # told by in_place
+            plan.refused.add(id(call))
+    if place:
+        plan.expressions[id(call)] = place
+    return lines
+
+
+def _first(in_place: InPlace, stmt: Stmt) -> cst.Call | None:
+    """The call that changes a tensor and is evaluated before anything else of the statement."""
+    for node in evaluated_first(stmt, in_place.module):
+        if isinstance(node, cst.Call) and (_is_function(in_place, node) or _writes(in_place, node)):
+            return node
+    return None
+
+
+def _is_function(in_place: InPlace, call: cst.Call) -> bool:
+    """`torch.relu_(x)`."""
+    name = in_place.module.value(call.func).name
+    changing = name.endswith("_") and not name.endswith("__")
+    plain = changing and name.startswith("torch.") and name.count(".") == 1 and is_foreign(name)
+    return plain and bool(call.args) and call.args[0].keyword is None and bool(dotted(call.args[0].value))
+
+
+def _writes(in_place: InPlace, call: cst.Call) -> bool:
+    target = in_place.module.value(call.func)
+    return _out(call) is not None and target.kind == "api" and target.name.startswith("torch.")
+
+
+def _as_method(call: cst.Call) -> cst.Call:
+    """`torch.relu_(x)` as `x.relu_()`."""
+    first, *rest = call.args
+    name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
+    assert isinstance(name, cst.Name)
+    return cst.Call(cst.Attribute(first.value, name), rest)
+
+
+def _out(call: cst.Call) -> cst.BaseExpression | None:
+    for arg in call.args:
+        if arg.keyword is not None and arg.keyword.value == "out" and dotted(arg.value) != "None":
+            return arg.value
+    return None
+
+
+def _written(in_place: InPlace, stmt: Stmt, call: cst.Call) -> tuple[list[cst.BaseStatement], str]:
+    """`out=c`: the result is assigned to `c`, in the element type of `c`."""
+    target = _out(call)
+    module, writer = in_place.module, in_place.writer
+    args = [arg for arg in call.args if arg.value is not target]
+    if args:
+        args[-1] = args[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    if isinstance(target, cst.Attribute):
+        return _stored(in_place, stmt, call.with_changes(args=args), target)
+    many = isinstance(target, cst.Tuple) and all(isinstance(e.value, cst.Name) for e in target.elements)
+    held = module.value(target) if target is not None else None
+    if target is None or held is None or not (many or isinstance(target, cst.Name)):
+        return [], ""
+    names = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else [target]
+    loop = any(owner.is_loop for owner in stmt.ancestors())
+    unshared = all(fresh(name, writer.scope, but=None if loop else stmt) for name in names)
+    if not unshared and (many or held.kind != "tensor"):
+        return [], ""
+    if held.kind != "tensor" and module.value(call).kind != "tuple":  # lists of pieces: torch returns None there
+        return [], ""
+    made = writer.expression(call.with_changes(args=args))
+    assert isinstance(made, cst.BaseExpression)
+    place = code(target)
+    if held.kind == "tensor" and (not held.dtype or module.value(call).dtype != held.dtype or held.likely):
+        text = code(made) if atomic(made) else f"({code(made)})"
+        made = cst.parse_expression(f"{text}.astype({place}.dtype)")
+    if unshared:
+        writer.tell("T2M611", "out=", "the result is assigned")
+        return writer.text(f"{place.strip('()')} = {code(made)}"), place
+    why = f"written into `{place}`, which has other names; assumed: it has the shape of the result"
+    writer.tell("T2M611", "out=", why, Tier.ASSUMED)
+    return in_place.written(stmt, target, place, code(made)) or [], place
+
+
+def _stored(
+    in_place: InPlace, stmt: Stmt, call: cst.Call, target: cst.Attribute
+) -> tuple[list[cst.BaseStatement], str]:
+    """`out=param.data`: the result is assigned to the parameter, or written into the tensor."""
+    module, writer = in_place.module, in_place.writer
+    whole: cst.BaseExpression = target
+    while isinstance(whole, cst.Attribute) and is_data(whole, module):
+        whole = whole.value
+    held = module.value(whole)
+    if held.kind not in ("tensor", "param") or not dotted(whole):
+        return [], ""
+    made = writer.expression(call)
+    assert isinstance(made, cst.BaseExpression)
+    place = code(writer.expression(whole))
+    parameter = is_parameter(whole, held, module, writer.plan)
+    why = "the result is assigned" if parameter else f"written into `{place}`; assumed: it has the shape of the result"
+    writer.tell("T2M611", "out=", why, Tier.EXACT if parameter else Tier.ASSUMED)
+    return in_place.store(stmt, whole, held, place, made, alone=False) or [], place

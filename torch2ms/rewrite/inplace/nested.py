@@ -1,0 +1,89 @@
+"""In-place methods inside larger expressions: `out.append(x.mul_(2))`, `return x.clamp_(0, 1)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis.program import liveness
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.tree import children, code, descend
+from torch2ms.rewrite.inplace.chains import base, is_change
+from torch2ms.rewrite.inplace.sharing import fresh
+
+if TYPE_CHECKING:
+    from torch2ms.rewrite.inplace.stores import InPlace
+
+LATE = (cst.Lambda, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp, cst.IfExp, cst.BooleanOperation)
+
+
+def raise_changes(in_place: InPlace, stmt: Stmt) -> list[cst.BaseStatement]:
+    """The changes as statements of their own, to stand above; one whose tensor is not read again stays, as a value."""
+    if not any(map(is_change, stmt.calls)):
+        return []
+    writer = in_place.writer
+    above: list[cst.BaseStatement] = []
+    first = True
+    for call in _changes(stmt.node):
+        target = base(call)
+        receiver = in_place.module.value(target)
+        if id(call) in writer.plan.expressions:
+            continue
+        if receiver.kind not in ("tensor", "param") or not isinstance(target, (cst.Name, cst.Attribute)):
+            return above
+        uses = [n for n in descend(stmt.node) if isinstance(n, cst.Name) and code(n) == code(target)]
+        unshared = fresh(target, writer.scope)
+        block = stmt.block
+        local = writer.scope.is_function  # names of a module are read from outside
+        alone = local and len(uses) == 1 and fresh(target, writer.scope, but=stmt)
+        if alone and code(target) not in liveness.read_after(block, [stmt], block.stmts.index(stmt)):
+            chain: cst.CSTNode = call
+            while is_change(chain):
+                writer.plan.temporaries.add(id(chain))
+                chain = chain.func.value  # type: ignore[attr-defined]
+        elif first and (unshared and len(uses) == 1 or any(n is call for n in evaluated_first(stmt, in_place.module))):
+            made = in_place.in_place(stmt, call)
+            if made is None:
+                writer.plan.refused.add(id(call))
+                return above
+            above += made
+            writer.plan.expressions[id(call)] = code(target)
+        first = False
+    return above
+
+
+def evaluated_first(stmt: Stmt, module: ModuleInfo) -> Iterator[cst.CSTNode]:
+    """The expressions of a statement of which nothing else is evaluated before, from the whole to its first part."""
+    node: cst.CSTNode | None = getattr(stmt.node, "value", None)
+    while node is not None:
+        yield node
+        if isinstance(node, cst.Call):
+            if isinstance(node.func, cst.Attribute) and module.value(node.func).kind != "api":
+                node = node.func.value
+            else:
+                node = node.args[0].value if node.args else None
+        elif isinstance(node, (cst.BinaryOperation, cst.Comparison, cst.BooleanOperation)):
+            node = node.left
+        elif isinstance(node, (cst.Attribute, cst.Subscript)):
+            node = node.value
+        elif isinstance(node, cst.UnaryOperation):
+            node = node.expression
+        elif isinstance(node, (cst.Tuple, cst.List)):
+            node = node.elements[0].value if node.elements else None
+        else:
+            return
+
+
+def _changes(node: cst.CSTNode) -> Iterator[cst.Call]:
+    """Outermost in-place chains that are evaluated whenever the statement is, in order."""
+    for child in children(node):
+        if isinstance(child, LATE):
+            continue
+        if is_change(child):
+            assert isinstance(child, cst.Call)
+            yield child
+        else:
+            yield from _changes(child)

@@ -1,0 +1,168 @@
+"""Who holds a tensor: whether other names see a change of it, and whether it is a Parameter in MindSpore."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.flow import free_uses, root
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.shown import taken
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.values import Value
+from torch2ms.rewrite.inplace.chains import base, is_change
+from torch2ms.tape.plan import Plan
+
+VIEWS = {"view", "reshape", "transpose", "t", "permute", "squeeze", "unsqueeze", "detach", "narrow", "select", "expand",
+         "view_as", "flatten", "unbind", "chunk", "split", "contiguous", "to", "cuda", "cpu", "diagonal", "swapaxes",
+         "float", "get", "pop", "setdefault", "requires_grad_", "data", "numpy", "unfold", "expand_as", "broadcast_to",
+         "movedim", "moveaxis", "swapdims", "unflatten", "ravel", "reshape_as", "as_strided", "hsplit", "vsplit",
+         "tensor_split", "as_tensor", "asarray", "from_numpy", "view_as_real", "view_as_complex", "T", "mT", "real",
+         "imag"}  # fmt: skip
+
+
+CONTAINERS = ("list", "tuple", "dict")
+
+
+def fresh(target: cst.CSTNode, scope: Scope, but: Stmt | None = None) -> bool:
+    """A local tensor of this scope that nothing else (`but` one statement) refers to: rebinding is enough."""
+    if not isinstance(target, cst.Name):
+        return False
+    name = target.value
+    once = but is not None and not any(owner.is_loop for owner in but.ancestors())
+    if name in scope.params or name not in scope.locals:
+        return False
+    for stmt in scope.body.walk():
+        if name in stmt.defs and not _makes(stmt, name):
+            return False
+        if once and but is not None and stmt.number > but.number:
+            continue  # who shares the tensor later shares the new one
+        if name in stmt.uses and stmt is not but and _shares(stmt, name):
+            return False
+    return not any(root(u) == name for child in scope.children for u in free_uses(child))
+
+
+def _makes(stmt: Stmt, name: str) -> bool:
+    node = stmt.node
+    if isinstance(node, cst.AugAssign):
+        return True
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1 or dotted(node.targets[0].target) != name:
+        return False
+    value = node.value
+    if isinstance(value, cst.Tuple):
+        return all(isinstance(e.value, cst.Call) for e in value.elements)
+    if isinstance(value, cst.Call):
+        shared = isinstance(value.func, cst.Attribute) and value.func.attr.value in VIEWS
+        return not shared and (not is_change(value) or isinstance(base(value), cst.Call))
+    return isinstance(value, (cst.BinaryOperation, cst.UnaryOperation))
+
+
+def _shares(stmt: Stmt, name: str) -> bool:
+    """The statement stores the tensor itself somewhere: in another name, an attribute, a container."""
+    node = stmt.node
+    if isinstance(node, cst.Assign):
+        values = (
+            [e.value for e in node.value.elements] if isinstance(node.value, (cst.Tuple, cst.List)) else [node.value]
+        )
+        if any(name in _sources(v) for v in values):
+            return True
+    return any(
+        isinstance(call.func, cst.Attribute) and call.func.attr.value in ("append", "extend", "insert", "put")
+        and any(isinstance(held := base(a.value), cst.Name) and held.value == name for a in call.args)
+        for call in stmt.calls
+    )  # fmt: skip
+
+
+def held_in(stmt: Stmt, name: str, module: ModuleInfo) -> str:
+    """The list or dictionary that a loop around the statement takes the tensor `name` out of, "" if none."""
+    for owner in stmt.ancestors():
+        if isinstance(owner.node, cst.For) and name in owner.defs:
+            given = taken(owner.node.target, owner.node.iter, name)
+            return dotted(given) if given is not None and module.value(given).kind in CONTAINERS else ""
+    return ""
+
+
+def taken_from(stmt: Stmt, module: ModuleInfo) -> str:
+    """The attribute, or the container, that holds the tensor to which the statement gives a name; "" if none."""
+    node = stmt.node
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1 or not isinstance(node.targets[0].target, cst.Name):
+        return ""
+    if isinstance(node.value, cst.Subscript):
+        return dotted(node.value.value) if module.value(node.value.value).kind in CONTAINERS else ""
+    owned = isinstance(node.value, cst.Attribute) and module.value(node.value).kind == "tensor"
+    return dotted(node.value) if owned and not module.value(node.value).likely else ""
+
+
+def is_parameter(target: cst.CSTNode, value: Value, module: ModuleInfo, plan: Plan) -> bool:
+    """Whether the place holds a MindSpore Parameter in the output."""
+    if value.kind == "param" or value.name in ("module_param", "parameter", "buffer"):
+        return True
+    if id(target) in plan.weights:
+        return True
+    if value.place and value.place in plan.leaves:
+        return True
+    place = dotted(target)
+    if isinstance(target, cst.Attribute):
+        owner = module.value(target.value)
+        if owner.kind == "module" and target.attr.value in ("weight", "bias"):
+            return True
+    return place in plan.leaves
+
+
+def _sources(node: cst.BaseExpression) -> set[str]:
+    """The tensors whose memory an expression shows: also `c` for `torch.add(a, b, out=c)`."""
+    written = [a.value for a in node.args if a.keyword is not None and a.keyword.value == "out"] if isinstance(
+        node, cst.Call) else []  # fmt: skip
+    found = {_source(node)}
+    for target in written:
+        parts = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else [target]
+        found |= {_source(part) for part in parts}
+    return found
+
+
+def _source(node: cst.BaseExpression) -> str:
+    """The tensor whose memory an expression shows: `x`, `x.view(-1)`, `x[0]`, `x.add_(1)`, `torch.relu_(x)`."""
+    while True:
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+            last = node.func.attr.value
+            if last not in VIEWS and not (last.endswith("_") and not last.endswith("__")):
+                return ""
+            function = isinstance(node.func.value, cst.Name) and node.func.value.value == "torch" and node.args
+            node = node.args[0].value if function else node.func.value
+        elif isinstance(node, cst.Attribute) and node.attr.value in VIEWS or isinstance(node, cst.Subscript):
+            node = node.value
+        else:
+            return node.value if isinstance(node, cst.Name) else ""
+
+
+def is_gradient(node: cst.CSTNode) -> bool:
+    """`p.grad` or `p.grad.data`."""
+    while isinstance(node, cst.Attribute) and node.attr.value == "data":
+        node = node.value
+    return isinstance(node, cst.Attribute) and node.attr.value == "grad"
+
+
+def kept(stmt: Stmt, scope: Scope) -> bool:
+    """Whether gradients that the statement changes may be held elsewhere: by a name of its loop, or in a list."""
+    around = {id(a) for a in stmt.ancestors() if a.is_loop}
+    for other in scope.body.walk():
+        if other.blocks:
+            continue
+        if isinstance(other.node, (cst.Assign, cst.AnnAssign)) and other.node.value is not None:
+            if is_gradient(other.node.value) and around <= {id(a) for a in other.ancestors()}:
+                return True
+        if any(_collects(node) for node in descend(other.node)):
+            return True
+    return False
+
+
+def _collects(node: cst.CSTNode) -> bool:
+    """A list or a call of `append` that takes gradients as they are."""
+    if isinstance(node, (cst.ListComp, cst.GeneratorExp, cst.SetComp)):
+        return is_gradient(node.elt)
+    if isinstance(node, (cst.List, cst.Tuple)):
+        return any(is_gradient(e.value) for e in node.elements)
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "append":
+        return any(is_gradient(a.value) for a in node.args)
+    return False

@@ -1,0 +1,248 @@
+"""Changes in place: MindSpore's methods and functions change nothing on CPU, so the result is stored."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.analysis.values import Value
+from torch2ms.api import apply_call
+from torch2ms.rewrite.gradmodes import unrecorded
+from torch2ms.rewrite.inplace import views
+from torch2ms.rewrite.inplace.chains import base, is_change
+from torch2ms.rewrite.inplace.sharing import fresh, is_gradient, is_parameter, kept
+from torch2ms.rewrite.tensors.subscripts import WHOLE
+from torch2ms.rewrite.writer import Writer
+
+RESHAPING = {"unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_", "resize_", "resize_as_", "set_"}
+TYPED = {"eq_", "ne_", "gt_", "ge_", "lt_", "le_", "greater_", "less_", "not_equal_", "greater_equal_", "less_equal_",
+         "logical_not_", "logical_and_", "logical_or_", "logical_xor_"}  # fmt: skip
+
+
+class InPlace:
+    """Statements that change a tensor without an assignment."""
+
+    def __init__(self, writer: Writer) -> None:
+        self.writer = writer
+        self.module = writer.module
+        self.rules = writer.rules
+
+    def in_place(self, stmt: Stmt, call: cst.Call) -> list[cst.BaseStatement] | None:
+        """`x.add_(y).mul_(z)`: MindSpore's in-place methods do nothing on CPU, so the result is assigned."""
+        chain: list[cst.Call] = []
+        methods: list[str] = []
+        node: cst.BaseExpression = call
+        while (
+            isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value.endswith("_")
+        ):
+            chain.append(node)
+            methods.append(node.func.attr.value)
+            node = node.func.value
+        target = node
+        value = self.module.value(target)
+        while isinstance(target, cst.Attribute) and is_data(target, self.module):
+            target = target.value
+            value = self.module.value(target)
+        if not isinstance(target, (cst.Name, cst.Attribute, cst.Subscript)) or (
+            isinstance(target, cst.Subscript) and not _plain_index(target, self.module)
+        ):
+            why = "an in-place change of a temporary"
+            self.writer.refuse("T2M610", f"Tensor.{methods[0]}", why, "assign the result")
+            return None
+        weight = is_parameter(target, value, self.module, self.writer.plan)
+        if len(chain) == 1 and methods[0] in ("uniform_", "normal_") and weight:
+            return self.initialised(chain[0], target)
+        planned = self.writer.plan.expressions.get(id(node)) or self.writer.plan.expressions.get(id(target))
+        if planned is None and is_gradient(target):
+            return None  # gradient code that is refused, or that waits for the second step, stands as it stood
+        place = planned or code(self.writer.expression(target))
+        result: cst.BaseExpression = cst.parse_expression(place)
+        for link in reversed(chain):
+            assert isinstance(link.func, cst.Attribute)
+            made = self.functional(link, link.func.attr.value, result, place)
+            if made is None:
+                return None
+            result = made
+            if methods[chain.index(link)] in TYPED:
+                result = cst.parse_expression(f"{code(result)}.astype({place}.dtype)")
+        alone = self.alone(stmt, target)
+        if not alone and RESHAPING & set(methods):
+            self.writer.refuse("T2M610", f"Tensor.{methods[0]}", "other names hold the tensor, and its shape changes",
+                        "assign the result to each of them")  # fmt: skip
+            return None
+        why = "the result is assigned: in-place methods do nothing on CPU"
+        self.writer.tell("T2M611", "in-place tensor method", why)
+        copied = methods[0] == "copy_"
+        through_data = isinstance(node, cst.Attribute) and node.attr.value == "data" and self.writer.differentiated
+        if not (alone or weight or "detach_" in methods) and (through_data or unrecorded(stmt, self.writer)):
+            self.writer.needs.add("ops")  # MindSpore records what copy_ writes, into buffers too
+            result = cst.parse_expression(f"{self.writer.alias('ops')}.stop_gradient({code(result)})")
+        return self.store(stmt, target, value, place, result, alone and not copied, copied)
+
+    def of_gradient(self, stmt: Stmt, node: cst.CSTNode) -> list[cst.BaseStatement] | None:
+        """`p.grad.data.clamp_(a, b)` in the second of two steps, which finds everything else translated."""
+        if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call) or not is_change(node.value):
+            return None
+        return self.in_place(stmt, node.value) if is_gradient(base(node.value)) else None
+
+    def changed(self, stmt: Stmt, call: cst.Call) -> list[cst.BaseStatement] | None:
+        """`F.relu(x, inplace=True)` as a statement: the tensor gets the result."""
+        given = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "input"]
+        target = given[0] if given else None
+        if not isinstance(target, (cst.Name, cst.Attribute)):
+            return None
+        made, place = self.writer.expression(call), code(self.writer.expression(target))
+        if code(made) == code(call):  # refused
+            return None
+        assert isinstance(made, cst.BaseExpression)
+        alone = self.alone(stmt, target)
+        self.writer.tell("T2M611", "in-place function", "the result is assigned: MindSpore's functions change nothing")
+        return self.store(stmt, target, self.module.value(target), place, made, alone)
+
+    def drawn(self, stmt: Stmt, call: cst.Call) -> list[cst.BaseStatement] | None:
+        """`init.normal_(w)` of a tensor that is no parameter: it is bound to what was drawn."""
+        given = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "tensor"]
+        target = given[0] if given else None
+        if not isinstance(target, (cst.Name, cst.Attribute)):
+            return None
+        value = self.module.value(target)
+        if value.kind != "tensor" or value.likely or is_parameter(target, value, self.module, self.writer.plan):
+            return None
+        made, place = self.writer.expression(call), code(self.writer.expression(target))
+        if not isinstance(made, cst.Call) or code(made.func) != f"{place}.set_data":
+            return None
+        content = made.args[0].value
+        if isinstance(content, cst.Call) and code(content.func).endswith("initializer"):
+            content = cst.Call(cst.Attribute(content, cst.Name("init_data")))
+        alone = self.alone(stmt, target)
+        self.writer.tell("T2M611", "initialised tensor", "it is no parameter: the new values are assigned")
+        return self.store(stmt, target, value, place, content, alone)
+
+    def initialised(self, call: cst.Call, target: cst.CSTNode) -> list[cst.BaseStatement] | None:
+        """`w.data.uniform_(a, b)` is `init.uniform_(w, a, b)`."""
+        assert isinstance(call.func, cst.Attribute)
+        rule = self.rules.find(f"torch.nn.init.{call.func.attr.value}")
+        if rule is None or any(a.keyword is not None and a.keyword.value not in ("mean", "std") for a in call.args):
+            return None
+        work = self.writer.translation()
+        args = [cst.Arg(target), *call.args]  # type: ignore[arg-type]
+        asked = call.with_changes(args=args)
+        updated = asked.with_changes(args=[a.with_changes(value=self.writer.expression(a.value)) for a in args])
+        made = work.take(apply_call(rule, asked, updated, work.facts), updated)
+        self.writer.absorb(work.notes)
+        return [cst.SimpleStatementLine([cst.Expr(made)])]
+
+    def functional(
+        self, call: cst.Call, name: str, receiver: cst.BaseExpression, place: str
+    ) -> cst.BaseExpression | None:
+        """The value `receiver` has after the in-place call."""
+        writer = self.writer
+        args = [writer.expression(a.value) for a in call.args]
+        if name == "zero_":
+            writer.needs.add("ops")
+            return cst.parse_expression(f"{writer.alias('ops')}.zeros_like({place})")
+        if name == "fill_" and len(args) == 1:
+            writer.needs.add("ops")
+            return cst.parse_expression(f"{writer.alias('ops')}.full_like({place}, {code(args[0])})")
+        if name == "copy_" and args:
+            return args[0]  # type: ignore[return-value]
+        work = writer.translation()
+        updated = call.with_changes(
+            func=cst.Attribute(receiver, cst.Name(name[:-1])),
+            args=[a.with_changes(value=v) for a, v in zip(call.args, args, strict=False)],
+        )
+        for candidate in (f"torch.Tensor.{name}", f"torch.Tensor.{name[:-1]}"):
+            rule = self.rules.find(candidate)
+            if rule is not None:
+                if candidate.endswith("_"):
+                    updated = updated.with_changes(func=cst.Attribute(receiver, cst.Name(name)))
+                outcome = apply_call(rule, call, updated, work.facts)
+                work.take(outcome, updated)
+                writer.absorb(work.notes)
+                return outcome.node
+        self.writer.refuse(
+            "T2M610", f"Tensor.{name}", "no rule for this in-place method", "assign the result of the functional form"
+        )
+        return None
+
+    def alone(self, stmt: Stmt, target: cst.CSTNode) -> bool:
+        """Nobody else sees the tensor that the statement changes: its name can be bound again."""
+        if is_gradient(target) and id(target) in self.writer.plan.expressions:
+            return not kept(stmt, self.writer.scope)
+        loop = any(owner.is_loop for owner in stmt.ancestors())
+        return fresh(target, self.writer.scope, but=None if loop else stmt)
+
+    def store(
+        self, stmt: Stmt, target: cst.CSTNode, value: Value, place: str, result: cst.BaseExpression, alone: bool,
+        copied: bool = False,
+    ) -> list[cst.BaseStatement] | None:
+        """Write a new value where others may see it: parameters are assigned, local tensors are bound again.
+
+        A `copied` value has a memory of its own, which must not become that of the place.
+        """
+        text = code(result)
+        if is_parameter(target, value, self.module, self.writer.plan):
+            self.writer.needs.add("ops")
+            return self.writer.text(f"ops.assign({place}, {text})")
+        if alone or isinstance(target, cst.Subscript) and self.of_parameter(target):
+            return self.writer.text(f"{place} = {text}")
+        return self.written(stmt, target, place, text, WHOLE if copied else "...")
+
+    def written(
+        self, stmt: Stmt, target: cst.CSTNode, place: str, text: str, index: str = "..."
+    ) -> list[cst.BaseStatement] | None:
+        """Write into the memory that every alias, and the caller, shows."""
+        shown = views.memory(target, stmt, self.writer.scope, self.module)
+        if shown == views.LOST:
+            self.writer.refuse("T2M610", "in-place tensor method", "the name shows a part of another tensor, which "
+                               "MindSpore copies", "write into the other tensor by index")  # fmt: skip
+            return None
+        if shown == views.WHOLE or isinstance(target, cst.Subscript) and self.contained(target):
+            return self.writer.text(f"{place}.copy_({text})")
+        known = isinstance(target, cst.Subscript) and self.module.value(target.value).kind in views.TENSORS
+        return self.writer.text(f"{place} = {text}" if known else f"{place}[{index}] = {text}")
+
+    def contained(self, target: cst.Subscript) -> bool:
+        """An entry of a container, which is a tensor of its own."""
+        return self.module.value(target.value).kind in ("list", "tuple", "dict", "params")
+
+    def of_parameter(self, target: cst.Subscript) -> bool:
+        """A row or a slice of a parameter, which gives copies in MindSpore; written by index it changes."""
+        base: cst.BaseExpression = target.value
+        while isinstance(base, cst.Attribute) and is_data(base, self.module):
+            base = base.value
+        indices = [e.slice.value for e in target.slice if isinstance(e.slice, cst.Index)]
+        if any(self.module.value(i).kind in ("tensor", "list", "numpy") for i in indices):
+            return False  # torch changes a copy as well
+        return is_parameter(base, self.module.value(base), self.module, self.writer.plan)
+
+
+def is_data(node: cst.CSTNode, module: ModuleInfo) -> bool:
+    """`tensor.data`; an attribute of that name on anything else is the user's own."""
+    if not isinstance(node, cst.Attribute) or node.attr.value != "data":
+        return False
+    kind = module.value(node.value).kind
+    if kind == "unknown" and isinstance(node.value, cst.Name):
+        return not any("data" in cls.attrs for cls in module.classes.values() if cls.kind != "module")
+    return kind in ("tensor", "param")
+
+
+def changes(name: str, call: cst.Call) -> bool:
+    """Whether a call of torch.nn.functional changes its input."""
+    if name.endswith("_"):
+        return True
+    return any(arg.keyword is not None and arg.keyword.value == "inplace" and constant(arg.value) is True
+               for arg in call.args)  # fmt: skip
+
+
+def _plain_index(node: cst.Subscript, module: ModuleInfo) -> bool:
+    """Integer and slice subscripts: writing through them reaches the tensor."""
+    for element in node.slice:
+        part = element.slice
+        if not isinstance(part, cst.Index) or module.value(part.value).kind == "int":
+            continue
+        if not isinstance(part.value, (cst.Integer, cst.Name, cst.Attribute, cst.UnaryOperation, cst.Ellipsis)):
+            return False
+    return True

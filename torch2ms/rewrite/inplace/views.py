@@ -1,0 +1,160 @@
+"""How the memory that a name shows can be written: MindSpore's `copy_` reaches whole tensors alone."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.shown import taken
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant
+
+WHOLE, PART, LOST = "whole", "part", "lost"
+TENSORS = ("tensor", "param")
+SAME = frozenset({"detach", "contiguous", "requires_grad_", "to", "cuda", "cpu", "data"})
+RESHAPED = frozenset(
+    {"view", "reshape", "view_as", "reshape_as", "flatten", "ravel", "unflatten", "unsqueeze", "squeeze"}
+)
+TURNED = frozenset({"t", "transpose", "permute", "swapaxes", "swapdims", "movedim", "moveaxis", "T", "mT", "narrow",
+                    "select", "diagonal", "unfold", "real", "imag", "view_as_real", "expand", "expand_as"})  # fmt: skip
+SPLIT = frozenset({"chunk", "split", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "split_with_sizes"})
+DEPTH = 4  # names that stand for names
+
+
+def memory(target: cst.CSTNode, stmt: Stmt, scope: Scope, module: ModuleInfo) -> str:
+    """PART: elements that `y[...] = value` writes; LOST: nothing in MindSpore reaches them; else WHOLE."""
+    if isinstance(target, cst.Subscript):
+        return PART
+    return _named(target.value, stmt, scope, module, DEPTH) if isinstance(target, cst.Name) else WHOLE
+
+
+def sources(name: str, stmt: Stmt, module: ModuleInfo) -> set[str]:
+    """The tensor of which a statement gives a part, or another shape, the name; nothing where it is not seen."""
+    node = stmt.node
+    value: cst.BaseExpression | None = node.value if isinstance(node, cst.Assign) else None
+    if value is None or isinstance(value, (cst.Name, cst.Tuple)):
+        return set()
+    shown = False
+    while value is not None and not isinstance(value, cst.Name):
+        last = _last(value)
+        inner = value.value if isinstance(value, cst.Subscript) else _receiver(value, module)
+        if inner is None or module.value(inner).kind not in TENSORS:
+            return set()
+        if not isinstance(value, cst.Subscript) and last not in SAME | RESHAPED | TURNED | SPLIT:
+            return set()
+        if isinstance(value, cst.Subscript) and not _plain(value, module):
+            return set()
+        shown = shown or last not in SAME
+        value = inner
+    return {value.value} - {name} if shown and value is not None else set()
+
+
+def _plain(node: cst.Subscript, module: ModuleInfo) -> bool:
+    """An index of numbers and slices: one by tensors or lists gives a copy."""
+    parts = [e.slice for e in node.slice]
+    kinds = {module.value(p.value).kind for p in parts if isinstance(p, cst.Index)}
+    return not kinds & {"tensor", "list", "numpy"}
+
+
+def _named(name: str, stmt: Stmt, scope: Scope, module: ModuleInfo, depth: int) -> str:
+    found = set()
+    for other in scope.body.walk():
+        if name in other.defs and other.number <= stmt.number and other is not stmt:
+            found.add(_bound(name, other, scope, module, depth))
+    if name in scope.params and depth:
+        found |= _given(name, scope, module, depth)
+    return next((sort for sort in (LOST, PART) if sort in found), WHOLE)
+
+
+def _given(name: str, scope: Scope, module: ModuleInfo, depth: int) -> set[str]:
+    """What the calls of this module hand to a function under the name of a parameter."""
+    found = set()
+    for home in module.scope.walk():
+        for stmt in home.body.walk():
+            for call in stmt.calls:
+                method = isinstance(call.func, cst.Attribute)
+                if (_last(call) if method else dotted(call.func)) != scope.name:
+                    continue
+                bound = method and scope.params[0] in ("self", "cls")
+                place = scope.params.index(name) - bound
+                for i, arg in enumerate(call.args):
+                    if arg.keyword.value == name if arg.keyword is not None else i == place and not arg.star:
+                        found.add(_shown(arg.value, stmt, home, module, depth - 1))
+    return found
+
+
+def _bound(name: str, stmt: Stmt, scope: Scope, module: ModuleInfo, depth: int) -> str:
+    """What a statement that binds a name makes of it."""
+    node = stmt.node
+    if isinstance(node, cst.For):
+        over = taken(node.target, node.iter, name)
+        if over is None or module.value(over).kind in TENSORS:
+            return PART if over is not None else WHOLE
+        return _elements(over.value, stmt, scope, module, depth - 1) if isinstance(over, cst.Name) and depth else WHOLE
+    if not isinstance(node, cst.Assign):
+        return WHOLE
+    for target in node.targets:
+        if isinstance(target.target, cst.Tuple):
+            last = _last(node.value)
+            if last in SPLIT:
+                return LOST
+            if isinstance(node.value, cst.Tuple):
+                pairs = zip(target.target.elements, node.value.elements, strict=False)
+                mine = [v.value for t, v in pairs if isinstance(t.value, cst.Name) and t.value.value == name]
+                return _shown(mine[0], stmt, scope, module, depth) if mine else WHOLE
+            return PART if module.value(node.value).kind in TENSORS else WHOLE
+    return _shown(node.value, stmt, scope, module, depth)
+
+
+def _elements(name: str, stmt: Stmt, scope: Scope, module: ModuleInfo, depth: int) -> str:
+    """What the elements show of what a loop runs over: a tensor, or a list that is written down."""
+    found = set()
+    for other in scope.body.walk():
+        if name not in other.defs or other.number > stmt.number or not isinstance(other.node, cst.Assign):
+            continue
+        if isinstance(other.node.value, (cst.List, cst.Tuple)):
+            found |= {_shown(e.value, other, scope, module, depth) for e in other.node.value.elements}
+        elif module.value(other.node.value).kind in TENSORS:
+            found.add(PART)
+    return next((sort for sort in (LOST, PART) if sort in found), WHOLE)
+
+
+def _shown(node: cst.BaseExpression, stmt: Stmt, scope: Scope, module: ModuleInfo, depth: int) -> str:
+    """What of another tensor an expression shows."""
+    if isinstance(node, cst.Name):
+        return _named(node.value, stmt, scope, module, depth - 1) if depth else WHOLE
+    if isinstance(node, cst.Subscript):
+        base = node.value
+        if not _plain(node, module):
+            return WHOLE
+        if isinstance(base, cst.Call) and _last(base) in SPLIT:
+            return LOST
+        if any(isinstance(e.slice, cst.Index) and constant(e.slice.value) is None for e in node.slice):
+            return LOST  # a new dimension
+        return PART if module.value(base).kind in TENSORS else WHOLE
+    last = _last(node)
+    inner = _receiver(node, module)
+    if inner is None or module.value(inner).kind not in TENSORS:
+        return WHOLE
+    if last in TURNED:
+        return LOST
+    if last not in SAME | RESHAPED:
+        return WHOLE
+    held = _shown(inner, stmt, scope, module, depth)
+    return LOST if held == PART and last in RESHAPED else held
+
+
+def _last(node: cst.BaseExpression) -> str:
+    called = node.func if isinstance(node, cst.Call) else node
+    return called.attr.value if isinstance(called, cst.Attribute) else ""
+
+
+def _receiver(node: cst.BaseExpression, module: ModuleInfo) -> cst.BaseExpression | None:
+    """The tensor that a method, an attribute or a function of torch shows."""
+    if isinstance(node, cst.Call):
+        if not isinstance(node.func, cst.Attribute):
+            return None
+        function = module.value(node.func).kind == "api" and module.value(node.func.value).kind == "api"
+        return (node.args[0].value if node.args else None) if function else node.func.value
+    return node.value if isinstance(node, cst.Attribute) else None

@@ -1,0 +1,1 @@
+"""What becomes of layers: their classes, arguments, modes and losses."""

@@ -1,0 +1,116 @@
+"""Names of a module that a text chooses: `getattr(nn, kind)(...)`, `optim.__dict__[name](...)`."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import Project
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.api import Outcome, apply_call, apply_value
+from torch2ms.findings import Finding, Tier
+from torch2ms.parsing import config_of
+from torch2ms.rewrite.translation import Translation
+
+TABLES = ("torch", "torch.nn", "torch.nn.functional", "torch.optim", "torch.optim.lr_scheduler")
+MOST = 12  # more names than a person would write out
+
+
+def picked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
+    """`getattr(nn, kind)` as a table of the names that the project writes somewhere."""
+    if dotted(original.func) != "getattr" or len(original.args) != 2:
+        return None
+    home = work.module.value(original.args[0].value)
+    if home.kind != "api" or home.name not in TABLES:
+        return None
+    return _table(home.name, original.args[1].value, updated.args[1].value, work)
+
+
+def called(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
+    """`getattr(nn, kind)(3, 4)`: the arguments as each of the names takes them, if all take them alike."""
+    func = original.func
+    if not isinstance(func, cst.Call) or dotted(func.func) != "getattr" or len(func.args) != 2:
+        return None
+    home = work.module.value(func.args[0].value)
+    if home.kind != "api" or home.name not in TABLES:
+        return None
+    found: dict[str, Outcome] = {}
+    for name in _names(func.args[1].value, work):
+        rule = work.rules.find(f"{home.name}.{name}")
+        outcome = apply_call(rule, original, updated, work.facts) if rule is not None else None
+        if outcome is not None and isinstance(outcome.node, cst.Call):
+            found[name] = outcome
+    if not found or len(found) > MOST:
+        assert isinstance(updated.func, cst.Call)
+        table = _table(home.name, func.args[1].value, updated.func.args[1].value, work)
+        return updated.with_changes(func=table) if table is not None else None
+    _settled(home.name, list(found), work)
+    calls = {name: work.take(outcome, updated) for name, outcome in found.items()}
+    if len(calls) == 1 and isinstance(constant(func.args[1].value), str):
+        return next(iter(calls.values()))
+    assert isinstance(updated.func, cst.Call)
+    key = code(updated.func.args[1].value)
+    alike = {tuple(code(arg) for arg in call.args) for call in calls.values() if isinstance(call, cst.Call)}
+    if len(alike) == 1:
+        entries = ", ".join(
+            f'"{name}": {code(call.func)}' for name, call in calls.items() if isinstance(call, cst.Call)
+        )
+        return next(iter(calls.values())).with_changes(func=cst.parse_expression(f"{{{entries}}}[{key}]"))
+    entries = ", ".join(f'"{name}": lambda: {code(call)}' for name, call in calls.items())
+    return cst.parse_expression(f"{{{entries}}}[{key}]()", config_of(work.module.tree))
+
+
+def looked_up(original: cst.Subscript, updated: cst.Subscript, work: Translation) -> cst.BaseExpression | None:
+    """`optim.__dict__[name]`"""
+    held, index = original.value, original.slice[0].slice
+    if not isinstance(held, cst.Attribute) or held.attr.value != "__dict__" or not isinstance(index, cst.Index):
+        return None
+    home, made = work.module.value(held.value), updated.slice[0].slice
+    if home.kind != "api" or home.name not in TABLES or not isinstance(made, cst.Index):
+        return None
+    return _table(home.name, index.value, made.value, work)
+
+
+def _table(
+    home: str, asked: cst.BaseExpression, key: cst.BaseExpression, work: Translation
+) -> cst.BaseExpression | None:
+    found: dict[str, Outcome] = {}
+    for name in _names(asked, work):
+        rule = work.rules.find(f"{home}.{name}")
+        outcome = apply_value(rule, asked, work.facts) if rule is not None and not rule.hopeless else None
+        if outcome is not None and outcome.node is not None:
+            found[name] = outcome
+    if not found or len(found) > MOST:
+        return None
+    nodes = {name: work.take(outcome, key) for name, outcome in found.items()}
+    if isinstance(written := constant(asked), str):
+        work.notes.findings = [f for f in work.notes.findings if f.what not in (home, f"{home}.__dict__")]
+        return nodes[written]
+    _settled(home, list(found), work)
+    entries = ", ".join(f'"{name}": {code(node)}' for name, node in nodes.items())
+    return cst.parse_expression(f"{{{entries}}}[{code(key)}]")
+
+
+def _names(asked: cst.BaseExpression, work: Translation) -> list[str]:
+    written = constant(asked)
+    return [written] if isinstance(written, str) else sorted(n for n in _written(work.project) if n.isidentifier())
+
+
+def _settled(home: str, names: list[str], work: Translation) -> None:
+    """The finding of a table, in the place of what was told of the module's own name."""
+    why = f"a table of the names that the project writes; assumed: no other is asked for than {', '.join(names)}"
+    work.notes.findings = [f for f in work.notes.findings if f.what not in (home, f"{home}.__dict__")]
+    work.notes.findings.append(Finding("T2M604", Tier.ASSUMED, f"a name of {home}", why))
+
+
+@lru_cache(maxsize=1)
+def _written(project: Project) -> frozenset[str]:
+    """The texts that stand in the project's code."""
+    found: set[str] = set()
+    for module in project.modules.values():
+        for node in descend(module.tree):
+            if isinstance(node, cst.SimpleString) and isinstance(text := constant(node), str):
+                found.add(text)
+    return frozenset(found)

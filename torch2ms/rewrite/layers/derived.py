@@ -1,0 +1,54 @@
+"""Classes derived from a layer of torch: what is given to the layer is given as MindSpore's takes it."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ClassInfo
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code
+from torch2ms.api import Rule, apply_call, apply_class
+from torch2ms.rewrite.translation import Translation
+
+_NO_LAYERS = ("Module", "Sequential", "ModuleList", "ModuleDict")  # their arguments stay what they are
+
+
+def base_layer(cls: ClassInfo, work: Translation) -> Rule | None:
+    """The rule of the layer that a class of the project is derived from."""
+    name = cls.torch_base
+    if cls.kind != "module" or not name.startswith("torch.nn.") or name.rpartition(".")[2] in _NO_LAYERS:
+        return None
+    return work.rules.find(name)
+
+
+def made(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
+    """`MyLinear(3, 4)` of a class without an `__init__`, and `super().__init__(3, 4)` in one that has it."""
+    target = work.module.value(original.func)
+    if target.kind == "class":
+        cls = work.class_of(target)
+        given = cls is not None and cls.method("__init__") is None
+    else:
+        cls, given = _around(original, work), True
+    if cls is None or not given or (rule := base_layer(cls, work)) is None:
+        return None
+    outcome = apply_call(rule, original, updated, work.facts)
+    base = apply_class(rule, original.func)
+    if outcome.node is None or base.node is None:
+        return work.take(outcome if outcome.node is None else base, updated)
+    if not isinstance(outcome.node, cst.Call) or code(outcome.node.func) != code(base.node):
+        what, why = f"class {cls.scope.name}", f"with these arguments MindSpore's {rule.name} is another class"
+        work.refuse("T2M605", what, why, "hold the layer as an attribute")
+        return updated
+    work.notes.findings += outcome.findings
+    work.notes.needs |= outcome.needs - {code(base.node).partition(".")[0]}
+    return updated.with_changes(args=outcome.node.args)
+
+
+def _around(call: cst.Call, work: Translation) -> ClassInfo | None:
+    """The class whose `super().__init__(...)` of a layer the call is."""
+    func = call.func
+    if not isinstance(func, cst.Attribute) or func.attr.value != "__init__" or not isinstance(func.value, cst.Call):
+        return None
+    scope = work.stmt.block.scope if work.stmt is not None and dotted(func.value.func) == "super" else None
+    info = work.module.functions.get(id(scope))
+    return info.cls if info is not None and info.cls is not None and not info.cls.parents else None

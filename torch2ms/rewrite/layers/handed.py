@@ -1,0 +1,68 @@
+"""Calls of classes and functions that programs hold in variables: `act(inplace=True)`, `norms[name](width)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ModuleInfo, Project, qualified
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.values import choices
+from torch2ms.api.signature import Signature
+
+_ACTIVATIONS = ("act", "relu", "nonlin", "non_lin")  # in the names of variables that hold one
+_NOT_HELD = ("module", "tensor", "method", "builtin", "builtin_super", "lossfn")  # called as what they are
+
+
+@dataclass(frozen=True)
+class HeldCall:
+    """A call through a variable: the names seen to stand in it, and what it is given."""
+
+    callee: str  # the variable's own name
+    names: frozenset[str]
+    positional: int
+    keywords: frozenset[str]
+
+    def exceeds(self, name: str, signature: Signature) -> bool:
+        """Whether the class `name` may be called here with more than what it cannot do without.
+
+        What callers leave to a default is not among the names, so that other names do not rule it out.
+        """
+        required = sum(p.default is None and not p.variadic for p in signature.params)
+        if name in self.names:
+            return bool(self.keywords) or self.positional > required
+        activation = not required and any(word in self.callee.lower() for word in _ACTIVATIONS)
+        return bool(self.keywords & signature.by_name.keys()) or activation and self.positional > 0
+
+
+@lru_cache(maxsize=1)
+def held_calls(project: Project) -> list[HeldCall]:
+    """All of a project; every class that is a value asks for them."""
+    return [call for module in project.modules.values() for call in _of_module(module)]
+
+
+def _of_module(module: ModuleInfo) -> Iterator[HeldCall]:
+    for scope in module.scope.walk():
+        for stmt in scope.body.walk():
+            for node in descend(stmt.node) if not stmt.blocks else ():
+                if isinstance(node, cst.Call) and node.args:
+                    yield from _held(node, module)
+
+
+def _held(node: cst.Call, module: ModuleInfo) -> Iterator[HeldCall]:
+    func, args = node.func, list(node.args)
+    if qualified(func, module.imports) == "functools.partial":
+        func, args = args[0].value, args[1:]
+    value = module.value(func)
+    spelled = dotted(func)
+    if value.kind in _NOT_HELD or spelled.partition(".")[0] in {*module.imports.table, *module.classes, *module.named}:
+        return
+    names = frozenset(choice.name for choice in choices(value))
+    keywords = frozenset(arg.keyword.value for arg in args if arg.keyword is not None)
+    positional = sum(arg.keyword is None and not arg.star for arg in args)
+    if keywords or positional:
+        yield HeldCall(dotted(func).rpartition(".")[2], names, positional, keywords)

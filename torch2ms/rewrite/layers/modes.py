@@ -1,0 +1,134 @@
+"""Which modules behave differently in training and evaluation."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.names import is_foreign
+from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.values import Value, choices
+
+SENSITIVE = (
+    "spectral_norm",
+    "BatchNorm",
+    "Dropout",
+    "AlphaDropout",
+    "FeatureAlphaDropout",
+    "InstanceNorm",
+    "RReLU",
+    "Transformer",
+    "MultiheadAttention",
+    "SyncBatchNorm",
+    "LSTM",
+    "GRU",
+    "RNN",
+)
+CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
+
+
+KEEPING = ("to", "cuda", "cpu", "double", "float", "half", "bfloat16", "apply", "requires_grad_", "share_memory")
+MOST_CALLS = 5  # functions that hand on a new module before it gets a name
+
+
+def in_module_class(scope: Scope, module: ModuleInfo) -> bool:
+    """What is made there is a part of a module, which sets the mode of its parts."""
+    owner = scope.cls
+    return owner is not None and owner.name in module.classes and module.classes[owner.name].kind == "module"
+
+
+def starts_in_training(node: cst.BaseExpression, module: ModuleInfo, project: Project) -> bool:
+    """An expression makes a new module to which the mode can matter, and whose mode nobody has set."""
+    made = _made(node, module, project, 0)
+    return bool(made) and any(mode_sensitive(value, project, home) for value, home in made)
+
+
+def _made(node: cst.BaseExpression, module: ModuleInfo, project: Project, depth: int) -> list[tuple[Value, ModuleInfo]]:
+    """The new modules that an expression may stand for, none where one of them may be an old one.
+
+    A class is called, or a function of the project all of whose returns do so; a name it returns was given its mode
+    where it was bound.
+    """
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in KEEPING:
+        node = node.func.value
+    if isinstance(node, cst.IfExp):
+        one, other = (_made(part, module, project, depth) for part in (node.body, node.orelse))
+        return [*one, *other] if one and other else []
+    if not isinstance(node, cst.Call) or depth > MOST_CALLS:
+        return []
+    target, value = module.value(node.func), module.value(node)
+    if target.kind == "class" or target.kind == "api" and is_foreign(target.name):
+        return [(value, module)] if value.kind == "module" and not _cell(target, module, project) else []
+    found = project.find(target.name, module) if target.kind == "function" and target.name else None
+    if not isinstance(found, FunctionInfo):
+        return []
+    returned = [s.node.value for s in found.scope.body.walk() if isinstance(s.node, cst.Return)]
+    parts = [_made(part, found.module, project, depth + 1) if part is not None else [] for part in returned]
+    return [made for part in parts for made in part] if all(parts) else []
+
+
+def _cell(target: Value, module: ModuleInfo, project: Project) -> bool:
+    """A class that was translated before: its modules were given their mode then."""
+    found = [project.find(one.name, module) for one in choices(target)]
+    return any(isinstance(cls, ClassInfo) and cls.torch_base == "mindspore.nn.Cell" for cls in found)
+
+
+def mode_sensitive(value: Value, project: Project, module: ModuleInfo) -> bool:
+    """Whether training mode can matter to a module; True where its parts are not seen."""
+    if not value.name:
+        return True
+    if value.name == "torch.optim.swa_utils.AveragedModel":
+        return False  # a copy, in the mode of the original
+    last = value.name.rpartition(".")[2]
+    read = any(other.reads_training for other in project.modules.values())
+    if read and not (value.name.startswith("torch.") and last.endswith("Loss")):  # losses may be functions
+        return True
+    if value.name.startswith("torch."):
+        if "." in value.name and value.name.startswith("torch.nn."):
+            return last.startswith(SENSITIVE) or last in CONTAINERS and _mentions(module)
+        found = project.find(value.name, module)
+        if not isinstance(found, ClassInfo):
+            return True
+    found = project.find(value.name, module)
+    if not isinstance(found, ClassInfo):
+        home, _, name = value.name.rpartition(".")
+        owner = project.modules.get(home)
+        found = owner.classes.get(name) if owner is not None else None
+    if not isinstance(found, ClassInfo):
+        return True
+    return _class_sensitive(found, project, frozenset())
+
+
+def _class_sensitive(cls: ClassInfo, project: Project, seen: frozenset[int]) -> bool:
+    if id(cls) in seen:
+        return False
+    for part in cls.lineage():
+        for node in descend(part.scope.node):
+            if isinstance(node, (cst.Name, cst.Attribute)):
+                name = node.value if isinstance(node, cst.Name) else node.attr.value
+                if isinstance(name, str) and (
+                    name.startswith(SENSITIVE) or name in ("dropout", "training", "alpha_dropout")
+                ):
+                    return True
+                value = part.module.value(node)
+                if value.kind == "api" and value.name.startswith("torchvision.models"):
+                    return True
+                if value.kind == "class" and isinstance(node, cst.Name):
+                    other = project.find(value.name.rpartition(".")[2], part.module)
+                    if (
+                        isinstance(other, ClassInfo)
+                        and other is not cls
+                        and _class_sensitive(other, project, seen | {id(cls)})
+                    ):
+                        return True
+                if value.kind == "function":
+                    return True
+    return False
+
+
+def _mentions(module: ModuleInfo) -> bool:
+    """Whether a mode-sensitive layer is named anywhere in the module."""
+    return any(
+        value.kind == "api" and value.name.rpartition(".")[2].startswith(SENSITIVE) for value in module.values.values()
+    )

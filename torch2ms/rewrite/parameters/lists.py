@@ -1,0 +1,142 @@
+"""Lists of parameters: `net.parameters()`, and those of several modules joined."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.evaluation.methods import bare
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code
+from torch2ms.analysis.values import Value
+from torch2ms.rewrite.positions import Positions
+from torch2ms.rewrite.translation import Translation
+
+CHAINED = "itertools.chain.from_iterable"
+
+
+def enumerated(
+    name: str, original: cst.Call, updated: cst.Call, work: Translation, where: Positions
+) -> cst.BaseExpression:
+    """`net.parameters()`: cells list statistics of normalisation among them, and frozen ones not as trainable."""
+    assert isinstance(updated.func, cst.Attribute)
+    receiver = code(updated.func.value)
+    if isinstance(original.func, cst.Attribute) and bare(work.module.value(original.func.value)):
+        work.tell("T2M505", f"Module.{name}", "a criterion has no parameters")
+        return cst.List([])
+    if not work.project.freezes:
+        form = "trainable_params()" if name == "parameters" else "untrainable_params()"
+        work.tell("T2M505", f"Module.{name}", f"nothing is frozen in the project: {form}")
+        return cst.parse_expression(f"{receiver}.{form}")
+    bound = work.stmt.defs if work.stmt is not None else set()
+    listed = bool(bound) and bound <= work.module.optimized and id(original) not in where.filtered
+    if name == "parameters" and (listed or id(original) in where.trained):
+        work.tell("T2M505", "Module.parameters", "an optimizer takes what is trainable when it is made")
+        return cst.parse_expression(f"{receiver}.trainable_params()")
+    if name == "parameters" and id(original) in where.filtered:
+        work.tell("T2M505", "Module.parameters", "the comprehension filters by requires_grad")
+        return cst.parse_expression(f"{receiver}.get_parameters()")
+    if name == "parameters" and not work.project.keeps_state:
+        work.tell(
+            "T2M505",
+            "Module.parameters",
+            "parameters may be frozen, and no layer of the project keeps statistics: get_parameters()",
+        )
+        return cst.parse_expression(f"{receiver}.get_parameters()")
+    test = "not in" if name == "parameters" else "in"
+    work.tell("T2M505", f"Module.{name}", "parameters may be frozen: told apart from statistics by name")
+    return cst.parse_expression(f"[p for p in {receiver}.get_parameters() if 'moving_' {test} p.name]")
+
+
+def first(original: cst.Call, updated: cst.Call) -> cst.BaseExpression | None:
+    """`next(net.parameters())`: MindSpore's are a list."""
+    if dotted(original.func) != "next" or not original.args:
+        return None
+    asked, made = original.args[0].value, updated.args[0].value
+    if not isinstance(asked, cst.Call) or not isinstance(asked.func, cst.Attribute) or asked is made:
+        return None
+    if asked.func.attr.value not in ("parameters", "buffers") or code(made).endswith("get_parameters()"):
+        return None
+    if len(original.args) > 1:
+        listed = cst.Call(cst.Name("iter"), [cst.Arg(made)])
+        return updated.with_changes(args=[updated.args[0].with_changes(value=listed), *updated.args[1:]])
+    return cst.Subscript(made, [cst.SubscriptElement(cst.Index(cst.Integer("0")))])
+
+
+def joined(original: cst.BaseExpression, work: Translation) -> cst.BaseExpression | None:
+    """Parameters of several stand-alone nets in one list: equal names are told apart by a CellList."""
+    modules = parameter_modules(original, work.module)
+    if not modules or len(modules) < 2 and not modules[0].startswith("*"):
+        return _alone(original, modules, work)
+    work.notes.needs.add("nn")
+    work.tell("T2M506", "parameters of several modules", "a CellList gives them different names")
+    one = len(modules) == 1 and "(" not in modules[0]
+    listed = modules[0][1:] if one else f"[{', '.join(modules)}]"
+    return cst.parse_expression(f"{work.alias('nn')}.CellList({listed}).trainable_params()")
+
+
+def _alone(original: cst.BaseExpression, modules: list[str] | None, work: Translation) -> cst.BaseExpression | None:
+    """`list(net.parameters()) + list(criterion.parameters())`: those of the net."""
+    if not modules or not isinstance(original, cst.BinaryOperation):
+        return None
+    work.tell("T2M505", "Module.parameters", "a criterion has no parameters")
+    return cst.parse_expression(f"{modules[0]}.trainable_params()")
+
+
+def parameter_modules(node: cst.BaseExpression, module: ModuleInfo, lists: bool = False) -> list[str] | None:
+    """The modules of `list(a.parameters()) + list(b.parameters())` or `chain(a.parameters(), b.parameters())`.
+
+    Those that a loop goes over are the items of what it goes over: `*nets`. `lists`: a list of such lists is meant.
+    """
+    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+        return _all([parameter_modules(side, module) for side in (node.left, node.right)])
+    if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+        return _in_turn(node, module, lists)
+    if isinstance(node, cst.Call):
+        target = module.value(node.func)
+        if dotted(node.func) in ("list", "tuple") and len(node.args) == 1:
+            return parameter_modules(node.args[0].value, module)
+        if target.kind == "api" and target.name == "itertools.chain":
+            return _all([parameter_modules(a.value, module, bool(a.star)) for a in node.args])
+        if target.kind == "api" and target.name == CHAINED and len(node.args) == 1:
+            return parameter_modules(node.args[0].value, module, lists=True)
+        if (
+            isinstance(node.func, cst.Attribute)
+            and node.func.attr.value == "parameters"
+            and not node.args
+            and dotted(node.func.value)
+        ):
+            return [] if bare(module.value(node.func.value)) else [code(node.func.value)]
+    return None
+
+
+def _all(parts: list[list[str] | None]) -> list[str] | None:
+    found = [part for part in parts if part is not None]
+    return [m for part in found for m in part] if len(found) == len(parts) else None
+
+
+def _in_turn(node: cst.ListComp | cst.GeneratorExp, module: ModuleInfo, lists: bool) -> list[str] | None:
+    """`[p for net in nets for p in net.parameters()]`, or `net.parameters() for net in nets`."""
+    loop, inner = node.for_in, node.for_in.inner_for_in
+    if not isinstance(loop.target, cst.Name) or module.value(loop.target).kind != "module" or loop.ifs:
+        return None
+    if lists is not (inner is None):
+        return None
+    given: cst.BaseExpression = node.elt
+    if inner is not None:
+        if inner.inner_for_in is not None or not given.deep_equals(inner.target):
+            return None
+        if any(code(test.test) != f"{code(inner.target)}.requires_grad" for test in inner.ifs):
+            return None
+        given = inner.iter
+    of_it = parameter_modules(given, module)
+    if of_it != [loop.target.value]:
+        return None
+    if isinstance(loop.iter, (cst.Tuple, cst.List)):
+        return [code(e.value) for e in loop.iter.elements]
+    return [f"*{code(loop.iter)}"]
+
+
+def is_weight(value: Value) -> bool:
+    """A tensor that is a Parameter in MindSpore."""
+    return value.leaf or value.name in ("module_param", "parameter")

@@ -1,0 +1,85 @@
+"""Names of parameters: MindSpore's optimizers want different ones, and cells on their own may name theirs alike."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torch2ms.analysis.evaluation.lookup import class_of
+from torch2ms.analysis.known.torchapi import RECURRENT
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.analysis.values import Value
+from torch2ms.rewrite.parameters.lists import parameter_modules
+from torch2ms.rewrite.translation import Translation
+
+LEAVES = ("weight", "bias")
+
+
+def told_apart(original: cst.Call, updated: cst.Call, work: Translation) -> list[str]:
+    """Lines that give the parameters of several cells, which one optimizer or compiled function takes, other names."""
+    mine = work.module.value(original).owns or frozenset()
+    owns = mine.union(*(group for group in work.plan.together if group & mine))
+    if len(owns) < 2 or "CellList(" in code(updated) or _joined_before(original, work):
+        return []
+    cells = {v.place: v for v in _alone(owns, work)}
+    held = {item.place for cell in cells.values() for item in cell.items or ()}
+    cells = {place: cell for place, cell in cells.items() if place not in held}
+    named = [dotted(node) for node in descend(original)]
+    places = sorted(cells, key=lambda place: (named.index(place) if place in named else len(named), place))
+    if mine < owns:  # only compiled code needs other names
+        mine = frozenset(
+            p for p in mine if any(_alike(cells[p], cells[o], work) for o in places if o != p and p in cells)
+        )
+    if not any(_alike(cells[a], cells[b], work) for a in places for b in places if a < b):
+        return []
+    work.tell("T2M506", "parameters of several modules", "each cell's get a prefix: they may have equal names")
+    prefixes = {place: place.removeprefix("self.").replace(".", "_") for place in places if place in mine}
+    lines = [(place, f'{place}.update_parameters_name("{prefix}.")') for place, prefix in prefixes.items()]
+    return [f"if {place} is not None:\n    {line}" if _perhaps_none(place, work) else line for place, line in lines]
+
+
+def _perhaps_none(place: str, work: Translation) -> bool:
+    """The place holds None where a condition did not ask for the cell."""
+    body = work.stmt.block.scope.body.walk() if work.stmt is not None else ()
+    values = [s.node.value for s in body if place in s.defs and isinstance(s.node, cst.Assign)]
+    return any(isinstance(value, cst.Name) and value.value == "None" for value in values)
+
+
+def _joined_before(original: cst.Call, work: Translation) -> bool:
+    """The parameters have a name, under which they were joined by a CellList."""
+    name = dotted(original.args[0].value) if original.args else ""
+    stmts = (stmt for scope in work.module.scope.walk() for stmt in scope.body.walk() if name and name in stmt.defs)
+    values = [stmt.node.value for stmt in stmts if isinstance(stmt.node, cst.Assign)]
+    return any(len(parameter_modules(value, work.module) or ()) > 1 for value in values)
+
+
+def _alone(owns: frozenset[str], work: Translation) -> Iterator[Value]:
+    """The cells of these places that are no part of another cell."""
+    for value in work.module.values.values():
+        if value.kind == "module" and value.place in owns:
+            owner, _, attribute = value.place.rpartition(".")
+            if attribute.isidentifier() and (not owner or owner == "self" and not work.in_cell):
+                yield value
+
+
+def _alike(one: Value, other: Value, work: Translation) -> bool:
+    """Whether some of their parameters may have the same name."""
+    first, second = _heads(one, work), _heads(other, work)
+    return first is None or second is None or bool(first & second)
+
+
+def _heads(value: Value, work: Translation) -> set[str] | None:
+    """How the names of a cell's parameters may begin; None if that is not known."""
+    cls = class_of(value, work.module, work.project)
+    if cls is not None and cls.kind == "module":
+        return set(cls.attrs)
+    if value.name == "torch.nn.Sequential":
+        return {"0", "1", "2"}  # whatever it holds: the first with parameters is among them
+    if value.name.rpartition(".")[2] in (*RECURRENT, "RNNCell", "LSTMCell", "GRUCell"):
+        return {"weight_ih", "weight_hh", "bias_ih", "bias_hh"}
+    return set(LEAVES) if value.name.startswith("torch.nn.") else None
+
+
+__all__ = ["told_apart"]

@@ -1,0 +1,80 @@
+"""`module.load_state_dict(...)` as a statement: copies between modules, and loads that training goes on after.
+
+`ms.load_param_into_net` gives the parameters new storage. It shares the values with whoever holds the dictionary, it
+takes Parameters only, and an optimizer that has made a step (it is compiled then) goes on with the old storage: the
+module would never change again. `ops.assign` does none of that.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant
+from torch2ms.rewrite.naming import unused
+from torch2ms.rewrite.writer import Writer
+
+
+def loaded(writer: Writer, stmt: Stmt, call: cst.Call, func: cst.Attribute) -> list[cst.BaseStatement] | None:
+    """The lines for a load that is not plainly `ms.load_param_into_net`, None for one that is."""
+    if (source := _own_state(writer, call)) is not None:
+        writer.needs.add("ops")
+        why = "values are assigned: load_param_into_net would share them between both modules"
+        writer.tell("T2M507", "load_state_dict", why)
+        pairs = "zip({0}.get_parameters(), {1}.get_parameters())"
+        loop = f"for target_param, source_param in {pairs}:\n    ops.assign(target_param, source_param)"
+        return writer.text(loop, func.value, source)
+    given = call.args[0].value if call.args else None
+    if given is None or not (_computed(writer, stmt, given) or _goes_on(writer, stmt)):
+        return None
+    writer.needs.add("ops")
+    why = "values are assigned: load_param_into_net would share them, and an optimizer at work would not see them"
+    writer.tell("T2M507", "load_state_dict", why)
+    name, value = (unused(n, writer.module, writer.plan) for n in ("name", "value"))
+    write = f"ops.assign({{0}}.parameters_dict()[{name}], {value})"
+    if any(a.keyword is not None and a.keyword.value == "strict" and constant(a.value) is False for a in call.args):
+        write = f"if {name} in {{0}}.parameters_dict():\n        {write}"
+    return writer.text(f"for {name}, {value} in {{1}}.items():\n    {write}", func.value, given)
+
+
+def _own_state(writer: Writer, call: cst.Call) -> cst.BaseExpression | None:
+    """The module whose own state dict a module loads."""
+    given = call.args[0].value if len(call.args) == 1 else None
+    if not isinstance(given, cst.Call) or given.args or not isinstance(given.func, cst.Attribute):
+        return None
+    if given.func.attr.value != "state_dict" or writer.module.value(given.func.value).kind != "module":
+        return None
+    return given.func.value
+
+
+def _computed(writer: Writer, stmt: Stmt, given: cst.BaseExpression) -> bool:
+    """The dictionary holds values that are no Parameters, or somebody looks at it again."""
+    if isinstance(given, (cst.Dict, cst.DictComp)):
+        return True
+    value = writer.module.value(given)
+    place = dotted(given)
+    if value.kind != "dict" or not value.name or not place:
+        return False
+    body = list(writer.scope.body.walk())
+    stored = any(place in s.muts for s in body if not s.blocks and s is not stmt)
+    after = any(place in s.uses and s.number > stmt.number for s in body)
+    return value.name != "state_dict" or stored or after
+
+
+def _goes_on(writer: Writer, stmt: Stmt) -> bool:
+    """An optimizer may step before the load and again after it."""
+    scope, project = writer.scope, writer.project
+    if not project.stepping:
+        return False
+    steps = [s for s in scope.body.walk() if not s.blocks and any(_word(c) in project.stepping for c in s.calls)]
+    if not steps:
+        return scope.is_function and scope.name != "__init__"
+    around = [a for a in stmt.ancestors() if a.is_loop]
+    if any(a in s.ancestors() for a in around for s in steps):
+        return True
+    return any(s.number < stmt.number for s in steps) and any(s.number > stmt.number for s in steps)
+
+
+def _word(call: cst.Call) -> str:
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)

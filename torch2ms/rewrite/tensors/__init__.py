@@ -1,0 +1,1 @@
+"""What becomes of tensors: attributes, indices, slices, arrays, texts and draws."""

@@ -1,0 +1,53 @@
+"""What NumPy holds beside tensors: to the left of an operator it would take the tensor over, and its gradient."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import Project
+from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.api.template import parenthesised
+from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.translation import Translation
+
+_SHIFTS: dict[type, str] = {cst.LeftShift: "bitwise_left_shift", cst.RightShift: "bitwise_right_shift"}
+
+
+def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation) -> cst.BaseExpression:
+    """`np.sqrt(2) * x`: NumPy makes an array of a MindSpore tensor, where torch keeps the tensor."""
+    left, right = work.module.value(original.left), work.module.value(original.right)
+    if (shift := _SHIFTS.get(type(original.operator))) and "tensor" in (left.kind, right.kind):
+        work.notes.needs.add("ops")
+        work.tell("T2M601", "shift of a tensor", f"ops.{shift}: MindSpore's tensors have no such operator")
+        return cst.parse_expression(f"{work.alias('ops')}.{shift}({code(updated.left)}, {code(updated.right)})")
+    if left.kind == "unknown" and right.kind in ("tensor", "param") and right.deps:
+        return _the_other_way_round(original, updated, work)
+    if left.kind != "numpy" or right.kind not in ("tensor", "param") or left.rank != 0 and not right.deps:
+        return updated
+    bare = updated.left.with_changes(lpar=[], rpar=[]) if "\n" not in code(updated.left) else updated.left
+    made = cst.Call(cst.Name("float"), [cst.Arg(bare)])  # torch takes no arrays there
+    tier = Tier.ASSUMED if right.likely and not right.deps else Tier.EXACT
+    why = "NumPy would make an array of the tensor, and lose its gradient: converted"
+    work.notes.findings.append(Finding("T2M613", tier, f"{code(original.left)} beside a tensor", why))
+    return updated.with_changes(left=made)
+
+
+def _the_other_way_round(
+    original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation
+) -> cst.BaseExpression:
+    """`weights[k] * losses[k]` with the tensor first: what stands to its right is a number to it, NumPy's or not."""
+    # what objects keep as an attribute is a setting: a number of Python
+    simple = not any(isinstance(node, (cst.Call, cst.Attribute)) for node in descend(original.left))
+    commutes = isinstance(original.operator, (cst.Multiply, cst.Add))
+    if not simple or not commutes or not _in_use(work.project):
+        return updated
+    bare = isinstance(updated.right, (cst.Name, cst.Attribute, cst.Subscript, cst.Call)) or updated.right.lpar
+    first = updated.right if bare else parenthesised(updated.right)
+    why = "it may be NumPy's, which would make an array of a tensor to its right: the tensor goes first"
+    work.notes.findings.append(Finding("T2M613", Tier.EXACT, f"{code(original.left)} beside a tensor", why))
+    return updated.with_changes(left=first, right=updated.left)
+
+
+def _in_use(project: Project) -> bool:
+    """Some module of the project imports NumPy."""
+    return any(name.partition(".")[0] == "numpy" for m in project.modules.values() for name in m.imports.table.values())

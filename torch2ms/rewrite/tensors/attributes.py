@@ -1,0 +1,170 @@
+"""Attributes that are read: of tensors, layers, optimizers and loaders."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.known.torchapi import PACKED
+from torch2ms.analysis.known.wrapped import FAMILIES
+from torch2ms.analysis.syntax.tree import code
+from torch2ms.analysis.values import Value
+from torch2ms.api import apply_attribute
+from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.layers.derived import base_layer
+from torch2ms.rewrite.parameters.lists import is_weight
+from torch2ms.rewrite.positions import Positions
+from torch2ms.rewrite.translation import Translation
+
+LAYER_ATTRIBUTES = {
+    "running_mean": ("moving_mean", "a normalisation layer"),
+    "running_var": ("moving_variance", "a normalisation layer"),
+    "in_features": ("in_channels", "a linear layer"),
+    "out_features": ("out_channels", "a linear layer"),
+}  # attribute -> its name in MindSpore, and what must have it
+PLAIN = ("int", "float", "bool", "str", "tuple", "unknown")  # what an attribute of a layer is, if no parameter
+GRADIENTS = ("MindSpore tensors carry no gradients", "use the gradients that the gradient function returns")
+
+
+def attribute(
+    original: cst.Attribute, updated: cst.Attribute, work: Translation, where: Positions
+) -> cst.BaseExpression:
+    """An attribute of a variable, by what is known of the variable."""
+    receiver = work.module.value(original.value)
+    attr = original.attr.value
+    stored = id(original) in where.stores
+    if receiver.kind == "object" and receiver.name in FAMILIES and not stored:
+        what = f"{FAMILIES[receiver.name]}: {attr}"
+        work.refuse("T2M532", what, "it has no counterpart in MindSpore", "write what it is by hand")
+        return updated
+    if attr == "apply" and work.module.value(original).kind == "autograd":
+        cls = work.class_of(receiver)
+        return cst.Call(updated.value) if cls is not None and not cls.refused else updated
+    wrapped = receiver.name != "torch.optim.swa_utils.AveragedModel"
+    if attr == "module" and receiver.kind == "module" and not stored and wrapped and _no_wrapper(receiver, work):
+        return updated.value
+    if receiver.kind == "device" and attr == "type" and not stored:
+        tier = Tier.ASSUMED if receiver.likely else Tier.EXACT
+        work.notes.findings.append(Finding("T2M601", tier, "torch.device.type", "what stands before the colon"))
+        own = isinstance(original.value, cst.Attribute) and original.value.attr.value == "device"
+        lower = ".lower()" if own else ""  # MindSpore's tensors write CPU
+        return cst.parse_expression(f"{code(updated.value)}.partition(':')[0]{lower}")
+    name = _ruled(receiver, attr) or _inherited(receiver, attr, work)
+    if name and (rule := work.rules.find(name)) is not None:
+        if stored and name.startswith("torch.nn.") and rule.returns in PLAIN:
+            why = "a cell of MindSpore reads its arguments once, when it is made"
+            work.refuse("T2M605", name, why, "make the layer anew")
+            return updated
+        return work.take(apply_attribute(rule, original, updated, work.facts), updated)
+    if attr == "data" and (made := _data(receiver, original, updated, work, where)) is not None:
+        return made
+    if stored and attr in ("size_average", "reduce") and receiver.name.endswith("Loss"):
+        work.tell("T2M602", f"{receiver.name}.{attr}", "torch reads it only when the loss is made")
+        return updated
+    if receiver.kind == "module" and _lost_argument(receiver, attr, work):
+        work.refuse("T2M605", name, "MindSpore's layer does not keep this argument", "keep it beside the layer")
+        return updated
+    if receiver.kind in ("tensor", "param"):
+        return _of_tensor(receiver, original, updated, work, stored)
+    if receiver.kind == "unknown" and attr == "grad" and id(original) not in work.plan.refused:
+        work.refuse("T2M115", "Tensor.grad", *GRADIENTS)
+    return _of_layer(receiver, attr, updated, work)
+
+
+def _ruled(receiver: Value, attr: str) -> str:
+    """The name under which the rules may have an attribute of such an object."""
+    if receiver.kind == "tuple" and receiver.name in ("return_types", "lu_types"):
+        return f"torch.{'return_fields' if receiver.name == 'return_types' else receiver.name}.{attr}"
+    if receiver.name == PACKED:
+        return f"torch.nn.utils.rnn.PackedSequence.{attr}"
+    if receiver.kind == "optimizer" and attr in ("state", "defaults"):
+        return f"torch.optim.Optimizer.{attr}"
+    if receiver.kind == "loader":
+        return f"torch.utils.data.DataLoader.{attr}"
+    if receiver.kind == "dataset" or receiver.kind in ("object", "module") and receiver.name.startswith("torch."):
+        return f"{receiver.name}.{attr}"
+    return ""
+
+
+def _inherited(receiver: Value, attr: str, work: Translation) -> str:
+    """The name of an attribute that a class of the project has from a layer of torch."""
+    cls = work.class_of(receiver) if receiver.kind == "module" else None
+    if cls is None or cls.attr(attr) is not None or cls.method(attr) is not None:
+        return ""
+    return f"{cls.torch_base}.{attr}" if base_layer(cls, work) is not None else ""
+
+
+def _lost_argument(receiver: Value, attr: str, work: Translation) -> bool:
+    """Whether the attribute is an argument of a layer of torch, of which the rules know no place in MindSpore's."""
+    rule = work.rules.find(receiver.name) if receiver.name.startswith("torch.nn.") else None
+    return rule is not None and any(param.name == attr for form in rule.forms for param in form.signature.params)
+
+
+def _no_wrapper(receiver: Value, work: Translation) -> bool:
+    """`model.module` of a model that was wrapped for several devices."""
+    cls = work.class_of(receiver)
+    if cls is not None and (cls.attr("module") is not None or cls.method("module") is not None):
+        return False
+    tier = Tier.ASSUMED if receiver.likely or not receiver.name else Tier.EXACT
+    why = "there is no wrapper around the model: the model itself"
+    work.notes.findings.append(Finding("T2M509", tier, "model.module", why))
+    return True
+
+
+def _of_tensor(
+    receiver: Value, original: cst.Attribute, updated: cst.Attribute, work: Translation, stored: bool
+) -> cst.BaseExpression:
+    attr = original.attr.value
+    if attr == "requires_grad" and receiver.kind == "tensor" and not receiver.likely:
+        if not stored and (known := _requires_grad(receiver, work)) is not None:
+            return known
+        if not is_weight(receiver):
+            if not stored:
+                work.refuse("T2M115", "Tensor.requires_grad", "tensors carry no such flag in MindSpore",
+                            "leave it out: gradient functions name what they differentiate")  # fmt: skip
+            return updated
+    rule = work.rules.find(f"torch.Tensor.{attr}")
+    if rule is not None:
+        return work.take(apply_attribute(rule, original, updated, work.facts), updated)
+    if attr in ("grad", "grad_fn", "is_leaf") and id(original) not in work.plan.refused:
+        work.refuse("T2M115", f"Tensor.{attr}", *GRADIENTS)
+    return updated
+
+
+def _data(
+    receiver: Value, original: cst.Attribute, updated: cst.Attribute, work: Translation, where: Positions
+) -> cst.BaseExpression | None:
+    """`x.data`: the tensor itself, and a constant to the function that is being differentiated."""
+    known = receiver.kind in ("tensor", "param")
+    varied = any(not dep.startswith("@") for dep in receiver.deps)
+    if not known and not (receiver.kind == "unknown" and isinstance(original.value, cst.Name) and varied):
+        return None
+    read = id(original) not in where.stores | where.host
+    if not (work.differentiated and read and (receiver.deps or receiver.kind == "param")):
+        return updated.value if known else None
+    work.notes.needs.add("ops")
+    tier = Tier.EXACT if known and not receiver.likely else Tier.ASSUMED
+    why = "a constant to the gradient: ops.stop_gradient"
+    why += "" if tier is Tier.EXACT else "; assumed: it is the data of a tensor"
+    work.notes.findings.append(Finding("T2M302", tier, "Tensor.data", why))
+    stopped = cst.Attribute(cst.Name(work.alias("ops")), cst.Name("stop_gradient"))
+    return cst.Call(stopped, [cst.Arg(updated.value)])
+
+
+def _requires_grad(receiver: Value, work: Translation) -> cst.BaseExpression | None:
+    """What the analysis knows stands for the flag, where every source of the tensor is seen."""
+    if receiver.name in ("module_param", "parameter") or any(d.startswith(("@", "^")) for d in receiver.deps):
+        return None
+    work.tell("T2M303", "Tensor.requires_grad", "what the analysis knows of it stands for it")
+    return cst.Name("True" if receiver.deps else "False")
+
+
+def _of_layer(receiver: Value, attr: str, updated: cst.Attribute, work: Translation) -> cst.BaseExpression:
+    """Attributes of layers that have another name in MindSpore."""
+    kinds = ("module", "unknown") if attr.endswith("_features") else ("module",)
+    if receiver.kind not in kinds or attr not in LAYER_ATTRIBUTES or receiver.name.startswith("torch."):
+        return updated
+    if any(attr in c.attrs for m in work.project.modules.values() for c in m.classes.values()):
+        return updated  # a class of the project has an attribute of this name
+    moved, layer = LAYER_ATTRIBUTES[attr]
+    work.notes.findings.append(Finding("T2M505", Tier.ASSUMED, attr, f"the module is taken for {layer}"))
+    return updated.with_changes(attr=cst.Name(moved))

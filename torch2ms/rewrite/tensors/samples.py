@@ -1,0 +1,113 @@
+"""What a sample of a dataset is made of: from its `__getitem__`, or from how the batches of loaders are taken apart."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torch2ms.analysis.evaluation.containers import element
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant, descend
+from torch2ms.analysis.values import UNKNOWN, Value
+
+BARE = ("tensor", "numpy", "int", "float", "dict")
+HOLDING = ("tuple", "list", "dict", "none")  # among others: no column of arrays
+LISTS = ("cat", "concat", "stack", "concatenate")  # functions of lists of tensors
+PASSING = ("enumerate", "tqdm", "iter", "next")  # what stands around a loader without changing what it yields
+
+
+def columns(dataset: Value, module: ModuleInfo, project: Project) -> int | None:
+    """How many values a sample has, 0 for one that is no tuple, None where it is not seen."""
+    sample = _sample(dataset, module, project)
+    if sample.kind == "tuple" and sample.items:
+        if any(item.kind in HOLDING for item in sample.items):
+            return 0
+        unseen = [i for i, item in enumerate(sample.items) if item.kind == "unknown" or item.likely]
+        return 0 if unseen and any(_apart(m, unseen) for m in project.modules.values()) else len(sample.items)
+    if sample.kind in BARE and not sample.likely:
+        return 0
+    taken = {count for m in project.modules.values() for count in _taken(m)}
+    if len(taken) > 1 and isinstance(project.find(dataset.name, module), ClassInfo):
+        return 0  # put together as torch does it, whatever a sample is
+    return taken.pop() if len(taken) == 1 else None
+
+
+def _sample(dataset: Value, module: ModuleInfo, project: Project) -> Value:
+    """One item of what a loader is given."""
+    if dataset.kind == "dataset" and not dataset.items:
+        found = project.find(dataset.name, module)
+        method = found.method("__getitem__") if isinstance(found, ClassInfo) else None
+        return method.returns if method is not None and method.returns is not None else UNKNOWN
+    return element(dataset)
+
+
+def _taken(module: ModuleInfo) -> Iterator[int]:
+    """How many names each loop over a loader takes a batch apart into, 0 for one that gives it a single name."""
+    for scope in module.scope.walk():
+        for stmt in scope.body.walk():
+            node = stmt.node
+            if isinstance(node, cst.For):
+                yield from _parts(node.target, node.iter, module)
+            elif isinstance(node, cst.Assign) and "next" in stmt.uses | {dotted(c.func) for c in stmt.calls}:
+                for target in node.targets:
+                    yield from _parts(target.target, node.value, module)
+            elif not stmt.blocks:
+                for part in descend(node):
+                    if isinstance(part, cst.CompFor):
+                        yield from _parts(part.target, part.iter, module)
+
+
+def _parts(target: cst.BaseExpression, iterated: cst.BaseExpression, module: ModuleInfo) -> Iterator[int]:
+    batch = _batch(target, iterated, module)
+    if batch is not None:
+        yield len(batch.elements) if isinstance(batch, (cst.Tuple, cst.List)) else 0
+
+
+def _batch(target: cst.BaseExpression, iterated: cst.BaseExpression, module: ModuleInfo) -> cst.BaseExpression | None:
+    """What a loop over a loader binds to a batch; nothing for other loops."""
+    while module.value(iterated).kind != "loader" and isinstance(iterated, cst.Call) and iterated.args:
+        name = dotted(iterated.func).rpartition(".")[2]
+        if name not in PASSING:
+            return None
+        if name == "enumerate":
+            if not isinstance(target, (cst.Tuple, cst.List)) or len(target.elements) != 2:
+                return None
+            target = target.elements[1].value
+        iterated = iterated.args[0].value
+    return target if module.value(iterated).kind == "loader" else None
+
+
+def _apart(module: ModuleInfo, columns: list[int]) -> bool:
+    """Whether the body of a loop takes one of these columns apart as if it were a list: `images[0]`, `cat(images)`."""
+    for scope in module.scope.walk():
+        for stmt in scope.body.walk():
+            node = stmt.node
+            if not isinstance(node, cst.For) or (batch := _batch(node.target, node.iter, module)) is None:
+                continue
+            if not isinstance(batch, (cst.Tuple, cst.List)):
+                continue
+            parts = [batch.elements[i].value for i in columns if i < len(batch.elements)]
+            names = {part.value for part in parts if isinstance(part, cst.Name)}
+            if any(isinstance(part, (cst.Tuple, cst.List)) for part in parts):
+                return True
+            if names and any(_as_list(part, names) for part in descend(node.body)):
+                return True
+    return False
+
+
+def _as_list(node: cst.CSTNode, names: set[str]) -> bool:
+    if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
+        return dotted(node.value) in names and isinstance(constant(node.slice[0].slice.value), (int, str))
+    if isinstance(node, (cst.For, cst.CompFor)):
+        passed = node.iter
+        while isinstance(passed, cst.Call) and dotted(passed.func) in (*PASSING, "zip", "reversed") and passed.args:
+            passed = passed.args[0].value
+        return dotted(passed) in names
+    if isinstance(node, cst.Assign) and isinstance(node.targets[0].target, (cst.Tuple, cst.List)):
+        return dotted(node.value) in names
+    if isinstance(node, cst.Call) and node.args and dotted(node.args[0].value) in names:
+        name = dotted(node.func).rpartition(".")[2]
+        return name in LISTS or name == "isinstance" and dotted(node.args[-1].value) in ("list", "tuple", "dict")
+    return False

@@ -1,0 +1,191 @@
+"""Indices: MindSpore's tensors take integers, slices, lists and tensors, but nothing of NumPy's."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.analysis.values import Value
+from torch2ms.api.template import atomic, parenthesised
+from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.tensors.strided import strided
+from torch2ms.rewrite.translation import Translation
+
+TAKEN = ("tensor", "param")
+WHOLE = "()"  # the index under which a whole tensor is stored: `x[...] = y` gives x the memory of y in MindSpore
+_NAMES = (cst.Name, cst.Attribute, cst.Subscript)
+
+
+def indexed(original: cst.Subscript, updated: cst.Subscript, work: Translation, read: bool) -> cst.BaseExpression:
+    """`x[idx]`, read or written, with indices that MindSpore takes."""
+    receiver = work.module.value(original.value)
+    sliced = len(original.slice) == 1 and isinstance(original.slice[0].slice, cst.Slice)
+    if receiver.name == "torch.utils.data.TensorDataset" and sliced:
+        work.notes.needs.add("ops")
+        work.tell("T2M613", "slice of a TensorDataset", "its samples, put together column by column")
+        return cst.parse_expression(f"tuple({work.alias('ops')}.stack(column) for column in zip(*{code(updated)}))")
+    if receiver.kind not in TAKEN:
+        return updated
+    elements = [
+        new.with_changes(slice=_part(old.slice, new.slice, work, receiver.deps))
+        for old, new in zip(original.slice, updated.slice, strict=True)
+    ]
+    changed = any(made.slice is not new.slice for made, new in zip(elements, updated.slice, strict=True))
+    if changed:
+        updated = updated.with_changes(slice=elements)
+        _tell(original, work, "MindSpore's tensors take no index of this type: converted", receiver.likely)
+    if not read or not receiver.deps:
+        return updated
+    if (made := strided(original, updated, work)) is not None:
+        _tell(original, work, "the gradient of a step in the middle fails in MindSpore: gathered", receiver.likely)
+        return made
+    if (place := _perhaps_number(original, work)) is not None:
+        _tell(original, work, "the gradient of a single element needs an index that is no number", receiver.likely)
+        return _widened(updated, place)
+    if len(original.slice) == 1 and _negative(original.slice[0].slice, work):
+        _tell(original, work, "the gradient of MindSpore's gather is lost for indices below zero", receiver.likely)
+        return updated.with_changes(slice=[*_behind_comma(updated), _element(cst.Ellipsis())])
+    return updated
+
+
+def _tell(original: cst.Subscript, work: Translation, why: str, likely: bool) -> None:
+    why += f"; assumed: `{code(original.value)}` is a tensor" if likely else ""
+    tier = Tier.ASSUMED if likely else Tier.EXACT
+    work.notes.findings.append(Finding("T2M613", tier, f"index of {code(original.value)}", why))
+
+
+def _perhaps_number(node: cst.Subscript, work: Translation) -> int | None:
+    """The place of a tensor that may have no dimensions, among indices that may pick a single element.
+
+    There MindSpore's gradient fails; a tensor known to be a number was made an int before. Something unknown beside
+    an item of a tensor (`transitions[self.index[tag], tags[-1]]`) is taken for a number or a tensor as well.
+    """
+    if len(node.slice) == 1 or (work.facts.rank(node.value) or len(node.slice)) > len(node.slice):
+        return None
+    place, guessed = None, False
+    for i, element in enumerate(node.slice):
+        index = element.slice
+        if not isinstance(index, cst.Index) or index.star is not None:
+            return None
+        value = work.module.value(index.value)
+        if value.kind == "int" or isinstance(constant(index.value), int):
+            continue
+        if value.kind == "unknown" and isinstance(index.value, _NAMES) and not value.deps:
+            guessed = True
+            continue
+        if value.kind != "tensor" or value.likely or value.dtype == "bool" or work.facts.rank(index.value):
+            return None
+        if work.facts.rank(index.value) is None:
+            place = i
+    if place is None or not guessed:
+        return place
+    index = node.slice[place].slice
+    return place if isinstance(index, cst.Index) and isinstance(index.value, cst.Subscript) else None
+
+
+def _widened(node: cst.Subscript, place: int) -> cst.Subscript:
+    """`x[i, k]` as `x[i, k[None]][0]`."""
+    elements = list(node.slice)
+    index = elements[place].slice
+    assert isinstance(index, cst.Index)
+    longer = cst.Subscript(parenthesised(index.value), [_element(cst.Name("None"))])
+    elements[place] = elements[place].with_changes(slice=cst.Index(longer))
+    return cst.Subscript(node.with_changes(slice=elements), [_element(cst.Integer("0"))])
+
+
+def _negative(index: cst.BaseSlice, work: Translation) -> bool:
+    """An index that is seen to be below zero: `x[-k]` of a tensor, or a literal one."""
+    if not isinstance(index, cst.Index) or work.module.value(index.value).kind != "tensor":
+        return False
+    if work.facts.rank(index.value) == 0:
+        return False
+    node = index.value
+    if isinstance(node, cst.Call) and node.args:  # torch.tensor([-1, 0])
+        made = work.module.value(node.func).name.rpartition(".")[2] in ("tensor", "as_tensor", "LongTensor")
+        return made and any(_minus(part) for part in descend(node.args[0].value))
+    return _minus(node)
+
+
+def _minus(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus)
+
+
+def _behind_comma(node: cst.Subscript) -> list[cst.SubscriptElement]:
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    return [*node.slice[:-1], node.slice[-1].with_changes(comma=comma)]
+
+
+def _element(value: cst.BaseExpression) -> cst.SubscriptElement:
+    return cst.SubscriptElement(cst.Index(value))
+
+
+def without_surplus(target: cst.Subscript, stored: cst.BaseExpression, module: ModuleInfo) -> str:
+    """A template of `stored` without the dimensions that its place lacks: torch drops them where their size is 1.
+
+    Where its rank is not known, only a row of a matrix is worth the words: `attentions[i] = attention`.
+    """
+    receiver, value = module.value(target.value), module.value(stored)
+    if receiver.kind != "tensor" or receiver.likely or value.kind != "tensor" or module.reshapes:
+        return ""
+    if receiver.rank is None or value.rank == 0:
+        return ""
+    place = receiver.rank
+    for element in target.slice:
+        if isinstance(element.slice, cst.Slice):
+            continue
+        assert isinstance(element.slice, cst.Index)
+        if element.slice.star is not None or module.value(element.slice.value).kind != "int":
+            return ""
+        place -= 1
+    if value.rank is None or value.likely:
+        again = isinstance(stored, (cst.Name, cst.Attribute)) and len(target.slice) == place == 1
+        return "{1}.reshape({1}.shape[-1:])" if again else ""
+    surplus = value.rank - place
+    held = "{1}" if atomic(stored) else "({1})"
+    if place == 0:
+        return f"{held}.reshape(())" if surplus > 1 else ""
+    return f"{held}.squeeze({0 if surplus == 1 else tuple(range(surplus))})" if surplus > 0 < place else ""
+
+
+def whole(target: cst.Subscript, stored: cst.BaseExpression, module: ModuleInfo) -> bool:
+    """`x[...] = y`, for y a tensor or perhaps one."""
+    kinds = module.value(target.value).kind, module.value(stored).kind
+    index = target.slice[0].slice
+    if len(target.slice) > 1 or not isinstance(index, cst.Index) or not isinstance(index.value, cst.Ellipsis):
+        return False
+    return kinds[0] in (*TAKEN, "unknown") and kinds[1] not in ("int", "float", "bool", "numpy")
+
+
+def _part(old: cst.BaseSlice, new: cst.BaseSlice, work: Translation, varied: frozenset[str]) -> cst.BaseSlice:
+    if isinstance(old, cst.Slice) and isinstance(new, cst.Slice):
+        bounds = {
+            name: _called("int", getattr(new, name))
+            for name in ("lower", "upper", "step")
+            if (bound := getattr(old, name)) is not None and work.module.value(bound).kind == "numpy"
+        }
+        return new.with_changes(**bounds) if bounds else new
+    if not isinstance(old, cst.Index) or not isinstance(new, cst.Index) or old.star is not None:
+        return new
+    value = work.module.value(old.value)
+    if value.kind == "tensor":
+        # a number: among others the gradient of MindSpore's own form fails, alone it is wrong for one below zero
+        number = work.facts.rank(old.value) == 0 and value.dtype != "bool"
+        return new.with_changes(value=_called("int", new.value)) if number and varied else new
+    if value.kind == "numpy" and value.rank == 0:
+        return new.with_changes(value=_called("int", new.value))
+    if _array(value):
+        work.notes.needs.add("ms")
+        return new.with_changes(value=_called(f"{work.alias('ms')}.Tensor", new.value))
+    if value.name == "range":
+        return new.with_changes(value=_called("list", new.value))
+    return new
+
+
+def _array(value: Value) -> bool:
+    return value.kind == "numpy" or value.kind == "list" and value.name == "of numpy"
+
+
+def _called(name: str, node: cst.BaseExpression) -> cst.BaseExpression:
+    bare = node.with_changes(lpar=[], rpar=[]) if "\n" not in code(node) and not isinstance(node, cst.Tuple) else node
+    return cst.Call(cst.parse_expression(name), [cst.Arg(bare)])

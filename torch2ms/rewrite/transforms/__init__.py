@@ -1,0 +1,1 @@
+"""Function transforms (torch.func): functions that MindSpore can compile."""

@@ -1,0 +1,140 @@
+"""Calls of function transforms (torch.func) and of what they return."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.syntax.tree import descend
+from torch2ms.api import Rule, apply_call
+from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.naming import taken_names
+from torch2ms.rewrite.positions import Positions
+from torch2ms.rewrite.transforms import compiled, structured
+from torch2ms.rewrite.translation import Translation
+
+HESSIAN = "hessian_of"
+DICTS = "gradients of dicts that are differentiated again are right in compiled code alone"
+
+
+def transformed(
+    kind: str,
+    rule: Rule,
+    original: cst.Call,
+    updated: cst.Call,
+    left: cst.BaseExpression,
+    work: Translation,
+    where: Positions,
+) -> cst.BaseExpression:
+    """A function transform: lambdas that MindSpore would have to read get a name above the statement."""
+    functions = compiled.Functions(work.project, work.module)
+    if original.args and structured.takes_dicts(original.args[0].value, functions):
+        return _of_dicts(kind, rule, original, updated, left, work, functions)
+    point = _point(kind, original, where, functions)
+    if kind == "vmap" and original.args and isinstance(inner := original.args[0].value, cst.Call):
+        if _point(compiled.transform(work.module.value(inner.func).name), inner, where, functions) is not None:
+            return _of_dicts(kind, rule, original, updated, left, work, functions)
+    problem = functions.problem(kind, original)
+    if point is not None and functions.again and (name := functions.carried(original.args[0].value)):
+        problem = problem or f"compiled code has no gradient of `{name}`, which the function takes from around it"
+    if (
+        kind in ("jacrev", "jacfwd", "hessian")
+        and original.args
+        and point is None
+        and (outer := where.applied.get(id(original))) is not None
+    ):
+        if functions.vector_on_the_right(original.args[0].value, outer):
+            problem = problem or "MindSpore's Jacobians fail on the product of a matrix and a vector"
+    lambdas = (
+        kind in compiled.COMPILED and any(isinstance(n, cst.Lambda) for n in descend(original.args[0]))
+        if original.args
+        else False
+    )
+    if kind == "grad_and_value" and id(original) not in where.called:
+        problem = problem or "MindSpore returns the value first: the calls of this function must be seen"
+    if lambdas and where.nested:
+        problem = problem or "MindSpore reads the source of the function, and this lambda uses names of an expression"
+    if problem:
+        work.refuse("T2M220", rule.name, problem, "write the function with ms.grad, ms.vmap or ms.jit by hand")
+        return left
+    multiplied = kind in compiled.COMPILED and point is None and original.args
+    if multiplied and functions.multiplies_vectors(original.args[0].value):
+        why = "no matrix in it is multiplied with a vector: MindSpore fails on that when it maps the vector"
+        work.notes.findings.append(Finding("T2M221", Tier.ASSUMED, rule.name, why))
+    if kind == "jacobian" and (short := compiled.at_position(original, updated, work.module)) is not None:
+        work.notes.needs.add("ms")
+        work.tell("T2M221", rule.name, "the lambda only chooses an argument: its position is differentiated")
+        return short
+    if lambdas:
+        taken = taken_names(work.module, work.plan)
+        first = updated.args[0].visit(compiled.Naming(taken, work.notes.above))
+        updated = updated.with_changes(args=[first, *updated.args[1:]])
+        work.tell("T2M221", rule.name, "MindSpore reads the source of the function: the lambda has a name")
+    if point is not None:
+        work.notes.needs.add(HESSIAN)
+        work.tell("T2M221", rule.name, "a definition that compiles the second derivatives, row by row")
+        made = cst.Call(cst.Name(HESSIAN), [cst.Arg(updated.args[0].value)])
+        return made if len(updated.args) == 1 else cst.Call(made, [cst.Arg(updated.args[1].value)])
+    return work.take(apply_call(rule, original, updated, work.facts), left)
+
+
+def _point(
+    kind: str, original: cst.Call, where: Positions, functions: compiled.Functions
+) -> cst.BaseExpression | None:
+    """Where the Hessian of a function of one tensor is taken: `hessian(f)(x)`, `hessian(f, x)`, or mapped."""
+    options = {a.keyword.value for a in original.args if a.keyword is not None}
+    plain = [a.value for a in original.args if a.keyword is None and not a.star]
+    outer = where.applied.get(id(original))
+    if kind != "hessian" or not plain or isinstance(plain[0], cst.Call):
+        return None
+    if not functions.again and not functions.fails_mapped(plain[0]):
+        return None  # MindSpore's own
+    if outer is not None and len(plain) == len(original.args) == 1 and len(outer.args) == 1:
+        return outer.args[0].value if not outer.args[0].star and outer.args[0].keyword is None else None
+    if outer is None and len(original.args) == 1 and id(original) in where.called:  # one sample after the other
+        info = functions.resolve(plain[0])
+        return plain[0] if info is not None and len(set(info.scope.params) - {"self"}) == 1 else None
+    tensor = len(plain) == 2 and where.module.value(plain[1]).kind == "tensor"
+    return plain[1] if outer is None and tensor and options <= {"create_graph", "vectorize"} else None
+
+
+def _of_dicts(
+    kind: str,
+    rule: Rule,
+    original: cst.Call,
+    updated: cst.Call,
+    left: cst.BaseExpression,
+    work: Translation,
+    functions: compiled.Functions,
+) -> cst.BaseExpression:
+    """A transform of a function that takes dicts of tensors, written out."""
+    made = structured.form(kind, updated)
+    inner = original.args[0].value
+    twice = kind != "vmap" and (structured.again(inner, functions) or functions.differentiates(inner, frozenset()))
+    if made is None or twice:
+        work.refuse("T2M220", rule.name, DICTS, "pass the tensors of the dict as arguments of their own")
+        return left
+    work.notes.needs |= {structured.FORMS[kind]}
+    work.tell("T2M221", rule.name, "a definition that takes dicts of tensors, one gradient or sample after the other")
+    return made
+
+
+def swapped(node: cst.CSTNode, work: Translation) -> bool:
+    """A call of what grad_and_value made: MindSpore gives the value first."""
+    if not isinstance(node, cst.Call) or work.module.value(node.func).name != "torch.func:grad_and_value":
+        return False
+    return not any(f.code == "T2M220" for f in work.notes.findings)
+
+
+def assigned(original: cst.Assign, updated: cst.Assign, work: Translation) -> cst.Assign:
+    """`grads, value = grad_and_value(f)(x)` changes the order of its targets."""
+    target = updated.targets[0].target
+    value = updated.value
+    if not swapped(original.value, work) or not isinstance(value, cst.Subscript) or len(updated.targets) != 1:
+        return updated
+    if not isinstance(target, cst.Tuple) or len(target.elements) != 2:
+        return updated
+    one, two = target.elements
+    pair = [one.with_changes(value=two.value), two.with_changes(value=one.value)]
+    return updated.with_changes(
+        value=value.value, targets=[updated.targets[0].with_changes(target=target.with_changes(elements=pair))]
+    )

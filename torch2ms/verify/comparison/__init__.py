@@ -1,0 +1,1 @@
+"""Comparing the traces of both sides."""

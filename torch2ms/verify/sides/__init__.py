@@ -1,0 +1,1 @@
+"""The two processes of a verification: each runs a program, watches it, and records what it saw."""

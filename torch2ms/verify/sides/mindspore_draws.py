@@ -1,0 +1,271 @@
+"""Give the MindSpore program the draws torch made.
+
+The replacement happens at the primitives (`StandardNormal`, `UniformReal`, `Dropout`, ...) that every public
+function ends in, so that shapes, scaling and argument checks of MindSpore stay in force. A function that does not
+run on a device natively is not made to run.
+"""
+
+from __future__ import annotations
+
+import functools
+import random
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import mindspore as ms
+import numpy as np
+from mindspore import dataset, ops
+from mindspore.common import initializer
+from mindspore.ops import operations as P
+
+from torch2ms.verify.sides.replay import RANDOM_INITIALIZERS, Stream
+from torch2ms.verify.sides.samples import own_streams
+from torch2ms.verify.sides.session import Quiet
+from torch2ms.verify.trace import Array
+
+
+class MindSporeDraws:
+    """Replaces MindSpore's sources of randomness by the recorded stream."""
+
+    def __init__(self, stream: Stream, quiet: Quiet) -> None:
+        self.stream = stream
+        self.quiet = quiet
+        self.loaders = 0
+
+    def install(self) -> None:
+        """Patch primitives, initializers, dataset shuffling and the global seed."""
+        self._replace(P.StandardNormal, self._standard_normal)
+        self._replace(P.UniformReal, self._uniform_real)
+        self._replace(P.UniformInt, self._uniform_int)
+        self._replace(P.Bernoulli, self._bernoulli)
+        for cls in (P.Dropout, P.Dropout2D, P.Dropout3D):
+            self._replace(cls, self._dropout)
+        self._replace_function("multinomial", self._multinomial)
+        self._replace_function("randperm", self._randperm)
+        self._watch_initializers()
+        self._watch_shuffles()
+        self._keep_python_streams()
+
+    def _replace(self, cls: Any, draw: Callable[..., Any]) -> None:
+        original = cls.__call__
+
+        @functools.wraps(original)
+        def __call__(primitive: Any, *args: Any, **kwargs: Any) -> Any:
+            if self.quiet.active:
+                return original(primitive, *args, **kwargs)
+            result = draw(primitive, *args, **kwargs)
+            return original(primitive, *args, **kwargs) if result is None else result
+
+        cls.__call__ = __call__
+
+    def _replace_function(self, name: str, draw: Callable[..., Any]) -> None:
+        """Replace a function of `ops`, and its older namesake that the distributions call."""
+        for home in (ops, ops.composite):
+            if hasattr(home, name):
+                self._replace_in(home, name, draw)
+
+    def _replace_in(self, home: Any, name: str, draw: Callable[..., Any]) -> None:
+        original = getattr(home, name)
+
+        @functools.wraps(original)
+        def replayed(*args: Any, **kwargs: Any) -> Any:
+            result = None if self.quiet.active else draw(*args, **kwargs)
+            return original(*args, **kwargs) if result is None else result
+
+        setattr(home, name, replayed)
+
+    def _standard_normal(self, primitive: Any, shape: Any) -> Any:
+        event = self.stream.take(("normal",), tuple(shape), "standard normal")
+        return None if event is None else ms.Tensor(self._standardised(event), ms.float32)
+
+    def _standardised(self, event: dict[str, Any]) -> Array:
+        value = self.stream.value(event).astype(np.float64)
+        if event["draw"] == "normal":
+            mean, std = (self.stream.parameter(event.get(n)) for n in ("mean", "std"))
+            return (value - mean) / np.where(np.asarray(std) == 0, 1.0, std)
+        low, high = (self.stream.parameter(event.get(n)) for n in ("low", "high"))
+        return (value - low) / (high - low)
+
+    def _uniform_real(self, primitive: Any, shape: Any) -> Any:
+        event = self.stream.take(("uniform",), tuple(shape), "uniform")
+        return None if event is None else ms.Tensor(self._standardised(event), ms.float32)
+
+    def _uniform_int(self, primitive: Any, shape: Any, low: Any, high: Any) -> Any:
+        event = self.stream.take(("randint",), tuple(shape), "randint", low=int(low), high=int(high))
+        return None if event is None else ms.Tensor(self.stream.value(event), ms.int32)
+
+    def _bernoulli(self, primitive: Any, tensor: Any, p: Any) -> Any:
+        event = self.stream.take(("bernoulli",), tuple(tensor.shape), "bernoulli", p=p.asnumpy())
+        return None if event is None else ms.Tensor(self.stream.value(event), tensor.dtype)
+
+    def _dropout(self, primitive: Any, tensor: Any) -> Any:
+        p = 1.0 - float(primitive.keep_prob)
+        if p == 0.0:  # nothing is drawn: torch's functions return at once
+            return None
+        event = self.stream.take(("dropout",), tuple(tensor.shape), "dropout", p=p)
+        if event is None:
+            return None
+        mask = self.stream.value(event).reshape(tensor.shape)
+        scale = ms.Tensor(mask / (1.0 - event["p"]), tensor.dtype)
+        return tensor * scale, ms.Tensor(mask)
+
+    def _multinomial(self, input: Any, num_samples: int, replacement: bool = True, seed: Any = None) -> Any:
+        shape = (*input.shape[:-1], int(num_samples))
+        event = self.stream.take(("multinomial",), shape, "multinomial")
+        return None if event is None else ms.Tensor(self.stream.value(event).reshape(shape), ms.int32)
+
+    def _randperm(self, n: Any, seed: Any = 0, offset: Any = 0, dtype: Any = ms.int64) -> Any:
+        event = self.stream.take(("randperm",), (int(n),), "randperm")
+        return None if event is None else ms.Tensor(self.stream.value(event), dtype)
+
+    # -- initial values ---------------------------------------------------------------------------------------------
+
+    def _watch_initializers(self) -> None:
+        call = initializer.Initializer.__call__
+
+        @functools.wraps(call)
+        def __call__(source: Any, arr: Any) -> Any:
+            state = np.random.get_state()
+            try:
+                result = call(source, arr)
+            finally:
+                np.random.set_state(state)
+            if not self.quiet.active and type(source).__name__ in RANDOM_INITIALIZERS:
+                value = self._initial(source, tuple(arr.shape))
+                if value is not None:
+                    arr[...] = value
+            return result
+
+        initializer.Initializer.__call__ = __call__
+
+    def _initial(self, source: Any, shape: tuple[int, ...]) -> Array | None:
+        recorded = self.stream.take_initial(shape)
+        name = type(source).__name__
+        if recorded is not None:
+            return recorded
+        if name == "Normal":
+            event = self.stream.take(("normal",), shape, "Normal initializer")
+            return None if event is None else self._standardised(event) * source.sigma + source.mean
+        if name == "Uniform":
+            event = self.stream.take(("uniform",), shape, "Uniform initializer")
+            return None if event is None else (self._standardised(event) * 2 - 1) * source.scale
+        self.stream.take(("init",), shape, f"{name} initializer")
+        return None
+
+    # -- data -------------------------------------------------------------------------------------------------------
+
+    def _watch_shuffles(self) -> None:
+        construct = dataset.GeneratorDataset.__init__
+        passes = self.stream.passes()
+
+        @functools.wraps(construct)
+        def __init__(data: Any, source: Any, *args: Any, **kwargs: Any) -> None:
+            sampler, shuffle = kwargs.get("sampler"), kwargs.get("shuffle")
+            indexed = hasattr(source, "__getitem__") and hasattr(source, "__len__")
+            follow = functools.partial(Samples, stream=self.stream, number=self.loaders)
+            owner: Any = sys._getframe(1).f_locals.get("self")
+            if isinstance(source, range) and hasattr(owner, "source"):  # a pipeline of indices brings an order only
+                if self.loaders in passes:
+                    data.samples = owner.source = follow(owner.source, passes=passes[self.loaders])
+            elif indexed and self.loaders in passes:
+                source = follow(source, passes=passes[self.loaders])
+            self.loaders += 1
+            shuffles = shuffle is True or (shuffle is None and sampler is None)
+            if indexed and not args[5:] and (shuffles or isinstance(sampler, dataset.RandomSampler)):
+                kwargs.update(sampler=RecordedOrder(self.stream, len(source)), shuffle=None)
+            construct(data, source, *args, **kwargs)
+
+        dataset.GeneratorDataset.__init__ = __init__
+        for name in ("create_tuple_iterator", "create_dict_iterator"):
+            self._watch_iterator(name)
+
+    def _watch_iterator(self, name: str) -> None:
+        create = getattr(dataset.Dataset, name)
+
+        @functools.wraps(create)
+        def started(data: Any, *args: Any, **kwargs: Any) -> Any:
+            for part in _replayed(data):
+                part.begin()
+            return create(data, *args, **kwargs)
+
+        setattr(dataset.Dataset, name, started)
+
+    def _keep_python_streams(self) -> None:
+        """`ms.set_seed` seeds numpy and `random`, too; `torch.manual_seed` does not: their streams must not part."""
+        seed = ms.set_seed
+
+        @functools.wraps(seed)
+        def set_seed(value: int) -> None:
+            state, python = np.random.get_state(), random.getstate()
+            seed(value)
+            np.random.set_state(state)
+            random.setstate(python)
+
+        ms.set_seed = ms.common.set_seed = set_seed
+
+
+class RecordedOrder(dataset.Sampler):  # type: ignore[misc]
+    """A sampler that serves the recorded permutations, one for every pass over the data."""
+
+    def __init__(self, stream: Stream, length: int) -> None:
+        super().__init__(length)
+        self.stream, self.length = stream, length
+        self.order: list[int] | None = None
+
+    def __deepcopy__(self, memo: Any) -> RecordedOrder:
+        return self  # a pipeline copies its datasets, the position in the stream must not be copied
+
+    def begin(self) -> None:
+        """Take the permutation of a pass in the program's own thread; the pipeline asks for it later, in another."""
+        order = self.stream.take_shuffle(self.length)
+        self.order = list(range(self.length)) if order is None else [int(i) for i in order]
+
+    def __iter__(self) -> Iterator[int]:
+        order, self.order = self.order, None
+        yield from order if order is not None else range(self.length)
+
+
+class Samples:
+    """The samples of a dataset that draws random numbers, made in the program's own thread when a pass begins."""
+
+    def __init__(self, source: Any, stream: Stream, number: int, passes: list[list[int]]) -> None:
+        self.source, self.stream, self.number, self.passes = source, stream, number, passes
+        self.begun = 0
+        self.made: dict[int, Any] = {}
+
+    def __deepcopy__(self, memo: Any) -> Samples:
+        return self  # like the order of a pass
+
+    def begin(self) -> None:
+        """Make what torch fetched in this pass."""
+        indices = self.passes[self.begun] if self.begun < len(self.passes) else []
+        self.made = {}
+        for index in indices:
+            self.stream.sample = [self.number, self.begun, index]
+            try:
+                with own_streams(self.stream.sample):
+                    self.made[index] = self.source[index]
+            finally:
+                self.stream.sample = None
+        self.begun += 1
+
+    def __len__(self) -> int:
+        return len(self.source)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self.source, name)
+
+    def __getitem__(self, index: int) -> Any:
+        """A sample torch did not fetch is fetched ahead and thrown away: any does."""
+        index = int(index)
+        if index in self.made or not self.made:
+            return self.made[index] if self.made else self.source[index]
+        return next(iter(self.made.values()))
+
+
+def _replayed(data: Any) -> list[RecordedOrder | Samples]:
+    """The orders and samples in a pipeline that follow the recording."""
+    held = (getattr(data, "sampler", None), getattr(data, "source", None), getattr(data, "samples", None))
+    own = [part for part in held if isinstance(part, (RecordedOrder, Samples))]
+    return own + [part for child in getattr(data, "children", []) for part in _replayed(child)]
