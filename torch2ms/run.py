@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from torch2ms.config import Config
 from torch2ms.findings import Result
+from torch2ms.plain import mentions_torch
 from torch2ms.progress import Progress
 from torch2ms.source import (
     SourceError,
@@ -17,7 +18,6 @@ from torch2ms.source import (
     check_syntax,
     decode,
     explain_os_error,
-    mentions_torch,
     read_bytes,
     write_atomic,
 )

@@ -53,11 +53,6 @@ class SourceFile:
             raise SourceError(f"the translation does not fit the file's encoding {self.encoding}: {error}") from None
 
 
-def mentions_torch(data: bytes) -> bool:
-    """The test that comes before any parsing: can this file hold anything of torch?"""
-    return b"torch" in data or data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # the latter: an error
-
-
 def explain_os_error(error: OSError) -> str:
     """What the operating system said, in a few words."""
     reason = REASONS.get(error.errno or 0) or error.strerror or str(error)

@@ -9,13 +9,8 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
+from torch2ms.plain import PYTHON_SUFFIXES, skipped
 from torch2ms.source import SourceError, explain_os_error
-
-SKIPPED_FOLDERS = frozenset(
-    ".git .hg .svn .tox .nox .venv .eggs .ipynb_checkpoints .mypy_cache .pytest_cache .ruff_cache .torch2ms_cache "
-    ".idea .vscode __pycache__ node_modules".split()
-)
-PYTHON_SUFFIXES = (".py", ".pyi", ".pyw")
 
 
 @dataclass(frozen=True)
@@ -158,7 +153,7 @@ def _items(
     shown: str, path: Path, target: Path | None, base: Path, barred: set[Path], exclude: Sequence[str], plan: Plan
 ) -> Iterator[Item]:
     if not path.is_dir():
-        kind = _kind(str(path))
+        kind = kind_of(str(path))
         yield Item(path, shown, _key(path, base), target, "python" if kind == "other" else kind)
         return
     for folder, names in _walk(path, barred, exclude, plan):
@@ -174,7 +169,7 @@ def _items(
                 if linked is not None:
                     yield linked
             else:
-                yield Item(place, said + name, beginning + name, goal, _kind(place))
+                yield Item(place, said + name, beginning + name, goal, kind_of(place))
 
 
 def _linked(item: Item, root: Path, plan: Plan) -> Item | None:
@@ -190,7 +185,7 @@ def _linked(item: Item, root: Path, plan: Plan) -> Item | None:
     if item.target is None:
         plan.notes.append(f"{item.shown}: a symbolic link that leads outside; not edited")
         return None
-    return replace(item, kind=_kind(str(item.place)))
+    return replace(item, kind=kind_of(str(item.place)))
 
 
 def _walk(
@@ -216,7 +211,7 @@ def _walk(
 
 
 def _wanted(folder: Path, root: Path, barred: set[Path], exclude: Sequence[str]) -> bool:
-    if folder.name in SKIPPED_FOLDERS or folder.name.endswith(".egg-info") or (folder / "pyvenv.cfg").exists():
+    if skipped(str(folder)):
         return False
     return folder.resolve() not in barred and not _excluded(folder.relative_to(root), exclude)
 
@@ -231,7 +226,8 @@ def _key(path: Path, base: Path) -> str:
     return real.relative_to(base).as_posix() if real.is_relative_to(base) else path.name
 
 
-def _kind(path: str) -> str:
+def kind_of(path: str) -> str:
+    """What a file is to a run, by its name: python, notebook, dependencies, other."""
     name = os.path.basename(path)
     if name == "setup.py":  # a list of requirements with a program around it
         return "dependencies"
