@@ -12,6 +12,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.cells import CellWriter
 from torch2ms.tape.derivatives.again import plan_again
+from torch2ms.tape.derivatives.beside import plan_beside
 from torch2ms.tape.derivatives.chains import plan_chains
 from torch2ms.tape.derivatives.curvature import Curvature, plan_curvature
 from torch2ms.tape.derivatives.gradcalls import plan_gradcall
@@ -228,7 +229,7 @@ class _ScopePlanner:
                 self.without(call.event, call.owners, problem)
                 return
         for event in self.records.events:
-            if event.kind == "gradcall" and id(event) not in chained and (problem := self.gradcall(event, finder)):
+            if event.kind == "gradcall" and id(event) not in chained and (problem := self.gradcall(event, finder, around)):
                 refuse(event, problem, self.plan)
         self.loads([e for e in self.records.events if id(e) not in cells.done])
         guard_empty(self.records, self.plan)
@@ -353,10 +354,12 @@ class _ScopePlanner:
         resets = [e for e in between if e.kind == "clear" and id(e.stmt) not in self.dropped]
         return any(owner.cleared_by(e, len(self.records.owners) == 1) for e in resets)
 
-    def gradcall(self, event: Event, finder: Finder) -> str:
+    def gradcall(self, event: Event, finder: Finder, around: Around) -> str:
         """Write one `autograd.grad`; a reason if it has no form."""
         compiled, again = self.compiled, self.again
         assert compiled is not None and again is not None
+        if around.repeats and plan_beside(event, around, finder):
+            return ""
         return (
             compiled.problems.get(id(event))
             or again.get(id(event))

@@ -90,11 +90,9 @@ def plan_gradcall(
         return "the graph between its inputs and outputs is made by the caller of this function"
     if not region.stmts and call.weights is not None and all(dotted(r) for r in event.roots):
         return "the graph between its inputs and outputs is made by the caller of this function"
-    if unused := _unused(call, used | {root(u) for s in region.all for u in s.all_uses}):
-        return f"torch gives None for `{unused}`, which nothing uses, and MindSpore zeros"
-    owners = [Owner("leaf", name, frozenset({name})) for name in call.inputs]
-    if call.weights is not None:
-        owners.append(Owner("list", code(call.weights), None))
+    if name := unused(call, used | {root(u) for s in region.all for u in s.all_uses}):
+        return f"torch gives None for `{name}`, which nothing uses, and MindSpore zeros"
+    owners = placed(call)
     before = plan.saved()
     receive(call, owners, writer, plan)
     made = Call(event, region, owners)
@@ -115,7 +113,15 @@ def plan_gradcall(
     return ""
 
 
-def _unused(call: GradCall, used: set[str]) -> str:
+def placed(call: GradCall) -> list[Owner]:
+    """What the call is with respect to, in the order of its inputs."""
+    owners = [Owner("leaf", name, frozenset({name})) for name in call.inputs]
+    if call.weights is not None:
+        owners.append(Owner("list", code(call.weights), None))
+    return owners
+
+
+def unused(call: GradCall, used: set[str]) -> str:
     """An input that the forward does not have, in a call that allows it (another raises); "" if there is none."""
     assert isinstance(call.event.node, cst.Call)
     allowed = [a.value for a in call.event.node.args if a.keyword is not None and a.keyword.value == "allow_unused"]
@@ -164,7 +170,7 @@ def read(event: Event, module: ModuleInfo, attributes: bool = False) -> GradCall
     if held and all(i.kind == "param" or i.name in ("module_param", "parameter") for i in held):
         return GradCall(event, [], inputs, whole, first)
     name = dotted(inputs)
-    if name and _is_weight(inputs, module):
+    if _is_weight(inputs, module) and (name or isinstance(inputs, cst.Attribute)):
         return GradCall(event, [], cst.List([cst.Element(inputs)]), whole, first)
     if not name or "." in name and not attributes:
         return "an input is not a plain name"

@@ -318,14 +318,19 @@ class Finder:
             region.cut = len(region.stmts)  # the call itself is the second part
             return
         inside = list(stmts[first : last + 1])
+        graphs = {id(s) for s in active}
         for stmt in list(inside):
             if id(stmt) in useful:
+                if id(stmt) not in graphs and any(id(s) in self.event_stmts for s in stmt.walk()):
+                    useful.discard(id(stmt))  # its values count, and are there before the rest runs
+                    self.split(region, inside, useful, graphs)
+                    return
                 continue
             if id(stmt) in self.dropped:
                 inside.remove(stmt)
                 continue
             if self.blocks(stmt):
-                self.split(region, inside, useful, {id(s) for s in active})
+                self.split(region, inside, useful, graphs)
                 return
         for stmt in reversed(list(inside)):
             if id(stmt) not in useful and self.moves(stmt, inside[inside.index(stmt) + 1 :]):
