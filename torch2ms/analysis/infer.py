@@ -9,6 +9,7 @@ import libcst as cst
 from torch2ms.analysis.evaluation.env import Env
 from torch2ms.analysis.evaluation.evaluate import Evaluator
 from torch2ms.analysis.evaluation.execute import block
+from torch2ms.analysis.evaluation.flagged import flagged
 from torch2ms.analysis.evaluation.modes import is_no_grad
 from torch2ms.analysis.evaluation.parameters import parameters
 from torch2ms.analysis.evaluation.reads import Reads
@@ -115,6 +116,7 @@ class _Inference:
             evaluator.cut = any(is_no_grad(d.decorator, module) for d in scope.node.decorators)
         if not isinstance(scope.node, cst.ClassDef):
             evaluator.modules = module.used.get(id(scope), NONE)
+            evaluator.flagged = flagged(scope, module.source)
         self.runs[id(scope)] = _Run(env, evaluator.reads, dict(info.args) if info is not None else {})
         block(scope.body, evaluator)
         return env

@@ -8,6 +8,8 @@ from collections.abc import Sequence
 
 import libcst as cst
 
+from torch2ms.analysis.program import liveness
+from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.tree import changed
 from torch2ms.findings import Finding, Tier
@@ -150,6 +152,8 @@ class Emitter:
         own += lost
         if isinstance(stmt.node, cst.BaseSmallStatement) and isinstance(nodes[-1], cst.BaseCompoundStatement):
             own += layout.trailing_comment(stmt.trailing)
+        if isinstance(stmt.node, cst.FunctionDef):  # behind its own lines: comments of decorators that went
+            own += layout.leading(nodes[0])[len(stmt.node.leading_lines) :]
         lead = layout.strip_blank(pending + own) if opens else pending + own
         if id(stmt) in self.plan.contexts:
             lead += layout.strip_blank(layout.leading(nodes[0]))
@@ -282,7 +286,7 @@ class Emitter:
         changed = node.with_changes(**changes)
         bodies = [self.body(b) for b in stmt.blocks]
         self.writer.above = above
-        if isinstance(node, cst.If) and all(b is None for b in bodies) and not stmt.calls:
+        if all(b is None for b in bodies) and _idle(stmt):
             self.writer.marked = held
             return None, layout.inner_comments(stmt.node)
         result = self.with_bodies(stmt, changed, bodies)
@@ -360,3 +364,12 @@ def _lead(nodes: list[cst.BaseStatement], lines: layout.Lines) -> list[cst.BaseS
 
 def _starts_blank(lines: layout.Lines) -> bool:
     return bool(lines) and lines[0].comment is None
+
+
+def _idle(stmt: Stmt) -> bool:
+    """A condition, or a loop over what has a name, that does nothing where nothing is left in it."""
+    if isinstance(stmt.node, cst.For):
+        names = {root(d) for d in stmt.defs}
+        after = liveness.read_after(stmt.block, [stmt], stmt.block.stmts.index(stmt))
+        return isinstance(stmt.node.iter, cst.Name) and not names & after
+    return isinstance(stmt.node, cst.If) and not stmt.calls

@@ -34,6 +34,7 @@ class Evaluator:
         self.cls = cls
         self.cut = False  # inside no_grad
         self.modules: frozenset[str] = frozenset()  # places that are used as modules
+        self.flagged: frozenset[str] = frozenset()  # tensors that a later loop makes leaves
         self.memo = module.values
         self.reads = Reads(demand)
 

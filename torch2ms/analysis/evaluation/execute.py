@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 import libcst as cst
@@ -48,6 +49,8 @@ def _statement(stmt: Stmt, ev: Evaluator) -> None:
 
 def _assign(stmt: Stmt, node: cst.Assign, ev: Evaluator) -> None:
     value = ev.ev(node.value)
+    if ev.flagged and value.kind == "tensor" and dotted(node.targets[0].target) in ev.flagged:
+        value = ev.memo[id(node.value)] = replace(value.cut(), leaf=True)
     for target in node.targets:
         bind(target.target, value, ev)
 

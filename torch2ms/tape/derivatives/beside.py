@@ -6,7 +6,7 @@ the output, where running them twice makes no difference.
 
 from __future__ import annotations
 
-from torch2ms.analysis.flow import expression_uses, root
+from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, placed, read, receive, turning, unused
