@@ -127,7 +127,7 @@ class Emitter:
         if moved:
             return [], pending
         if stmt.blocks:
-            lost = layout.inner_comments(stmt.node)
+            lost = layout.inner_comments(stmt.node.with_changes(leading_lines=()))  # those are its own
         elif isinstance(stmt.node, cst.FunctionDef):
             lost = layout.inner_comments(stmt.node.body)
         else:
@@ -288,7 +288,7 @@ class Emitter:
         self.writer.above = above
         if all(b is None for b in bodies) and _idle(stmt):
             self.writer.marked = held
-            return None, layout.inner_comments(stmt.node)
+            return None, layout.inner_comments(stmt.node.with_changes(leading_lines=()))
         result = self.with_bodies(stmt, changed, bodies)
         self.writer.marked = held
         return result, ()

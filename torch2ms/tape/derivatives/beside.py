@@ -83,10 +83,9 @@ def _write(call: GradCall, region: Region, around: Around) -> None:
     names = [o.variable for o in owners]
     received = names[0] if len(names) == 1 else f"({', '.join(names)})"
     line = Text(f"{received} = {taken}({', '.join(params)})", nodes)
-    items = [*definition, line]
-    if id(event.stmt) in plan.replaced:
-        plan.replaced[id(event.stmt)] = items
-    else:
-        plan.before.setdefault(id(event.stmt), []).extend(items)
+    if id(event.stmt) not in plan.replaced:  # it does more than to take the gradients
+        plan.moved.add(id(event.stmt))
+        plan.replaced[id(event.stmt)] = [event.stmt]
+    plan.replaced[id(event.stmt)] = [*definition, line, *plan.replaced[id(event.stmt)]]
     plan.findings.append(Finding("T2M201", Tier.EXACT, "torch.autograd.grad", WHY, line=event.stmt.lineno))
     plan.needs.add("ms")
