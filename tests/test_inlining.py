@@ -88,3 +88,96 @@ def test_a_function_of_another_file_goes_with_its_import() -> None:
     assert not any(refused(result) for result in results.values())
     assert "gradient" not in results["operators.py"].text
     assert "from operators" not in results["main.py"].text
+
+
+CONTROLLER = """class Controller:
+    def __init__(self, optimizer):
+        self.inner = optimizer
+
+    def backward(self, loss, retain=False):
+        # the loss of one batch
+        loss.backward(retain_graph=retain)
+
+    def step(self):
+        self.inner.step()
+
+    def zero_grad(self):
+        self.inner.zero_grad()
+
+
+"""
+CONTROLLED = """control = Controller(optimizer)
+for _ in range(3):
+    control.zero_grad()
+    loss = net(torch.rand(5, 2)).mean()
+    {call}
+    control.step()
+"""
+
+
+def test_the_backward_call_of_an_object_stands_where_it_is_called() -> None:
+    result = convert_source(HEAD + CONTROLLER + CONTROLLED.format(call="control.backward(loss)"))
+    assert not refused(result) and not result.error
+    assert "def backward" not in result.text and "ms.value_and_grad(" in result.text
+    assert result.text.count("# the loss of one batch") == 1
+
+
+@pytest.mark.parametrize("call", ["send(control.backward, loss)", "getattr(control, 'backward')(loss)"])
+def test_a_method_that_something_else_names_stays(call: str) -> None:
+    result = convert_source(HEAD + CONTROLLER + CONTROLLED.format(call=call))
+    assert refused(result) and "def backward" in result.text
+
+
+def test_what_callers_do_not_read_is_not_computed() -> None:
+    scaler = """class Scaler:
+    def __call__(self, loss, optimizer, limit=None, create_graph=False):
+        loss.backward(create_graph=create_graph)
+        if limit is not None:
+            norm = torch.nn.utils.clip_grad_norm_(net.parameters(), limit)
+        else:
+            norm = None
+        optimizer.step()
+        return norm
+
+
+"""
+    use = """scale = Scaler()
+for _ in range(3):
+    optimizer.zero_grad()
+    {call}(net(torch.rand(5, 2)).mean(), optimizer, {limit})
+"""
+    result = convert_source(HEAD + scaler + use.format(call="scale", limit="1.0"))
+    assert not refused(result) and "ops.clip_by_norm(grads, 1.0)" in result.text and "norm =" not in result.text
+    result = convert_source(HEAD + scaler + use.format(call="norm = scale", limit="1.0") + "    print(norm)\n")
+    assert not refused(result) and "norm = " in result.text
+
+
+COUNTING = """import torch
+
+class Controller:
+    def __init__(self, params):
+        self.inner = torch.optim.SGD(params, lr=0.1)
+        self.cleared = 0
+
+    def zero_grad(self):
+        self.inner.zero_grad()
+        {more}
+
+    def step(self):
+        self.inner.step()
+
+net = torch.nn.Linear(3, 2)
+control = Controller(net.parameters())
+for _ in range(3):
+    control.zero_grad()
+    loss = net(torch.rand(4, 3)).mean()
+    loss.backward()
+    control.step()
+"""
+
+
+@pytest.mark.parametrize(("more", "called"), [("self.cleared += 1", True), ("pass", False)])
+def test_a_method_that_does_more_than_clear_is_called_for_the_rest(more: str, called: bool) -> None:
+    result = convert_source(COUNTING.format(more=more))
+    assert not [f for f in result.findings if f.tier is Tier.REFUSED]
+    assert ("control.zero_grad()" in result.text) is called

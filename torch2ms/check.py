@@ -10,10 +10,10 @@ import sys
 import tokenize
 import warnings
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Any
 
-from torch2ms.findings import Finding, Tier
+from torch2ms.findings import Finding, Result, Tier
 from torch2ms.source import parse_quietly
 
 LITERAL = re.compile(
@@ -36,10 +36,17 @@ TORCH_PACKAGES = ("torch", "torchvision")
 GIVEN = frozenset(dir(builtins)) | {"__file__", "__path__", "__annotations__", "__class__", "get_ipython", "display"}
 
 
-def check_output(source: str, text: str, findings: Iterable[Finding], reconvert: Callable[[str], str] | None) -> str:
+def check_output(
+    source: str,
+    text: str,
+    findings: Iterable[Finding],
+    reconvert: Callable[[str], str] | None,
+    moved: Callable[[], Collection[str]] = frozenset,
+) -> str:
     """One clear sentence on what is wrong with the translation `text` of `source`; "" when nothing is.
 
-    `reconvert` is missing where a person left lines alone that nothing in the text marks.
+    `reconvert` is missing where a person left lines alone that nothing in the text marks. `moved` are the comments that
+    other files of the project have gained: the code that they speak of may be there now.
     """
     if text == source:
         return ""
@@ -50,7 +57,7 @@ def check_output(source: str, text: str, findings: Iterable[Finding], reconvert:
             return f"the source is not valid Python: {before_too}"
         return f"the translation is not valid Python: {after}"
     lost = lost_comments(source, text)
-    if lost:
+    if lost and (lost := [comment for comment in lost if comment not in moved()]):
         return f"the translation would lose the comment {lost[0]!r}" + (f" and {len(lost) - 1} more" * (len(lost) > 1))
     names = Names(after)
     undefined = names.undefined
@@ -136,6 +143,16 @@ def lost_comments(source: str, text: str) -> list[str]:
         return []
     extra = list((found - wanted).elements())  # two comments may have come together on one line
     return [comment for comment in missing.elements() if not any(comment.lstrip("# ") in other for other in extra)]
+
+
+def gained_comments(results: Iterable[Result]) -> set[str]:
+    """Comments that some file has more often than its source."""
+    gained: set[str] = set()
+    for result in results:
+        if result.changed:
+            before, after = (Counter(c for _, c in comments(text)) for text in (result.source, result.text))
+            gained |= (after - before).keys()
+    return gained
 
 
 class Names:

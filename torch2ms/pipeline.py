@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import cache
 
 import libcst as cst
 
@@ -18,7 +19,7 @@ from torch2ms.analysis.syntax.text import code
 from torch2ms.analysis.values import PART
 from torch2ms.api import Rules
 from torch2ms.bounds import TOO_DEEP, deep_recursion, unparsable
-from torch2ms.check import check_output
+from torch2ms.check import check_output, gained_comments
 from torch2ms.config import Config
 from torch2ms.findings import Finding, Result
 from torch2ms.parsing import parse
@@ -81,7 +82,12 @@ def convert_together(sources: Mapping[str, str], config: Config) -> dict[str, Re
 
 def _attempted(sources: Mapping[str, str], config: Config, held: frozenset[str] = frozenset()) -> dict[str, Result]:
     results = _translated(sources, config, held)
-    return {path: _checked(result, config, held) for path, result in results.items()}
+
+    @cache
+    def moved() -> set[str]:
+        return gained_comments(results.values())
+
+    return {path: _checked(result, config, held, moved) for path, result in results.items()}
 
 
 def _failed_here(results: Mapping[str, Result]) -> frozenset[str]:
@@ -181,7 +187,7 @@ def _convert(project: Project, module: ModuleInfo, plan: Plan, rules: Rules, sou
     return Result(path, source, text, tuple(findings))
 
 
-def _checked(result: Result, config: Config, held: frozenset[str]) -> Result:
+def _checked(result: Result, config: Config, held: frozenset[str], moved: Callable[[], set[str]]) -> Result:
     """The translation, or the file as it was with the reason why the translation is not to be had."""
     path, source, text = result.path, result.source, result.text
     if text == source:
@@ -189,7 +195,7 @@ def _checked(result: Result, config: Config, held: frozenset[str]) -> Result:
     numbered = path in config.left_alone  # numbers of lines mean nothing in the translation
     again = None if numbered else lambda translation: _again(translation, config, path, held)
     try:
-        problem = check_output(source, text, result.findings, again)
+        problem = check_output(source, text, result.findings, again, moved)
     except Exception as error:
         return _failed(path, source, error)
     return Result(path, source, source, result.findings, error=problem) if problem else result

@@ -8,18 +8,21 @@ it. Lines of findings are those of the calls.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from torch2ms.analysis.infer import infer
 from torch2ms.analysis.program.project import Plain, Project
-from torch2ms.inlining.candidates import candidates
+from torch2ms.inlining.candidates import Candidate, candidates
 from torch2ms.inlining.expand import Inliner
+from torch2ms.inlining.handed_on import handed_on
 
 ROUNDS = 6  # functions that differentiate may call others that do
 
 
-def inlined(project: Project) -> Project:
-    """The project without calls of such functions; its values are inferred."""
+def inlined(project: Project, wanted: Callable[[Project], dict[int, Candidate]] = candidates) -> Project:
+    """The project without calls of such functions, or of others that are `wanted`; its values are inferred."""
     for _ in range(ROUNDS):
-        found = candidates(project)
+        found = wanted(project)
         if not found:
             return project
         changed: dict[str, Plain] = {}
@@ -39,4 +42,4 @@ def inlined(project: Project) -> Project:
     return project
 
 
-__all__ = ["inlined"]
+__all__ = ["handed_on", "inlined"]

@@ -17,6 +17,7 @@ from torch2ms.inlining.folding import specialised
 from torch2ms.tape.functions.sites import Site, resolve
 
 GRAD = "torch.autograd.grad"
+CALL = "__call__"
 ONCE = (cst.Lambda, cst.BaseComp, cst.IfExp, cst.BooleanOperation)  # what is in them may run never, or often
 
 
@@ -43,6 +44,16 @@ class Candidate:
         """The statements call it again."""
         own = {id(s.call) for s in self.sites}
         return any(id(n) in own for line in lines for n in descend(line))
+
+    def changes(self, value: cst.BaseExpression) -> bool:
+        """The body may give an attribute of an object, which an argument names, another value."""
+        _, dot, attribute = dotted(value).rpartition(".")
+        return bool(dot) and any(d.endswith(dot + attribute) for s in self.info.scope.body.walk() for d in s.defs)
+
+    def mentions(self, name: str, bound: dict[str, cst.BaseExpression]) -> int:
+        """How often the statements name a parameter."""
+        lines = self.at(bound) or []
+        return sum(isinstance(n, cst.Name) and n.value == name for line in lines for n in descend(line))
 
     @property
     def rebound(self) -> set[str]:
@@ -73,8 +84,8 @@ def candidates(project: Project) -> dict[int, Candidate]:
         if any(id(other.scope) in inner for other in others if other is not made.info):
             continue  # in a later round
         outer = [s for s in made.sites if s.scope is not made.info.scope]
-        if all(_fits(made, site) for site in outer):
-            made.goes = _named(made, project) == len(made.sites) and not any(again(made, s) for s in outer)
+        if all(fits(made, site) for site in outer):
+            made.goes = named(made, project) == len(made.sites) and not any(again(made, s) for s in outer)
             found |= {id(site.call): made for site in outer}
     return found
 
@@ -98,7 +109,7 @@ def _of_forwards(
         if id(info.scope) in inner or not _beyond(info) or not _straight(info):
             continue
         for site in own:
-            if _leads(site) and (made := _plain(info, [site], 0)) is not None and _fits(made, site):
+            if _leads(site) and (made := plain(info, [site], 0)) is not None and fits(made, site):
                 found[id(site.call)] = made
     return found
 
@@ -155,11 +166,11 @@ def _candidate(
 ) -> Candidate | None:
     """The function, if it is one of these."""
     line = next((s.lineno for s in info.scope.body.walk() if _differentiates(s, info, reached, inner)), 0)
-    return _plain(info, sites, line) if line and _movable(info) else None
+    return plain(info, sites, line) if line and movable(info) else None
 
 
-def _plain(info: FunctionInfo, sites: list[Site], line: int) -> Candidate | None:
-    """A function or method as it is usually defined."""
+def plain(info: FunctionInfo, sites: list[Site], line: int, ends: bool = False) -> Candidate | None:
+    """A function or method as it is usually defined; `ends`: at its end, where it returns nothing."""
     node = info.scope.node
     if not isinstance(node, cst.FunctionDef) or not isinstance(node.body, cst.IndentedBlock):
         return None
@@ -168,9 +179,11 @@ def _plain(info: FunctionInfo, sites: list[Site], line: int) -> Candidate | None
         return None
     if any(dotted(d.decorator) != "staticmethod" for d in node.decorators) or info.scope.children or info.scope.off:
         return None
-    if info.cls is not None and (info.name.startswith("__") or info.cls.kind == "autograd"):
+    if info.cls is not None and (info.name.startswith("__") and info.name != CALL or info.cls.kind == "autograd"):
         return None
     body = [line for line in node.body.body if not _docstring(line)]
+    if ends and not any(isinstance(s.node, cst.Return) for s in info.scope.body.walk()):
+        body.append(cst.parse_statement("return None"))
     return Candidate(info, body, sites, line) if body else None
 
 
@@ -248,10 +261,10 @@ def _straight(info: FunctionInfo) -> bool:
     if last is None or not isinstance(last.node, cst.Return) or last.node.value is None:
         return False
     stmts = info.scope.body.walk()
-    return _movable(info) and not any(isinstance(s.node, cst.Return) and s is not last for s in stmts)
+    return movable(info) and not any(isinstance(s.node, cst.Return) and s is not last for s in stmts)
 
 
-def _movable(info: FunctionInfo) -> bool:
+def movable(info: FunctionInfo) -> bool:
     """Nothing of its own but its returns is what a caller's block could not hold."""
     stmts = list(info.scope.body.walk())
     kinds = (cst.Global, cst.Nonlocal, cst.FunctionDef, cst.ClassDef, cst.Import, cst.ImportFrom, cst.Try, cst.With)
@@ -277,7 +290,7 @@ def _only(line: cst.CSTNode) -> cst.CSTNode | None:
 # --- the calls
 
 
-def _fits(made: Candidate, site: Site) -> bool:
+def fits(made: Candidate, site: Site) -> bool:
     """The body can stand where the call stands."""
     bound = arguments(made, site.call)
     around, off = site.module.top_level(site.stmt), site.module.directives.off
@@ -286,8 +299,8 @@ def _fits(made: Candidate, site: Site) -> bool:
     if bound is None or site.scope is made.info.scope or not names_hold(made, site.module):
         return False
     if made.info.cls is not None and not made.info.static:
-        func = site.call.func
-        if not isinstance(func, cst.Attribute) or not dotted(func.value):
+        called = receiver(made, site.call)
+        if called is None or not dotted(called):
             return False
     lines = made.at(bound)
     if lines is None:
@@ -328,9 +341,8 @@ def arguments(made: Candidate, call: cst.Call) -> dict[str, cst.BaseExpression] 
     named = [*positional, *params.kwonly_params]
     bound: dict[str, cst.BaseExpression] = {}
     if made.info.cls is not None and not made.info.static:
-        assert isinstance(call.func, (cst.Attribute, cst.Name))
-        if isinstance(call.func, cst.Attribute):
-            bound[positional[0].name.value] = call.func.value
+        if (called := receiver(made, call)) is not None:
+            bound[positional[0].name.value] = called
         positional = positional[1:]
     free = iter(positional)
     for arg in call.args:
@@ -349,6 +361,13 @@ def arguments(made: Candidate, call: cst.Call) -> dict[str, cst.BaseExpression] 
                 return None
             bound[name] = param.default
     return bound if set(bound) <= {p.name.value for p in named} else None
+
+
+def receiver(made: Candidate, call: cst.Call) -> cst.BaseExpression | None:
+    """The object of a method that is called."""
+    if made.info.name == CALL:
+        return call.func
+    return call.func.value if isinstance(call.func, cst.Attribute) else None
 
 
 def simple(node: cst.BaseExpression) -> bool:
@@ -376,13 +395,26 @@ def _means(name: str, made: Candidate, module: ModuleInfo) -> str | None:
     home = made.info.module
     target = home.imports.table.get(name)
     if target is None:
-        return name if name not in home.scope.locals and name not in module.scope.locals else None
+        if name not in home.scope.locals:
+            return name if name not in module.scope.locals else None
+        target = f"{home.name}.{name}"
     for own, other in module.imports.table.items():
         if other == target:
             return own
         if target.startswith(other + "."):
             return own + target[len(other) :]
-    return None
+    return name if name in missing(made, module) else None
+
+
+def missing(made: Candidate, module: ModuleInfo) -> set[str]:
+    """What the body names of its own module that the module of a call could import from there, and does not yet."""
+    home = made.info.module
+    table = module.imports.table
+    if not any(target.rpartition(".")[0] == home.name for target in table.values()):
+        return set()
+    own = {name for name in _free(made) if name in home.scope.locals}
+    imported = {name for name in own if f"{home.name}.{name}" in table.values()}
+    return {name for name in own - imported if name not in module.scope.locals and name not in table}
 
 
 def translated_names(made: Candidate, module: ModuleInfo) -> dict[str, str]:
@@ -393,7 +425,7 @@ def translated_names(made: Candidate, module: ModuleInfo) -> dict[str, str]:
     return {name: other for name, other in meant.items() if other is not None and other != name}
 
 
-def _named(made: Candidate, project: Project) -> int:
+def named(made: Candidate, project: Project) -> int:
     """How often the project names the function, other than to define or import it."""
     name, count = made.info.name, 0
     for module in project.modules.values():

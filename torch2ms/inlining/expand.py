@@ -19,11 +19,13 @@ from torch2ms.inlining.candidates import (
     arguments,
     branches,
     given,
+    missing,
     runs_once,
     simple,
     translated_names,
 )
 from torch2ms.inlining.folding import Substituted, folded, truth
+from torch2ms.inlining.unread import without_unread
 from torch2ms.rewrite import layout
 from torch2ms.wrappers.suites import Made, Suites
 
@@ -47,8 +49,10 @@ class Inliner(Suites):
         self.scopes = {id(s.call): s.scope for s in sites}
         self.once = {id(s.call) for s in sites if runs_once(s)}
         self.taken: dict[int, set[str]] = {}
+        self.brought: set[str] = set()  # names that an import brings now
         self.target = ""  # the name that the statement at hand binds to a call, and to nothing else
         self.direct: cst.BaseExpression | None = None
+        self.unused: cst.BaseExpression | None = None  # a call that is the whole statement
 
     def statement(self, stmt: cst.CSTNode) -> Made:
         if isinstance(stmt, cst.FunctionDef) and (gone := self.going.get(id(stmt))) is not None:
@@ -57,7 +61,9 @@ class Inliner(Suites):
             for line in sorted({gone.line} | inside):
                 self.findings.append(Finding("T2M203", Tier.EXACT, what, why, line=line))
             blank = [line for line in stmt.leading_lines[:1] if line.comment is None]
-            return [], (*blank, *layout.comments_only(stmt.leading_lines), *layout.inner_comments(stmt))
+            along = _along(gone)
+            inner = [c for c in layout.inner_comments(stmt) if c.comment is not None and c.comment.value not in along]
+            return [], (*blank, *layout.comments_only(stmt.leading_lines), *inner)
         if isinstance(stmt, cst.SimpleStatementLine) and (chosen := self.split(stmt)) is not None:
             return super().statement(chosen)
         return super().statement(stmt)
@@ -85,6 +91,9 @@ class Inliner(Suites):
         above, self.above = self.above, outer
         if not above:
             return made, waiting
+        if not made:
+            inner = [line for small in stmt.body for line in layout.inner_comments(small)]
+            waiting = (*inner, *layout.trailing_comment(stmt.trailing_whitespace))
         for node in above:
             for each in flow.in_order([node]):
                 self.number(each, stmt.body[0])
@@ -97,20 +106,44 @@ class Inliner(Suites):
 
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
         if isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
+            node = self.extended(node)
+            assert not isinstance(node.names, cst.ImportStar)
             names = [a for a in node.names if not (isinstance(a.name, cst.Name) and a.name.value in self.gone)]
             if len(names) < len(node.names):
                 last = names[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT) if names else None
                 return [node.with_changes(names=[*names[:-1], last])] if last is not None else []
         value = node.value if isinstance(node, (cst.Assign, cst.Return)) else None
         self.direct = value
+        self.unused = node.value if isinstance(node, cst.Expr) else None
         self.target = ""
         if isinstance(node, cst.Assign) and len(node.targets) == 1 and isinstance(node.targets[0].target, cst.Name):
             self.target = node.targets[0].target.value
         updated = self.rewrite(node)
+        if isinstance(updated, cst.Expr) and isinstance(node, cst.Expr) and id(node.value) in self.found:
+            return [] if simple(updated.value) else [updated]
         if isinstance(updated, cst.Assign) and self.above and len(updated.targets) == 1 and updated is not node:
             if self.target and dotted(updated.value) == self.target:
                 return []
         return [updated]
+
+    def extended(self, node: cst.ImportFrom) -> cst.ImportFrom:
+        """An import that brings along what bodies name of the same module."""
+        assert not isinstance(node.names, cst.ImportStar)
+        table = self.module.imports.table
+        said = {table.get(dotted(a.asname.name) if a.asname is not None else dotted(a.name), "") for a in node.names}
+        homes = {target.rpartition(".")[0] for target in said}
+        names = {
+            name for made in {id(m): m for m in self.found.values()}.values() for name in missing(made, self.module)
+            if made.info.module.name in homes and any(s.module is self.module for s in made.sites)
+        } - self.brought  # fmt: skip
+        if not names:
+            return node
+        self.brought |= names
+        last = node.names[-1].with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
+        added = [cst.ImportAlias(cst.Name(name)) for name in sorted(names)]
+        made_up = node.with_changes(names=[*node.names[:-1], last, *added])
+        self.number(made_up, node)
+        return made_up
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         made = self.found.get(id(original))
@@ -126,8 +159,12 @@ class Inliner(Suites):
         }
         above: list[cst.BaseStatement] = []
         for name, value in bound.items():
-            if simple(value) and name not in made.rebound:
+            if simple(value) and name not in made.rebound and not made.changes(value):
                 texts[name] = value
+                continue
+            if made.mentions(name, bound) == 1 and name not in made.rebound and _of_names(value):
+                marks = {"lpar": [cst.LeftParen()], "rpar": [cst.RightParen()]}
+                texts[name] = value if value.lpar else value.with_changes(**marks)
                 continue
             own = _fresh(name, taken)
             above.append(_assigned(own, value))
@@ -152,13 +189,16 @@ class Inliner(Suites):
             names = {dotted(texts[n]) for n in opened}
             above = [line for line in above if not _binds(line, names)]
         above += [body.rewrite(line.deep_clone()) for line in lines]  # type: ignore[misc]
-        above = [each for line in above for each in folded(line, {})]
+        above = [_bare(each) for line in above for each in folded(line, {})]
         last = above.pop()
         assert isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return)
         result = last.body[-1].value
         assert result is not None
         if len(last.body) > 1:
             above.append(last.with_changes(body=last.body[:-1]))
+        if original is self.unused and dotted(result):
+            above = without_unread(above, {dotted(texts[name]) for name in locals_})
+            result = cst.Name("None")
         self.above += above
         label = _derivative(result, self.module) if id(original) in self.once and original is not self.direct else ""
         if label:  # one statement, one gradient call
@@ -169,6 +209,27 @@ class Inliner(Suites):
         if original is self.direct or whole:
             return result
         return result.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+
+
+def _along(made: Candidate) -> set[str]:
+    """The comments that the body has at each of its calls."""
+    said = []
+    for site in made.sites:
+        lines = made.at(arguments(made, site.call) or {}) or []
+        said.append({c.comment.value for x in lines for c in layout.inner_comments(x) if c.comment is not None})
+    return set.intersection(*said) if said else set()
+
+
+def _bare(line: cst.BaseStatement) -> cst.BaseStatement:
+    """A condition needs no parentheses."""
+    return line.with_changes(test=line.test.with_changes(lpar=[], rpar=[])) if isinstance(line, cst.If) else line
+
+
+def _of_names(node: cst.BaseExpression) -> bool:
+    """Arithmetic on variables, which may happen later."""
+    kinds = (cst.BinaryOperation, cst.Comparison, cst.BooleanOperation, cst.UnaryOperation)
+    inner = [n for n in descend(node) if isinstance(n, cst.BaseExpression)]
+    return isinstance(node, kinds) and all(isinstance(n, (*kinds, cst.Name, cst.Integer, cst.Float)) for n in inner)
 
 
 def _returned(lines: list[cst.BaseStatement]) -> cst.BaseExpression:
@@ -226,7 +287,11 @@ def _fresh(base: str, taken: set[str]) -> str:
 
 
 def _names(scope: Scope) -> set[str]:
-    return {n.value for n in descend(scope.node) if isinstance(n, cst.Name)}
+    """The variables that a scope names; names of attributes and keywords are no variables."""
+    nodes = list(descend(scope.node))
+    parts = {id(n.attr) for n in nodes if isinstance(n, cst.Attribute)}
+    parts |= {id(n.keyword) for n in nodes if isinstance(n, cst.Arg)}
+    return {n.value for n in nodes if isinstance(n, cst.Name) and id(n) not in parts}
 
 
 def _words(node: cst.CSTNode) -> list[str]:

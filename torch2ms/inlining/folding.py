@@ -88,7 +88,7 @@ def folded(line: cst.CSTNode, known: dict[str, cst.BaseExpression]) -> list[cst.
     test = Substituted(known).rewrite(line.test)
     holds = truth(cast(cst.BaseExpression, test))
     if holds is None:
-        return [line]
+        return [_within(line, known)]
     if holds:
         return [s for each in line.body.body for s in folded(_line(each), known)]
     if line.orelse is None:
@@ -96,6 +96,30 @@ def folded(line: cst.CSTNode, known: dict[str, cst.BaseExpression]) -> list[cst.
     if isinstance(line.orelse, cst.If):
         return folded(line.orelse, known)
     return [s for each in line.orelse.body.body for s in folded(_line(each), known)]
+
+
+def _within(line: cst.If, known: dict[str, cst.BaseExpression]) -> cst.If:
+    """An `if` statement with its branches folded."""
+    changes: dict[str, cst.CSTNode | None] = {"body": _block(line.body, known)}
+    if isinstance(line.orelse, cst.Else):
+        inner = _block(line.orelse.body, known)
+        changes["orelse"] = line.orelse if inner is line.orelse.body else line.orelse.with_changes(body=inner)
+    elif line.orelse is not None:
+        changes["orelse"] = _within(line.orelse, known)
+    same = changes["body"] is line.body and changes.get("orelse", line.orelse) is line.orelse
+    return line if same else line.with_changes(**changes)
+
+
+def _block(suite: cst.BaseSuite, known: dict[str, cst.BaseExpression]) -> cst.BaseSuite:
+    if not isinstance(suite, cst.IndentedBlock):
+        return suite
+    made: list[cst.BaseStatement] = []
+    for line in suite.body:
+        made += folded(line, known)
+        known = {name: value for name, value in known.items() if not binds(line, name)}
+    if len(made) == len(suite.body) and all(a is b for a, b in zip(made, suite.body, strict=True)):
+        return suite
+    return suite.with_changes(body=made or [cst.SimpleStatementLine([cst.Pass()])])
 
 
 def _line(node: cst.CSTNode) -> cst.CSTNode:

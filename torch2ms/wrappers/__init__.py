@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from torch2ms.analysis.infer import infer
 from torch2ms.analysis.program.project import Plain, Project
-from torch2ms.inlining import inlined
+from torch2ms.inlining import handed_on, inlined
 from torch2ms.stateless import as_calls, without_state
+from torch2ms.wrappers.alike import alike
 from torch2ms.wrappers.clipped import clipped
 from torch2ms.wrappers.contexts import parted
 from torch2ms.wrappers.decided import decided
@@ -36,12 +37,15 @@ def understood(project: Project) -> Project:
     That is without wrappers around training, with blocks of their own for gradient modes, without branches for what no
     caller gives, with loops over optimizers written out, with one name for each optimizer, those in dicts included, for
     gradients that keep their graph and for norms, with a branch for each kind of layer, with attributes under names
-    that cells leave free, with forwards of weights, and without functions that only differentiate.
+    that cells leave free, with forwards of weights, and without functions that only differentiate, or go backward from
+    what they are handed.
     """
     infer(project)
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
     project = _with(project, unwrapped(project, wrapped) if wrapped else {})
+    project = inlined(project, handed_on)
     project = _with(project, decided(project))
+    project = _with(project, alike(project))
     project = _with(project, out_of_the_way(project))
     project = _with(project, parted(project))
     project = _with(project, told_apart(project))

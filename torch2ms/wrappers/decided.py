@@ -11,7 +11,7 @@ import libcst as cst
 
 from torch2ms.analysis.program import flow
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
-from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.findings import Finding, Tier
@@ -19,7 +19,7 @@ from torch2ms.rewrite import layout
 from torch2ms.wrappers.suites import Made, Suites
 
 ASKED = {"torch.optim.Optimizer": "optimizer", "torch.optim.optimizer.Optimizer": "optimizer",
-         "torch.nn.Module": "module", "torch.nn.modules.module.Module": "module"}  # fmt: skip
+         "torch.nn.Module": "module", "torch.nn.modules.module.Module": "module", "torch.Tensor": "tensor"}  # fmt: skip
 TAPE = (".backward(", ".grad")
 
 
@@ -47,14 +47,17 @@ class Decided(Suites):
 
     def __init__(self, module: ModuleInfo, unsure: set[str]) -> None:
         super().__init__(module)
-        self.given = {id(stmt.node): _given(scope) for scope in module.scope.walk() if scope.name not in unsure
+        self.given = {id(stmt.node): _given(scope, stmt) for scope in module.scope.walk() if scope.name not in unsure
                       for stmt in scope.body.walk() if isinstance(stmt.node, cst.If)}  # fmt: skip
+        self.around = {id(stmt.node): scope.node for scope in module.scope.walk() if scope.is_function
+                       for stmt in scope.body.walk() if isinstance(stmt.node, cst.If)}  # fmt: skip
 
     def compound(self, original: cst.CSTNode, updated: cst.CSTNode) -> Made:
         if not isinstance(original, cst.If) or not isinstance(updated, cst.If):
             return super().compound(original, updated)
         answer = self.answer(original.test, self.given.get(id(original), set()))
-        chosen = isinstance(original.orelse, cst.If) or not any(word in code(original) for word in TAPE)
+        around = self.around.get(id(original), original) if "Tensor" in code(original.test) else original
+        chosen = isinstance(original.orelse, cst.If) or not any(word in code(around) for word in TAPE)
         if answer is None or chosen:
             return super().compound(original, updated)
         why = "every caller of the project gives the same: the other branch goes"
@@ -79,11 +82,12 @@ class Decided(Suites):
         return of_kind(test, given, self.module)
 
 
-def _given(scope: Scope) -> set[str]:
-    """The parameters of a function that every call has to give, and that keep what they are given."""
+def _given(scope: Scope, test: Stmt) -> set[str]:
+    """The parameters of a function that every call has to give, and that have what they were given at a test."""
     node = scope.node
     params = [*node.params.posonly_params, *node.params.params] if isinstance(node, cst.FunctionDef) else []
-    bound = {d for stmt in scope.body.walk() for d in stmt.defs}
+    first = test.number if test.block is scope.body else None
+    bound = {d for stmt in scope.body.walk() if first is None or stmt.number < first for d in stmt.defs}
     return {p.name.value for p in params if p.default is None} - bound
 
 
@@ -97,7 +101,7 @@ def of_kind(test: cst.BaseExpression, given: set[str], module: ModuleInfo) -> bo
         return None
     if value.kind == wanted:
         return True
-    return False if value.kind in ("optimizer", "module", "function", "object", "tensor") else None
+    return False if value.kind in ("optimizer", "module", "function", "object", "tensor", "params") else None
 
 
 def _statements(branch: cst.BaseSuite | cst.If | cst.Else | None) -> list[cst.CSTNode]:

@@ -304,13 +304,18 @@ def _function(info: FunctionInfo, given: Given, ev: Evaluator, receiver: Value |
 
 def _pass(info: FunctionInfo, given: Given, receiver: Value | None) -> dict[str, Value]:
     """Record what the caller passes, by parameter."""
-    as_method = info.cls is not None and not info.static and receiver is not None and receiver.kind != "class"
+    as_method = info.cls is not None and not info.static and receiver is not None
+    if receiver is not None and receiver.kind == "class" and not info.of_class:
+        as_method = False
     bound = bind_arguments(info, given.node, given.args, skip_self=as_method)
     places = {value.place: name for name, value in bound.items() if value.place}
     for name, value in bound.items():
         mapped = into(value, name, places, receiver is not None and receiver.place == "self")
         old = info.args.get(name)
-        info.args[name] = mapped if old is None else join(old, mapped)
+        if old is None or old.name == NOT_RUN:
+            info.args[name] = mapped
+        elif mapped.name != NOT_RUN:
+            info.args[name] = join(old, mapped)
     return bound
 
 

@@ -38,6 +38,8 @@ def _own(info: FunctionInfo, name: str, position: int) -> Value | None:
     cls = info.cls
     if cls is None:
         return None
+    if position == 0 and info.of_class:
+        return Value("class", name=cls.qualified)
     if position == 0 and not info.static and name in ("self", "cls"):
         return Value("module" if cls.kind == "module" else "object", name=cls.qualified, place=name)
     if cls.kind != "autograd" or info.name not in ("forward", "backward", "setup_context"):

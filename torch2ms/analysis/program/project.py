@@ -52,9 +52,17 @@ class FunctionInfo:
 
     @property
     def static(self) -> bool:
+        return self._decorated("staticmethod")
+
+    @property
+    def of_class(self) -> bool:
+        """A class method: what it is called on is the class."""
+        return self._decorated("classmethod")
+
+    def _decorated(self, name: str) -> bool:
         node = self.scope.node
         assert isinstance(node, cst.FunctionDef)
-        return any(dotted(d.decorator) == "staticmethod" for d in node.decorators)
+        return any(dotted(d.decorator) == name for d in node.decorators)
 
 
 @dataclass(eq=False)

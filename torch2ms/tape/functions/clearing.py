@@ -26,6 +26,40 @@ def clearing(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
     return found
 
 
+def called_clears(events: list[Event], lifting: Lifting) -> list[Event]:
+    """The events, where a `zero_grad` of the project that does more than clear is called for the rest of it."""
+    known = {id(e.node) for e in events if e.kind == "clear" and e.lifted}
+    found = []
+    for event in events:
+        info = lifting.callee.get(id(event.node)) if event.kind == "clear" and not event.lifted else None
+        if info is not None and not _nothing_else(info, lifting):
+            if id(event.node) in known:
+                continue
+            event.lifted = event.called = True
+        found.append(event)
+    return found
+
+
+def _nothing_else(info: FunctionInfo, lifting: Lifting, depth: int = 3) -> bool:
+    """A call of the function is of no use once there are no gradients to clear."""
+    clears = {id(e.stmt): e for e in find(info.scope, info.module) if e.kind == "clear"}
+    inside = {id(s) for e in clears.values() for b in e.stmt.blocks for s in b.walk()}
+    for stmt in info.scope.body.walk():
+        event = clears.get(id(stmt))
+        if event is not None:
+            inner = lifting.callee.get(id(event.node))
+            if inner is not None and (not depth or not _nothing_else(inner, lifting, depth - 1)):
+                return False
+        elif id(stmt) not in inside and not isinstance(stmt.node, (cst.Pass, cst.If, cst.For)) and not _said(stmt):
+            return False
+    return bool(clears)
+
+
+def _said(stmt: Stmt) -> bool:
+    """A docstring."""
+    return isinstance(stmt.node, cst.Expr) and isinstance(stmt.node.value, (cst.SimpleString, cst.ConcatenatedString))
+
+
 def _only_clears(info: FunctionInfo, lifting: Lifting) -> bool:
     known = lifting.clearing.get(id(info.scope))
     if known is None:

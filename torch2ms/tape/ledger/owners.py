@@ -40,6 +40,8 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
             place = event.place or (next(iter(deps)) if len(deps) == 1 else "")
             if place and PART not in place:
                 found.append(Owner(kind, place, deps))
+        elif (given := _given(event, scope)) and not any(concerns(event, o, found) for o in found):
+            found.append(Owner("params", given, event.value.deps))
         elif (
             event.kind == "leaf_grad"
             and event.value.kind == "param"
@@ -57,6 +59,13 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
         if owner.kind == "leaf":
             owner.parameter = seen_elsewhere(owner.place, scope)
     return found
+
+
+def _given(event: Event, scope: Scope) -> str:
+    """The parameter of the function over which a comprehension runs that reads gradients: a list of parameters."""
+    clause = clause_of(event.node, event.stmt.node) if event.kind == "leaf_grad" and not event.writes else None
+    given = dotted(clause.iter) if clause is not None and event.value.kind == "param" else ""
+    return given if given in scope.params and event.value.deps else ""
 
 
 def _in_sight(owns: frozenset[str] | None, scope: Scope, module: ModuleInfo) -> frozenset[str] | None:

@@ -34,7 +34,9 @@ def plan_clears(records: Records, plan: Plan, dropped: set[int]) -> None:
             for owner in records.owners:
                 if (owner.accumulating or owner.stored) and owner.cleared_by(event, len(records.owners) == 1):
                     where = plan.before if event.taking is None else plan.behind  # used first, cleared then
-                    where.setdefault(id(event.stmt), []).append(Text(f"{owner.variable} = None"))
+                    there = where.setdefault(id(event.stmt), [])
+                    if not any(isinstance(i, Text) and i.template == f"{owner.variable} = None" for i in there):
+                        there.append(Text(f"{owner.variable} = None"))
         if event.kind != "clear" or event.lifted:
             continue
         items: list[Text] = []
@@ -49,7 +51,8 @@ def plan_clears(records: Records, plan: Plan, dropped: set[int]) -> None:
         if items and any(id(a) in plan.contexts and id(a) not in plan.halved for a in event.stmt.ancestors()):
             refuse(event, "it stands inside an autocast block, which becomes a function", plan)
             continue
-        plan.replaced[id(event.stmt)] = list(items)
+        above = {i.template for i in plan.before.get(id(event.stmt), ()) if isinstance(i, Text)}
+        plan.replaced[id(event.stmt)] = [item for item in items if item.template not in above]
         why = (
             "becomes the reset of the accumulator"
             if items

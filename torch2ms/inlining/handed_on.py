@@ -1,0 +1,127 @@
+"""Functions that go backward from what they are handed and leave the step to others.
+
+`def backward(self, loss): loss.backward()` of an object around an optimizer, a scaler object that is called with the
+loss: which function of the weights the loss is, only the caller knows. Written out there, the call is a plain backward
+call in sight of its forward.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
+from torch2ms.inlining.candidates import CALL, Candidate, fits, movable, named, plain
+from torch2ms.tape.functions.sites import Site, overriding, resolve
+
+MOST = 40  # statements that all the calls together become
+OTHERS = ("tensor", "param", "api", "list", "dict", "tuple", "float", "int", "str", "optimizer", "scheduler", "none")
+
+
+def handed_on(project: Project) -> dict[int, Candidate]:
+    """By id of the call: the functions of this kind whose calls can all give way to their bodies."""
+    if not any(".backward(" in m.source for m in project.modules.values()):
+        return {}
+    found: dict[int, Candidate] = {}
+    for info, sites in _sites(project).values():
+        made = _candidate(info, sites)
+        if made is None or not sites or not all(fits(made, site) for site in sites):
+            continue
+        if len(sites) * len(made.body) <= MOST:
+            made.goes = _mentioned(made, project) == len(sites)
+            found |= {id(site.call): made for site in sites}
+    return found
+
+
+def _sites(project: Project) -> dict[int, tuple[FunctionInfo, list[Site]]]:
+    """The functions with a backward call, and all their calls."""
+    found: dict[int, tuple[FunctionInfo, list[Site]]] = {}
+    for module in project.modules.values():
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk():
+                for call in stmt.calls:
+                    info = resolve(call, stmt, scope, module, project) or called_object(call, module, project)
+                    if info is not None and any(_backward(c) for s in info.scope.body.walk() for c in s.calls):
+                        found.setdefault(id(info.scope), (info, []))[1].append(Site(module, scope, stmt, call))
+    return found
+
+
+def called_object(call: cst.Call, module: ModuleInfo, project: Project) -> FunctionInfo | None:
+    """The `__call__` of an object of the project."""
+    value = module.value(call.func)
+    if value.kind != "object" or not value.name or not dotted(call.func):
+        return None
+    cls = project.find(value.name, module)
+    return cls.known(CALL) if isinstance(cls, ClassInfo) else None
+
+
+def _backward(call: cst.Call) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward"
+
+
+def _candidate(info: FunctionInfo, sites: list[Site]) -> Candidate | None:
+    """The function, if it is one of these."""
+    scope = info.scope
+    if overriding(info) or not movable(info) or info.cls is not None and info.cls.kind not in ("object", "optimizer"):
+        return None
+    calls = [(s, c) for s in scope.body.walk() for c in s.calls]
+    backward = next((s for s, c in calls if _backward(c) and _of_parameter(c, scope)), None)
+    if backward is None:
+        return None
+    steps = any(isinstance(c.func, cst.Attribute) and c.func.attr.value == "step" for _, c in calls)
+    if steps and not any(_chosen(c, s, scope) for s, c in calls if _backward(c)):
+        return None  # the whole step is here: callers hand the loss on with its graph
+    return plain(info, sites, backward.lineno, ends=True)
+
+
+def _of_parameter(call: cst.Call, scope: Scope) -> bool:
+    """What is differentiated is a parameter, or a scaler's multiple of one."""
+    assert isinstance(call.func, cst.Attribute)
+    source = call.func.value
+    if isinstance(source, cst.Call) and isinstance(source.func, cst.Attribute) and len(source.args) == 1:
+        source = source.args[0].value if source.func.attr.value == "scale" else source
+    bound = {d for s in scope.body.walk() for d in s.defs}
+    return isinstance(source, cst.Name) and source.value in set(scope.params) - {"self", "cls"} - bound
+
+
+def _chosen(call: cst.Call, stmt: Stmt, scope: Scope) -> bool:
+    """Callers choose what the backward call keeps."""
+    return any(root(dotted(a.value)) in scope.params for a in call.args)
+
+
+def _mentioned(made: Candidate, project: Project) -> int:
+    """How often something in the project may name the function, calls included."""
+    name = made.info.name
+    if name == CALL:
+        return -1 if _passed(made, project) else len(made.sites)
+    if made.info.cls is None:
+        return named(made, project)
+    count = 0
+    for module in project.modules.values():
+        for node in descend(module.tree):
+            if isinstance(node, cst.SimpleString):
+                count += node.raw_value == name
+            elif isinstance(node, cst.Attribute) and node.attr.value == name:
+                count += module.value(node.value).kind not in OTHERS
+    return count
+
+
+def _passed(made: Candidate, project: Project) -> bool:
+    """An object of the class is handed to something that is not seen, which may call it."""
+    cls = made.info.cls
+    assert cls is not None
+    for module in project.modules.values():
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk():
+                for call in stmt.calls:
+                    held = [a.value for a in call.args if module.value(a.value).name == cls.qualified]
+                    if held and resolve(call, stmt, scope, module, project) is None:
+                        if module.value(call.func).kind not in ("class", "function", "method"):
+                            return True
+    return False
+
+
+__all__ = ["handed_on"]

@@ -1,0 +1,60 @@
+"""What is asked of a gradient and is the same of its tensor: `p.grad.shape` is `p.shape`.
+
+MindSpore has no `.grad` to ask. A function that only asks such things needs no gradients.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import Plain, Project, qualified
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.wrappers.suites import Suites
+
+SAME = {"shape", "dtype", "device", "ndim", "size", "numel", "dim", "is_cuda", "layout", "element_size"}
+LIKE = {f"torch.{name}_like" for name in ("zeros", "ones", "empty", "full", "rand", "randn")}
+
+
+def alike(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules that ask gradients for such things, by name."""
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        if module.uses_mindspore or ".grad" not in module.source:
+            continue
+        writer = Alike(module)
+        made = writer.plain()
+        if writer.changed:
+            plain[module.name] = made
+    return plain
+
+
+class Alike(Suites):
+    """One module in which the tensors are asked."""
+
+    changed = False
+
+    def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
+        if original.attr.value not in SAME or (tensor := self.behind(original.value)) is None:
+            return updated
+        self.changed = True
+        return updated.with_changes(value=tensor)
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
+        if len(original.args) == 0 or qualified(original.func, self.module.imports) not in LIKE:
+            return updated
+        tensor = self.behind(original.args[0].value)
+        if tensor is None or original.args[0].keyword is not None or original.args[0].star:
+            return updated
+        self.changed = True
+        return updated.with_changes(args=[updated.args[0].with_changes(value=tensor), *updated.args[1:]])
+
+    def behind(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """The tensor whose gradient an expression is: `p.grad`, `p.grad.data`."""
+        if isinstance(node, cst.Attribute) and node.attr.value == "data":
+            node = node.value
+        if not isinstance(node, cst.Attribute) or node.attr.value != "grad" or dotted(node) == "torch.autograd.grad":
+            return None
+        tensor = node.value
+        inner = isinstance(tensor, cst.Attribute) and tensor.attr.value == "data"
+        known = self.module.value(tensor).kind in ("tensor", "param", "unknown")
+        return tensor if known and not inner and self.module.value(node).kind != "api" else None
