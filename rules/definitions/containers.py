@@ -51,3 +51,34 @@ class ParameterDict(ModuleDict):
 
     def update(self, cells):
         super().update(sorted(cells.items()) if type(cells) is dict else cells)
+
+    def __delitem__(self, name):
+        self.names.remove(name)
+        delattr(self, name)
+
+    def get(self, name, default=None):
+        return self[name] if name in self.names else default
+
+    def pop(self, name):
+        value = self[name]
+        del self[name]
+        return value
+
+    def popitem(self):
+        name = self.names[-1]
+        return name, self.pop(name)
+
+    def clear(self):
+        for name in self.keys():
+            del self[name]
+
+    def setdefault(self, name, default=None):
+        if name not in self.names:
+            self[name] = default
+        return self[name]
+
+    def copy(self):
+        return ParameterDict(self.items())
+
+    def fromkeys(self, names, default=None):
+        return ParameterDict([(name, default) for name in names])

@@ -13,6 +13,10 @@ def same_shape(*values):
     return [v if v.shape == shape else ops.broadcast_to(v, shape) for v in tensors]
 
 
+def normalised(probabilities):
+    return probabilities / probabilities.sum(-1, keepdims=True)
+
+
 class Distribution:
     has_rsample = False
     event_dims = 0

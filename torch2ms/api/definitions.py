@@ -75,6 +75,11 @@ def closure(names: Iterable[str]) -> list[Definition]:
     return list(ordered.values())
 
 
+def names_in(name: str) -> frozenset[str]:
+    """The words in the text of a definition and of those it uses: what it has for a name is among them."""
+    return frozenset(word for part in closure([name]) for word in re.findall(r"[A-Za-z_]\w*", part.text))
+
+
 def text_of(definition: Definition, aliases: Mapping[str, str]) -> str:
     """The text under the names that the module has for what it uses, and for itself."""
     text = definition.text

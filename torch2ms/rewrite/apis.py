@@ -6,12 +6,12 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, qualified
 from torch2ms.analysis.syntax.names import canonical, is_foreign
-from torch2ms.api import Rule, apply_attribute, apply_call, apply_class, apply_partial, apply_value, apply_whole
+from torch2ms.api import Outcome, Rule, apply_attribute, apply_class, apply_partial, apply_value, apply_whole
 from torch2ms.api.template import parenthesised
 from torch2ms.rewrite.parameters.lists import CHAINED, is_weight, joined
 from torch2ms.rewrite.parameters.names import told_apart
 from torch2ms.rewrite.positions import Positions
-from torch2ms.rewrite.stars import written_out
+from torch2ms.rewrite.stars import bound_once
 from torch2ms.rewrite.transforms import compiled
 from torch2ms.rewrite.transforms.calls import transformed
 from torch2ms.rewrite.translation import Translation
@@ -56,14 +56,25 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
     if kind := compiled.transform(name):
         return transformed(kind, rule, original, updated, left, work, where)
     outcome = work.apply(rule, original, updated)
-    if outcome.node is None and any(a.star == "**" for a in original.args):
-        if (calls := written_out(original, updated, rule, work.module)) is not None:
-            outcome = apply_call(rule, *calls, work.facts)
     if outcome.node is None and any(arg.star for arg in original.args):
         outcome = apply_whole(rule, updated) or outcome
     if work.module.value(original).kind == "optimizer" and outcome.node is not None:
         work.notes.first += told_apart(original, updated, work)
     return work.take(outcome, left)
+
+
+def through_name(name: str, original: cst.Call, updated: cst.Call, work: Translation) -> Outcome | None:
+    """`f = F.hardtanh`, then `f(x, -1, 1, True)`: what MindSpore's function does not take."""
+    rule = work.rules.find(name) if is_foreign(name) and isinstance(original.func, cst.Name) else None
+    if rule is None or not name.rpartition(".")[2][:1].islower() or work.mixed:
+        return None
+    held = bound_once(original.func.value, work.stmt, work.module) if isinstance(original.func, cst.Name) else None
+    required = sum(p.default is None and not p.variadic for p in rule.params)
+    more = any(a.star or a.keyword is not None for a in original.args) or len(original.args) > required
+    if held is None or not more or not spelled(held, name, work.module):
+        return None
+    outcome = work.apply(rule, original, updated)
+    return outcome if outcome.node is not None else None
 
 
 def used(

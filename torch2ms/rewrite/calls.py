@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import libcst as cst
 
+from torch2ms.analysis.evaluation.methods import bare
 from torch2ms.analysis.known.torchapi import PACKED
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.flow import root
@@ -13,10 +14,11 @@ from torch2ms.analysis.program.project import FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
-from torch2ms.api import MISFIT, apply_call
+from torch2ms.api import MISFIT
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.inplace.chains import base
 from torch2ms.rewrite.inplace.sharing import is_gradient
+from torch2ms.rewrite.layers.keywords import positional
 from torch2ms.rewrite.parameters.lists import enumerated
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.tensors import strings
@@ -31,6 +33,8 @@ OWNERS = {
     "scaler": "torch.amp.GradScaler",
     "scheduler": "torch.optim.lr_scheduler.LRScheduler",
 }  # kind of a receiver -> where the rules have its methods
+
+CRITERION = ("forward", "train", "eval", "to", "cuda", "cpu", "float", "requires_grad_", "zero_grad")
 
 # what answers to these is no tensor of torch: it is NumPy's, or translated already
 MINDSPORE_ONLY = {"asnumpy", "astype", "copy"}
@@ -98,6 +102,14 @@ class MethodCalls:
             if id(original) not in self.where.indexed:
                 self.work.tell("T2M502", "learning rates of a scheduler", "Parameters in MindSpore: read as numbers")
                 return cst.parse_expression(f"[lr.item() for lr in {code(updated)}]")
+        if receiver.name == "parameter list" and name in ("append", "extend", "insert"):
+            todo = "collect the parameters in a list first"
+            self.work.refuse("T2M605", f"torch.nn.ParameterList.{name}", "a ParameterTuple does not grow", todo)
+            return updated
+        if receiver.kind == "optimizer" and name == "state_dict" and id(original) in self.where.indexed:
+            why, todo = "MindSpore's state has names of parameters", "keep what you need yourself"
+            self.work.refuse("T2M605", "torch.optim.Optimizer.state_dict", why, todo)
+            return updated
         if receiver.name == PACKED:
             return self.work.ruled(f"torch.nn.utils.rnn.PackedSequence.{name}", original, updated)
         if receiver.kind in OWNERS:
@@ -119,10 +131,12 @@ class MethodCalls:
         rule = self.work.rules.find(f"{receiver.name}.{name}")
         if rule is None:
             return self.work.unknown(f"{receiver.name}.{name}", updated)
-        return self.work.take(apply_call(rule, original, updated, self.work.facts), updated)
+        return self.work.take(self.work.apply(rule, original, updated), updated)
 
     def of_module(self, name: str, receiver: Value, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         project = self.work.project
+        if name == "named_parameters" and not original.args and id(original) in self.where.handed:
+            return enumerated("parameters", original, updated, self.work, self.where)
         if name == "named_parameters" and not original.args and not project.keeps_state and not project.renames:
             why = "no layer of the project keeps statistics or renames weights"
             self.work.tell("T2M505", "Module.named_parameters", why)
@@ -131,6 +145,11 @@ class MethodCalls:
             return enumerated(name, original, updated, self.work, self.where)
         if receiver.likely and name in ("train", "eval") and len(original.args) > (name == "train"):
             return updated  # a name that sounds like a network: an agent or a trainer with a method of its own
+        if bare(receiver) and name in CRITERION:  # it may be a function in MindSpore
+            self.work.tell("T2M601", f"{receiver.name}.{name}", "a criterion has nothing but its value")
+            if not isinstance(updated.func, cst.Attribute) or name != "forward":
+                return updated.func.value if isinstance(updated.func, cst.Attribute) else updated
+            return positional(original, updated, receiver).with_changes(func=updated.func.value)
         layer = f"{receiver.name}.{name}"
         own = receiver.name.startswith("torch.") and self.work.rules.find(layer) is not None
         return self.work.ruled(layer if own else f"torch.nn.Module.{name}", original, updated)
@@ -176,7 +195,7 @@ class MethodCalls:
         """A method of an accelerator that one process cannot do without."""
         kind = FAMILIES[self.module.value(original.func.value).name]  # type: ignore[attr-defined]
         if (rule := self.work.rules.find(f"{kind}.{name}")) is not None:
-            return self.work.take(apply_call(rule, original, updated, self.work.facts), updated)
+            return self.work.take(self.work.apply(rule, original, updated), updated)
         why = "it has no counterpart in MindSpore"
         self.work.refuse("T2M532", f"{kind}: {name}", why, "write what it does by hand")
         return updated
@@ -221,7 +240,7 @@ class MethodCalls:
             if plain is not None and lone:  # a temporary: nobody else sees the change
                 named = cst.Name(plain.name.rpartition(".")[2])
                 asked = updated.with_changes(func=updated.func.with_changes(attr=named))
-                return self.work.take(apply_call(plain, original, asked, self.work.facts), updated)
+                return self.work.take(self.work.apply(plain, original, asked), updated)
             self.work.refuse("T2M610", f"Tensor.{name}", "an in-place change inside an expression",
                              "write it as a statement of its own; "
                              "MindSpore's in-place methods do nothing on CPU")  # fmt: skip

@@ -44,7 +44,8 @@ class Expressions(Positions):
         if id(original) in self.plan.around:
             return cst.parse_expression(self.plan.around[id(original)].format(code(made)))
         stmt = self.work.stmt
-        if id(original) not in self.unnamed or stmt is None or in_module_class(stmt.block.scope, self.module):
+        kept = id(original) in self.unnamed and stmt is not None and not in_module_class(stmt.block.scope, self.module)
+        if not kept and id(original) not in self.at_once:
             return made
         if not starts_in_training(original, self.module, self.work.project):
             return made
@@ -66,6 +67,8 @@ class Expressions(Positions):
         if target.kind == "api":
             if apis.spelled(original.func, target.name, self.module) or TYPE.fullmatch(target.name):
                 return apis.called(target.name, original, updated, work, self)
+            if (outcome := apis.through_name(target.name, original, updated, work)) is not None:
+                return work.take(outcome, updated)
         if swapped(original, work):
             return cst.parse_expression(f"{code(updated)}[::-1]")
         if self.mixed:

@@ -30,8 +30,10 @@ class Positions(Rewriter):
         self.host: set[int] = set()  # receivers of `.numpy()`, `.item()` and the like
         self.stores: set[int] = set()  # targets of assignments
         self.trained: set[int] = set()  # `parameters()` calls that feed an optimizer
+        self.handed: set[int] = set()  # ... whose result an optimizer is given as it is
         self.indexed: set[int] = set()  # calls of which one element is taken
         self.unnamed: set[int] = set()  # calls whose result goes into a list or to code of the project
+        self.at_once: set[int] = set()  # calls whose result is called right there: `Net()(x)`
         self.filtered: set[int] = set()  # ... or a comprehension that asks for requires_grad
 
     def visit_Call(self, node: cst.Call) -> bool | None:
@@ -40,6 +42,8 @@ class Positions(Rewriter):
         self.callees.add(id(node.func))
         self.called.add(id(node.func))
         self.applied[id(node.func)] = node
+        method = isinstance(node.func, cst.Attribute) and node.func.attr.value == "forward"
+        self.at_once.add(id(node.func.value if method and isinstance(node.func, cst.Attribute) else node.func))
         made = self.module.value(node)
         if (
             self.module.value(node.func).kind == "function"
@@ -51,6 +55,7 @@ class Positions(Rewriter):
             self.called.add(id(node.args[0].value))
         if self.module.value(node).kind == "optimizer":
             self.trained |= {id(n) for arg in node.args for n in descend(arg.value)}
+            self.handed |= {id(arg.value) for arg in node.args}
         if dotted(node.func).rpartition(".")[2] == "Tensor":
             self.converted |= {id(arg.value) for arg in node.args}
         if dotted(node.func) in ("isinstance", "issubclass") and len(node.args) > 1:

@@ -17,6 +17,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.parsing import constant
 from torch2ms.rewrite.facts import ModuleFacts
 from torch2ms.rewrite.naming import named, taken_names
+from torch2ms.rewrite.stars import constants, written_out
 from torch2ms.tape.plan import Plan
 
 _LOOP = (
@@ -67,6 +68,15 @@ class Translation:
         return self.aliases.get(name, name)
 
     def apply(self, rule: Rule, original: cst.Call, updated: cst.Call) -> Outcome:
+        """What the rule makes of a call, with what it spreads written out; names of constants count as these."""
+        calls = written_out(original, updated, rule, self.module, self.stmt)
+        outcome = self._applied(rule, *calls)
+        if outcome.node is None:
+            again = self._applied(rule, *constants(*calls, self.module, self.stmt))
+            return again if again.node is not None else outcome
+        return outcome
+
+    def _applied(self, rule: Rule, original: cst.Call, updated: cst.Call) -> Outcome:
         """What the rule makes of a call; what it needs twice gets a name above the statement."""
         outcome = apply_call(rule, original, updated, self.facts)
         lines: dict[str, str] = {}  # parts that have a name by now, and the line that gives it
@@ -85,7 +95,7 @@ class Translation:
         rule = self.rules.find(name)
         if rule is None:
             return updated
-        return self.take(apply_call(rule, original, updated, self.facts), updated)
+        return self.take(self.apply(rule, original, updated), updated)
 
     def take(self, outcome: Outcome, updated: cst.BaseExpression) -> cst.BaseExpression:
         self.notes.findings.extend(outcome.findings)

@@ -121,6 +121,8 @@ def _of_kind(name: str, receiver: Value, given: Given) -> Value | None:
         return Value("unknown", deps=deps)
     if kind == "object" and receiver.name == "torch.Generator" and name == "manual_seed":
         return receiver
+    if kind == "object" and receiver.name.startswith("torch.distributions.") and name == "expand":
+        return replace(receiver, deps=receiver.deps | deps)
     if kind == "tensor" and receiver.likely and name in DICT_METHODS:
         return None
     if kind in ("tensor", "param"):

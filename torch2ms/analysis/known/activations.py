@@ -12,9 +12,14 @@ from torch2ms.analysis.values import Value
 # class -> the function that does the same, and how many arguments come before `inplace`
 LAYERS = {"ReLU": ("relu", 0), "ReLU6": ("relu6", 0), "LeakyReLU": ("leaky_relu", 1), "ELU": ("elu", 1),
           "CELU": ("celu", 1), "SELU": ("selu", 0), "SiLU": ("silu", 0), "Mish": ("mish", 0),
-          "Hardswish": ("hardswish", 0), "Hardtanh": ("hardtanh", 2), "Dropout": ("", 1),
-          "Dropout2d": ("", 1)}  # fmt: skip
-FUNCTIONS = {f"torch.nn.functional.{name}": (name, count + 1) for name, count in LAYERS.values() if name}
+          "Hardswish": ("hardswish", 0), "Hardsigmoid": ("hardsigmoid", 0), "Hardtanh": ("hardtanh", 2),
+          "Threshold": ("threshold", 2), "RReLU": ("", 2)} | {
+              f"{name}Dropout{dims}": ("", 1) for name, dims in (
+                  ("", ""), ("", "1d"), ("", "2d"), ("", "3d"), ("Alpha", ""), ("FeatureAlpha", ""))}  # fmt: skip
+FUNCTIONS = {f"torch.nn.functional.{name}": (name, count + 1) for name, count in LAYERS.values() if name} | {
+    f"torch.nn.functional.{name}": ("", count) for name, count in (
+        ("dropout", 3), ("dropout1d", 3), ("dropout2d", 3), ("dropout3d", 3), ("alpha_dropout", 3),
+        ("feature_alpha_dropout", 3), ("rrelu", 4))}  # fmt: skip
 UNSURE = ""  # among the activations: there may be none
 
 
@@ -36,9 +41,15 @@ def _text(function: str, node: cst.Call, count: int, start: int) -> str:
     for i, arg in enumerate(node.args):
         if arg.keyword is None and start <= i < count:
             given.append(code(arg.value))
-        elif arg.keyword is not None and arg.keyword.value != "inplace":
+        elif arg.keyword is not None and arg.keyword.value not in ("inplace", "input"):
             given.append(f"{arg.keyword.value}={code(arg.value)}")
     return f"{function}({''.join(f', {text}' for text in given)})"
+
+
+def subject(call: cst.Call) -> cst.Arg | None:
+    """The argument that a call is about: the first one, or the one that is named so."""
+    return next((a for i, a in enumerate(call.args) if not a.star and (
+        i == 0 if a.keyword is None else a.keyword.value == "input")), None)  # fmt: skip
 
 
 def changes(call: cst.Call, module: ModuleInfo, project: Project, depth: int = 3) -> frozenset[str]:

@@ -119,6 +119,10 @@ def conv_transpose(use: Use) -> Choice:
         pad, assume, uses = _conv_padding(use)
         if pad is None or use.kind("padding") == "str":
             return Choice(refuse="cannot tell what the padding is", todo="write the padding as a number or a tuple")
+        steps, sizes = (_numbers(use.value(part), int(dims)) for part in ("stride", "kernel_size"))
+        covered = steps and sizes and all(step <= size for step, size in zip(steps, sizes, strict=True))
+        if use.given("stride") and not covered:  # `valid` adds rows where the kernel does not reach the next step
+            pad = pad.replace("'valid'", "'pad'")
         return Choice(_CONV.format(cell=cell, pad=pad, k=k), assume=assume, uses=(*uses, "output_padding"))
     pads, extra = (_numbers(use.value(part), int(dims)) for part in ("padding", "output_padding"))
     if dims != "2" or pads is None or extra is None or any(e > p for e, p in zip(extra, pads, strict=True)):
@@ -258,6 +262,8 @@ def module_to(use: Use) -> Choice:
         placed = "dtype" if use.node("dtype") is not None else "target"
         return _of_type(use, text.rpartition(".")[2], "{" + placed + "}", ("dtype", "target"))
     kind = use.kind("target")
+    if kind == "tensor":
+        return Choice(refuse="the tensor has a place and an element type", todo="write the element type")
     assume = "" if kind in ("device", "str", "int", "none") or "dev" in text.lower() else f"{text} is a device"
     return Choice("{self}", uses=("target",), assume=assume)
 

@@ -25,8 +25,8 @@ def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseS
     if id(stmt) in looked_at:
         return []
     for call in stmt.calls:
-        first = call.args[0] if call.args else None
-        if first is None or first.keyword is not None or first.star or not isinstance(first.value, cst.Name):
+        first = activations.subject(call)
+        if first is None or not isinstance(first.value, cst.Name):
             continue
         acts = activations.changes(call, module, writer.project)
         if not acts:

@@ -13,6 +13,7 @@ from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.inplace import views
 from torch2ms.rewrite.inplace.chains import base, is_change
 from torch2ms.rewrite.inplace.sharing import fresh, is_gradient, is_parameter, kept
+from torch2ms.rewrite.stars import written_out
 from torch2ms.rewrite.tensors.subscripts import WHOLE
 from torch2ms.rewrite.writer import Writer
 
@@ -103,6 +104,9 @@ class InPlace:
 
     def drawn(self, stmt: Stmt, call: cst.Call) -> list[cst.BaseStatement] | None:
         """`init.normal_(w)` of a tensor that is no parameter: it is bound to what was drawn."""
+        rule = self.rules.find(self.module.value(call.func).name)
+        if rule is not None and any(a.star for a in call.args):
+            call = written_out(call, call, rule, self.module, stmt)[0]
         given = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "tensor"]
         target = given[0] if given else None
         if not isinstance(target, (cst.Name, cst.Attribute)):

@@ -8,7 +8,7 @@ from torch2ms.analysis.known.torchapi import PACKED
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import Value
-from torch2ms.api import apply_attribute
+from torch2ms.api import apply_attribute, definitions
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.layers.derived import base_layer
 from torch2ms.rewrite.parameters.lists import is_weight
@@ -49,6 +49,10 @@ def attribute(
         lower = ".lower()" if own else ""  # MindSpore's tensors write CPU
         return cst.parse_expression(f"{code(updated.value)}.partition(':')[0]{lower}")
     name = _ruled(receiver, attr) or _inherited(receiver, attr, work)
+    if receiver.name.startswith("torch.distributions.") and not stored and _unwritten(receiver, attr, name, work):
+        todo = "compute it from the parameters of the distribution"
+        work.refuse("T2M605", name, f"its form in MindSpore has no {attr}", todo)
+        return updated
     if name and (rule := work.rules.find(name)) is not None:
         if stored and name.startswith("torch.nn.") and rule.returns in PLAIN:
             why = "a cell of MindSpore reads its arguments once, when it is made"
@@ -83,6 +87,15 @@ def _ruled(receiver: Value, attr: str) -> str:
     if receiver.kind == "dataset" or receiver.kind in ("object", "module") and receiver.name.startswith("torch."):
         return f"{receiver.name}.{attr}"
     return ""
+
+
+def _unwritten(receiver: Value, attr: str, name: str, work: Translation) -> bool:
+    """A distribution or a transform that is written out without the attribute."""
+    rule, own = work.rules.find(receiver.name), work.rules.find(name)
+    made = (rule.main.to or "").partition("(")[0] if rule is not None else ""
+    if own is not None and ".Distribution." not in own.name and own.main.to != f"{{self}}.{attr}":
+        return False
+    return made in definitions.table() and attr not in definitions.names_in(made)
 
 
 def _inherited(receiver: Value, attr: str, work: Translation) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.api import Rule, apply_call
+from torch2ms.api import Rule
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.naming import taken_names
 from torch2ms.rewrite.positions import Positions
@@ -74,7 +74,7 @@ def transformed(
         work.tell("T2M221", rule.name, "a definition that compiles the second derivatives, row by row")
         made = cst.Call(cst.Name(HESSIAN), [cst.Arg(updated.args[0].value)])
         return made if len(updated.args) == 1 else cst.Call(made, [cst.Arg(updated.args[1].value)])
-    return work.take(apply_call(rule, original, updated, work.facts), left)
+    return work.take(work.apply(rule, original, updated), left)
 
 
 def _point(

@@ -1,0 +1,48 @@
+"""Arguments that a call spreads: written out where it is seen what they are."""
+
+from __future__ import annotations
+
+import pytest
+
+from torch2ms import convert_source
+from torch2ms.findings import Tier
+
+HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n"
+
+
+def converted(text: str) -> tuple[str, list[str]]:
+    result = convert_source(HEAD + text, path="program.py")
+    return result.text, [finding.code for finding in result.findings if finding.tier is Tier.REFUSED]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("pool = nn.AvgPool2d(*[3, 2, 1])", "pool = nn.AvgPool2d(3, 2, pad_mode='pad', padding=1)"),
+        ("pool = nn.AvgPool2d(**{'kernel_size': 2, 'ceil_mode': True})",
+         "pool = nn.AvgPool2d(2, 2, pad_mode='pad', ceil_mode=True)"),
+        ("sizes = (3, 5, 2)\nconv = nn.Conv2d(*sizes)",
+         "conv = nn.Conv2d(sizes[0], sizes[1], sizes[2], pad_mode='valid', has_bias=True)"),
+        ("options = dict(bias=False)\nconv = nn.Conv2d(3, 5, 2, **options)",
+         "conv = nn.Conv2d(3, 5, 2, pad_mode='valid', has_bias=options['bias'])"),
+        ("legacy = None\nloss = nn.MSELoss(legacy, legacy, 'sum')", "loss = nn.MSELoss(reduction='sum')"),
+        ("f = F.hardtanh\ny = f(torch.ones(2), -1.0, 0.5, False)", "y = ops.hardtanh(ops.ones(2), -1.0, 0.5)"),
+        ("shape = (1, 3)\ny = torch.ones(2, 3).view(2, *shape)", "y = ops.ones((2, 3)).view(2, *shape)"),
+    ],
+)  # fmt: skip
+def test_what_is_seen_is_written_out(text: str, line: str) -> None:
+    made, refused = converted(text + "\n")
+    assert not refused
+    assert line in made.splitlines()
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "sizes = [3, 2]\nsizes.append(1)\npool = nn.AvgPool2d(*sizes)",
+        "def pool(sizes):\n    return nn.AvgPool2d(*sizes)",
+        "sizes = (3, 2)\nif len(sizes) > 1:\n    sizes = (2, 2)\npool = nn.AvgPool2d(*sizes)",
+    ],
+)
+def test_what_may_change_is_not(text: str) -> None:
+    assert "T2M606" in converted(text + "\n")[1]
