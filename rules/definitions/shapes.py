@@ -151,3 +151,8 @@ def diag(x, diagonal=0):
         return x.diagonal(diagonal)
     above, below = max(diagonal, 0), max(-diagonal, 0)
     return ops.pad(ops.diag(x), (above, below, below, above)) if diagonal else ops.diag(x)
+
+
+def closed_range(start, end, step=1, dtype=ms.float32):
+    """Numbers from the start to the end, this included."""
+    return ms.Tensor(start + step * np.arange(math.floor((end - start) / step) + 1), dtype)

@@ -17,6 +17,29 @@ def unique(x, return_inverse=False, return_counts=False, dim=None):
     return tuple(ms.Tensor(part) for part in (values, *others))
 
 
+def long_places(found):
+    """Values and their places, these as int64."""
+    values, places = found
+    return values, places.astype(ms.int64)
+
+
+def kthvalue(x, k, dim=-1, keepdim=False):
+    """The k-th smallest element, and its place."""
+    values, places = (part.swapaxes(dim, -1)[..., k - 1 : k].swapaxes(dim, -1) for part in ops.sort(x, axis=dim))
+    if not keepdim:
+        values, places = values.squeeze(dim), places.squeeze(dim)
+    return values, places.astype(ms.int64)
+
+
+def cumulative_trapezoid(y, x=None, dx=1, dim=-1):
+    """The integral up to each place."""
+    y = y.swapaxes(dim, -1)
+    if x is not None:
+        x = x if x.ndim == 1 else x.swapaxes(dim, -1)
+        dx = x[..., 1:] - x[..., :-1]
+    return ops.cumsum((y[..., 1:] + y[..., :-1]) / 2 * dx, -1).swapaxes(dim, -1)
+
+
 def aminmax(x, dim=None, keepdim=False):
     """The smallest and the largest elements; NaN where there is one."""
     found = ops.amin(x, dim, keepdim), ops.amax(x, dim, keepdim)

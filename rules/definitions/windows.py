@@ -35,6 +35,8 @@ def combinations(x, r=2, with_replacement=False):
 
 
 def index_put(x, indices, values, accumulate=False):
+    split = [ops.unbind(ops.nonzero(index), 1) if index.dtype == ms.bool_ else (index,) for index in indices]
+    indices = [index for parts in split for index in parts]
     indices = ops.stack(broadcast_tensors(*indices), -1)
     values = ops.broadcast_to(values, indices.shape[:-1] + x.shape[indices.shape[-1] :]).astype(x.dtype)
     return (ops.tensor_scatter_add if accumulate else ops.tensor_scatter_update)(x, indices, values)
@@ -95,8 +97,18 @@ def index_reduce(x, dim, index, source, reduce, include_self=True):
     return scatter_reduce(x, dim, index, source, reduce, include_self)
 
 
-def stft(x, n_fft, hop_length=None, win_length=None, window=None, center=True, pad_mode="reflect", normalized=False,
-         onesided=None, return_complex=True):
+def stft(
+    x,
+    n_fft,
+    hop_length=None,
+    win_length=None,
+    window=None,
+    center=True,
+    pad_mode="reflect",
+    normalized=False,
+    onesided=None,
+    return_complex=True,
+):
     hop, length = hop_length or n_fft // 4, win_length or n_fft
     window = ops.ones(length, dtype=x.dtype) if window is None else window
     before = (n_fft - length) // 2
@@ -111,8 +123,17 @@ def stft(x, n_fft, hop_length=None, win_length=None, window=None, center=True, p
     return found if return_complex else ops.stack((ops.real(found), ops.imag(found)), -1)
 
 
-def istft(spectrum, n_fft, hop_length=None, win_length=None, window=None, center=True, normalized=False, onesided=None,
-          length=None):
+def istft(
+    spectrum,
+    n_fft,
+    hop_length=None,
+    win_length=None,
+    window=None,
+    center=True,
+    normalized=False,
+    onesided=None,
+    length=None,
+):
     hop, size = hop_length or n_fft // 4, win_length or n_fft
     window = ops.ones(size, dtype=ms.float32) if window is None else window
     before = (n_fft - size) // 2

@@ -78,7 +78,7 @@ def apply_call(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) 
         except StarError as error:
             if rule.star:
                 return _starred(rule, error, updated)
-            if rule.choose is None and (renamed := _star_renamed(rule, form, original, updated)) is not None:
+            if (renamed := _star_renamed(rule, form, original, updated)) is not None:
                 return renamed
             problem = problem if isinstance(problem, StarError) else error
             continue
@@ -198,7 +198,7 @@ def _starred(rule: Rule, error: StarError, updated: cst.Call) -> Outcome:
 
 def _star_renamed(rule: Rule, form: Form, original: cst.Call, updated: cst.Call) -> Outcome | None:
     """`f(*args)` survives where the target has the same parameters, by name, order and default."""
-    if form.condition or form.to is None:
+    if rule.choose is not None or len(rule.forms) > 1 or form.to is None:
         return None
     root = form.template.root
     if not isinstance(root, cst.Call) or not form.template.fixed_callee:

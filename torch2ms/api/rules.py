@@ -37,6 +37,7 @@ _RULE_KEYS = _FORM_KEYS | {
     "attribute",
     "floats",
     "lacks",
+    "narrow",
 }
 
 # what every signature may have, and what becomes of it; a rule that names the parameter in its target keeps it
@@ -111,6 +112,7 @@ class Rule:
     attribute: bool = False
     floats: bool = False  # integers and booleans become float32 first, as torch does it inside
     lacks: tuple[str, ...] = ()  # element types (or their beginnings) that MindSpore's function does not take
+    narrow: bool = False  # of values and places, the places are int32: torch's are int64
     choose: Callable[..., Any] | None = None
     aliases: tuple[str, ...] = ()
     source: str = field(default="", compare=False)
@@ -301,7 +303,7 @@ def _rules_of(name: str, entry: dict[str, Any], source: str) -> Iterator[Rule]:
     aliases = tuple(alias for text in entry.get("alias", ()) for alias in _expanded(text))
     texts = {key: entry.get(key, "") for key in ("value_assume", "full", "partial", "star")}
     flags = {key: entry.get(key, False) for key in ("setting", "attribute")}
-    types = {"floats": entry.get("floats", False), "lacks": tuple(entry.get("lacks", ()))}
+    types = {key: entry.get(key, False) for key in ("floats", "narrow")} | {"lacks": tuple(entry.get("lacks", ()))}
     yield Rule(
         name,
         forms,

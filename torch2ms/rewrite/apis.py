@@ -12,6 +12,7 @@ from torch2ms.rewrite.parameters.lists import CHAINED, is_weight, joined
 from torch2ms.rewrite.parameters.names import told_apart
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.stars import bound_once
+from torch2ms.rewrite.tensors.places import widened
 from torch2ms.rewrite.transforms import compiled
 from torch2ms.rewrite.transforms.calls import transformed
 from torch2ms.rewrite.translation import Translation
@@ -55,7 +56,7 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
         return work.unknown(name, left)
     if kind := compiled.transform(name):
         return transformed(kind, rule, original, updated, left, work, where)
-    outcome = work.apply(rule, original, updated)
+    outcome = widened(rule, work.apply(rule, original, updated), original, work, where)
     if outcome.node is None and any(arg.star for arg in original.args):
         outcome = apply_whole(rule, updated) or outcome
     if work.module.value(original).kind == "optimizer" and outcome.node is not None:

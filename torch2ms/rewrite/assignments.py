@@ -18,6 +18,7 @@ from torch2ms.rewrite.inplace.stores import InPlace, is_data
 from torch2ms.rewrite.layers.modes import in_module_class, starts_in_training
 from torch2ms.rewrite.parameters.leaves import Leaves
 from torch2ms.rewrite.settings import steers
+from torch2ms.rewrite.tensors.arrays import SHIFTS
 from torch2ms.rewrite.tensors.subscripts import WHOLE, whole, without_surplus
 from torch2ms.rewrite.writer import Writer
 
@@ -121,6 +122,12 @@ class Assignments:
             return reached
         group = isinstance(target, cst.Subscript) and value.name == "param_group_item" and _key(target) == "lr"
         if not group and not weight:
+            if shift := SHIFTS.get(type(node.operator)) if value.kind == "tensor" else None:
+                self.writer.needs.add("ops")
+                self.writer.tell(
+                    "T2M601", "shift of a tensor", f"ops.{shift}: MindSpore's tensors have no such operator"
+                )
+                return self.writer.text(f"{{0}} = ops.{shift}({{0}}, {{1}})", target, node.value)
             return (
                 None
                 if target is node.target
@@ -181,7 +188,11 @@ class Assignments:
         symbol = code(node.operator).strip().removesuffix("=")
         value_text = "{0}" if atomic(node.value) else "({0})"
         value_text = value_text.format(code(self.writer.expression(node.value)))
-        return self.in_place.written(stmt, cst.Name(name), name, f"{name} {symbol} {value_text}")
+        text = f"{name} {symbol} {value_text}"
+        if shift := SHIFTS.get(type(node.operator)):
+            self.writer.needs.add("ops")
+            text = f"ops.{shift}({name}, {value_text})"
+        return self.in_place.written(stmt, cst.Name(name), name, text)
 
     def given_by_callers(self, stmt: Stmt, name: str) -> bool:
         """The tensor is the caller's own, who reads it again after the call."""

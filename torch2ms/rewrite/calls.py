@@ -23,6 +23,7 @@ from torch2ms.rewrite.parameters.lists import enumerated
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.tensors import strings
 from torch2ms.rewrite.tensors.draws import draw
+from torch2ms.rewrite.tensors.places import widened
 from torch2ms.rewrite.translation import Translation
 
 OWN_METHODS = {"forward": "construct", "train": "set_train"}
@@ -248,7 +249,7 @@ class MethodCalls:
         if rule is None:
             foreign = receiver.likely or name in MINDSPORE_ONLY
             return updated if foreign else self.work.unknown(f"torch.Tensor.{name}", updated)
-        outcome = self.work.apply(rule, original, updated)
+        outcome = widened(rule, self.work.apply(rule, original, updated), original, self.work, self.where)
         if receiver.likely and any(finding.code == MISFIT for finding in outcome.findings):
             return updated  # a method of that name on something else: a logger's `log(name, value)`
         if receiver.likely and outcome.node is not None:

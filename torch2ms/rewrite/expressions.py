@@ -21,7 +21,7 @@ from torch2ms.rewrite.layers.smooth import smooth
 from torch2ms.rewrite.parameters.lists import first, joined
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.signatures import with_arguments
-from torch2ms.rewrite.tensors import arrays, strings
+from torch2ms.rewrite.tensors import arrays, named, strings
 from torch2ms.rewrite.tensors.attributes import attribute
 from torch2ms.rewrite.tensors.subscripts import indexed
 from torch2ms.rewrite.transforms.calls import assigned, swapped
@@ -73,6 +73,8 @@ class Expressions(Positions):
             return cst.parse_expression(f"{code(updated)}[::-1]")
         if self.mixed:
             return updated
+        if target.kind == "builtin" and (made := named.asked(original, updated, work)) is not None:
+            return made
         if target.kind == "builtin" and target.name in ("print", "str"):
             return strings.printed(original, updated, work)
         made = derived.made(original, updated, work) or chosen.called(original, updated, work)
@@ -199,7 +201,9 @@ class Expressions(Positions):
         return self.work.planned(original, updated) if id(original) in self.plan.expressions else updated
 
     def leave_Comparison(self, original: cst.Comparison, updated: cst.Comparison) -> cst.BaseExpression:
-        return self.work.planned(original, updated) if id(original) in self.plan.expressions else updated
+        if id(original) in self.plan.expressions:
+            return self.work.planned(original, updated)
+        return updated if self.mixed else named.compared(original, updated, self.work)
 
     def leave_BinaryOperation(self, original: cst.BinaryOperation, updated: cst.BinaryOperation) -> cst.BaseExpression:
         if self.mixed:

@@ -49,7 +49,9 @@ class ModuleFacts:
             return value.name.rpartition(".")[2]
         if isinstance(node, (cst.List, cst.Tuple, cst.UnaryOperation, cst.BinaryOperation)) and value.kind != "tensor":
             return shapes.literal(node, value)[0]
-        return value.dtype if not value.likely and not self.module.reshapes else ""
+        if isinstance(node, cst.Comparison) and value.kind == "tensor":
+            return "bool"  # whatever is compared
+        return value.dtype if not (value.likely and value.dtype != "bool") and not self.module.reshapes else ""
 
     def cls(self, node: cst.BaseExpression) -> str:
         """The qualified class of a module, "" where it is not seen."""

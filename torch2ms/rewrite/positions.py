@@ -7,8 +7,9 @@ import libcst as cst
 from torch2ms.analysis.evaluation.narrow import CLASS_NAME
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.rewrite.rewriter import Rewriter
+from torch2ms.rewrite.tensors.places import values_only
 from torch2ms.rewrite.transforms import compiled
 from torch2ms.tape.plan import Plan
 
@@ -34,6 +35,7 @@ class Positions(Rewriter):
         self.indexed: set[int] = set()  # calls of which one element is taken
         self.unnamed: set[int] = set()  # calls whose result goes into a list or to code of the project
         self.at_once: set[int] = set()  # calls whose result is called right there: `Net()(x)`
+        self.valued: set[int] = set()  # calls of whose values and places only the values are read
         self.filtered: set[int] = set()  # ... or a comprehension that asks for requires_grad
 
     def visit_Call(self, node: cst.Call) -> bool | None:
@@ -79,6 +81,8 @@ class Positions(Rewriter):
     def visit_Attribute(self, node: cst.Attribute) -> bool | None:
         if id(node) in self.plan.expressions:
             return False
+        if node.attr.value == "values":
+            self.valued.add(id(node.value))
         value = self.module.value(node)
         if value.kind in ("api", "dtype", "class", "function", "modulefile"):
             part: cst.CSTNode = node.value
@@ -101,9 +105,13 @@ class Positions(Rewriter):
     def visit_Subscript(self, node: cst.Subscript) -> bool:
         if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
             self.indexed.add(id(node.value))
+            if constant(node.slice[0].slice.value) == 0:
+                self.valued.add(id(node.value))
         return id(node) not in self.plan.expressions
 
     def visit_Assign(self, node: cst.Assign) -> None:
+        if len(node.targets) == 1 and values_only(node.targets[0].target):
+            self.valued.add(id(node.value))
         if len(node.targets) == 1 and dotted(node.targets[0].target):
             self.called.add(id(node.value))
             if isinstance(node.value, cst.Tuple) and self.asked_for(dotted(node.targets[0].target)):

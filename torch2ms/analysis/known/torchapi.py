@@ -38,7 +38,8 @@ TENSOR_METHODS = {
     "scatter_add_", "bernoulli_", "exponential_", "relu_", "sigmoid_", "tanh_", "floor_", "round_", "reciprocal_",
 }  # fmt: skip
 STATEFUL = {"item", "tolist"}
-TUPLES = {"max": 2, "min": 2, "sort": 2, "topk": 2, "median": 2, "mode": 2, "kthvalue": 2, "cummax": 2, "cummin": 2}
+WITH_PLACES = {"sort", "topk", "mode", "kthvalue", "cummax", "cummin"}  # values and where they stood
+PERHAPS_PLACES = {"max", "min", "median", "nanmedian"}  # ... where they are given a dimension
 ALWAYS_TUPLES = {
     "aminmax": 2,
     "slogdet": 2,
@@ -75,7 +76,7 @@ def result(name: str, deps: frozenset[str], nargs: int) -> Value:
         return Value(HOST[last])
     if last in CUT or last.startswith("is_"):
         deps = NO_DEPS
-    if last in TUPLES and nargs:
+    if last in WITH_PLACES or last in PERHAPS_PLACES and nargs:
         return Value("tuple", name="return_types", items=(Value("tensor", deps=deps), Value("tensor")), deps=deps)
     if last in TRIANGULAR:
         return Value("tuple", name="lu_types", items=(Value("tensor", deps=deps),) * TRIANGULAR[last], deps=deps)

@@ -89,6 +89,11 @@ def typed(use: Use) -> Choice:
 
 def view(use: Use) -> Choice:
     """`x.view(shape)` reshapes, `x.view(dtype)` reinterprets memory."""
+    if use.passed("size"):
+        return Choice("{self}.view({size|axes})")
+    if use.passed("dtype"):
+        viewed = "ms.Tensor({self}.asnumpy().view(ms.dtype_to_nptype({dtype})))"
+        return Choice(viewed, assume="nothing is differentiated through it, and nothing is written through the view")
     if use.count("shape") == 1 and use.kind("shape") == "dtype":
         viewed = "ms.Tensor({self}.asnumpy().view(ms.dtype_to_nptype({*shape})))"
         return Choice(viewed, assume="nothing is differentiated through it, and nothing is written through the view")
@@ -98,6 +103,10 @@ def view(use: Use) -> Choice:
 def type_(use: Use) -> Choice:
     """`x.type()` names the type, `x.type(dtype)` converts."""
     if not use.given("dtype"):
+        names = {"int64": "Long", "int32": "Int", "int16": "Short", "int8": "Char", "uint8": "Byte", "bool": "Bool",
+                 "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double"}  # fmt: skip
+        if known := names.get(use.dtype("self")):
+            return Choice(f"'torch.{known}Tensor'", returns="str")
         return Choice(refuse="x.type() gives torch's own type name", todo="compare x.dtype instead")
     text = use.text("dtype").strip("'\"")
     if text.endswith("Tensor"):  # the old names of types: torch.LongTensor, 'torch.cuda.FloatTensor'

@@ -10,16 +10,24 @@ from torch2ms.api.template import parenthesised
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.translation import Translation
 
-_SHIFTS: dict[type, str] = {cst.LeftShift: "bitwise_left_shift", cst.RightShift: "bitwise_right_shift"}
+SHIFTS: dict[type, str] = {
+    cst.LeftShift: "bitwise_left_shift",
+    cst.LeftShiftAssign: "bitwise_left_shift",
+    cst.RightShift: "bitwise_right_shift",
+    cst.RightShiftAssign: "bitwise_right_shift",
+}
+COMPLEX = {"float64": "complex128", "complex128": "complex128", "float32": "complex64", "complex64": "complex64"}
 
 
 def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation) -> cst.BaseExpression:
     """`np.sqrt(2) * x`: NumPy makes an array of a MindSpore tensor, where torch keeps the tensor."""
     left, right = work.module.value(original.left), work.module.value(original.right)
-    if (shift := _SHIFTS.get(type(original.operator))) and "tensor" in (left.kind, right.kind):
+    if (shift := SHIFTS.get(type(original.operator))) and "tensor" in (left.kind, right.kind):
         work.notes.needs.add("ops")
         work.tell("T2M601", "shift of a tensor", f"ops.{shift}: MindSpore's tensors have no such operator")
         return cst.parse_expression(f"{work.alias('ops')}.{shift}({code(updated.left)}, {code(updated.right)})")
+    if any(isinstance(part, cst.Imaginary) for part in (original.left, original.right)):
+        return _complex(original, updated, work)
     if left.kind == "unknown" and right.kind in ("tensor", "param") and right.deps:
         return _the_other_way_round(original, updated, work)
     if left.kind != "numpy" or right.kind not in ("tensor", "param") or left.rank != 0 and not right.deps:
@@ -30,6 +38,31 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
     why = "NumPy would make an array of the tensor, and lose its gradient: converted"
     work.notes.findings.append(Finding("T2M613", tier, f"{code(original.left)} beside a tensor", why))
     return updated.with_changes(left=made)
+
+
+def _complex(original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation) -> cst.BaseExpression:
+    """`x * 1j`: MindSpore's operators take no complex numbers of Python beside a tensor."""
+    first = isinstance(original.left, cst.Imaginary)
+    other = original.right if first else original.left
+    if work.module.value(other).kind not in ("tensor", "param"):
+        return updated
+    wide = work.facts.dtype(other)
+    name = {"float64": "complex128", "complex128": "complex128", "float32": "complex64", "complex64": "complex64"}.get(
+        wide
+    )
+    if name is None:
+        why = "MindSpore's operators take no complex number beside a tensor"
+        work.refuse("T2M605", "complex number beside a tensor", why, "make a tensor of it, of the type of the result")
+        return updated
+    ms = work.alias("ms")
+    work.notes.needs.add("ms")
+    work.tell("T2M613", "complex number beside a tensor", "a tensor of the type of the result")
+    number = updated.left if first else updated.right
+    tensor = updated.right if first else updated.left
+    made = cst.parse_expression(f"{ms}.tensor({code(number)}, dtype={ms}.{name})")
+    if not wide.startswith("complex"):
+        tensor = cst.parse_expression(f"{code(parenthesised(tensor))}.astype({ms}.{name})")
+    return updated.with_changes(left=made if first else tensor, right=tensor if first else made)
 
 
 def _the_other_way_round(

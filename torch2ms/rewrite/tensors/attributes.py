@@ -6,6 +6,7 @@ import libcst as cst
 
 from torch2ms.analysis.known.torchapi import PACKED
 from torch2ms.analysis.known.wrapped import FAMILIES
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import Value
 from torch2ms.api import apply_attribute, definitions
@@ -48,6 +49,8 @@ def attribute(
         own = isinstance(original.value, cst.Attribute) and original.value.attr.value == "device"
         lower = ".lower()" if own else ""  # MindSpore's tensors write CPU
         return cst.parse_expression(f"{code(updated.value)}.partition(':')[0]{lower}")
+    if receiver.kind == "device" and attr == "index" and not stored:
+        return _index(original, updated, work)
     name = _ruled(receiver, attr) or _inherited(receiver, attr, work)
     if receiver.name.startswith("torch.distributions.") and not stored and _unwritten(receiver, attr, name, work):
         todo = "compute it from the parameters of the distribution"
@@ -72,6 +75,23 @@ def attribute(
     if receiver.kind == "unknown" and attr == "grad" and id(original) not in work.plan.refused:
         work.refuse("T2M115", "Tensor.grad", *GRADIENTS)
     return _of_layer(receiver, attr, updated, work)
+
+
+def _index(original: cst.Attribute, updated: cst.Attribute, work: Translation) -> cst.BaseExpression:
+    """`device.index`: the number behind the colon, where there is one."""
+    place = code(updated.value)
+    if isinstance(updated.value, cst.SimpleString):
+        number = str(updated.value.evaluated_value).partition(":")[2]
+        made = number or "None"
+    elif dotted(updated.value):
+        made = f"(int({place}.partition(':')[2]) if ':' in {place} else None)"
+    else:
+        work.refuse(
+            "T2M605", "torch.device.index", "devices are strings in MindSpore", "read what stands behind the colon"
+        )
+        return updated
+    work.tell("T2M601", "torch.device.index", "what stands behind the colon")
+    return cst.parse_expression(made)
 
 
 def _ruled(receiver: Value, attr: str) -> str:
@@ -128,6 +148,9 @@ def _of_tensor(
 ) -> cst.BaseExpression:
     attr = original.attr.value
     if attr == "requires_grad" and receiver.kind == "tensor" and not receiver.likely:
+        if code(original.value).endswith(".requires_grad_()"):
+            work.tell("T2M303", "Tensor.requires_grad", "it was asked for just now")
+            return cst.Name("True")
         if not stored and (known := _requires_grad(receiver, work)) is not None:
             return known
         if not is_weight(receiver):

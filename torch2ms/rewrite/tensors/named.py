@@ -1,0 +1,75 @@
+"""Names of element types and of devices, where a program compares or spells them: MindSpore spells them otherwise."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code
+from torch2ms.rewrite.facts import TYPE
+from torch2ms.rewrite.translation import Translation
+
+_SIMPLE = (cst.Name, cst.Attribute, cst.Subscript)
+
+
+def compared(original: cst.Comparison, updated: cst.Comparison, work: Translation) -> cst.Comparison:
+    """`x.device == torch.device("cpu")`: MindSpore writes the device of a tensor in capitals."""
+    left = _lower(original.left, updated.left, work)
+    parts = [
+        new.with_changes(comparator=_lower(old.comparator, new.comparator, work))
+        for old, new in zip(original.comparisons, updated.comparisons, strict=True)
+    ]
+    same = left is updated.left and all(
+        a.comparator is b.comparator for a, b in zip(parts, updated.comparisons, strict=True)
+    )
+    return updated if same else updated.with_changes(left=left, comparisons=parts)
+
+
+def asked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
+    """`str(x.dtype)`, `str(x.device)` and `isinstance(x, torch.FloatTensor)`; nothing for any other call."""
+    called = dotted(original.func)
+    if called == "str" and len(original.args) == 1:
+        return _spelled(original.args[0].value, updated, work)
+    if called == "isinstance" and len(original.args) == 2:
+        return _of_type(original, updated, work)
+    return None
+
+
+def _lower(original: cst.BaseExpression, updated: cst.BaseExpression, work: Translation) -> cst.BaseExpression:
+    if not _device_of_tensor(original, work):
+        return updated
+    work.tell("T2M601", "device of a tensor", "MindSpore writes it in capitals")
+    return cst.parse_expression(f"{code(updated)}.lower()")
+
+
+def _device_of_tensor(node: cst.BaseExpression, work: Translation) -> bool:
+    if not isinstance(node, cst.Attribute) or node.attr.value != "device":
+        return False
+    return work.module.value(node.value).kind in ("tensor", "param")
+
+
+def _spelled(asked_for: cst.BaseExpression, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
+    value = work.module.value(asked_for)
+    if _device_of_tensor(asked_for, work):
+        work.tell("T2M601", "device of a tensor", "MindSpore writes it in capitals")
+        return cst.parse_expression(f"{code(updated)}.lower()")
+    if value.kind != "dtype" or value.likely or not isinstance(asked_for, _SIMPLE):
+        return None
+    text = code(updated.args[0].value)
+    if '"' in text:
+        return None
+    work.tell("T2M601", "name of an element type", "as torch spells it")
+    return cst.parse_expression(f'f"torch.{{{text}}}".lower()')
+
+
+def _of_type(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
+    """A type that stands for the element type of a tensor."""
+    named = work.module.value(original.args[1].value)
+    tensor = updated.args[0].value
+    if named.kind != "api" or not TYPE.fullmatch(named.name) or not isinstance(tensor, _SIMPLE):
+        return None
+    ms = work.alias("ms")
+    work.notes.needs.add("ms")
+    work.tell("T2M601", named.name, "a tensor with elements of this type")
+    kind = code(updated.args[1].value)
+    return cst.parse_expression(f"(isinstance({code(tensor)}, {ms}.Tensor) and {code(tensor)}.dtype == {kind})")
