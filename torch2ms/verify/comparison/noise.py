@@ -11,6 +11,7 @@ elements at their true value, zero, and everything must agree within the ordinar
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,9 +66,7 @@ def tiny(trace: Trace) -> set[str]:
 def confirmed(torch: Trace, disturbed: Trace, wanted: set[str]) -> dict[str, Noise]:
     """Of the candidates, those whose tiny elements a rounding error in the weights changes; with the figures."""
     found: dict[str, Noise] = {}
-    if not _same_draws(torch, disturbed):
-        return found
-    for left, right in zip(torch.of("step"), disturbed.of("step"), strict=False):
+    for left, right in _steps_alike(torch, disturbed):
         biggest = _biggest({key_of(a): _larger(_flat(torch, a)) for a in left["parameters"]})
         for a, b in zip(left["parameters"], right["parameters"], strict=False):
             key, x, y = key_of(a), _flat(torch, a), _flat(disturbed, b)
@@ -101,9 +100,13 @@ def _biggest(sizes: dict[str, Array | None]) -> float:
     return max((largest(size) for size in sizes.values() if size is not None), default=0.0)
 
 
-def _same_draws(left: Trace, right: Trace) -> bool:
-    a, b = left.of("draw", "shuffle"), right.of("draw", "shuffle")
-    return len(a) == len(b) and all(
-        np.array_equal(left.arrays[x["value"]], right.arrays[y["value"]], equal_nan=True)
-        for x, y in zip(a, b, strict=True)
-    )
+def _steps_alike(left: Trace, right: Trace) -> Iterator[tuple[Entry, Entry]]:
+    """The steps of both up to the first draw that differs: samples of a policy follow the weights, noise and all."""
+    kinds = ("step", "draw", "shuffle")
+    for a, b in zip(left.of(*kinds), right.of(*kinds), strict=False):
+        if a["kind"] != b["kind"]:
+            return
+        if a["kind"] == "step":
+            yield a, b
+        elif not np.array_equal(left.arrays[a["value"]], right.arrays[b["value"]], equal_nan=True):
+            return

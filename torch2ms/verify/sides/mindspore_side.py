@@ -8,6 +8,7 @@ text) is not touched.
 from __future__ import annotations
 
 import functools
+import os
 import importlib
 import inspect
 import sys
@@ -432,6 +433,8 @@ def install(session: Session) -> tuple[Callable[[Any], Array | None], Callable[[
     from torch2ms.verify.sides.mindspore_draws import MindSporeDraws
 
     options = session.options
+    # what MindSpore writes about code that it cannot compile belongs beside the trace, not into the user's folder
+    os.environ.setdefault("MS_OM_PATH", str(Path(options["out"]).parent))
     device = options.get("device", "CPU")
     if device != "CPU":
         try:
