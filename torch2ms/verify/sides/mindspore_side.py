@@ -8,12 +8,13 @@ text) is not touched.
 from __future__ import annotations
 
 import functools
-import os
 import importlib
 import inspect
+import os
 import sys
 import weakref
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import mindspore as ms
