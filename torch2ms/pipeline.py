@@ -17,7 +17,7 @@ from torch2ms.analysis.program.settled import settled
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.text import code
 from torch2ms.analysis.values import PART
-from torch2ms.api import Rules
+from torch2ms.api import Rules, definitions
 from torch2ms.bounds import TOO_DEEP, deep_recursion, unparsable
 from torch2ms.check import check_output, gained_comments
 from torch2ms.config import Config
@@ -209,7 +209,9 @@ def translate(
     writer = Writer(project, module, rules, plan, aliases, told)
     tree = Emitter(writer).emit()
     gone = imports.lost(module.tree, tree, module.imports)
-    tree = imports.rewrite(tree, module.imports, writer.needs, aliases, imports.kept_names(module.scope), gone)
+    kept = imports.kept_names(module.scope)
+    said = project.said if writer.needs & definitions.table().keys() else None
+    tree = imports.rewrite(tree, module.imports, writer.needs, aliases, kept, said, gone)
     findings = sorted((f for f in writer.findings if writer.counts(f)), key=lambda f: f.line)
     return code(tree, tree), findings
 

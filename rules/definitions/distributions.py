@@ -13,10 +13,6 @@ def same_shape(*values):
     return [v if v.shape == shape else ops.broadcast_to(v, shape) for v in tensors]
 
 
-def normalised(probabilities):
-    return probabilities / probabilities.sum(-1, keepdims=True)
-
-
 class Distribution:
     has_rsample = False
     event_dims = 0
@@ -267,8 +263,5 @@ class Independent(Distribution):
 def kl_divergence(p, q):
     if hasattr(p, "divergence"):
         return p.divergence(q)
-    if type(p).__name__ == "Bernoulli":
-        a, b = p.probs, q.probs
-        return a * ops.log(a / b) + (1 - a) * ops.log((1 - a) / (1 - b))
     a, b = (d.probs / d.probs.sum(-1, keepdims=True) for d in (p, q))
     return (a * ops.log(a / b)).sum(-1)

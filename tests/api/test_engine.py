@@ -9,6 +9,7 @@ import pytest
 
 from torch2ms import api
 from torch2ms.api import signature
+from torch2ms.api.definitions import closure
 from torch2ms.data import rules_dir
 from torch2ms.evidence.probes import read_cases
 from torch2ms.evidence.snippets import translate
@@ -207,3 +208,11 @@ def test_definitions_have_names_of_their_own() -> None:
     files = (rules_dir() / "definitions").glob("*.py")
     names = [node.name for path in files for node in ast.parse(path.read_text()).body if hasattr(node, "name")]
     assert sorted(names) == sorted(set(names))
+
+
+def test_of_a_distribution_only_what_the_program_names_is_written_out() -> None:
+    (*_, kept) = closure(["Categorical"], {"log_prob"})
+    assert {n for n in ("sample", "log_prob", "entropy", "mode") if f"def {n}(" in kept.text} == {"log_prob"}
+    with_samples = {d.name: d.text for d in closure(["Categorical"], {"sample"})}
+    assert "def drawn_shape" in with_samples["Distribution"]  # which sample calls
+    assert "def entropy" in closure(["Categorical"])[-1].text

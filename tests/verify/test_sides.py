@@ -44,6 +44,17 @@ def test_the_small_pair_agrees(check):
     assert report.compared == {"loss": 4, "gradient": 4, "weight": 4, "variable": 2, "printed lines": 4}
 
 
+def test_what_graph_mode_cannot_compile_leaves_nothing_in_the_users_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.py").write_text(TORCH)
+    (tmp_path / "b.py").write_text(
+        "import mindspore as ms\n\n@ms.jit\ndef f(x):\n    return x.no_such_method()\n\nf(ms.Tensor([1.0]))\n"
+    )
+    report = verify(tmp_path / "a.py", tmp_path / "b.py", mode="graph")
+    assert report.verdict == "not run"
+    assert sorted(path.name for path in tmp_path.iterdir() if path.name != "__pycache__") == ["a.py", "b.py"]
+
+
 @pytest.mark.parametrize("side", ["torch", "mindspore"])
 def test_a_crash_is_not_run_and_says_where(side, check):
     programs = {"torch": TORCH, "mindspore": MINDSPORE}

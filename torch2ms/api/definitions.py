@@ -1,7 +1,8 @@
 """Classes and functions that MindSpore lacks and a person would write into the file: `rules/definitions/*.py`.
 
 A rule names one in its target (`to = "RMSNorm({normalized_shape})"`), and the translation gets its text behind the
-imports. They are ordinary Python of MindSpore's public names, and may use each other.
+imports. They are ordinary Python of MindSpore's public names, and may use each other. Of a distribution, whose methods
+nobody calls but the program, the translation gets those that the program names.
 """
 
 from __future__ import annotations
@@ -26,12 +27,18 @@ class Definition:
     imports: frozenset[str]
     uses: frozenset[str]
     asks: frozenset[str]  # `ops.norm`, `ops.norm(ord=)`: what MindSpore must have
+    node: ast.FunctionDef | ast.ClassDef
+
+    @property
+    def says(self) -> set[str]:
+        """The attributes it names."""
+        return {n.attr for n in ast.walk(self.node) if isinstance(n, ast.Attribute)}
 
 
 @lru_cache(maxsize=1)
 def table() -> dict[str, Definition]:
     """All definitions by name."""
-    found: dict[str, tuple[str, ast.AST]] = {}
+    found: dict[str, tuple[str, ast.FunctionDef | ast.ClassDef]] = {}
     for path in sorted((rules_dir() / "definitions").glob("*.py")):
         source = path.read_text(encoding="utf-8")
         lines = source.splitlines()
@@ -43,7 +50,9 @@ def table() -> dict[str, Definition]:
     return {name: _definition(name, text, node, found.keys() - {name}) for name, (text, node) in found.items()}
 
 
-def _definition(name: str, text: str, node: ast.AST, others: AbstractSet[str]) -> Definition:
+def _definition(
+    name: str, text: str, node: ast.FunctionDef | ast.ClassDef, others: AbstractSet[str]
+) -> Definition:
     bound = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
     bound |= {n.arg for n in ast.walk(node) if isinstance(n, ast.arg)}
     used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - bound  # locals may have a definition's name
@@ -51,7 +60,7 @@ def _definition(name: str, text: str, node: ast.AST, others: AbstractSet[str]) -
     for call in ast.walk(node):
         if isinstance(call, ast.Call) and _root(call.func) in IMPORTS:
             asks |= {f"{ast.unparse(call.func)}({k.arg}=)" for k in call.keywords if k.arg is not None}
-    return Definition(name, text, frozenset(used & IMPORTS.keys()), frozenset(used & others), frozenset(asks))
+    return Definition(name, text, frozenset(used & IMPORTS.keys()), frozenset(used & others), frozenset(asks), node)
 
 
 def _root(node: ast.AST) -> str:
@@ -60,12 +69,25 @@ def _root(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
-def closure(names: Iterable[str]) -> list[Definition]:
-    """The definitions of these names with all they use, each behind what it needs."""
+def closure(names: Iterable[str], said: AbstractSet[str] | None = None) -> list[Definition]:
+    """The definitions of these names with all they use, each behind what it needs.
+
+    `said` are the attributes that the program names: of distributions nothing else is kept. Without it all is.
+    """
+    wanted = _closure(names, said)
+    while said is not None and not (more := set().union(*(d.says for d in wanted))) <= said:
+        said = said | more
+        wanted = _closure(names, said)
+    return wanted
+
+
+def _closure(names: Iterable[str], said: AbstractSet[str] | None) -> list[Definition]:
     ordered: dict[str, Definition] = {}
 
     def add(name: str) -> None:
         definition = table()[name]
+        if said is not None and _is_distribution(definition):
+            definition = _reduced(definition, said)
         for used in sorted(definition.uses - ordered.keys()):
             add(used)
         ordered.setdefault(name, definition)
@@ -73,6 +95,40 @@ def closure(names: Iterable[str]) -> list[Definition]:
     for name in sorted(names):
         add(name)
     return list(ordered.values())
+
+
+def _is_distribution(definition: Definition) -> bool:
+    if definition.name == "Distribution":
+        return True
+    bases = {n.id for n in getattr(definition.node, "bases", ()) if isinstance(n, ast.Name)} & table().keys()
+    return any(_is_distribution(table()[base]) for base in bases)
+
+
+def _reduced(definition: Definition, said: AbstractSet[str]) -> Definition:
+    """The class without the methods that nobody names."""
+    out = [n for n in definition.node.body if isinstance(n, ast.FunctionDef) and _unnamed(n.name, said)]
+    if not out:
+        return definition
+    top = min([definition.node.lineno, *(d.lineno for d in definition.node.decorator_list)])
+    lines = definition.text.splitlines()
+    for method in reversed(out):
+        start = min([method.lineno, *(d.lineno for d in method.decorator_list)]) - top
+        end = (method.end_lineno or method.lineno) - top + 1
+        while end < len(lines) and not lines[end].strip():
+            end += 1
+        del lines[start:end]
+    while len(lines) > 1 and not lines[-1].strip():
+        lines.pop()
+    if len(lines) == 1:
+        lines.append("    pass")
+    text = "\n".join(lines)
+    node = ast.parse(text).body[0]
+    assert isinstance(node, ast.ClassDef)
+    return _definition(definition.name, text, node, table().keys() - {definition.name})
+
+
+def _unnamed(name: str, said: AbstractSet[str]) -> bool:
+    return name not in said and not name.startswith("__")
 
 
 def names_in(name: str) -> frozenset[str]:

@@ -63,7 +63,5 @@ for _name in (
     "Identity",
 ):
     IMPORTS[_name] = f"from mindspore.common.initializer import {_name}"
-for _name in ("Categorical", "Bernoulli"):
-    IMPORTS[_name] = f"from mindspore.nn.probability.distribution import {_name}"
 for _pack in packs():
     IMPORTS.update(_pack.imports)

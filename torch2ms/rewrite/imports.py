@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
 
 import libcst as cst
 
@@ -83,11 +84,12 @@ def rewrite(
     needs: set[str],
     aliases: dict[str, str],
     keeps: set[str],
+    said: AbstractSet[str] | None,
     gone: set[str] | frozenset[str] = frozenset(),
 ) -> cst.Module:
     """Drop what is imported from torch and no longer used; put the new imports where the first of it stood, and the
-    definitions that rules brought behind them."""
-    wanted = definitions.closure(needs & definitions.table().keys())
+    definitions that rules brought behind them, with what `said` names of them."""
+    wanted = definitions.closure(needs & definitions.table().keys(), said)
     needs = (needs - definitions.table().keys()).union(*(d.imports for d in wanted))
     brought = {n for n in needs if n in IMPORTS} | {d.name for d in wanted}
     used = keeps | used_names(tree) - (brought - aliases.keys())

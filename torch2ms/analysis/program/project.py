@@ -32,6 +32,8 @@ BASES = {
     "torch.optim.optimizer.Optimizer": "optimizer",
 }
 RESHAPING = re.compile(r"\b(?:(?:un)?squeeze_|resize_|resize_as_|set_|set_default_dtype)\(|\.data\s*=[^=]")
+SAID = re.compile(r"""(?:\.\s*|["'])([^\W\d]\w*)""")
+UNSAID = re.compile(r"""\bgetattr\(\s*[\w.]+\s*,\s*[^"'\s]""")
 TRAINING = re.compile(r"(?<!\bself)\.training\b")
 
 
@@ -232,6 +234,14 @@ class Project:
     held: frozenset[str] = frozenset()  # paths of modules whose gradient code stays as it is
     found: dict[tuple[str, str], Found] = field(default_factory=dict)  # answers that `find` gave
     suffixes: dict[str, dict[str, ModuleInfo]] = field(default_factory=lambda: defaultdict(dict))
+
+    @cached_property
+    def said(self) -> set[str] | None:
+        """Every attribute that the sources name, as code or in quotes; None if some are computed."""
+        texts = [module.source for module in self.modules.values()]
+        if any(UNSAID.search(text) for text in texts):
+            return None
+        return {name for text in texts for name in SAID.findall(text)}
 
     def rewritten(self, plain: dict[str, Plain]) -> Project:
         """The same modules, with other trees for some of them; nothing is inferred yet. This project is let go of."""

@@ -88,8 +88,16 @@ class MindSporeDraws:
         return (value - low) / (high - low)
 
     def _uniform_real(self, primitive: Any, shape: Any) -> Any:
-        event = self.stream.take(("uniform",), tuple(shape), "uniform")
+        event = self.stream.take(("uniform", "bernoulli"), tuple(shape), "uniform")
+        if event is not None and event["draw"] == "bernoulli":
+            return ms.Tensor(self._below_chance(event), ms.float32)
         return None if event is None else ms.Tensor(self._standardised(event), ms.float32)
+
+    def _below_chance(self, event: dict[str, Any]) -> Array:
+        """Uniform numbers that are below the chance where torch drew a one: `rand(shape) < p` gives torch's draw."""
+        value = self.stream.value(event).astype(np.float64)
+        p = np.asarray(self.stream.parameter(event.get("p")), np.float64)
+        return np.where(value > 0, p / 2, (1 + p) / 2)
 
     def _uniform_int(self, primitive: Any, shape: Any, low: Any, high: Any) -> Any:
         event = self.stream.take(("randint",), tuple(shape), "randint", low=int(low), high=int(high))
