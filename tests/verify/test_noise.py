@@ -1,4 +1,4 @@
-"""Which gradients are rounding noise: what a disturbance of the weights shows, for as long as the draws are the same."""
+"""Which gradients are rounding noise: what a disturbance of the weights shows while the draws are the same."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`torch.empty_like(x).uniform_(a, b)`, `torch.empty(n).normal_()`: a temporary filled at random, written as one draw."""
+"""`torch.empty_like(x).uniform_(a, b)`, `torch.empty(n).normal_()`: a temporary filled at random, as one draw."""
 
 from __future__ import annotations
 
