@@ -68,3 +68,18 @@ for x in torch.randn(3, 5, 3):
 """
     refused = [f.why for f in convert_source(source).findings if f.tier is Tier.REFUSED]
     assert refused == ["it clips other parameters than those of the optimizer"]
+
+
+def test_a_network_is_switched_before_it_runs() -> None:
+    """A record that is made first and filled later stands around the switch: the forward does not pass it."""
+    result = convert_source(
+        "import torch\nfrom torch import nn\n\n\nclass Trainer:\n    def __init__(self, net, optimizer):\n"
+        "        self.net, self.optimizer = net, optimizer\n\n    def step(self, x):\n        output = {'image': x}\n"
+        "        self.net.train()\n        self.optimizer.zero_grad()\n        output['pred'] = self.net(x)\n"
+        "        output['loss'] = output['pred'].pow(2).mean()\n        output['loss'].backward()\n"
+        "        self.optimizer.step()\n        return output\n\n\nnet = nn.Linear(2, 2)\n"
+        "Trainer(net, torch.optim.SGD(net.parameters(), lr=0.1)).step(torch.rand(3, 2))\n"
+    )
+    text = result.text
+    assert not result.error and "ms.value_and_grad(" in text
+    assert text.index("self.net.set_train()") < text.index("ms.value_and_grad(")

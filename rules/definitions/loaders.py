@@ -48,6 +48,15 @@ class CollatedLoader:
         return self.batches.get_batch_size()
 
 
+class Loader(CollatedLoader):
+    """A loader with PyTorch's arguments."""
+
+    def __init__(self, dataset, batch_size=1, shuffle=False, sampler=None, num_workers=0, collate_fn=None,
+                 drop_last=False):
+        order = {"shuffle": bool(shuffle)} if sampler is None else {"sampler": sampler}
+        super().__init__(dataset, batch_size, collate_fn or default_collate, drop_last, **order)
+
+
 class SampledLoader:
     """Batches of the samples whose indices `batch_sampler` gives, as `collate_fn` puts them together."""
 

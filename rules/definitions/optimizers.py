@@ -17,6 +17,14 @@ class AdamL2(optim.AdamW):
         return super().implementation(lr, 0.0, beta1, beta2, amsgrad, eps, decayed, start_id, end_id)
 
 
+class Optimizers:
+    """The optimizers under torch's names."""
+
+    SGD, Adam, AdamW, Adagrad, RMSprop = optim.SGD, AdamL2, optim.AdamW, optim.Adagrad, optim.RMSprop
+    Adadelta, Adamax, NAdam, RAdam = optim.Adadelta, optim.Adamax, optim.NAdam, optim.RAdam
+    ASGD, Rprop = optim.ASGD, optim.Rprop
+
+
 def optimizer_state(optimizer):
     """The moments of an optimizer and its learning rates; the parameters that it moves are the network's."""
     moved = {id(param) for param in optimizer.parameters}

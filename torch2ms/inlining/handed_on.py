@@ -26,8 +26,10 @@ def handed_on(project: Project) -> dict[int, Candidate]:
     if not any(".backward(" in m.source for m in project.modules.values()):
         return {}
     found: dict[int, Candidate] = {}
-    for info, sites in _sites(project).values():
-        made = _candidate(info, sites)
+    reached = _sites(project)
+    calls = {id(site.call) for _, sites in reached.values() for site in sites}
+    for info, sites in reached.values():
+        made = _candidate(info, sites, calls)
         if made is None or not sites or not all(fits(made, site) for site in sites):
             continue
         if len(sites) * len(made.body) <= MOST:
@@ -44,7 +46,7 @@ def _sites(project: Project) -> dict[int, tuple[FunctionInfo, list[Site]]]:
             for stmt in scope.body.walk():
                 for call in stmt.calls:
                     info = resolve(call, stmt, scope, module, project) or called_object(call, module, project)
-                    if info is not None and any(_backward(c) for s in info.scope.body.walk() for c in s.calls):
+                    if info is not None and (_goes_backward(info.scope) or _nested(info) and _goes_backward(scope)):
                         found.setdefault(id(info.scope), (info, []))[1].append(Site(module, scope, stmt, call))
     return found
 
@@ -62,12 +64,16 @@ def _backward(call: cst.Call) -> bool:
     return isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward"
 
 
-def _candidate(info: FunctionInfo, sites: list[Site]) -> Candidate | None:
-    """The function, if it is one of these."""
+def _candidate(info: FunctionInfo, sites: list[Site], reached: set[int]) -> Candidate | None:
+    """The function, if it is one of these; `reached` are the calls of functions that go backward."""
     scope = info.scope
     if overriding(info) or not movable(info) or info.cls is not None and info.cls.kind not in ("object", "optimizer"):
         return None
     calls = [(s, c) for s in scope.body.walk() for c in s.calls]
+    if any(id(c) in reached for _, c in calls):
+        return None  # written out later, when those are
+    if _part_of_caller(info, sites):
+        return plain(info, sites, scope.body.stmts[0].lineno, ends=True)
     backward = next((s for s, c in calls if _backward(c) and _of_parameter(c, scope)), None)
     if backward is None:
         return None
@@ -75,6 +81,26 @@ def _candidate(info: FunctionInfo, sites: list[Site]) -> Candidate | None:
     if steps and not any(_chosen(c, s, scope) for s, c in calls if _backward(c)):
         return None  # the whole step is here: callers hand the loss on with its graph
     return plain(info, sites, backward.lineno, ends=True)
+
+
+def _goes_backward(scope: Scope) -> bool:
+    return any(_backward(c) for s in scope.body.walk() for c in s.calls)
+
+
+def _nested(info: FunctionInfo) -> bool:
+    """A function inside of another one that is given nothing and returns nothing."""
+    scope, around = info.scope, info.scope.parent
+    returns = any(isinstance(s.node, cst.Return) for s in scope.body.walk())
+    return around is not None and around.is_function and not scope.params and not returns
+
+
+def _part_of_caller(info: FunctionInfo, sites: list[Site]) -> bool:
+    """It fills what the function around it goes backward from: `output["loss"] = ...`, once."""
+    if not _nested(info) or len(sites) != 1 or sites[0].scope is not info.scope.parent:
+        return False
+    changed = {root(m) for s in info.scope.body.walk() for m in s.muts | s.defs} - info.scope.locals
+    calls = [c.func.value for s in sites[0].scope.body.walk() for c in s.calls if _backward(c)]  # type: ignore[attr-defined]
+    return bool(changed & {n.value for c in calls for n in descend(c) if isinstance(n, cst.Name)})
 
 
 def _of_parameter(call: cst.Call, scope: Scope) -> bool:

@@ -78,6 +78,8 @@ class MethodCalls:
             if name == "eval" and not original.args:
                 return renamed(updated, OWN_METHODS["train"]).with_changes(args=[cst.Arg(cst.Name("False"))])
             return renamed(updated, OWN_METHODS[name]) if name in OWN_METHODS else updated
+        if receiver.likely and name in ("train", "eval") and receiver.kind in ("tensor", "lossfn"):
+            return self.of_unknown(name, original, updated)  # no tensor has them
         if receiver.kind in ("tensor", "param"):
             return self.tensor_method(name, receiver, original, updated)
         cls = self.work.class_of(receiver)

@@ -182,6 +182,8 @@ class Definitions:
                     kept.append(
                         arg.with_changes(value=cst.parse_expression(f"{self.writer.aliases.get('nn', 'nn')}.Cell"))
                     )
+            elif name.startswith("torch.utils.data.") and name.endswith(".DataLoader"):
+                kept.append(arg.with_changes(value=self.writer.expression(arg.value)))  # one that takes its arguments
             else:
                 kept.append(arg.with_changes(value=self.writer.base(arg.value)))
         if kept and len(kept) < len(node.bases):

@@ -11,6 +11,7 @@ from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
+from torch2ms.tape.copies import freezes_copy
 
 STATE = re.compile(
     r"BatchNorm|InstanceNorm|track_running_stats|register_buffer|torchvision|timm|hub\.load|from_pretrained|transformers"
@@ -23,8 +24,12 @@ RENAMED = re.compile(r"Norm|Embedding|torchvision|timm|hub\.load|from_pretrained
 
 def prepare(project: Project) -> None:
     """Mark the functions whose body may be differentiated."""
-    statements = ((stmt, m) for m in project.modules.values() for s in m.scope.walk() for stmt in s.body.walk())
-    project.freezes = any(not all(switched(stmt, module)) for stmt, module in statements)
+    frozen = [
+        (stmt, s, m) for m in project.modules.values() for s in m.scope.walk() for stmt in s.body.walk()
+        if not all(switched(stmt, m))
+    ]  # fmt: skip
+    project.freezes = bool(frozen)
+    project.freezes_trained = not all(freezes_copy(*place) for place in frozen)
     project.renames = any(RENAMED.search(m.source) for m in project.modules.values())
     project.draws = any(DRAWS.search(m.source) for m in project.modules.values())
     project.keeps_state = any(STATE.search(m.source) for m in project.modules.values())

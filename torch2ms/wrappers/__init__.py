@@ -12,7 +12,9 @@ from torch2ms.analysis.program.project import Plain, Project
 from torch2ms.inlining import handed_on, inlined
 from torch2ms.stateless import as_calls, without_state
 from torch2ms.wrappers.alike import alike
+from torch2ms.wrappers.asked import asked
 from torch2ms.wrappers.clipped import clipped
+from torch2ms.wrappers.closures import without_closures
 from torch2ms.wrappers.contexts import parted
 from torch2ms.wrappers.decided import decided
 from torch2ms.wrappers.distributed import mentioned
@@ -43,6 +45,8 @@ def understood(project: Project) -> Project:
     infer(project)
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
     project = _with(project, unwrapped(project, wrapped) if wrapped else {})
+    project = _with(project, asked(project))
+    project = _with(project, without_closures(project))
     project = inlined(project, handed_on)
     project = _with(project, decided(project))
     project = _with(project, alike(project))

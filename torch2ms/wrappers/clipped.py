@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.tape.functions.sites import resolve
 from torch2ms.wrappers.suites import Suites
 
 CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
@@ -24,7 +25,7 @@ def clipped(project: Project) -> dict[str, Plain]:
     for module in project.modules.values():
         if module.uses_mindspore or "clip_grad_" not in module.source or module.directives.off:
             continue
-        writer = _Clipping(module)
+        writer = _Clipping(module, project)
         for scope in module.scope.walk():
             writer.read(scope)
         if writer.whole_lists or writer.returned:
@@ -35,8 +36,9 @@ def clipped(project: Project) -> dict[str, Plain]:
 class _Clipping(Suites):
     """One module: by id of a node, what takes the place of a list, and the name of a norm that is returned."""
 
-    def __init__(self, module: ModuleInfo) -> None:
+    def __init__(self, module: ModuleInfo, project: Project) -> None:
         super().__init__(module)
+        self.project = project
         self.whole_lists: dict[int, cst.BaseExpression] = {}
         self.returned: dict[int, tuple[cst.Call, str]] = {}
 
@@ -50,9 +52,19 @@ class _Clipping(Suites):
                 whole = _with_gradients(made)
                 assert whole is not None
                 self.whole_lists[id(made)] = cst.parse_expression(f"list({code(whole)})")
-            if isinstance(stmt.node, cst.Return) and stmt.line is not None and len(stmt.line.body) == 1:
-                if name := next((n for n in NAMES if n not in scope.locals), ""):
-                    self.returned[id(stmt.node)] = call, name
+            self.name(stmt, call, scope)
+        for stmt in scope.body.walk():
+            returned = stmt.node.value if isinstance(stmt.node, cst.Return) else None
+            if isinstance(returned, cst.Call):
+                info = resolve(returned, stmt, scope, self.module, self.project)
+                if info is not None and clips(info, self.project):
+                    self.name(stmt, returned, scope)
+
+    def name(self, stmt: Stmt, call: cst.Call, scope: Scope) -> None:
+        """Name the norm that a statement returns."""
+        if isinstance(stmt.node, cst.Return) and stmt.line is not None and len(stmt.line.body) == 1:
+            if name := next((n for n in NAMES if n not in scope.locals), ""):
+                self.returned[id(stmt.node)] = call, name
 
     def clips(self, call: cst.Call) -> bool:
         value = self.module.value(call.func)
@@ -73,6 +85,19 @@ class _Clipping(Suites):
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         return self.whole_lists.get(id(original), updated)
+
+
+def clips(info: FunctionInfo, project: Project, depth: int = 3) -> bool:
+    """The function clips gradients, or calls one that does."""
+    for stmt in info.scope.body.walk():
+        for call in stmt.calls:
+            value = info.module.value(call.func)
+            if value.kind == "api" and value.name in CLIPS:
+                return True
+            inner = resolve(call, stmt, info.scope, info.module, project) if depth else None
+            if inner is not None and inner is not info and clips(inner, project, depth - 1):
+                return True
+    return False
 
 
 def _made(name: str, scope: Scope, clips: list[cst.Call]) -> cst.BaseExpression | None:

@@ -191,7 +191,7 @@ def _called(target: Value, given: Given, ev: Evaluator) -> Value:
     if target.name == OPTIMIZERS and target.kind == "unknown":
         return new_optimizer("", given)
     if target.kind in CHOSEN and not target.name and target.items:
-        return reduce(join, [_called(choice, given, ev) for choice in target.items])
+        return reduce(ev.project.joined, [_called(choice, given, ev) for choice in target.items])
     if target.kind == "class":
         return _instance(target, given, ev)
     if target.kind == "function":

@@ -19,7 +19,7 @@ from torch2ms.analysis.evaluation.narrow import narrowed
 from torch2ms.analysis.program.project import qualified
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import UNKNOWN, Value, join
+from torch2ms.analysis.values import UNKNOWN, Value
 
 DEEPEST = 4  # loops in loops that are gone through twice each: more would double the work again and again
 
@@ -77,7 +77,7 @@ def _return(stmt: Stmt, node: cst.Return, ev: Evaluator) -> None:
     value = ev.ev(node.value) if node.value is not None else Value("none")
     if ev.function is not None:
         known = ev.function.returns
-        ev.function.returns = value if known is None else join(known, value)
+        ev.function.returns = value if known is None else ev.project.joined(known, value)
 
 
 def _function(stmt: Stmt, node: cst.FunctionDef, ev: Evaluator) -> None:

@@ -13,7 +13,7 @@ from torch2ms.analysis.evaluation import guess, lookup, narrow
 from torch2ms.analysis.evaluation.containers import named_layer
 from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.known import torchapi
-from torch2ms.analysis.program.project import ClassInfo
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, entries
 
@@ -66,7 +66,10 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
     if method is not None:
         node = method.scope.node
         if any(dotted(d.decorator) == "property" for d in node.decorators):  # type: ignore[union-attr]
-            return rebase(ev.reads.returned(method) or UNKNOWN, "self", base.place)
+            returned = ev.reads.returned(method) or UNKNOWN
+            if returned.kind == "unknown" and (held := _over_groups(method)) is not None:
+                returned = held
+            return rebase(returned, "self", base.place)
         return Value("method", name=attr, place=base.place)
     if cls.kind == "module":
         return _of_module(base, attr, place)
@@ -76,6 +79,17 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
     if guessed.kind != "unknown":
         return replace(guessed, place=place)
     return Value("unknown", place=place, deps=base.deps if base.keys is not None else NO_DEPS)
+
+
+def _over_groups(method: FunctionInfo) -> Value | None:
+    """The parameters of an optimizer, where a generator gives those of all groups one by one."""
+    loops = [s.node.iter for s in method.scope.body.walk() if isinstance(s.node, cst.For)]
+    values = [method.module.value(given) for given in loops]
+    if not values or values[0].name != "param_groups":
+        return None
+    asked = [n for s in method.scope.body.walk() if isinstance(s.node, cst.Expr) for n in [s.node.value]]
+    plain = all(isinstance(n, (cst.Yield, cst.SimpleString)) for n in asked)
+    return Value("params", name="param_group_params", place=values[0].place) if asked and plain else None
 
 
 def _of_tensor(base: Value, attr: str, place: str) -> Value:

@@ -6,7 +6,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 
 import libcst as cst
@@ -231,6 +231,7 @@ class Project:
     readers: set[str] = field(default_factory=set)  # names of functions that do so
     reads_gradients: bool = True  # somewhere gradients are read, clipped or applied
     freezes: bool = False  # somewhere a parameter's requires_grad is set to something else than True
+    freezes_trained: bool = False  # ... of what may be part of a network that is trained
     held: frozenset[str] = frozenset()  # paths of modules whose gradient code stays as it is
     found: dict[tuple[str, str], Found] = field(default_factory=dict)  # answers that `find` gave
     suffixes: dict[str, dict[str, ModuleInfo]] = field(default_factory=lambda: defaultdict(dict))
@@ -250,6 +251,21 @@ class Project:
             made.add(module.path, module.tree, module.source, module.directives.off, plain.get(name, module.plain))
         self.close()
         return made
+
+    def joined(self, one: Value, other: Value) -> Value:
+        """One of two values; of two objects of the project what both are."""
+        value = join(one, other)
+        if value.kind != "object" or one.kind != other.kind or value.name or not one.name or not other.name:
+            return value
+        classes = [self._class(v.name) for v in (one, other)]
+        lines = [[c.qualified for c in cls.lineage()] if cls is not None else [] for cls in classes]
+        shared = next((name for name in lines[0] if name in lines[1]), "")
+        return replace(value, name=shared)
+
+    def _class(self, qualified_name: str) -> ClassInfo | None:
+        home, _, last = qualified_name.rpartition(".")
+        module = self.modules.get(home)
+        return module.classes.get(last) if module is not None else None
 
     def add(
         self,

@@ -86,7 +86,7 @@ def _table(
         return None
     nodes = {name: work.take(outcome, key) for name, outcome in found.items()}
     if isinstance(written := constant(asked), str):
-        work.notes.findings = [f for f in work.notes.findings if f.what not in (home, f"{home}.__dict__")]
+        _let_go(home, work)
         return nodes[written]
     _settled(home, list(found), work)
     entries = ", ".join(f'"{name}": {code(node)}' for name, node in nodes.items())
@@ -101,8 +101,15 @@ def _names(asked: cst.BaseExpression, work: Translation) -> list[str]:
 def _settled(home: str, names: list[str], work: Translation) -> None:
     """The finding of a table, in the place of what was told of the module's own name."""
     why = f"a table of the names that the project writes; assumed: no other is asked for than {', '.join(names)}"
-    work.notes.findings = [f for f in work.notes.findings if f.what not in (home, f"{home}.__dict__")]
+    _let_go(home, work)
     work.notes.findings.append(Finding("T2M604", Tier.ASSUMED, f"a name of {home}", why))
+
+
+def _let_go(home: str, work: Translation) -> None:
+    """Forget what was told of the module's own name, and what it would need."""
+    rule = work.rules.find(home)
+    work.notes.needs -= {rule.value} if rule is not None and rule.value else set()
+    work.notes.findings = [f for f in work.notes.findings if f.what not in (home, f"{home}.__dict__")]
 
 
 @lru_cache(maxsize=1)

@@ -21,6 +21,8 @@ from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.plan import Function, Item, Text
 
+OBJECTS = ("object", "function", "class", "method", "optimizer", "lossfn")
+
 
 def write(writer: Writer, call: Call) -> str:
     """Plan the call; a reason if it has no form."""
@@ -175,6 +177,8 @@ def called_directly(writer: Writer, call: Call, stmts: list[Stmt], params: list[
         or any(o.kind == "leaf" for o in call.owners)
     ):
         return None
+    if any(writer.module.value(a.value).kind in OBJECTS for a in root_call.args):
+        return None  # gradient functions take tensors, numbers, networks and containers
     arguments = [dotted(a.value) for a in root_call.args]
     if not all(arguments) or any(a.keyword is not None or a.star for a in root_call.args) or not dotted(root_call.func):
         return None

@@ -12,7 +12,7 @@ CONTAINERS = {"OrderedDict", "collections.OrderedDict", "defaultdict", "collecti
 
 
 def effects(stmt: Stmt, module: ModuleInfo) -> set[str]:
-    """Which orders the statement takes part in: io, and rng (random draws)."""
+    """Which orders the statement takes part in: io, rng (random draws), and mode (of networks: training or not)."""
     found: set[str] = set()
     for inner in stmt.walk():
         for call in inner.calls:
@@ -30,13 +30,13 @@ def effects(stmt: Stmt, module: ModuleInfo) -> set[str]:
                     found.add("rng")
             elif target.kind == "module":
                 if not target.name.rpartition(".")[2].endswith("Loss"):
-                    found.add("rng")
+                    found |= {"rng", "mode"}
             elif name in CONTAINERS:
                 continue
             elif target.kind in ("function", "class", "unknown", "method") and not isinstance(
                 call.func, cst.Attribute
             ):
-                found |= {"io", "rng"}
+                found |= {"io", "rng", "mode"}
             elif isinstance(call.func, cst.Attribute):
                 receiver = module.value(call.func.value)
                 method = call.func.attr.value
@@ -55,12 +55,12 @@ def effects(stmt: Stmt, module: ModuleInfo) -> set[str]:
                     "format",
                     "size",
                     "update",
-                    "train",
-                    "eval",
                 ):
                     pass
+                elif method in ("train", "eval"):
+                    found.add("mode")
                 else:
-                    found |= {"io", "rng"}
+                    found |= {"io", "rng", "mode"}
     return found
 
 

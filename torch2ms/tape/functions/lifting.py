@@ -44,7 +44,7 @@ class Lifting:
     closures: dict[int, Closure] = field(default_factory=dict)  # by id of the scope
     taken: dict[int, Taken] = field(default_factory=dict)  # by id of the scope
     takings: dict[int, Taking] = field(default_factory=dict)  # by id of the call
-    freezes: bool = False  # somewhere a parameter's requires_grad is written
+    freezes: bool = False  # somewhere a parameter's requires_grad is written that may be trained
     handed: dict[int, Handed] = field(default_factory=dict)  # by id of the scope
     handings: dict[int, Handing] = field(default_factory=dict)  # by id of the call
     episodes: dict[int, Episode] = field(default_factory=dict)  # by id of the scope
@@ -69,7 +69,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
 
     `stores`: optimizers may keep gradients from one call to the next.
     """
-    lifting = Lifting(freezes=project.freezes)
+    lifting = Lifting(freezes=project.freezes_trained)
     functions = [(m, i) for m in project.modules.values() for i in m.functions.values()]
     events: dict[int, list[Event]] = {}
     unseen: set[str] = set()  # methods called on objects that are not known: one of them may be meant

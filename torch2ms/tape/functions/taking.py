@@ -38,7 +38,7 @@ class Taken:
     variables: dict[str, str]  # place of an owner -> the parameter that brings its gradients
     gives: bool
     clears: bool
-    returns: Stmt | None  # the return statement that hands out something already
+    returns: list[Stmt]  # the return statements that hand out something already
     clears_if: str = ""  # the parameter that says whether it clears them
     steps: bool = False  # it is the step of an optimizer: calls of the optimizer reach it
 
@@ -75,13 +75,13 @@ def taken_of(info: FunctionInfo, events: list[Event], names: set[str]) -> Taken 
     gives = not clears and any(_changes(e) for e in loads)
     returns = [s for s in info.scope.body.walk() if isinstance(s.node, cst.Return)]
     last = info.scope.body.stmts[-1]
-    if gives and returns and (len(returns) > 1 or returns[0] is not last or returns[0].node.value is None):  # type: ignore[union-attr]
+    if gives and returns and (returns[-1] is not last or any(r.node.value is None for r in returns)):  # type: ignore[union-attr]
         return None
     variables = {o.place: _variable("" if len(used) == 1 else o.place.rpartition(".")[2], names) for o in used}
     if len(set(variables.values())) < len(used):
         return None
     asked = "" if clears else _asked(info.scope, events)
-    return Taken(info, used, variables, gives, clears, returns[0] if gives and returns else None, asked)
+    return Taken(info, used, variables, gives, clears, returns if gives else [], asked)
 
 
 def _variable(of: str, names: set[str]) -> str:
@@ -209,7 +209,7 @@ def usable(taking: Taking, stmt: Stmt) -> bool:
         and len(node.targets) == 1
         and node.value is taking.call
         and isinstance(node.targets[0].target, cst.Name)
-        and taking.taken.returns is not None
+        and bool(taking.taken.returns)
     )
 
 
@@ -227,10 +227,10 @@ def plan_definition(taken: Taken, plan: Plan) -> None:
             plan.added.setdefault(id(node), []).append(variable)
     if taken.gives:
         changed = ", ".join(taken.variables.values())
-        if taken.returns is not None:
-            value = taken.returns.node.value  # type: ignore[union-attr]
-            plan.replaced[id(taken.returns)] = [Text(f"return {{0}}, {changed}", [value])]
-        else:
+        for returned in taken.returns:
+            value = returned.node.value  # type: ignore[union-attr]
+            plan.replaced[id(returned)] = [Text(f"return {{0}}, {changed}", [value])]
+        if not taken.returns:
             plan.behind.setdefault(id(scope.body.stmts[-1]), []).append(Text(f"return {changed}"))
     if taken.steps:
         plan.steps.add(id(node))
@@ -298,7 +298,8 @@ def plan_call(event: Event, owners: list[Owner], plan: Plan) -> None:
         plan.added.setdefault(id(taking.call), []).append(text)
     if taking.taken.gives:
         taker = event.stmt.node
-        target = f"{dotted(taker.targets[0].target)}, " if isinstance(taker, cst.Assign) else ""
+        target = "_, " if taking.taken.returns else ""
+        target = f"{dotted(taker.targets[0].target)}, " if isinstance(taker, cst.Assign) else target
         received = plan.given.setdefault(id(taking.call), [])
         received.append(owner.variable)
         plan.replaced[id(event.stmt)] = [Text(f"{target}{', '.join(received)} = {{0}}", [taking.call])]

@@ -12,6 +12,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
+from torch2ms.tape.ledger.lists import list_of, made_of
 from torch2ms.tape.ledger.pairs import kept_under, paired
 
 if TYPE_CHECKING:
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from torch2ms.tape.functions.taking import Taking
     from torch2ms.tape.ledger.ledger import State
 
+OVER = ("grad_loop", "clear", "fill", "clip_norm", "clip_value")  # they may go over a list of parameters
 BACKWARDS = {"torch.autograd.backward"}
 WRAPPERS = {"accelerator", "fabric", "engine", "model_engine"}
 ENGINE = "DeepSpeed's engine differentiates, steps and clears by itself"
@@ -100,6 +102,10 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
             if event.kind == "gradcall" and _of_gradients(event, scope):
                 event.problem = "create_graph=True makes .grad part of a graph"
             events.append(event)
+    if any(e.kind in OVER for e in events) and (lists := made_of(scope, module)):
+        for event in events:
+            if event.kind in OVER and (place := lists.get(list_of(event.node), "")):
+                event.place, event.value = place, Value("optimizer", place=place)
     if module.held:
         for event in events:
             event.problem = event.problem or HELD

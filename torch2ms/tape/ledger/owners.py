@@ -39,7 +39,7 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
             kind = _kind(event)
             place = event.place or (next(iter(deps)) if len(deps) == 1 else "")
             if place and PART not in place:
-                found.append(Owner(kind, place, deps))
+                found.append(Owner(kind, place, event.value.owns if kind == "optimizer" else deps))
         elif (given := _given(event, scope)) and not any(concerns(event, o, found) for o in found):
             found.append(Owner("params", given, event.value.deps))
         elif (
@@ -86,7 +86,7 @@ def _in_sight(owns: frozenset[str] | None, scope: Scope, module: ModuleInfo) -> 
 def _kind(event: Event) -> str:
     if event.value.kind in ("list", "tuple"):
         return "leaves"
-    if event.kind == "unscale" or event.value.name.startswith("param_group"):
+    if event.kind == "unscale" or event.value.kind == "optimizer" or event.value.name.startswith("param_group"):
         return "optimizer"
     if event.taking is not None and event.name.startswith("self."):
         return next(o.kind for o in event.taking.taken.owners if o.place == event.name)

@@ -27,7 +27,9 @@ def clip_norm(event: Event, owners: list[Owner], events: list[Event], plan: Plan
         _clip_part(event, owners[0], plan, writer)
         return
     beyond = without_gradients(event, owners, events)
-    clipped = clipping(event, owners, beyond)
+    order = argument(call, 2, "norm_type")
+    other = order is not None and constant(order) not in (2, 2.0)
+    clipped = clipping(event, owners, beyond, other)
     if isinstance(clipped, str):
         plan.refused.add(id(call))
         plan.refuse(event.stmt, refusal(event, clipped))
@@ -37,16 +39,23 @@ def clip_norm(event: Event, owners: list[Owner], events: list[Event], plan: Plan
     names = [o.variable for o in owners]
     grads = names[0] if len(names) == 1 else writer.fresh_once("all_grads")
     joined = names[0] if len(names) == 1 else " + ".join(f"tuple({n})" for n in names)
+    norm, above = f"ops.norm(ops.stack([ops.norm(grad) for grad in {joined}]))", []
     clip: list[Text] = [Text(f"{grads} = {form(joined, '{0}')}", [limit])]
+    if other:  # ops.clip_by_norm has other numbers for them
+        assert order is not None
+        total, kind = writer.fresh_once("total_norm"), code(order)
+        each = f"ops.norm(ops.stack([ops.norm(grad.reshape(-1), ord={kind}) for grad in {joined}]), ord={kind})"
+        norm, above = total, [Text(f"{total} = {each}")]
+        factor = f"ops.clamp({{0}} / ({total} + 1e-6), max=1.0)"
+        clip = [Text(f"{grads} = [grad * {factor} for grad in {joined}]", [limit])]
     clip += parted(grads, owners) if len(owners) > 1 else []
-    norm = f"ops.norm(ops.stack([ops.norm(grad) for grad in {joined}]))"
     plan.needs.add("ops")
     if isinstance(node, cst.Expr) and node.value is call:
-        plan.replaced[id(event.stmt)] = list(clip)
+        plan.replaced[id(event.stmt)] = [*above, *clip]
     elif isinstance(node, cst.Assign) and len(node.targets) == 1:
         plan.expressions[id(call)] = norm
         value = code(node.value).replace(code(call), norm, 1)
-        plan.replaced[id(event.stmt)] = [Text(f"{code(node.targets[0].target)} = {value}"), *clip]
+        plan.replaced[id(event.stmt)] = [*above, Text(f"{code(node.targets[0].target)} = {value}"), *clip]
     else:
         plan.refused.add(id(call))
         plan.refuse(event.stmt, refusal(event, "the norm is used inside a larger statement"))
@@ -82,11 +91,12 @@ def _inside(place: str, wholes: Collection[str]) -> bool:
 
 
 def clipping(
-    event: Event, owners: list[Owner], beyond: bool = False
+    event: Event, owners: list[Owner], beyond: bool = False, written: bool = False
 ) -> tuple[Callable[[str, str], str], cst.BaseExpression] | str:
     """The form that clips the named gradients by a limit, and the limit; the reason where there is no such form.
 
-    `beyond`: what is clipped beside those of the owners has no gradients.
+    `beyond`: what is clipped beside those of the owners has no gradients. `written`: the caller writes out the formula
+    of other norms than the second.
     """
     call = event.node
     assert isinstance(call, cst.Call)
@@ -97,7 +107,7 @@ def clipping(
         return "its form is not known" if limit is None else (_clamped, limit)
     limit = argument(call, 1, "max_norm")
     norm_type = argument(call, 2, "norm_type")
-    if limit is None or (norm_type is not None and constant(norm_type) not in (2, 2.0)):
+    if limit is None or (norm_type is not None and constant(norm_type) not in (2, 2.0) and not written):
         return "only the 2-norm has a measured form"
     if relation(event, owners) == "other" and not beyond:
         return "it clips other parameters than those of the optimizer"

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.tape.functions.stores import Stores
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
@@ -41,6 +43,8 @@ def guard_empty(records: Records, plan: Plan) -> None:
             used = owner.accumulating or owner.stored
             used = used and records.may_be_empty(event, owner) and concerns(event, owner, records.owners)
             items = plan.replaced.get(id(event.stmt)) if used and owner.kind != "leaf" else None
+            if event.taking is not None and not _passed_over(event):
+                continue  # it does more than use gradients: what it does without any is not left out in silence
             if not items or not all(isinstance(i, Text) for i in items):
                 continue
             before = last.get(owner.variable)
@@ -56,6 +60,24 @@ def guard_empty(records: Records, plan: Plan) -> None:
                 plan.needs.add("ms")
                 last.pop(owner.variable)
             plan.replaced[id(before)] = [guarded]
+
+
+def _passed_over(event: Event) -> bool:
+    """Without gradients, the called function would do nothing, and nobody takes what it returns."""
+    assert event.taking is not None
+    scope = event.taking.taken.info.scope
+    named = {"self", *scope.params}
+    for stmt in scope.body.walk():
+        kept = isinstance(stmt.node, cst.Expr) and not isinstance(stmt.node.value, cst.SimpleString)
+        changes = {d for d in stmt.defs | stmt.muts if "." in d and root(d) in named and not d.endswith(".grad")}
+        if changes or kept and not _of_gradients(stmt):
+            return False
+    return isinstance(event.stmt.node, cst.Expr)
+
+
+def _of_gradients(stmt: Stmt) -> bool:
+    """The statement clips, or changes gradients in place."""
+    return "grad" in code(stmt.node)
 
 
 def _next_to(first: Stmt, second: Stmt) -> bool:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import functools
 import random
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import mindspore as ms
@@ -181,7 +181,9 @@ class MindSporeDraws:
             self.loaders += 1
             shuffles = shuffle is True or (shuffle is None and sampler is None)
             if indexed and not args[5:] and (shuffles or isinstance(sampler, dataset.RandomSampler)):
-                kwargs.update(sampler=RecordedOrder(self.stream, len(source)), shuffle=None)
+                kwargs.update(sampler=RecordedOrder(self.stream, range(len(source))), shuffle=None)
+            elif indexed and not args[5:] and isinstance(sampler, dataset.SubsetRandomSampler):
+                kwargs.update(sampler=RecordedOrder(self.stream, [int(i) for i in sampler.indices]))
             construct(data, source, *args, **kwargs)
 
         dataset.GeneratorDataset.__init__ = __init__
@@ -214,11 +216,11 @@ class MindSporeDraws:
 
 
 class RecordedOrder(dataset.Sampler):  # type: ignore[misc]
-    """A sampler that serves the recorded permutations, one for every pass over the data."""
+    """A sampler that serves the recorded permutations of its indices, one for every pass over the data."""
 
-    def __init__(self, stream: Stream, length: int) -> None:
-        super().__init__(length)
-        self.stream, self.length = stream, length
+    def __init__(self, stream: Stream, indices: Sequence[int]) -> None:
+        super().__init__(len(indices))
+        self.stream, self.indices = stream, indices
         self.order: list[int] | None = None
 
     def __deepcopy__(self, memo: Any) -> RecordedOrder:
@@ -226,12 +228,12 @@ class RecordedOrder(dataset.Sampler):  # type: ignore[misc]
 
     def begin(self) -> None:
         """Take the permutation of a pass in the program's own thread; the pipeline asks for it later, in another."""
-        order = self.stream.take_shuffle(self.length)
-        self.order = list(range(self.length)) if order is None else [int(i) for i in order]
+        order = self.stream.take_shuffle(len(self.indices))
+        self.order = list(self.indices) if order is None else [int(i) for i in order]
 
     def __iter__(self) -> Iterator[int]:
         order, self.order = self.order, None
-        yield from order if order is not None else range(self.length)
+        yield from order if order is not None else self.indices
 
 
 class Samples:

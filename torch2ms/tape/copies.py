@@ -1,0 +1,75 @@
+"""Networks that are copies for themselves: averaged weights, targets and teachers, which no optimizer is given."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+
+COPIES = ("copy.deepcopy", "deepcopy")
+SAME = ("eval", "to", "requires_grad_", "train")  # give back what they are called on
+
+
+def freezes_copy(stmt: Stmt, scope: Scope, module: ModuleInfo) -> bool:
+    """The parameters that a statement freezes are those of a copy that is part of no other network."""
+    places = {p for p in _places(stmt) if p}
+    return bool(places) and all(_is_copy(place, scope, module) for place in places)
+
+
+def _places(stmt: Stmt) -> set[str]:
+    """The networks whose parameters a statement freezes, "" for what is not seen."""
+    loop = next((a.node for a in stmt.ancestors() if isinstance(a.node, cst.For)), None)
+    named = {_receiver(c) for c in stmt.calls if _is(c, "requires_grad_")}
+    if isinstance(stmt.node, cst.Assign):
+        targets = (t.target for t in stmt.node.targets)
+        named |= {dotted(t.value) for t in targets if isinstance(t, cst.Attribute) and t.attr.value == "requires_grad"}
+    if loop is None or named != {dotted(loop.target)}:
+        return {"", *named} if loop is not None or "" in named else named
+    given = loop.iter
+    asked = isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute) and given.func.attr.value
+    return {_receiver(given)} if asked == "parameters" else {""}
+
+
+def _is(call: cst.Call, method: str) -> bool:
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == method
+
+
+def _receiver(call: cst.BaseExpression) -> str:
+    return dotted(call.func.value) if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) else ""
+
+
+def _is_copy(place: str, scope: Scope, module: ModuleInfo) -> bool:
+    cls = module.classes.get(scope.cls.name) if scope.cls is not None else None
+    if root(place) == "self":
+        if cls is None or cls.kind == "module" or place.count(".") != 1:
+            return False
+        scopes = [info.scope for c in (*cls.lineage(), *cls.below()) for info in c.methods.values()]
+    elif "." in place or place in scope.params:
+        return False
+    else:
+        scopes = [scope]
+    bound = [s for inner in scopes for s in inner.body.walk() if place in s.defs]
+    if not bound or not all(_copies(s) for s in bound):
+        return False
+    makers = ("class", "module", "optimizer")
+    given = [c for inner in scopes for s in inner.body.walk() for c in s.calls if module.value(c).kind in makers]
+    return not any(place in (dotted(a.value), *_inside(a.value)) for c in given for a in c.args)
+
+
+def _inside(node: cst.CSTNode) -> list[str]:
+    return [dotted(n) for n in node.children] + [p for n in node.children for p in _inside(n)]
+
+
+def _copies(stmt: Stmt) -> bool:
+    node = stmt.node
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1 or not isinstance(node.value, cst.Call):
+        return False
+    value: cst.BaseExpression = node.value
+    while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
+        if dotted(value.func) in COPIES or value.func.attr.value not in SAME:
+            break
+        value = value.func.value
+    return isinstance(value, cst.Call) and dotted(value.func) in COPIES
