@@ -8,6 +8,7 @@ from functools import lru_cache
 import libcst as cst
 
 from torch2ms.analysis.syntax.text import code
+from torch2ms.pieces import parse_in_pieces
 
 NEAR_END = 10_000  # characters; comments behind the last statement are not longer
 NEWLINE = re.compile(r"\r\n|\r|\n")
@@ -20,7 +21,7 @@ def parse(text: str) -> cst.Module:
     LibCST loses indented comments that stand behind the last statement: they are put back.
     Raises ParserSyntaxError as LibCST does.
     """
-    tree = cst.parse_module(text)
+    tree = parse_in_pieces(text) or cst.parse_module(text)
     if not _ends_in_comments(text) or code(tree, tree) == text:
         return tree
     body = code(tree.with_changes(footer=[], has_trailing_newline=True), tree)
