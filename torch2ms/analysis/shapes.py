@@ -125,7 +125,7 @@ def arguments(name: str, node: cst.Call, values: Sequence[Value], receiver: Valu
     places = _PARAMETERS.get(name, _PARAMETERS["sum"] if name in _REDUCING else ("input", "other"))
     found: Arguments = {}
     if receiver is not None:
-        assert isinstance(node.func, cst.Attribute)
+        assert type(node.func) is cst.Attribute
         found[places[0]] = (node.func.value, receiver)
         places = places[1:]
     position = 0
@@ -398,7 +398,7 @@ def element(value: Value, node: cst.Subscript, known: dict[int, Value]) -> Shape
 
 def combined(operator: cst.CSTNode | None, left: Value, right: Value) -> Shape:
     """Type and rank of `left operator right`."""
-    if isinstance(operator, cst.MatrixMultiply):
+    if type(operator) is cst.MatrixMultiply:
         return promoted(left, right)[0], _product(_shape(left)[1], _shape(right)[1])
     dtype, rank = promoted(left, right)
-    return (_floating(dtype) if isinstance(operator, cst.Divide) else dtype), rank
+    return (_floating(dtype) if type(operator) is cst.Divide else dtype), rank

@@ -102,7 +102,7 @@ def _receivers(
     rule: Rule, original: cst.Call, updated: cst.Call
 ) -> tuple[cst.BaseExpression | None, cst.BaseExpression | None]:
     """The tensor a method is called on, before and after translation."""
-    if isinstance(original.func, cst.Attribute) and isinstance(updated.func, cst.Attribute):
+    if type(original.func) is cst.Attribute and type(updated.func) is cst.Attribute:
         return original.func.value, updated.func.value
     return None, None
 
@@ -232,9 +232,9 @@ def _needs(target: str) -> frozenset[str]:
     stack: list[cst.CSTNode] = [template.parse(target).root]
     while stack:
         node = stack.pop()
-        if isinstance(node, cst.Name) and (node.value in IMPORTS or node.value in definitions.table()):
+        if type(node) is cst.Name and (node.value in IMPORTS or node.value in definitions.table()):
             names.add(node.value)
-        stack += [node.value] if isinstance(node, (cst.Attribute, cst.Arg)) else children(node)
+        stack += [node.value] if type(node) is cst.Attribute or type(node) is cst.Arg else children(node)
     return frozenset(names)
 
 

@@ -190,7 +190,7 @@ class Filler:
         built = changed(node, **changes)
         if kind is cst.Call:
             return self._call(node, built)  # type: ignore[arg-type]
-        return _dotted_number(built) if isinstance(built, cst.Attribute) else built
+        return _dotted_number(built) if type(built) is cst.Attribute else built
 
     def _refuse_double_evaluation(self) -> None:
         for name, count in self.template.uses.items():
@@ -256,7 +256,7 @@ class Filler:
         gap = False  # a positional place was left empty: what follows goes by keyword
         for before, after in zip(original_node.args, updated_node.args, strict=True):
             placeholder = None
-            if isinstance(before.value, cst.Name):
+            if type(before.value) is cst.Name:
                 placeholder = self.template.placeholders.get(before.value.value)
             if placeholder is None or placeholder.param == "self":
                 if self._omitted(before):
@@ -309,13 +309,13 @@ class Filler:
         assert call is not None
         func = template_call.func
         root = self.template.root
-        if isinstance(root, cst.Call) and isinstance(root.func, cst.Attribute) and isinstance(call.func, cst.Attribute):
+        if type(root) is cst.Call and type(root.func) is cst.Attribute and type(call.func) is cst.Attribute:
             receiver = self.template.placeholders.get(getattr(root.func.value, "value", ""))
-            if receiver is not None and receiver.param == "self" and isinstance(func, cst.Attribute):
+            if receiver is not None and receiver.param == "self" and type(func) is cst.Attribute:
                 func = changed(call.func, value=func.value, attr=func.attr)
         args = _separated(items, list(call.args))
-        kept = isinstance(func, cst.Attribute) and isinstance(call.func, cst.Attribute) and func.dot is call.func.dot
-        if args and not kept and isinstance(call.func, cst.Attribute) and _comment(call.func.dot):
+        kept = type(func) is cst.Attribute and type(call.func) is cst.Attribute and func.dot is call.func.dot
+        if args and not kept and type(call.func) is cst.Attribute and _comment(call.func.dot):
             args[0] = _commented(args[0], call.func.dot.whitespace_before, len(args) > 1)
         return changed(call, func=func, args=args)
 
@@ -327,7 +327,7 @@ def _bare_integer(node: cst.BaseExpression) -> bool:
 def _dotted_number(node: cst.Attribute) -> cst.Attribute:
     """`2.exp()` is not Python."""
     value = node.value
-    if isinstance(value, (cst.Integer, cst.Float)) and not value.lpar:
+    if (type(value) is cst.Integer or type(value) is cst.Float) and not value.lpar:
         return node.with_changes(value=value.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()]))
     return node
 
@@ -353,9 +353,9 @@ def _marks(node: cst.CSTNode, template: Template) -> Iterator[Placeholder]:
     stack: list[cst.CSTNode] = [node]
     while stack:
         current = stack.pop()
-        if isinstance(current, cst.Name) and current.value in template.placeholders:
+        if type(current) is cst.Name and current.value in template.placeholders:
             yield template.placeholders[current.value]
-        stack += [current.func] if isinstance(current, cst.Call) else children(current)
+        stack += [current.func] if type(current) is cst.Call else children(current)
 
 
 def _commented(arg: cst.Arg, space: cst.BaseParenthesizableWhitespace, followed: bool) -> cst.Arg:
@@ -385,15 +385,15 @@ def _separated(items: list[tuple[Bound | None, cst.Arg]], old: list[cst.Arg]) ->
         result.append(changed(items[-1][1], comma=cst.MaybeSentinel.DEFAULT))
     if len(result) > 1:
         result = [
-            arg.with_changes(value=parenthesised(arg.value)) if isinstance(arg.value, cst.GeneratorExp) else arg
+            arg.with_changes(value=parenthesised(arg.value)) if type(arg.value) is cst.GeneratorExp else arg
             for arg in result
         ]
     return _with_lost_comments(result, [-1 if bound is None else bound.index for bound, _ in items], old)
 
 
 def _comment(node: cst.CSTNode | cst.MaybeSentinel) -> bool:
-    if isinstance(node, cst.Comma) and isinstance(node.whitespace_after, cst.SimpleWhitespace):
-        return isinstance(node.whitespace_before, cst.ParenthesizedWhitespace) and "#" in code(node)
+    if type(node) is cst.Comma and type(node.whitespace_after) is cst.SimpleWhitespace:
+        return type(node.whitespace_before) is cst.ParenthesizedWhitespace and "#" in code(node)
     return isinstance(node, cst.CSTNode) and "#" in code(node)
 
 

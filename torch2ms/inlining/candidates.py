@@ -430,15 +430,15 @@ def named(made: Candidate, project: Project) -> int:
     name, count = made.info.name, 0
     for module in project.modules.values():
         nodes = list(descend(module.tree))
-        parts = {id(n.attr) for n in nodes if isinstance(n, cst.Attribute)}
-        parts |= {id(n.keyword) for n in nodes if isinstance(n, cst.Arg) and n.keyword is not None}
+        parts = {id(n.attr) for n in nodes if type(n) is cst.Attribute}
+        parts |= {id(n.keyword) for n in nodes if type(n) is cst.Arg and n.keyword is not None}
         parts |= {id(n.name) for n in nodes if isinstance(n, (cst.FunctionDef, cst.ImportAlias, cst.Param))}
         for node in nodes:
-            if isinstance(node, cst.SimpleString):
+            if type(node) is cst.SimpleString:
                 count += node.raw_value == name
-            elif isinstance(node, cst.Name) and made.info.cls is None:
+            elif type(node) is cst.Name and made.info.cls is None:
                 count += node.value == name and id(node) not in parts
-            elif isinstance(node, cst.Attribute) and node.attr.value == name:
+            elif type(node) is cst.Attribute and node.attr.value == name:
                 home = module.imports.table.get(dotted(node.value), "")
                 count += made.info.cls is not None or home in project.modules
     return count

@@ -39,13 +39,13 @@ class Assignments:
         if len(node.targets) != 1:
             return None
         target = node.targets[0].target
-        named = qualified(target, self.module.imports) if isinstance(target, cst.Attribute) else ""
+        named = qualified(target, self.module.imports) if type(target) is cst.Attribute else ""
         if is_foreign(named) and "." in named and (steers(named, self.writer) or named.startswith("torch.backends.")):
             return []
         if is_data(target, self.module):
-            assert isinstance(target, cst.Attribute)
+            assert type(target) is cst.Attribute
             return self.data(target, node)
-        if isinstance(target, cst.Attribute) and target.attr.value == "requires_grad":
+        if type(target) is cst.Attribute and target.attr.value == "requires_grad":
             value = self.module.value(target.value)
             place = dotted(target.value)
             on = constant(node.value) is True and value.kind == "tensor"
@@ -69,7 +69,7 @@ class Assignments:
                     self.writer.tell("T2M303", "requires_grad", why, Tier.ASSUMED)
                     return []
             return None
-        if isinstance(target, cst.Subscript):
+        if type(target) is cst.Subscript:
             value = self.module.value(target)
             if value.name == "param_group_item" and _key(target) == "lr":
                 self.writer.needs.add("ops")
@@ -92,7 +92,7 @@ class Assignments:
         made = self.leaves.made(stmt, node, target)
         if made is not None:
             return made
-        if isinstance(node.value, cst.Call) and self.module.value(node.value.func).name.startswith("torch.nn.init."):
+        if type(node.value) is cst.Call and self.module.value(node.value.func).name.startswith("torch.nn.init."):
             lines = self.in_place.drawn(stmt, node.value)
             if lines is not None:
                 filled = next(a.value for a in node.value.args if a.keyword is None or a.keyword.value == "tensor")
@@ -220,8 +220,8 @@ class Assignments:
             return None
         pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(target, node.value)]
         if (
-            isinstance(target, cst.Tuple)
-            and isinstance(node.value, cst.Tuple)
+            type(target) is cst.Tuple
+            and type(node.value) is cst.Tuple
             and len(target.elements) == len(node.value.elements)
         ):
             pairs = [(t.value, v.value) for t, v in zip(target.elements, node.value.elements, strict=False)]

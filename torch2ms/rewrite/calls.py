@@ -68,7 +68,7 @@ class MethodCalls:
             return strings.attributes_formatted(original, updated, self.work)
         receiver = self.module.value(func.value)
         name = func.attr.value
-        if not isinstance(updated.func, cst.Attribute):
+        if type(updated.func) is not cst.Attribute:
             return updated
         if name == "numel" and self.is_shape(func.value):
             self.work.notes.needs.add("math")

@@ -10,7 +10,7 @@ from torch2ms.analysis.evaluation.modes import is_no_grad
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, qualified
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.syntax.tree import changed, descend, replaced
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.calls import own_name
@@ -72,9 +72,8 @@ class Definitions:
             body = self.emitter.emptied(scope.body)
         if index := self.tensor_index(info):
             body = layout.prepended(layout.opened(body), layout.parse(f"{index} = int({index})"))
-        result = node.with_changes(
-            body=body, params=params, decorators=decorators, returns=returns, name=node.name.with_changes(value=name)
-        )
+        named = changed(node.name, value=name)
+        result = replaced(node, body=body, params=params, decorators=decorators, returns=returns, name=named)
         if above:
             result = result.with_changes(leading_lines=[*result.leading_lines, *above])
         return result

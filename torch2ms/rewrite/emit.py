@@ -11,7 +11,7 @@ import libcst as cst
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.structure import Block, Stmt
-from torch2ms.analysis.syntax.tree import changed
+from torch2ms.analysis.syntax.tree import changed, replaced
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import gradmodes, layout
 from torch2ms.rewrite.definitions import Definitions
@@ -283,12 +283,12 @@ class Emitter:
             ]
         held, above = self.writer.marked, self.writer.above
         self.writer.marked, self.writer.above = [], []
-        changed = node.with_changes(**changes)
+        changed = replaced(node, **changes)
         bodies = [self.body(b) for b in stmt.blocks]
         self.writer.above = above
         if all(b is None for b in bodies) and _idle(stmt):
             self.writer.marked = held
-            return None, layout.inner_comments(stmt.node.with_changes(leading_lines=()))
+            return None, layout.inner_comments(replaced(node, leading_lines=()))
         result = self.with_bodies(stmt, changed, bodies)
         self.writer.marked = held
         return result, ()
@@ -300,31 +300,31 @@ class Emitter:
             if body is None:
                 body = self.emptied(block)
             if block.role == "body":
-                node = node.with_changes(body=body)
+                node = replaced(node, body=body)
             elif block.role == "orelse":
                 if isinstance(block.node, cst.If):
                     branch = body.body[0] if isinstance(body, cst.IndentedBlock) else body
-                    node = node.with_changes(
-                        orelse=branch if isinstance(branch, cst.If) and len(body.body) == 1 else cst.Else(body)
+                    node = replaced(
+                        node, orelse=branch if isinstance(branch, cst.If) and len(body.body) == 1 else cst.Else(body)
                     )
                 else:
-                    node = node.with_changes(orelse=node.orelse.with_changes(body=body))  # type: ignore[attr-defined]
+                    node = replaced(node, orelse=replaced(node.orelse, body=body))  # type: ignore[attr-defined]
             elif block.role == "handler":
-                handlers.append(node.handlers[len(handlers)].with_changes(body=body))  # type: ignore[attr-defined]
+                handlers.append(replaced(node.handlers[len(handlers)], body=body))  # type: ignore[attr-defined]
             elif block.role == "finalbody":
-                node = node.with_changes(finalbody=node.finalbody.with_changes(body=body))  # type: ignore[attr-defined]
+                node = replaced(node, finalbody=replaced(node.finalbody, body=body))  # type: ignore[attr-defined]
             elif block.role == "case":
                 cases.append(body)
         if handlers:
-            node = node.with_changes(handlers=handlers)
+            node = replaced(node, handlers=handlers)
         if cases:
-            node = node.with_changes(cases=[c.with_changes(body=b) for c, b in zip(node.cases, cases, strict=False)])  # type: ignore[attr-defined]
+            node = replaced(node, cases=[replaced(c, body=b) for c, b in zip(node.cases, cases, strict=False)])  # type: ignore[attr-defined]
         return node  # type: ignore[return-value]
 
     def emptied(self, block: Block) -> cst.IndentedBlock:
         """The suite of a block in which nothing is left; the comment behind its colon stays."""
         suite, nothing = _suite(block), layout.parse("pass")
-        return suite.with_changes(body=nothing) if isinstance(suite, cst.IndentedBlock) else cst.IndentedBlock(nothing)
+        return replaced(suite, body=nothing) if isinstance(suite, cst.IndentedBlock) else cst.IndentedBlock(nothing)
 
     def body(self, block: Block) -> cst.IndentedBlock | cst.SimpleStatementSuite | None:
         """The translated suite of a block; None when nothing is left in it."""
@@ -339,14 +339,14 @@ class Emitter:
             plan, top = self.plan, block.stmts[0] if block.stmts else None
             stays = top is not None and id(top) not in plan.moved and id(top) not in plan.replaced | plan.before
             if top is None or not stays or top.modes:
-                stmts[0] = first.with_changes(leading_lines=layout.strip_blank(tuple(first.leading_lines)))  # type: ignore[attr-defined]
-            return holder.with_changes(body=stmts, footer=[*pending, *holder.footer])
+                stmts[0] = replaced(first, leading_lines=layout.strip_blank(tuple(first.leading_lines)))  # type: ignore[attr-defined]
+            return replaced(holder, body=stmts, footer=[*pending, *holder.footer])
         if isinstance(holder, cst.SimpleStatementSuite) and all(
             isinstance(s, cst.SimpleStatementLine) and not s.leading_lines for s in stmts
         ):
             small = [b for s in stmts for b in s.body]  # type: ignore[attr-defined]
             if len(small) == len(holder.body):
-                return holder.with_changes(body=small)
+                return replaced(holder, body=small)
         return cst.IndentedBlock(stmts, footer=pending)
 
 

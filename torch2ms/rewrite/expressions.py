@@ -101,7 +101,7 @@ class Expressions(Positions):
         if target.kind == "builtin" and work.facts.loads and "sampler" in taken:
             why, todo = "MindSpore's samplers cannot be iterated by themselves", "use a range or a list of indices"
             work.refuse("T2M605", "torch.utils.data.Sampler", why, todo)
-        if isinstance(original.func, cst.Attribute):
+        if type(original.func) is cst.Attribute:
             return MethodCalls(self.work, self).method(original, original.func, updated)
         return updated
 

@@ -213,8 +213,8 @@ _GONE = "__torch2ms_gone__"  # where an import stood that was not torch's, and i
 
 def _is_anchor(stmt: cst.CSTNode, name: str = _ANCHOR) -> bool:
     return (
-        isinstance(stmt, cst.SimpleStatementLine) and len(stmt.body) == 1 and isinstance(stmt.body[0], cst.Expr)
-        and isinstance(stmt.body[0].value, cst.Name) and stmt.body[0].value.value == name
+        type(stmt) is cst.SimpleStatementLine and len(stmt.body) == 1 and type(stmt.body[0]) is cst.Expr
+        and type(stmt.body[0].value) is cst.Name and stmt.body[0].value.value == name
     )  # fmt: skip
 
 
@@ -275,7 +275,7 @@ class _Imports(Rewriter):
     def leave_SimpleStatementLine(
         self, original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
     ) -> cst.BaseStatement:
-        if not any(isinstance(s, (cst.Import, cst.ImportFrom)) for s in original.body):
+        if not any(type(s) is cst.Import or type(s) is cst.ImportFrom for s in original.body):
             return updated
         kept: list[cst.BaseSmallStatement] = []
         gone = False
@@ -345,7 +345,7 @@ def _at_the_top(body: Sequence[cst.CSTNode]) -> set[str]:
     stack: list[cst.CSTNode] = list(body)
     while stack:
         node = stack.pop()
-        if isinstance(node, (cst.Import, cst.ImportFrom)) and not isinstance(node.names, cst.ImportStar):
+        if (type(node) is cst.Import or type(node) is cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
             names = [alias.asname.name if alias.asname is not None else alias.name for alias in node.names]
             found |= {dotted(name).partition(".")[0] for name in names}
         elif not isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.BaseExpression)):

@@ -8,7 +8,7 @@ from functools import lru_cache
 import libcst as cst
 
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.analysis.syntax.tree import changed
+from torch2ms.analysis.syntax.tree import changed, code, replaced
 
 Lines = tuple[cst.EmptyLine, ...]
 BLANK = cst.EmptyLine(indent=False)
@@ -31,11 +31,13 @@ def trailing_comment(trailing: cst.TrailingWhitespace | None) -> Lines:
 
 def inner_comments(node: cst.CSTNode) -> Lines:
     """All comments inside a node that goes away."""
+    if "#" not in code(node):
+        return ()
     found: list[cst.EmptyLine] = []
     stack = [node]
     while stack:
         current = stack.pop()
-        if isinstance(current, cst.Comment):
+        if type(current) is cst.Comment:
             found.append(cst.EmptyLine(comment=current))
         else:
             stack += reversed(current.children)
@@ -49,9 +51,7 @@ def leading(node: cst.CSTNode) -> Lines:
 
 def led(node: cst.BaseStatement, lines: Lines) -> cst.BaseStatement:
     """The statement with more lines above it."""
-    made = node.with_changes(leading_lines=[*lines, *leading(node)])
-    assert isinstance(made, cst.BaseStatement)
-    return made
+    return replaced(node, leading_lines=[*lines, *leading(node)])
 
 
 def strip_blank(lines: Sequence[cst.EmptyLine]) -> Lines:

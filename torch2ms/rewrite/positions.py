@@ -62,9 +62,9 @@ class Positions(Rewriter):
             self.converted |= {id(arg.value) for arg in node.args}
         if dotted(node.func) in ("isinstance", "issubclass") and len(node.args) > 1:
             self.mark_classes(node.args[1].value)
-        if isinstance(node.func, cst.Attribute) and self.module.value(node.func.value).name == CLASS_NAME:
+        if type(node.func) is cst.Attribute and self.module.value(node.func.value).name == CLASS_NAME:
             self.class_names |= {id(arg.value) for arg in node.args}
-        if isinstance(node.func, cst.Attribute) and node.func.attr.value in ("numpy", "item", "tolist", "cpu"):
+        if type(node.func) is cst.Attribute and node.func.attr.value in ("numpy", "item", "tolist", "cpu"):
             self.host.add(id(node.func.value))
         return None
 
@@ -86,9 +86,9 @@ class Positions(Rewriter):
         value = self.module.value(node)
         if value.kind in ("api", "dtype", "class", "function", "modulefile"):
             part: cst.CSTNode = node.value
-            while isinstance(part, (cst.Attribute, cst.Name)):
+            while type(part) is cst.Attribute or type(part) is cst.Name:
                 self.inner.add(id(part))
-                part = part.value if isinstance(part, cst.Attribute) else cst.Pass()
+                part = part.value if type(part) is cst.Attribute else cst.Pass()
         return None
 
     def visit_Comparison(self, node: cst.Comparison) -> None:
@@ -114,9 +114,9 @@ class Positions(Rewriter):
             self.valued.add(id(node.value))
         if len(node.targets) == 1 and dotted(node.targets[0].target):
             self.called.add(id(node.value))
-            if isinstance(node.value, cst.Tuple) and self.asked_for(dotted(node.targets[0].target)):
+            if type(node.value) is cst.Tuple and self.asked_for(dotted(node.targets[0].target)):
                 self.mark_classes(node.value)
-        if isinstance(node.value, cst.Dict):
+        if type(node.value) is cst.Dict:
             self.unnamed |= {id(e.value) for e in node.value.elements}
         if isinstance(node.value, (cst.ListComp, cst.List)):
             parts = [node.value.elt] if isinstance(node.value, cst.ListComp) else [e.value for e in node.value.elements]
@@ -143,6 +143,6 @@ class Positions(Rewriter):
 
 
 def _stored(target: cst.BaseExpression) -> list[cst.BaseExpression]:
-    if isinstance(target, (cst.Tuple, cst.List)):
+    if type(target) is cst.Tuple or type(target) is cst.List:
         return [n for e in target.elements for n in _stored(e.value)]
-    return [target, *_stored(target.value)] if isinstance(target, cst.Subscript) else [target]
+    return [target, *_stored(target.value)] if type(target) is cst.Subscript else [target]

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import libcst as cst
 
-from torch2ms.analysis.syntax.tree import code, is_node, source_order
+from torch2ms.analysis.syntax.tree import code, is_node, replaced, source_order
 
 Steps = tuple[Callable[..., Any] | None, Callable[..., Any] | None, tuple[str, ...]]
 
@@ -50,7 +50,7 @@ class Rewriter:
                     if new is not value:
                         changes[name] = new
             if changes:
-                updated = node.with_changes(**changes)
+                updated = replaced(node, **changes)
         if leave is None:
             return updated
         result: cst.CSTNode = leave(self, node, updated)

@@ -37,7 +37,7 @@ class Statements:
         node = stmt.node
         special = None
         if isinstance(node, (cst.Assign, cst.Expr, cst.Return)) and not self.module.uses_mindspore:
-            alone = isinstance(node, cst.Expr) and is_change(node.value)
+            alone = type(node) is cst.Expr and is_change(node.value)
             above = [] if alone else raise_changes(self.in_place, stmt)
             above += hoisted(self.in_place, stmt)
             if above:
@@ -46,33 +46,29 @@ class Statements:
             return [*self.small(stmt), *below]
         if self.module.uses_mindspore:
             special = self.in_place.of_gradient(stmt, node)
-        elif isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
+        elif type(node) is cst.Expr and type(node.value) is cst.Call:
             special = self.call(stmt, node.value)
-        elif isinstance(node, cst.AugAssign):
+        elif type(node) is cst.AugAssign:
             special = self.assignments.augmented(stmt, node)
-        elif isinstance(node, cst.Assign):
+        elif type(node) is cst.Assign:
             special = self.assignments.assign(stmt, node)
-        elif isinstance(node, cst.Return) and node.value is not None:
+        elif type(node) is cst.Return and node.value is not None:
             special = self.cut_return(node)
         if special is None:
-            if isinstance(node, (cst.Import, cst.ImportFrom)):
+            if type(node) is cst.Import or type(node) is cst.ImportFrom:
                 return [layout.line(stmt, node)]
             made = self.writer.expression(node)
-            if isinstance(node, cst.Assign) and isinstance(made, cst.Assign):
+            if type(node) is cst.Assign and type(made) is cst.Assign:
                 if _idle(made) and not _idle(node):
                     return []  # `x = x.to(device)`
                 made = _bare(node, made)
-            if (
-                isinstance(made, cst.Expr)
-                and isinstance(made.value, (cst.Name, cst.Attribute))
-                and isinstance(node, cst.Expr)
-            ):
-                if isinstance(node.value, cst.Call):
+            if type(made) is cst.Expr and isinstance(made.value, (cst.Name, cst.Attribute)) and type(node) is cst.Expr:
+                if type(node.value) is cst.Call:
                     return []  # `model.to(device)`
             special = [layout.line(stmt, made)]
         elif special and stmt.trailing is not None:
             last = special[-1]
-            if isinstance(last, cst.SimpleStatementLine) and stmt.trailing.comment is not None:
+            if type(last) is cst.SimpleStatementLine and stmt.trailing.comment is not None:
                 special[-1] = last.with_changes(trailing_whitespace=stmt.trailing)
         return special
 

@@ -109,13 +109,13 @@ def plan_autocast(project: Project, module: ModuleInfo, plan: Plan) -> None:
     """Plan every autocast block of a module."""
     blocks: list[tuple[_Contexts, _Block]] = []
     for scope in module.scope.walk():
-        found = [(s, s.node) for s in scope.body.walk() if isinstance(s.node, cst.With) and not marked(s)]
+        found = [(s, s.node) for s in scope.body.walk() if type(s.node) is cst.With and not marked(s)]
         if found:
             contexts = _Contexts(scope, project, module, plan)
             blocks += [(contexts, b) for stmt, node in found if (b := contexts.block(stmt, node)) is not None]
     for scope in module.scope.walk():
         for stmt in scope.body.walk():
-            if isinstance(stmt.node, cst.FunctionDef) and not marked(stmt) and not stmt.off:
+            if type(stmt.node) is cst.FunctionDef and not marked(stmt) and not stmt.off:
                 _decorated(stmt, stmt.node, module, plan)
     for contexts, block in blocks:
         block.problem = contexts.problem(block)

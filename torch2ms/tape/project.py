@@ -76,7 +76,7 @@ def stepping(project: Project) -> frozenset[str]:
 
 
 def _called(call: cst.Call) -> str:
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
+    return call.func.attr.value if type(call.func) is cst.Attribute else dotted(call.func)
 
 
 def differentiate(work: list[FunctionInfo], project: Project) -> None:
@@ -127,7 +127,7 @@ def _chosen(stmt: Stmt) -> Iterator[cst.CSTNode]:
     if stmt.blocks or isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
         return
     for node in descend(stmt.node):
-        if isinstance(node, cst.IfExp):
+        if type(node) is cst.IfExp:
             yield from descend(node.body)
             yield from descend(node.orelse)
 
@@ -144,12 +144,12 @@ def pickled(call: cst.Call, module: ModuleInfo) -> bool:
 def switched(stmt: Stmt, module: ModuleInfo) -> list[bool]:
     """For each `requires_grad` of what may be a parameter that the statement sets: whether it is set to True."""
     found: list[tuple[cst.BaseExpression, cst.BaseExpression | None]] = []
-    if isinstance(stmt.node, cst.Assign):
+    if type(stmt.node) is cst.Assign:
         for target in stmt.node.targets:
-            if isinstance(target.target, cst.Attribute) and target.target.attr.value == "requires_grad":
+            if type(target.target) is cst.Attribute and target.target.attr.value == "requires_grad":
                 found.append((target.target.value, stmt.node.value))
     for call in stmt.calls:
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_":
+        if type(call.func) is cst.Attribute and call.func.attr.value == "requires_grad_":
             found.append((call.func.value, call.args[0].value if call.args else None))
     return [
         value is None or constant(value) is True

@@ -354,10 +354,10 @@ def filled_only(source: cst.CSTNode) -> set[int]:
     """Ids of the expressions that something is put into: `losses["l1"] = l1`, `history.append(l1)`."""
     found: set[int] = set()
     for node in descend(source):
-        if isinstance(node, cst.AssignTarget) and isinstance(node.target, cst.Subscript):
+        if type(node) is cst.AssignTarget and type(node.target) is cst.Subscript:
             found.add(id(node.target.value))
-        elif isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
+        elif type(node) is cst.Expr and type(node.value) is cst.Call:
             func = node.value.func
-            if isinstance(func, cst.Attribute) and func.attr.value in ("append", "extend", "update"):
+            if type(func) is cst.Attribute and func.attr.value in ("append", "extend", "update"):
                 found |= {id(func), id(func.value)}
     return found

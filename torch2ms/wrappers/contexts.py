@@ -30,7 +30,7 @@ def _mixed(module: ModuleInfo) -> dict[int, list[list[cst.WithItem]]]:
     for scope in module.scope.walk():
         for stmt in scope.body.walk():
             node = stmt.node
-            if not isinstance(node, cst.With) or len(node.items) < 2 or node.asynchronous is not None:
+            if type(node) is not cst.With or len(node.items) < 2 or node.asynchronous is not None:
                 continue
             groups: list[list[cst.WithItem]] = []
             last = None

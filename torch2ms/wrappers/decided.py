@@ -30,6 +30,8 @@ def decided(project: Project) -> dict[str, Plain]:
         if module.uses_mindspore or "isinstance" not in module.source:
             continue
         writer = Decided(module, {n for m in project.modules.values() for n in _perhaps_none(m)})
+        if not writer.answers():
+            continue
         made = writer.plain()
         if writer.findings:
             plain[module.name] = made
@@ -47,13 +49,17 @@ class Decided(Suites):
 
     def __init__(self, module: ModuleInfo, unsure: set[str]) -> None:
         super().__init__(module)
-        self.given = {id(stmt.node): _given(scope, stmt) for scope in module.scope.walk() if scope.name not in unsure
-                      for stmt in scope.body.walk() if isinstance(stmt.node, cst.If)}  # fmt: skip
-        self.around = {id(stmt.node): scope.node for scope in module.scope.walk() if scope.is_function
-                       for stmt in scope.body.walk() if isinstance(stmt.node, cst.If)}  # fmt: skip
+        asking = [(scope, s) for scope in module.scope.walk() for s in scope.body.walk() if _asks(s)]
+        self.given = {id(stmt.node): _given(scope, stmt) for scope, stmt in asking if scope.name not in unsure}
+        self.around = {id(stmt.node): scope.node for scope, stmt in asking if scope.is_function}
+        self.tests = {id(stmt.node): stmt.node.test for _, stmt in asking if isinstance(stmt.node, cst.If)}
+
+    def answers(self) -> bool:
+        """Whether any condition is known."""
+        return any(self.answer(self.tests[name], given) is not None for name, given in self.given.items())
 
     def compound(self, original: cst.CSTNode, updated: cst.CSTNode) -> Made:
-        if not isinstance(original, cst.If) or not isinstance(updated, cst.If):
+        if type(original) is not cst.If or type(updated) is not cst.If:
             return super().compound(original, updated)
         answer = self.answer(original.test, self.given.get(id(original), set()))
         around = self.around.get(id(original), original) if "Tensor" in code(original.test) else original
@@ -80,6 +86,10 @@ class Decided(Suites):
             inner = self.answer(test.expression, given)
             return None if inner is None else not inner
         return of_kind(test, given, self.module)
+
+
+def _asks(stmt: Stmt) -> bool:
+    return type(stmt.node) is cst.If and any(dotted(call.func) == "isinstance" for call in stmt.calls)
 
 
 def _given(scope: Scope, test: Stmt) -> set[str]:

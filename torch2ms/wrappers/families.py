@@ -24,6 +24,9 @@ def branched(project: Project) -> dict[str, Plain]:
     for module in project.modules.values():
         if module.uses_mindspore or "isinstance" not in module.source:
             continue
+        conditions = (s.node.test for scope in module.scope.walk() for s in scope.body.walk() if type(s.node) is cst.If)
+        if all(_asked(test, module) is None for test in conditions):
+            continue
         branches = Branches(module)
         made = branches.plain()
         if branches.split:

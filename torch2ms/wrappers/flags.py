@@ -57,13 +57,13 @@ def _late(module: ModuleInfo) -> dict[int, str]:
 
 def _flag(node: cst.CSTNode) -> cst.BaseExpression | None:
     """The tensor of `x.requires_grad = True`, `x.requires_grad_()`."""
-    if isinstance(node, cst.Assign) and len(node.targets) == 1:
+    if type(node) is cst.Assign and len(node.targets) == 1:
         target = node.targets[0].target
-        if isinstance(target, cst.Attribute) and target.attr.value == "requires_grad" and constant(node.value) is True:
+        if type(target) is cst.Attribute and target.attr.value == "requires_grad" and constant(node.value) is True:
             return target.value
         return None
-    call = node.value if isinstance(node, cst.Expr) else None
-    if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_":
+    call = node.value if type(node) is cst.Expr else None
+    if type(call) is cst.Call and type(call.func) is cst.Attribute and call.func.attr.value == "requires_grad_":
         on = not call.args or constant(call.args[0].value) is True
         return call.func.value if on else None
     return None

@@ -94,7 +94,7 @@ def _key(node: cst.Subscript) -> str:
 def _table(stmt: Stmt, scope: Scope, module: ModuleInfo) -> Table | None:
     """The dict that a statement makes, if all that happens to it is seen."""
     node = stmt.node
-    if not isinstance(node, cst.Assign) or len(node.targets) != 1 or stmt.off:
+    if type(node) is not cst.Assign or len(node.targets) != 1 or stmt.off:
         return None
     place = dotted(node.targets[0].target)
     value = module.value(node.value)
@@ -103,7 +103,7 @@ def _table(stmt: Stmt, scope: Scope, module: ModuleInfo) -> Table | None:
         return None
     if not all(k.isidentifier() and sure for k, sure in value.keys or ()):
         return None
-    if isinstance(node.value, cst.Dict) and not all(isinstance(e, cst.DictElement) for e in node.value.elements):
+    if type(node.value) is cst.Dict and not all(type(e) is cst.DictElement for e in node.value.elements):
         return None
     names = {key: f"{place}_{key}" for key in held}
     taken = {n for s in module.scope.walk() for n in s.locals} | {d for s in module.scope.walk() for t in s.body.walk()

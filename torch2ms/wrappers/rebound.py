@@ -61,7 +61,7 @@ def _bindings(scope: Scope, module: ModuleInfo) -> dict[str, list[Stmt]]:
     found: dict[str, list[Stmt]] = {}
     for stmt in scope.body.stmts:
         node = stmt.node
-        if isinstance(node, cst.Assign) and len(node.targets) == 1 and isinstance(node.targets[0].target, cst.Name):
+        if type(node) is cst.Assign and len(node.targets) == 1 and type(node.targets[0].target) is cst.Name:
             value = module.value(node.targets[0].target)
             if value.kind == "optimizer" and value.owns and not stmt.off:
                 found.setdefault(node.targets[0].target.value, []).append(stmt)

@@ -109,7 +109,7 @@ class Suites(Rewriter):
 
     def statement(self, stmt: cst.CSTNode) -> Made:
         """What one statement becomes."""
-        if isinstance(stmt, cst.SimpleStatementLine):
+        if type(stmt) is cst.SimpleStatementLine:
             return self.simple(stmt)
         first, last = self.numbers.get(id(stmt), (0, 0))
         self.line = first
@@ -181,7 +181,7 @@ class Suites(Rewriter):
 
 def _leaves(stmt: cst.CSTNode) -> bool:
     """What follows the statement in its suite never runs."""
-    last = stmt.body[-1] if isinstance(stmt, cst.SimpleStatementLine) else None
+    last = stmt.body[-1] if type(stmt) is cst.SimpleStatementLine else None
     return isinstance(last, (cst.Return, cst.Raise, cst.Break, cst.Continue))
 
 

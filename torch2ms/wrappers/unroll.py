@@ -78,7 +78,7 @@ def _loops(module: ModuleInfo) -> dict[int, Turns]:
     found: dict[int, Turns] = {}
     for scope in module.scope.walk():
         for stmt in scope.body.walk():
-            if isinstance(stmt.node, cst.For) and not stmt.off and (turns := _turns(stmt, scope, module)):
+            if type(stmt.node) is cst.For and not stmt.off and (turns := _turns(stmt, scope, module)):
                 found[id(stmt.node)] = turns
     return found
 

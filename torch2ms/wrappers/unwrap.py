@@ -80,7 +80,7 @@ def _left(tree: cst.Module, unwrapper: Unwrapper) -> bool:
     """Whether something of the objects is still used."""
     gone = {id(n) for small in unwrapper.objects for n in descend(small)}
     return any(
-        isinstance(n, (cst.Name, cst.Attribute)) and id(n) not in gone and family(n, unwrapper.module)
+        (type(n) is cst.Name or type(n) is cst.Attribute) and id(n) not in gone and family(n, unwrapper.module)
         for n in descend(tree)
     )
 
@@ -102,7 +102,7 @@ class Unwrapper(Unwrapping, Suites):
         self.samplers = {"sampler", "train_sampler"} | {
             dotted(t.target).rpartition(".")[2]
             for n in descend(module.tree)
-            if isinstance(n, cst.Assign) and "DistributedSampler" in objects.text(n.value)
+            if type(n) is cst.Assign and "DistributedSampler" in objects.text(n.value)
             for t in n.targets
         }
         self.loops: list[accumulate.Loop | str | None] = []
@@ -111,9 +111,9 @@ class Unwrapper(Unwrapping, Suites):
         self.prepared = {
             dotted(target)
             for n in descend(module.tree)
-            if isinstance(n, cst.Assign) and member(n.value, module)[1] in objects.SAME["accelerate"]
+            if type(n) is cst.Assign and member(n.value, module)[1] in objects.SAME["accelerate"]
             for t in n.targets
-            for target in ([e.value for e in t.target.elements] if isinstance(t.target, cst.Tuple) else [t.target])
+            for target in ([e.value for e in t.target.elements] if type(t.target) is cst.Tuple else [t.target])
         }
 
     def tell(self, what: str, why: str, tier: Tier = Tier.EXACT) -> None:

@@ -43,7 +43,7 @@ class Given:
 def bind_arguments(info: FunctionInfo, node: cst.Call, args: list[Value], skip_self: bool) -> dict[str, Value]:
     """The values of a call by the names of the parameters they reach."""
     fn = info.scope.node
-    assert isinstance(fn, cst.FunctionDef)
+    assert type(fn) is cst.FunctionDef
     params = [*fn.params.posonly_params, *fn.params.params]
     if skip_self and params:
         params = params[1:]
@@ -68,7 +68,7 @@ def bind_arguments(info: FunctionInfo, node: cst.Call, args: list[Value], skip_s
     some = joined_deps([_with_parts(value) for value in spread])
     if some:
         bound = {name: Value("unknown", deps=some) for name in taken} | bound
-    if isinstance(fn.params.star_arg, cst.Param):
+    if type(fn.params.star_arg) is cst.Param:
         bound[fn.params.star_arg.name.value] = _gathered("tuple", positional[len(names) :])
     if fn.params.star_kwarg is not None:
         others = [v for k, v in named.items() if k not in taken]

@@ -24,12 +24,12 @@ LIVING = {"module", "optimizer", "scheduler", "scaler", "object", "loader", "los
 
 def bind(target: cst.CSTNode, value: Value, ev: Evaluator) -> None:
     """Give a target its value: a name, an attribute, or each of several from the parts of the value."""
-    if isinstance(target, (cst.Tuple, cst.List)):
+    if type(target) is cst.Tuple or type(target) is cst.List:
         value = _named(value, [dotted(part.value) for part in target.elements])
         for i, part in enumerate(target.elements):
             bind(part.value, _part(value, i, len(target.elements)), ev)
         return
-    if isinstance(target, cst.StarredElement):
+    if type(target) is cst.StarredElement:
         bind(target.value, Value("list", deps=value.deps), ev)
         return
     place = dotted(target)
@@ -40,7 +40,7 @@ def bind(target: cst.CSTNode, value: Value, ev: Evaluator) -> None:
     if value.place.startswith(UNPLACED):
         ev.env.rebase(value.place, place)
         value = rebase(value, value.place, place)
-    if isinstance(target, cst.Attribute):
+    if type(target) is cst.Attribute:
         if target.attr.value == "grad":
             ev.memo[id(target)] = Value("tensor", name="grad")
             ev.ev(target.value)

@@ -62,7 +62,7 @@ def call(node: cst.Call, ev: Evaluator) -> Value:
         return _named_layers(value, given, ev) if value.name == "torch.nn.ModuleDict" else value
     if target.kind in ("unknown", "none") and makes_optimizers(dotted(node.func)) and given.first.kind in PARTS:
         return replace(new_optimizer("", given), likely=True)
-    if isinstance(node.func, cst.Attribute):
+    if type(node.func) is cst.Attribute:
         return _method(node.func, ev.memo.get(id(node.func.value), UNKNOWN), target, given, ev)
     return _called(target, given, ev)
 

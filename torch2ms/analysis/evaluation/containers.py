@@ -67,7 +67,7 @@ def entered(held: Value, method: str) -> Value | None:
 def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Value:
     """What `base[...]` is; `known` has the values of the indices."""
     only = node.slice[0].slice if len(node.slice) == 1 else None
-    index = constant(only.value) if isinstance(only, cst.Index) else ...
+    index = constant(only.value) if type(only) is cst.Index else ...
     items = base.items or ()
     picked = items[index] if isinstance(index, int) and -len(items) <= index < len(items) else None
     if base.kind == "dict" and isinstance(index, str) and index in (held := entries(base)):
@@ -81,15 +81,15 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         return picked if picked is not None else _any(base, items)
     if base.kind == "dict" and base.name == "of numpy":
         return Value("numpy")
-    if base.name == "of tensor" and isinstance(only, cst.Index):
+    if base.name == "of tensor" and type(only) is cst.Index:
         return Value("tensor", deps=base.deps, likely=base.likely)
     if base.kind in ("list", "tuple") and (base.name.startswith("of ") or base.each is not None):
-        return element(base) if isinstance(only, cst.Index) else base
+        return element(base) if type(only) is cst.Index else base
     if base.kind == "tensor":
         value = Value("tensor", deps=base.deps, likely=base.likely)
         return shapes.shaped(value, shapes.element(base, node, known))
     if base.kind == "size":
-        return Value("int" if isinstance(node.slice[0].slice, cst.Index) else "size")
+        return Value("int" if type(node.slice[0].slice) is cst.Index else "size")
     if base.name == "torch.nn.ParameterDict":
         own = frozenset({base.place}) if base.place else base.deps
         return Value("tensor", name="module_param", deps=own, place=base.place)
@@ -98,7 +98,7 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
             return layer
         if picked is not None:
             return replace(picked, place=base.place)
-        return one_layer(base) if isinstance(only, cst.Index) else Value("module", place=base.place, likely=True)
+        return one_layer(base) if type(only) is cst.Index else Value("module", place=base.place, likely=True)
     if base.kind == "numpy":
         return Value("numpy", rank=shapes.element(base, node, known)[1])
     if base.name == "param_groups":
@@ -107,7 +107,7 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         if index == "params":
             return Value("params", name="param_group_params", place=base.place)
         return Value("float", name="param_group_item", place=base.place)
-    if base.kind == "unknown" and isinstance(only, cst.Index) and isinstance(index, int) and _is_shape(node.value):
+    if base.kind == "unknown" and type(only) is cst.Index and isinstance(index, int) and _is_shape(node.value):
         return Value("int")
     return Value("unknown", deps=base.deps)
 

@@ -39,18 +39,18 @@ OWN = ("object", "module")
 def effects(stmt: Stmt, ev: Evaluator) -> None:
     """Write what a statement does beside what it binds."""
     for call in stmt.calls:
-        if isinstance(call.func, cst.Attribute):
+        if type(call.func) is cst.Attribute:
             place = dotted(call.func.value)
-            if isinstance(call.func.value, cst.Subscript) and call.func.attr.value in FILLING:
+            if type(call.func.value) is cst.Subscript and call.func.attr.value in FILLING:
                 _filled_part(call.func.value, call, ev)
             if place and ev.memo.get(id(call.func.value), UNKNOWN).kind != "api":
                 _called(call, place, call.func.attr.value, ev)
-    if isinstance(stmt.node, cst.Assign):
+    if type(stmt.node) is cst.Assign:
         for target in stmt.node.targets:
             part = target.target
-            if isinstance(part, cst.Attribute) and part.attr.value == "requires_grad":
+            if type(part) is cst.Attribute and part.attr.value == "requires_grad":
                 _leaf(dotted(part.value), dotted(stmt.node.value) != "False", ev)
-            elif isinstance(part, cst.Subscript):
+            elif type(part) is cst.Subscript:
                 _stored(part, ev.memo.get(id(stmt.node.value), UNKNOWN), ev)
                 if masked.infinite(stmt.node.value):
                     _masked(dotted(part.value), ev)

@@ -83,7 +83,7 @@ def _return(stmt: Stmt, node: cst.Return, ev: Evaluator) -> None:
 def _function(stmt: Stmt, node: cst.FunctionDef, ev: Evaluator) -> None:
     for decorator in node.decorators:
         ev.ev(decorator.decorator)
-    stars = [p for p in (node.params.star_arg, node.params.star_kwarg) if isinstance(p, cst.Param)]
+    stars = [p for p in (node.params.star_arg, node.params.star_kwarg) if type(p) is cst.Param]
     for param in [*node.params.posonly_params, *node.params.params, *node.params.kwonly_params, *stars]:
         if param.default is not None:
             ev.ev(param.default)

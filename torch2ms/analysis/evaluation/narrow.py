@@ -28,7 +28,7 @@ KINDS = {
 
 def narrowed(test: cst.BaseExpression, ev: Evaluator) -> dict[str, Value]:
     """Places that are known better where the condition holds."""
-    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+    if type(test) is cst.BooleanOperation and type(test.operator) is cst.And:
         return narrowed(test.left, ev) | narrowed(test.right, ev)
     place, classes = _asked(test, ev)
     if not place or not classes or any(not c for c in classes):
@@ -64,29 +64,24 @@ def family(name: str) -> str:
 
 
 def _asked(test: cst.BaseExpression, ev: Evaluator) -> tuple[str, list[str]]:
-    if isinstance(test, cst.Call) and dotted(test.func) == "isinstance" and len(test.args) == 2:
+    if type(test) is cst.Call and dotted(test.func) == "isinstance" and len(test.args) == 2:
         given = test.args[1].value
-        nodes = [e.value for e in given.elements] if isinstance(given, (cst.Tuple, cst.List)) else [given]
+        nodes = [e.value for e in given.elements] if type(given) is cst.Tuple or type(given) is cst.List else [given]
         values = [ev.memo.get(id(n), UNKNOWN) for n in nodes]
         return dotted(test.args[0].value), [v.name if v.kind == "api" else "" for v in values]
-    if isinstance(test, cst.BooleanOperation):  # `or` of names: all must agree
+    if type(test) is cst.BooleanOperation:  # `or` of names: all must agree
         one, other = _asked(test.left, ev), _asked(test.right, ev)
         return (one[0], one[1] + other[1]) if one[0] == other[0] else ("", [])
-    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+    if type(test) is not cst.Comparison or len(test.comparisons) != 1:
         return "", []
     left, right = test.left, test.comparisons[0].comparator
-    if (
-        isinstance(left, cst.Call)
-        and isinstance(left.func, cst.Attribute)
-        and left.func.attr.value == "find"
-        and left.args
-    ):
+    if type(left) is cst.Call and type(left.func) is cst.Attribute and left.func.attr.value == "find" and left.args:
         asked = ev.memo.get(id(left.func.value), UNKNOWN)
         positive = isinstance(test.comparisons[0].operator, (cst.NotEqual, cst.GreaterThan, cst.GreaterThanEqual))
         return _named(asked, constant(left.args[0].value)) if positive else ("", [])
-    if isinstance(test.comparisons[0].operator, cst.In):
+    if type(test.comparisons[0].operator) is cst.In:
         return _named(ev.memo.get(id(right), UNKNOWN), constant(left))
-    if isinstance(test.comparisons[0].operator, cst.Equal):
+    if type(test.comparisons[0].operator) is cst.Equal:
         return _named(ev.memo.get(id(left), UNKNOWN), constant(right))
     return "", []
 

@@ -20,11 +20,11 @@ LITERALS = {cst.Integer: "int", cst.Float: "float", cst.SimpleString: "str", cst
 def parameters(info: FunctionInfo, project: Project) -> dict[str, Value]:
     """The value of each parameter by name."""
     node = info.scope.node
-    assert isinstance(node, cst.FunctionDef)
+    assert type(node) is cst.FunctionDef
     params = [*node.params.posonly_params, *node.params.params, *node.params.kwonly_params]
     env = {p.name.value: _own(info, p.name.value, i) or _parameter(info, p, project) for i, p in enumerate(params)}
     for star in (node.params.star_arg, node.params.star_kwarg):
-        if isinstance(star, cst.Param):
+        if type(star) is cst.Param:
             name = star.name.value
             passed = info.args.get(name) or Value("tuple" if star is node.params.star_arg else "dict")
             own = frozenset({f"@{name}"})

@@ -44,12 +44,12 @@ def _collect(scope: Scope, found: dict[int, set[str]]) -> None:
     own = found.setdefault(id(scope), set())
     for stmt in scope.body.walk():
         for call in stmt.calls:
-            if isinstance(call.func, cst.Attribute) and call.func.attr.value in ASKED:
+            if type(call.func) is cst.Attribute and call.func.attr.value in ASKED:
                 if (place := dotted(call.func.value)) and place != "self":
                     own.add(place)
     for child in scope.children:
         _collect(child, found)
-        is_class = isinstance(scope.node, cst.ClassDef)
+        is_class = type(scope.node) is cst.ClassDef
         shared = {p for p in found[id(child)] if p.startswith("self.") or p.partition(".")[0] not in child.locals}
         own |= {p for p in shared if p.startswith("self.") == is_class or not scope.is_module}
 
@@ -57,7 +57,7 @@ def _collect(scope: Scope, found: dict[int, set[str]]) -> None:
 def _share(scope: Scope, found: dict[int, set[str]], seen: set[str]) -> None:
     own = found[id(scope)]
     own |= {p for p in seen if p.startswith("self.") or p.partition(".")[0] not in scope.locals}
-    inside = own if not isinstance(scope.node, cst.ClassDef) else {p for p in own if p.startswith("self.")} | seen
+    inside = own if type(scope.node) is not cst.ClassDef else {p for p in own if p.startswith("self.")} | seen
     for child in scope.children:
-        is_class = isinstance(child.node, cst.ClassDef)
+        is_class = type(child.node) is cst.ClassDef
         _share(child, found, {p for p in inside if not (is_class and p.startswith("self."))})

@@ -80,7 +80,7 @@ class _Builder:
 
     def fill(self, block: Block, body: Sequence[cst.CSTNode], modes: tuple[cst.With, ...] = ()) -> None:
         for line in body:
-            if isinstance(line, cst.SimpleStatementLine):
+            if type(line) is cst.SimpleStatementLine:
                 for i, small in enumerate(line.body):
                     stmt = self.stmt(block, small, line, modes)
                     stmt.leading = tuple(line.leading_lines) if i == 0 else ()
@@ -100,13 +100,13 @@ class _Builder:
         stmt.modes = modes
         stmt.off = stmt.lineno in self.off or (block.scope.off if block.owner is None else block.owner.off)
         block.stmts.append(stmt)
-        if isinstance(node, (cst.Import, cst.ImportFrom)):
+        if type(node) is cst.Import or type(node) is cst.ImportFrom:
             self.imports.add(node)
         collect(stmt)
         return stmt
 
     def compound(self, block: Block, node: cst.CSTNode, modes: tuple[cst.With, ...]) -> None:
-        if isinstance(node, cst.With) and self.is_transparent(node) and not (self.off and self.touches_off()):
+        if type(node) is cst.With and self.is_transparent(node) and not (self.off and self.touches_off()):
             if self.count < len(self.lines):
                 block.scope.transparent[id(node)] = self.lines[self.count][0]
             self.count += 1  # `ast` counts it as a statement
@@ -114,18 +114,18 @@ class _Builder:
             return
         stmt = self.stmt(block, node, None, modes)
         stmt.leading = tuple(getattr(node, "leading_lines", ()))
-        if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+        if type(node) is cst.FunctionDef or type(node) is cst.ClassDef:
             self.definition(stmt, node)
             return
         for role, body in _blocks(node):
             child = Block(block.scope, stmt, role, body)
             stmt.blocks.append(child)
-            if isinstance(body, cst.If):
+            if type(body) is cst.If:
                 self.compound(child, body, modes)
             else:
-                if isinstance(body, (cst.ExceptHandler, cst.ExceptStarHandler)) and body.name is not None:
+                if (type(body) is cst.ExceptHandler or type(body) is cst.ExceptStarHandler) and body.name is not None:
                     stmt.defs |= target_places(body.name.name)
-                holder = body.body if isinstance(body, (cst.ExceptHandler, cst.ExceptStarHandler)) else body
+                holder = body.body if type(body) is cst.ExceptHandler or type(body) is cst.ExceptStarHandler else body
                 self.fill(child, _suite(holder), modes)
 
     def definition(self, stmt: Stmt, node: cst.FunctionDef | cst.ClassDef) -> None:
@@ -160,16 +160,16 @@ class _Builder:
 def in_order(body: Sequence[cst.CSTNode]) -> Iterator[cst.CSTNode]:
     """All statements in the order in which `ast` has them: compound ones before those of their blocks."""
     for line in body:
-        if isinstance(line, cst.SimpleStatementLine):
+        if type(line) is cst.SimpleStatementLine:
             yield from line.body
         elif isinstance(line, cst.BaseSmallStatement):
             yield line
         else:
             yield line
             for _, inner in _blocks(line):
-                handler = isinstance(inner, (cst.ExceptHandler, cst.ExceptStarHandler))
+                handler = type(inner) is cst.ExceptHandler or type(inner) is cst.ExceptStarHandler
                 yield from in_order(
-                    [inner] if isinstance(inner, cst.If) else _suite(inner.body if handler else inner)  # type: ignore[attr-defined]
+                    [inner] if type(inner) is cst.If else _suite(inner.body if handler else inner)  # type: ignore[attr-defined]
                 )
 
 
@@ -179,7 +179,7 @@ def _suite(body: cst.CSTNode) -> Sequence[cst.CSTNode]:
 
 def _blocks(node: cst.CSTNode) -> Iterator[tuple[str, cst.CSTNode]]:
     """(role, node that holds the statements) of a compound statement, in the order in which `ast` lists them."""
-    if isinstance(node, cst.Match):
+    if type(node) is cst.Match:
         for case in node.cases:
             yield "case", case.body
         return
@@ -188,7 +188,7 @@ def _blocks(node: cst.CSTNode) -> Iterator[tuple[str, cst.CSTNode]]:
         yield "handler", handler
     orelse = getattr(node, "orelse", None)
     if orelse is not None:
-        yield "orelse", orelse if isinstance(orelse, cst.If) else orelse.body
+        yield "orelse", orelse if type(orelse) is cst.If else orelse.body
     final = getattr(node, "finalbody", None)
     if final is not None:
         yield "finalbody", final.body
@@ -197,7 +197,7 @@ def _blocks(node: cst.CSTNode) -> Iterator[tuple[str, cst.CSTNode]]:
 def _params(params: cst.Parameters) -> Iterator[cst.Param]:
     yield from params.posonly_params
     yield from params.params
-    if isinstance(params.star_arg, cst.Param):
+    if type(params.star_arg) is cst.Param:
         yield params.star_arg
     yield from params.kwonly_params
     if params.star_kwarg is not None:
@@ -211,44 +211,44 @@ def collect(stmt: Stmt) -> None:
     """Fill defs, muts and uses of one statement; a compound one speaks for its header alone."""
     node = stmt.node
     uses = _Uses(stmt)
-    if isinstance(node, (cst.Assign, cst.AnnAssign)):
-        if isinstance(node, cst.Assign):
+    if type(node) is cst.Assign or type(node) is cst.AnnAssign:
+        if type(node) is cst.Assign:
             note_parts(node, stmt)
         if node.value is not None:
             uses.add(node.value)
         targets = [t.target for t in node.targets] if isinstance(node, cst.Assign) else [node.target]
-        if isinstance(node, cst.AnnAssign) and node.value is None:
+        if type(node) is cst.AnnAssign and node.value is None:
             return
         for target in targets:
             _bind(target, stmt, uses)
-    elif isinstance(node, cst.AugAssign):
+    elif type(node) is cst.AugAssign:
         uses.add(node.value)
         uses.add(node.target)
         _bind(node.target, stmt, uses)
         if place := dotted(node.target):
             stmt.muts |= {place, *containers(place, stmt)}
-    elif isinstance(node, cst.For):
+    elif type(node) is cst.For:
         uses.add(node.iter)
         _bind(node.target, stmt, uses)
-    elif isinstance(node, (cst.While, cst.If)):
+    elif type(node) is cst.While or type(node) is cst.If:
         uses.add(node.test)
-    elif isinstance(node, cst.With):
+    elif type(node) is cst.With:
         for item in node.items:
             uses.add(item.item)
             if item.asname is not None:
                 _bind(item.asname.name, stmt, uses)
-    elif isinstance(node, cst.Match):
+    elif type(node) is cst.Match:
         uses.add(node.subject)
         for case in node.cases:
             stmt.defs |= {n.value for n in _pattern_names(case.pattern)}
             if case.guard is not None:
                 uses.add(case.guard)
-    elif isinstance(node, (cst.Import, cst.ImportFrom)):
+    elif type(node) is cst.Import or type(node) is cst.ImportFrom:
         if not isinstance(node.names, cst.ImportStar):
             for alias in node.names:
                 name = alias.asname.name if alias.asname is not None else alias.name
                 stmt.defs.add(dotted(name).split(".", 1)[0])
-    elif isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+    elif type(node) is cst.FunctionDef or type(node) is cst.ClassDef:
         stmt.defs.add(node.name.value)
         for decorator in node.decorators:
             uses.add(decorator.decorator)
@@ -259,9 +259,9 @@ def collect(stmt: Stmt) -> None:
         else:
             for arg in [*node.bases, *node.keywords]:
                 uses.add(arg.value)
-    elif isinstance(node, cst.Del):
+    elif type(node) is cst.Del:
         stmt.defs |= target_places(node.target)
-    elif isinstance(node, (cst.Try, cst.TryStar)):
+    elif type(node) is cst.Try or type(node) is cst.TryStar:
         for handler in node.handlers:
             if handler.type is not None:
                 uses.add(handler.type)
@@ -281,14 +281,14 @@ def _pattern_names(node: cst.CSTNode) -> Iterator[cst.Name]:
 
 def _bind(target: cst.CSTNode, stmt: Stmt, uses: _Uses) -> None:
     """A target of an assignment: a name, attribute, element or a tuple of such."""
-    if isinstance(target, (cst.Tuple, cst.List)):
+    if type(target) is cst.Tuple or type(target) is cst.List:
         for element in target.elements:
             _bind(element.value, stmt, uses)
-    elif isinstance(target, cst.Subscript):
+    elif type(target) is cst.Subscript:
         if place := dotted(_base(target)):
             stmt.muts.add(place)
         uses.add(target)
-    elif isinstance(target, cst.Attribute) and not dotted(target):
+    elif type(target) is cst.Attribute and not dotted(target):
         if place := dotted(_base(target)):
             stmt.muts.add(place)
         uses.add(target.value)
@@ -347,7 +347,7 @@ class _Uses:
     def call(self, node: cst.Call) -> None:
         self.stmt.calls.append(node)
         func = node.func
-        if isinstance(func, cst.Attribute):
+        if type(func) is cst.Attribute:
             receiver = dotted(func.value)
             if receiver:
                 self.uses.add(receiver)

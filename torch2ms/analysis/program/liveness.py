@@ -13,11 +13,11 @@ from torch2ms.analysis.program.structure import Block, Stmt
 def definite(stmt: Stmt) -> set[str]:
     """Names a statement certainly binds when it has run."""
     if isinstance(stmt.node, (cst.If, cst.For, cst.While, cst.Try, cst.TryStar, cst.Match)):
-        if isinstance(stmt.node, cst.If) and len(stmt.blocks) == 2:
+        if type(stmt.node) is cst.If and len(stmt.blocks) == 2:
             first, second = (set().union(*(definite(s) for s in b.stmts)) for b in stmt.blocks)
             return first & second
         return set()
-    if isinstance(stmt.node, cst.With):
+    if type(stmt.node) is cst.With:
         return set(stmt.defs) | set().union(*(definite(s) for s in stmt.blocks[0].stmts))
     return {d for d in stmt.defs if "." not in d}
 
@@ -53,7 +53,7 @@ def _ordered_uses(stmt: Stmt) -> list[str]:
     ordered: dict[str, None] = {}
     if len(wanted) > 1 and not stmt.blocks:
         for node in descend(stmt.node):
-            if isinstance(node, cst.Name) and node.value in wanted:
+            if type(node) is cst.Name and node.value in wanted:
                 ordered.setdefault(node.value)
     for name in sorted(wanted):
         ordered.setdefault(name)

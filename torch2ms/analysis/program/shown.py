@@ -28,11 +28,11 @@ def containers(name: str, stmt: Stmt) -> set[str]:
 def note_parts(node: cst.Assign, stmt: Stmt) -> None:
     """`row = x[1]`, `flat = x.view(-1)`: what changes the one in place changes the other."""
     for target in node.targets:
-        if isinstance(target.target, cst.Name):
+        if type(target.target) is cst.Name:
             _note_name(target.target.value, node.value, stmt)
-        elif isinstance(target.target, cst.Tuple) and isinstance(node.value, cst.Tuple):
+        elif type(target.target) is cst.Tuple and type(node.value) is cst.Tuple:
             for name, value in zip(target.target.elements, node.value.elements, strict=False):
-                if isinstance(name.value, cst.Name):
+                if type(name.value) is cst.Name:
                     _note_name(name.value.value, value.value, stmt)
 
 
@@ -40,17 +40,17 @@ def _note_name(name: str, value: cst.BaseExpression, stmt: Stmt) -> None:
     """One name, and what it is bound to."""
     whole = value
     while True:
-        if isinstance(whole, cst.Subscript):
-            if any(isinstance(e.slice, cst.Index) and isinstance(e.slice.value, cst.SimpleString) for e in whole.slice):
+        if type(whole) is cst.Subscript:
+            if any(type(e.slice) is cst.Index and type(e.slice.value) is cst.SimpleString for e in whole.slice):
                 break
             whole = whole.value
-        elif isinstance(whole, cst.Call) and isinstance(whole.func, cst.Attribute) and whole.func.attr.value in PARTS:
+        elif type(whole) is cst.Call and type(whole.func) is cst.Attribute and whole.func.attr.value in PARTS:
             whole = whole.func.value
         else:
             break
     shown = stmt.block.scope.shown
     shown.pop(name, None)
-    if whole is not value and isinstance(whole, cst.Name) and whole.value != name:
+    if whole is not value and type(whole) is cst.Name and whole.value != name:
         shown[name] = whole.value
 
 

@@ -107,16 +107,16 @@ class Scope:
 
     @property
     def is_function(self) -> bool:
-        return isinstance(self.node, cst.FunctionDef)
+        return type(self.node) is cst.FunctionDef
 
     @property
     def is_module(self) -> bool:
-        return isinstance(self.node, cst.Module)
+        return type(self.node) is cst.Module
 
     @property
     def cls(self) -> Scope | None:
         """The class whose method this is."""
-        if self.is_function and self.parent is not None and isinstance(self.parent.node, cst.ClassDef):
+        if self.is_function and self.parent is not None and type(self.parent.node) is cst.ClassDef:
             return self.parent
         return None
 

@@ -15,9 +15,9 @@ NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
 def quotes(node: cst.CSTNode) -> Iterator[cst.SimpleString]:
     """The strings in an annotation that stand for code."""
-    if isinstance(node, cst.SimpleString):
+    if type(node) is cst.SimpleString:
         yield node
-    elif not (isinstance(node, cst.Subscript) and dotted(node.value).rpartition(".")[2] == "Literal"):
+    elif not (type(node) is cst.Subscript and dotted(node.value).rpartition(".")[2] == "Literal"):
         for child in children(node):
             yield from quotes(child)
 

@@ -22,7 +22,7 @@ def used_names(tree: cst.CSTNode) -> set[str]:
 def free_names(node: cst.FunctionDef) -> set[str]:
     """The names in the body of a function that it does not bind by its parameters and assignments alone."""
     inside = _Mentions()
-    stars = (p for p in (node.params.star_arg, node.params.star_kwarg) if isinstance(p, cst.Param))
+    stars = (p for p in (node.params.star_arg, node.params.star_kwarg) if type(p) is cst.Param)
     params = (*node.params.posonly_params, *node.params.params, *node.params.kwonly_params, *stars)
     inside.bound = {param.name.value for param in params}
     inside.walk(node.body, True)
@@ -76,8 +76,8 @@ class _Mentions:
 
 
 def _targets(node: cst.CSTNode) -> set[str]:
-    if isinstance(node, cst.Name):
+    if type(node) is cst.Name:
         return {node.value}
-    if isinstance(node, (cst.Tuple, cst.List)):
+    if type(node) is cst.Tuple or type(node) is cst.List:
         return {name for element in node.elements for name in _targets(element.value)}
     return set()

@@ -48,7 +48,7 @@ class Imports:
         if isinstance(node, cst.Import):
             for alias in node.names:
                 name = dotted(alias.name)
-                if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
+                if alias.asname is not None and type(alias.asname.name) is cst.Name:
                     self.table[alias.asname.name.value] = name
                 else:
                     root = name.split(".", 1)[0]
@@ -61,9 +61,9 @@ class Imports:
             self.table.setdefault("torch", "torch")  # where this name is read and nothing else binds it, it came along
             return
         for alias in node.names:
-            name = alias.name.value if isinstance(alias.name, cst.Name) else dotted(alias.name)
+            name = alias.name.value if type(alias.name) is cst.Name else dotted(alias.name)
             local = name
-            if alias.asname is not None and isinstance(alias.asname.name, cst.Name):
+            if alias.asname is not None and type(alias.asname.name) is cst.Name:
                 local = alias.asname.name.value
             self.table[local] = f"{module}.{name}" if module else name
 

@@ -69,11 +69,13 @@ _LAYOUTS = {
     cst.Assign: "targets value semicolon",
     cst.AugAssign: "target operator value semicolon",
     cst.AsName: "whitespace_before_as 'as' whitespace_after_as name",
+    cst.NotIn: "whitespace_before 'not' whitespace_between 'in' whitespace_after",
+    cst.IsNot: "whitespace_before 'is' whitespace_between 'not' whitespace_after",
 }
 _TOKENS = {
     cst.Dot: ".", cst.Colon: ":", cst.AssignEqual: "=", cst.Comma: ",", cst.Semicolon: ";",
     cst.Add: "+", cst.Subtract: "-", cst.Multiply: "*", cst.Divide: "/", cst.FloorDivide: "//", cst.Modulo: "%",
-    cst.Power: "**", cst.MatrixMultiply: "@", cst.And: "and", cst.Or: "or", cst.In: "in", cst.Is: "is",
+    cst.Power: "**", cst.MatrixMultiply: "@", cst.BitOr: "|", cst.And: "and", cst.Or: "or", cst.In: "in", cst.Is: "is",
     cst.LessThan: "<", cst.GreaterThan: ">", cst.Equal: "==", cst.LessThanEqual: "<=", cst.GreaterThanEqual: ">=",
     cst.AddAssign: "+=", cst.SubtractAssign: "-=", cst.MultiplyAssign: "*=", cst.DivideAssign: "/=",
 }  # fmt: skip
@@ -249,10 +251,10 @@ def _argument(node: cst.Arg, state: CodegenState) -> None:
         _name(node.keyword, state)
         if node.equal is cst.MaybeSentinel.DEFAULT:
             state.tokens.append(" = ")
-    if isinstance(node.equal, cst.AssignEqual):
+    if type(node.equal) is cst.AssignEqual:
         _write(node.equal, state)
     _write(node.value, state)
-    if isinstance(node.comma, cst.Comma):
+    if type(node.comma) is cst.Comma:
         _write(node.comma, state)
     _write(node.whitespace_after_arg, state)
 
@@ -273,7 +275,7 @@ def _parameters(node: cst.Parameters, state: CodegenState) -> None:
     listed = [*node.params, *star, *node.kwonly_params, *last]
     if node.posonly_params or (node.kwonly_params and not starred):
         return node._codegen(state)  # marks stand between them that may not be there yet
-    if any(isinstance(param, cst.Param) and param.star is _Maybe.DEFAULT for param in listed):
+    if any(type(param) is cst.Param and param.star is _Maybe.DEFAULT for param in listed):
         return node._codegen(state)
     return _listed(listed, state)
 
@@ -283,16 +285,82 @@ def _parameter(node: cst.Param, state: CodegenState) -> None:
     _write(node.whitespace_after_star, state)
     _name(node.name, state)
     if node.annotation is not None:
-        node.annotation._codegen(state, default_indicator=":")
+        _annotation(node.annotation, ":", state)
     if node.default is not None:
-        if isinstance(node.equal, cst.AssignEqual):
+        if type(node.equal) is cst.AssignEqual:
             _write(node.equal, state)
         else:
             state.tokens.append(" = ")
         _write(node.default, state)
-    if isinstance(node.comma, cst.Comma):
+    if type(node.comma) is cst.Comma:
         _write(node.comma, state)
     _write(node.whitespace_after_param, state)
+
+
+def _annotation(node: cst.Annotation, indicator: str, state: CodegenState) -> None:
+    if node.whitespace_before_indicator is not _Maybe.DEFAULT:
+        _write(node.whitespace_before_indicator, state)
+    elif indicator == "->":
+        state.tokens.append(" ")
+    state.tokens.append(indicator)
+    _write(node.whitespace_after_indicator, state)
+    _write(node.annotation, state)
+
+
+def _annotated(node: cst.AnnAssign, state: CodegenState) -> None:
+    _write(node.target, state)
+    _annotation(node.annotation, ":", state)
+    if isinstance(node.equal, cst.AssignEqual):
+        _write(node.equal, state)
+    elif node.value is not None:
+        state.tokens.append(" = ")
+    if node.value is not None:
+        _write(node.value, state)
+    if isinstance(node.semicolon, cst.Semicolon):
+        _write(node.semicolon, state)
+
+
+def _inserted(node: cst.FormattedStringExpression, state: CodegenState) -> None:
+    state.tokens.append("{")
+    for part in (node.whitespace_before_expression, node.expression, node.equal, node.whitespace_after_expression):
+        if part is not None:
+            _write(part, state)
+    if node.conversion is not None:
+        state.tokens.append(f"!{node.conversion}")
+    if node.format_spec is not None:
+        state.tokens.append(":")
+        for spec in node.format_spec:
+            _write(spec, state)
+    state.tokens.append("}")
+
+
+def _slice(node: cst.Slice, state: CodegenState) -> None:
+    second: cst.CSTNode | None = node.second_colon if isinstance(node.second_colon, cst.Colon) else None
+    for part in (node.lower, node.first_colon, node.upper, second, node.step):
+        if part is node.step and part is not None and second is None:
+            state.tokens.append(":")
+        if part is not None:
+            _write(part, state)
+
+
+def _import_from(node: cst.ImportFrom, state: CodegenState) -> None:
+    state.tokens.append("from")
+    _write(node.whitespace_after_from, state)
+    for part in (*node.relative, node.module, node.whitespace_before_import):
+        if part is not None:
+            _write(part, state)
+    state.tokens.append("import")
+    _write(node.whitespace_after_import, state)
+    if node.lpar is not None:
+        _write(node.lpar, state)
+    if isinstance(node.names, cst.ImportStar):
+        _write(node.names, state)
+    else:
+        _listed(node.names, state)
+    if node.rpar is not None:
+        _write(node.rpar, state)
+    if isinstance(node.semicolon, cst.Semicolon):
+        _write(node.semicolon, state)
 
 
 def _smalls(node: cst.SimpleStatementLine | cst.SimpleStatementSuite, state: CodegenState) -> None:
@@ -340,7 +408,7 @@ def _if(node: cst.If, state: CodegenState, word: str = "if") -> None:
         _write(part, state)
     state.tokens.append(":")
     _write(node.body, state)
-    if isinstance(node.orelse, cst.If):
+    if type(node.orelse) is cst.If:
         _if(node.orelse, state, "elif")
     elif node.orelse is not None:
         _write(node.orelse, state)
@@ -362,7 +430,7 @@ def _function(node: cst.FunctionDef, state: CodegenState) -> None:
     _write(node.params, state)
     state.tokens.append(")")
     if node.returns is not None:
-        node.returns._codegen(state, default_indicator="->")
+        _annotation(node.returns, "->", state)
     _write(node.whitespace_before_colon, state)
     state.tokens.append(":")
     _write(node.body, state)
@@ -421,6 +489,10 @@ _WRITERS: dict[type, Write] = {
     cst.SimpleStatementLine: _line,
     cst.SimpleStatementSuite: _suite,
     cst.IndentedBlock: _block,
+    cst.AnnAssign: _annotated,
+    cst.FormattedStringExpression: _inserted,
+    cst.Slice: _slice,
+    cst.ImportFrom: _import_from,
     cst.If: _if,
     cst.FunctionDef: _function,
     cst.ClassDef: _class,

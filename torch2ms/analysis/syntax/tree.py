@@ -17,6 +17,8 @@ _SKIP = {
     "colon", "first_colon", "second_colon", "newline", "comment",
 }  # fmt: skip
 _FIELDS: dict[Any, tuple[str, ...]] = {}
+_BACKWARDS: dict[type, tuple[str, ...]] = {}  # the same, as a stack takes them
+_ALL_FIELDS: dict[type, tuple[str, ...]] = {}
 _ORDER: dict[type, tuple[str, ...]] = {cst.IfExp: ("body", "test", "orelse"),
           cst.Parameters: ("posonly_params", "params", "star_arg", "kwonly_params", "star_kwarg")}  # fmt: skip
 _IS_NODE: dict[type, bool] = {}  # asking the abstract base class each time would cost more than the walk
@@ -65,27 +67,50 @@ def descend(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     while stack:
         current = stack.pop()
         yield current
-        stack += reversed(children(current))
+        kind = current.__class__
+        backwards = _BACKWARDS.get(kind)
+        if backwards is None:
+            backwards = _BACKWARDS[kind] = tuple(reversed(code_fields(kind)))
+        for name in backwards:
+            value = getattr(current, name)
+            held = value.__class__
+            if held is tuple or held is list:
+                stack += value[::-1]  # LibCST's sequences hold nodes alone
+            elif _IS_NODE.get(held) or (held not in _IS_NODE and is_node(held)):
+                stack.append(value)
 
 
-def changed(node: Node, **fields: Any) -> Node:
+def replaced(node: Node, **changes: Any) -> Node:
+    """The node with other values in some fields: `with_changes`, without its questions about fields."""
+    kind = node.__class__
+    names = _ALL_FIELDS.get(kind)
+    if names is None:
+        names = _ALL_FIELDS[kind] = tuple(field.name for field in fields(kind))
+    for name in names:
+        if name not in changes:
+            changes[name] = getattr(node, name)
+    return kind(**changes)
+
+
+def changed(node: Node, **changes: Any) -> Node:
     """The node with other values in some fields; the node itself where they are the same."""
-    if all(getattr(node, name) == value for name, value in fields.items()):
-        return node
-    return node.with_changes(**fields)
+    for name, value in changes.items():
+        if getattr(node, name) != value:
+            return replaced(node, **changes)
+    return node
 
 
 def constant(node: cst.CSTNode | None) -> object:
     """The Python value of a literal (number, string, True, False, None), `...` for anything else."""
-    if isinstance(node, cst.Name):
+    if type(node) is cst.Name:
         return {"True": True, "False": False, "None": None}.get(node.value, ...)
-    if isinstance(node, cst.Integer):
+    if type(node) is cst.Integer:
         return int(node.value.replace("_", ""), 0)
-    if isinstance(node, cst.Float):
+    if type(node) is cst.Float:
         return float(node.value.replace("_", ""))
-    if isinstance(node, cst.SimpleString):
+    if type(node) is cst.SimpleString:
         return node.evaluated_value
-    if isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus):
+    if type(node) is cst.UnaryOperation and type(node.operator) is cst.Minus:
         value = constant(node.expression)
         return -value if isinstance(value, (int, float)) and not isinstance(value, bool) else ...
     return ...

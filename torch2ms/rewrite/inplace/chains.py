@@ -9,7 +9,7 @@ NOT_IN_PLACE = {"requires_grad_", "retain_grad_", "detach_"}
 
 def is_change(node: cst.CSTNode) -> bool:
     """A call that is written like a change in place: `x.add_(y)`."""
-    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute):
+    if type(node) is not cst.Call or type(node.func) is not cst.Attribute:
         return False
     name = node.func.attr.value
     return name.endswith("_") and not name.endswith("__") and name not in NOT_IN_PLACE

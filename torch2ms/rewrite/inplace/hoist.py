@@ -45,7 +45,7 @@ def hoisted(in_place: InPlace, stmt: Stmt) -> list[cst.BaseStatement]:
 def _first(in_place: InPlace, stmt: Stmt) -> cst.Call | None:
     """The call that changes a tensor and is evaluated before anything else of the statement."""
     for node in evaluated_first(stmt, in_place.module):
-        if isinstance(node, cst.Call) and (_is_function(in_place, node) or _writes(in_place, node)):
+        if type(node) is cst.Call and (_is_function(in_place, node) or _writes(in_place, node)):
             return node
     return None
 

@@ -60,18 +60,18 @@ def evaluated_first(stmt: Stmt, module: ModuleInfo) -> Iterator[cst.CSTNode]:
     node: cst.CSTNode | None = getattr(stmt.node, "value", None)
     while node is not None:
         yield node
-        if isinstance(node, cst.Call):
-            if isinstance(node.func, cst.Attribute) and module.value(node.func).kind != "api":
+        if type(node) is cst.Call:
+            if type(node.func) is cst.Attribute and module.value(node.func).kind != "api":
                 node = node.func.value
             else:
                 node = node.args[0].value if node.args else None
         elif isinstance(node, (cst.BinaryOperation, cst.Comparison, cst.BooleanOperation)):
             node = node.left
-        elif isinstance(node, (cst.Attribute, cst.Subscript)):
+        elif type(node) is cst.Attribute or type(node) is cst.Subscript:
             node = node.value
-        elif isinstance(node, cst.UnaryOperation):
+        elif type(node) is cst.UnaryOperation:
             node = node.expression
-        elif isinstance(node, (cst.Tuple, cst.List)):
+        elif type(node) is cst.Tuple or type(node) is cst.List:
             node = node.elements[0].value if node.elements else None
         else:
             return

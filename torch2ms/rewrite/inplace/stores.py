@@ -84,7 +84,7 @@ class InPlace:
 
     def of_gradient(self, stmt: Stmt, node: cst.CSTNode) -> list[cst.BaseStatement] | None:
         """`p.grad.data.clamp_(a, b)` in the second of two steps, which finds everything else translated."""
-        if not isinstance(node, cst.Expr) or not isinstance(node.value, cst.Call) or not is_change(node.value):
+        if type(node) is not cst.Expr or type(node.value) is not cst.Call or not is_change(node.value):
             return None
         return self.in_place(stmt, node.value) if is_gradient(base(node.value)) else None
 
@@ -179,7 +179,13 @@ class InPlace:
         return fresh(target, self.writer.scope, but=None if loop else stmt)
 
     def store(
-        self, stmt: Stmt, target: cst.CSTNode, value: Value, place: str, result: cst.BaseExpression, alone: bool,
+        self,
+        stmt: Stmt,
+        target: cst.CSTNode,
+        value: Value,
+        place: str,
+        result: cst.BaseExpression,
+        alone: bool,
         copied: bool = False,
     ) -> list[cst.BaseStatement] | None:
         """Write a new value where others may see it: parameters are assigned, local tensors are bound again.
@@ -225,10 +231,10 @@ class InPlace:
 
 def is_data(node: cst.CSTNode, module: ModuleInfo) -> bool:
     """`tensor.data`; an attribute of that name on anything else is the user's own."""
-    if not isinstance(node, cst.Attribute) or node.attr.value != "data":
+    if type(node) is not cst.Attribute or node.attr.value != "data":
         return False
     kind = module.value(node.value).kind
-    if kind == "unknown" and isinstance(node.value, cst.Name):
+    if kind == "unknown" and type(node.value) is cst.Name:
         return not any("data" in cls.attrs for cls in module.classes.values() if cls.kind != "module")
     return kind in ("tensor", "param")
 

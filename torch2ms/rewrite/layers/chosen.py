@@ -31,7 +31,7 @@ def picked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Base
 def called(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
     """`getattr(nn, kind)(3, 4)`: the arguments as each of the names takes them, if all take them alike."""
     func = original.func
-    if not isinstance(func, cst.Call) or dotted(func.func) != "getattr" or len(func.args) != 2:
+    if type(func) is not cst.Call or dotted(func.func) != "getattr" or len(func.args) != 2:
         return None
     home = work.module.value(func.args[0].value)
     if home.kind != "api" or home.name not in TABLES:
@@ -40,23 +40,21 @@ def called(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Base
     for name in _names(func.args[1].value, work):
         rule = work.rules.find(f"{home.name}.{name}")
         outcome = apply_call(rule, original, updated, work.facts) if rule is not None else None
-        if outcome is not None and isinstance(outcome.node, cst.Call):
+        if outcome is not None and type(outcome.node) is cst.Call:
             found[name] = outcome
     if not found or len(found) > MOST:
-        assert isinstance(updated.func, cst.Call)
+        assert type(updated.func) is cst.Call
         table = _table(home.name, func.args[1].value, updated.func.args[1].value, work)
         return updated.with_changes(func=table) if table is not None else None
     _settled(home.name, list(found), work)
     calls = {name: work.take(outcome, updated) for name, outcome in found.items()}
     if len(calls) == 1 and isinstance(constant(func.args[1].value), str):
         return next(iter(calls.values()))
-    assert isinstance(updated.func, cst.Call)
+    assert type(updated.func) is cst.Call
     key = code(updated.func.args[1].value)
-    alike = {tuple(code(arg) for arg in call.args) for call in calls.values() if isinstance(call, cst.Call)}
+    alike = {tuple(code(arg) for arg in call.args) for call in calls.values() if type(call) is cst.Call}
     if len(alike) == 1:
-        entries = ", ".join(
-            f'"{name}": {code(call.func)}' for name, call in calls.items() if isinstance(call, cst.Call)
-        )
+        entries = ", ".join(f'"{name}": {code(call.func)}' for name, call in calls.items() if type(call) is cst.Call)
         return next(iter(calls.values())).with_changes(func=cst.parse_expression(f"{{{entries}}}[{key}]"))
     entries = ", ".join(f'"{name}": lambda: {code(call)}' for name, call in calls.items())
     return cst.parse_expression(f"{{{entries}}}[{key}]()", config_of(work.module.tree))
@@ -118,6 +116,6 @@ def _written(project: Project) -> frozenset[str]:
     found: set[str] = set()
     for module in project.modules.values():
         for node in descend(module.tree):
-            if isinstance(node, cst.SimpleString) and isinstance(text := constant(node), str):
+            if type(node) is cst.SimpleString and isinstance(text := constant(node), str):
                 found.add(text)
     return frozenset(found)

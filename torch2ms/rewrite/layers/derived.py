@@ -47,7 +47,7 @@ def made(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseEx
 def _around(call: cst.Call, work: Translation) -> ClassInfo | None:
     """The class whose `super().__init__(...)` of a layer the call is."""
     func = call.func
-    if not isinstance(func, cst.Attribute) or func.attr.value != "__init__" or not isinstance(func.value, cst.Call):
+    if type(func) is not cst.Attribute or func.attr.value != "__init__" or type(func.value) is not cst.Call:
         return None
     scope = work.stmt.block.scope if work.stmt is not None and dotted(func.value.func) == "super" else None
     info = work.module.functions.get(id(scope))

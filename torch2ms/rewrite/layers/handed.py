@@ -10,7 +10,6 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Project, qualified
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import choices
 from torch2ms.api.signature import Signature
 
@@ -48,9 +47,9 @@ def held_calls(project: Project) -> list[HeldCall]:
 def _of_module(module: ModuleInfo) -> Iterator[HeldCall]:
     for scope in module.scope.walk():
         for stmt in scope.body.walk():
-            for node in descend(stmt.node) if not stmt.blocks else ():
-                if isinstance(node, cst.Call) and node.args:
-                    yield from _held(node, module)
+            for call in stmt.calls:
+                if call.args:
+                    yield from _held(call, module)
 
 
 def _held(node: cst.Call, module: ModuleInfo) -> Iterator[HeldCall]:

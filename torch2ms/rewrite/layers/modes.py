@@ -50,12 +50,12 @@ def _made(node: cst.BaseExpression, module: ModuleInfo, project: Project, depth:
     A class is called, or a function of the project all of whose returns do so; a name it returns was given its mode
     where it was bound.
     """
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in KEEPING:
+    while type(node) is cst.Call and type(node.func) is cst.Attribute and node.func.attr.value in KEEPING:
         node = node.func.value
-    if isinstance(node, cst.IfExp):
+    if type(node) is cst.IfExp:
         one, other = (_made(part, module, project, depth) for part in (node.body, node.orelse))
         return [*one, *other] if one and other else []
-    if not isinstance(node, cst.Call) or depth > MOST_CALLS:
+    if type(node) is not cst.Call or depth > MOST_CALLS:
         return []
     target, value = module.value(node.func), module.value(node)
     if target.kind == "class" or target.kind == "api" and is_foreign(target.name):
@@ -63,7 +63,7 @@ def _made(node: cst.BaseExpression, module: ModuleInfo, project: Project, depth:
     found = project.find(target.name, module) if target.kind == "function" and target.name else None
     if not isinstance(found, FunctionInfo):
         return []
-    returned = [s.node.value for s in found.scope.body.walk() if isinstance(s.node, cst.Return)]
+    returned = [s.node.value for s in found.scope.body.walk() if type(s.node) is cst.Return]
     parts = [_made(part, found.module, project, depth + 1) if part is not None else [] for part in returned]
     return [made for part in parts for made in part] if all(parts) else []
 
@@ -105,7 +105,7 @@ def _class_sensitive(cls: ClassInfo, project: Project, seen: frozenset[int]) -> 
         return False
     for part in cls.lineage():
         for node in descend(part.scope.node):
-            if isinstance(node, (cst.Name, cst.Attribute)):
+            if type(node) is cst.Name or type(node) is cst.Attribute:
                 name = node.value if isinstance(node, cst.Name) else node.attr.value
                 if isinstance(name, str) and (
                     name.startswith(SENSITIVE) or name in ("dropout", "training", "alpha_dropout")
@@ -114,7 +114,7 @@ def _class_sensitive(cls: ClassInfo, project: Project, seen: frozenset[int]) -> 
                 value = part.module.value(node)
                 if value.kind == "api" and value.name.startswith("torchvision.models"):
                     return True
-                if value.kind == "class" and isinstance(node, cst.Name):
+                if value.kind == "class" and type(node) is cst.Name:
                     other = project.find(value.name.rpartition(".")[2], part.module)
                     if (
                         isinstance(other, ClassInfo)

@@ -24,7 +24,7 @@ class Leaves:
 
     def made(self, stmt: Stmt, node: cst.Assign, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
         """`w = leaf()`, `a, b = leaf(), leaf()`, `a, b = leaves()`, `ws = [leaf(), leaf()]`, `ws = leaves()`."""
-        if isinstance(target, (cst.Tuple, cst.List)):
+        if type(target) is cst.Tuple or type(target) is cst.List:
             return self.several(node, target)
         place = dotted(target)
         if not self.trained(place):

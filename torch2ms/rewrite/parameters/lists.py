@@ -88,11 +88,11 @@ def parameter_modules(node: cst.BaseExpression, module: ModuleInfo, lists: bool 
 
     Those that a loop goes over are the items of what it goes over: `*nets`. `lists`: a list of such lists is meant.
     """
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+    if type(node) is cst.BinaryOperation and type(node.operator) is cst.Add:
         return _all([parameter_modules(side, module) for side in (node.left, node.right)])
-    if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+    if type(node) is cst.ListComp or type(node) is cst.GeneratorExp:
         return _in_turn(node, module, lists)
-    if isinstance(node, cst.Call):
+    if type(node) is cst.Call:
         target = module.value(node.func)
         if dotted(node.func) in ("list", "tuple") and len(node.args) == 1:
             return parameter_modules(node.args[0].value, module)
@@ -101,7 +101,7 @@ def parameter_modules(node: cst.BaseExpression, module: ModuleInfo, lists: bool 
         if target.kind == "api" and target.name == CHAINED and len(node.args) == 1:
             return parameter_modules(node.args[0].value, module, lists=True)
         if (
-            isinstance(node.func, cst.Attribute)
+            type(node.func) is cst.Attribute
             and node.func.attr.value == "parameters"
             and not node.args
             and dotted(node.func.value)

@@ -48,14 +48,14 @@ def _taken(module: ModuleInfo) -> Iterator[int]:
     for scope in module.scope.walk():
         for stmt in scope.body.walk():
             node = stmt.node
-            if isinstance(node, cst.For):
+            if type(node) is cst.For:
                 yield from _parts(node.target, node.iter, module)
-            elif isinstance(node, cst.Assign) and "next" in stmt.uses | {dotted(c.func) for c in stmt.calls}:
+            elif type(node) is cst.Assign and "next" in stmt.uses | {dotted(c.func) for c in stmt.calls}:
                 for target in node.targets:
                     yield from _parts(target.target, node.value, module)
             elif not stmt.blocks:
                 for part in descend(node):
-                    if isinstance(part, cst.CompFor):
+                    if type(part) is cst.CompFor:
                         yield from _parts(part.target, part.iter, module)
 
 

@@ -77,9 +77,7 @@ def transformed(
     return work.take(work.apply(rule, original, updated), left)
 
 
-def _point(
-    kind: str, original: cst.Call, where: Positions, functions: compiled.Functions
-) -> cst.BaseExpression | None:
+def _point(kind: str, original: cst.Call, where: Positions, functions: compiled.Functions) -> cst.BaseExpression | None:
     """Where the Hessian of a function of one tensor is taken: `hessian(f)(x)`, `hessian(f, x)`, or mapped."""
     options = {a.keyword.value for a in original.args if a.keyword is not None}
     plain = [a.value for a in original.args if a.keyword is None and not a.star]
@@ -120,7 +118,7 @@ def _of_dicts(
 
 def swapped(node: cst.CSTNode, work: Translation) -> bool:
     """A call of what grad_and_value made: MindSpore gives the value first."""
-    if not isinstance(node, cst.Call) or work.module.value(node.func).name != "torch.func:grad_and_value":
+    if type(node) is not cst.Call or work.module.value(node.func).name != "torch.func:grad_and_value":
         return False
     return not any(f.code == "T2M220" for f in work.notes.findings)
 

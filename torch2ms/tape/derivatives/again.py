@@ -216,7 +216,7 @@ class _Compiled(Way):
         passed = {id(n) for c in given for n in descend(c)}
         hidden = {id(n) for n in descend(self.event.node)} - passed
         hidden |= {id(n) for s in [stmt, *(s for s in self.path.steps if id(s) in gone)] for n in descend(s.node)}
-        left = {n.value for n in descend(self.scope.node) if isinstance(n, cst.Name) and id(n) not in hidden}
+        left = {n.value for n in descend(self.scope.node) if type(n) is cst.Name and id(n) not in hidden}
         return {root(d) for d in stmt.defs} & left
 
     def dead(self) -> set[int]:

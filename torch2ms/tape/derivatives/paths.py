@@ -178,23 +178,23 @@ class Way:
 
 def varied_uses(node: cst.CSTNode, names: set[str]) -> bool:
     """An expression or statement uses one of the places in a way that its value varies with."""
-    if isinstance(node, cst.Call):
-        name = node.func.attr.value if isinstance(node.func, cst.Attribute) else dotted(node.func)
-        if name in LIKE or name in CONSTANT and isinstance(node.func, cst.Attribute):
+    if type(node) is cst.Call:
+        name = node.func.attr.value if type(node.func) is cst.Attribute else dotted(node.func)
+        if name in LIKE or name in CONSTANT and type(node.func) is cst.Attribute:
             return False
-    if isinstance(node, cst.Attribute):
+    if type(node) is cst.Attribute:
         if node.attr.value in CONSTANT:
             return False
         place = dotted(node)
         if place:
             return any(place == n or place.startswith(n + ".") for n in names)
-    if isinstance(node, cst.Name):
+    if type(node) is cst.Name:
         return node.value in names
-    if isinstance(node, cst.Assign):
+    if type(node) is cst.Assign:
         return varied_uses(node.value, names)
-    if isinstance(node, cst.AnnAssign):
+    if type(node) is cst.AnnAssign:
         return node.value is not None and varied_uses(node.value, names)
-    if isinstance(node, cst.Arg):
+    if type(node) is cst.Arg:
         return varied_uses(node.value, names)
     return any(varied_uses(child, names) for child in children(node))
 

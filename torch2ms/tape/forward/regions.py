@@ -283,7 +283,7 @@ class Finder:
                 continue
             parts = inner.node.test if isinstance(inner.node, (cst.If, cst.While)) else inner.node.value
             for node in descend(parts) if parts is not None else ():
-                if isinstance(node, (cst.Name, cst.Attribute)) and (place := dotted(node)) in inner.uses:
+                if (type(node) is cst.Name or type(node) is cst.Attribute) and (place := dotted(node)) in inner.uses:
                     value = self.module.value(node)
                     if value.kind == "tensor" and self.reached(value, owns):
                         found |= {u for u in inner.uses if u == place or u.startswith(f"{place}.")}

@@ -156,8 +156,8 @@ def _written(stmt: Stmt, scope: Scope, module: ModuleInfo) -> Iterator[str]:
 def appended(stmt: Stmt) -> tuple[str, cst.BaseExpression | None]:
     """The place and the value of `place.append(value)` as a statement."""
     node = stmt.node
-    call = node.value if isinstance(node, cst.Expr) else None
-    if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) and call.func.attr.value == "append":
+    call = node.value if type(node) is cst.Expr else None
+    if type(call) is cst.Call and type(call.func) is cst.Attribute and call.func.attr.value == "append":
         if len(call.args) == 1 and not call.args[0].star and call.args[0].keyword is None:
             return dotted(call.func.value), call.args[0].value
     return "", None

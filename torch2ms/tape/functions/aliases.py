@@ -159,16 +159,16 @@ class Aliases:
         node = stmt.node
         for call in stmt.calls:
             self.arguments(call, stmt, scope, module)
-        if isinstance(node, cst.Assign):
+        if type(node) is cst.Assign:
             for target in node.targets:
                 self.bind(target.target, node.value, stmt, scope, module)
-        elif isinstance(node, cst.AnnAssign) and node.value is not None:
+        elif type(node) is cst.AnnAssign and node.value is not None:
             self.bind(node.target, node.value, stmt, scope, module)
-        elif isinstance(node, (cst.For, cst.With)):
+        elif type(node) is cst.For or type(node) is cst.With:
             for place in stmt.defs:
                 self.taint(self.key(place, scope, module))
-        elif isinstance(node, cst.Return) and node.value is not None:
-            new = isinstance(node.value, cst.Call) and self.creates(node.value, module)
+        elif type(node) is cst.Return and node.value is not None:
+            new = type(node.value) is cst.Call and self.creates(node.value, module)
             self.factories[id(scope)] = new and self.factories.get(id(scope), True)
             for number, part in _parts(node.value):
                 self.flow(("result", id(scope), number), part, stmt, scope, module)

@@ -96,4 +96,4 @@ def _events(info: FunctionInfo, call: cst.Call, stmt: Stmt, module: ModuleInfo) 
 
 
 def _method(call: cst.Call) -> str:
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else ""
+    return call.func.attr.value if type(call.func) is cst.Attribute else ""

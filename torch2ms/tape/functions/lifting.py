@@ -81,7 +81,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
             for stmt in scope.body.walk():
                 for call in stmt.calls:
                     info = resolve(call, stmt, scope, module, project)
-                    if info is None and isinstance(call.func, cst.Attribute) and id(call) not in own:
+                    if info is None and type(call.func) is cst.Attribute and id(call) not in own:
                         base = module.value(call.func.value).kind
                         above = call.func.attr.value == "__init__" and base in ("builtin_super", "class")
                         if base in OBJECTS and not above:  # that of a class by its name, or of the classes above
@@ -317,13 +317,9 @@ def _narrow(info: FunctionInfo, site: Site) -> None:
 def _whole(stmt: Stmt, info: FunctionInfo, lifting: Lifting) -> bool:
     """The statement uses the object itself: passed on, or in a call of a method that is not seen."""
     for call in stmt.calls:
-        if any(isinstance(a.value, cst.Name) and a.value.value == "self" for a in call.args):
+        if any(type(a.value) is cst.Name and a.value.value == "self" for a in call.args):
             return True
-        if (
-            isinstance(call.func, cst.Attribute)
-            and dotted(call.func.value) == "self"
-            and id(call) not in lifting.callee
-        ):
+        if type(call.func) is cst.Attribute and dotted(call.func.value) == "self" and id(call) not in lifting.callee:
             if info.module.value(call.func).kind not in ("module", "lossfn", "tensor", "function", "class"):
                 return True
     return (

@@ -62,13 +62,13 @@ class Reach:
         func, value = call.func, module.value(call.func)
         if value.kind in ("api", "builtin"):
             return False
-        if isinstance(func, cst.Attribute):
+        if type(func) is cst.Attribute:
             holder = module.value(func.value)
             loose = holder.kind in ("unknown", "object", "class", "builtin_super", "none")
             return loose and func.attr.value in self.names
         if value.kind == "object" or dotted(func) == "self":
             return "__call__" in self.names
-        if isinstance(func, cst.Call) and dotted(func.func) == "getattr":
+        if type(func) is cst.Call and dotted(func.func) == "getattr":
             return bool(self.names)
         others = self.names - {scope.name}
         name = dotted(func)
@@ -82,8 +82,8 @@ class Reach:
         """Methods that `name = getattr(self, text)` may be."""
         found: set[str] = set()
         for stmt in scope.body.walk():
-            call = stmt.node.value if isinstance(stmt.node, cst.Assign) and name in stmt.defs else None
-            if isinstance(call, cst.Call) and dotted(call.func) == "getattr" and call.args:
+            call = stmt.node.value if type(stmt.node) is cst.Assign and name in stmt.defs else None
+            if type(call) is cst.Call and dotted(call.func) == "getattr" and call.args:
                 own = module.classes.get(scope.cls.name) if scope.cls is not None else None
                 if dotted(call.args[0].value) != "self" or own is None:
                     return set(self.names)

@@ -24,7 +24,7 @@ class Site:
 def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, project: Project) -> FunctionInfo | None:
     """The project's function that a call reaches, where that is certain."""
     func = call.func
-    if isinstance(func, cst.Attribute):
+    if type(func) is cst.Attribute:
         receiver = module.value(func.value)
         if receiver.kind in ("object", "module", "optimizer") and receiver.name:
             cls = _class(receiver.name, module, project)

@@ -90,7 +90,7 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
             continue
         if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)) or marked(stmt):
             continue
-        if isinstance(stmt.node, cst.For) and (loop := _parameter_loop(stmt, module) or _module_loop(stmt, module)):
+        if type(stmt.node) is cst.For and (loop := _parameter_loop(stmt, module) or _module_loop(stmt, module)):
             loop.problem = LEFT if any(s.off for s in stmt.walk()) else loop.problem
             events.append(loop)
             if loop.kind == "clear":
@@ -142,7 +142,7 @@ def marked(stmt: Stmt) -> bool:
 def _statement(stmt: Stmt, module: ModuleInfo) -> list[Event]:
     found: list[Event] = []
     node = stmt.node
-    outer = node.value if isinstance(node, cst.Expr) else None
+    outer = node.value if type(node) is cst.Expr else None
     for call in stmt.calls:
         event = _call(call, stmt, module)
         if event is None:
@@ -181,7 +181,7 @@ def _call(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Event | None:
     target = module.value(func)
     if target.kind == "api":
         return _api_call(target.name, call, stmt, module)
-    if not isinstance(func, cst.Attribute):
+    if type(func) is not cst.Attribute:
         return None
     name = func.attr.value
     receiver = module.value(func.value)
@@ -282,13 +282,13 @@ def grads_of(stmt: Stmt) -> list[cst.Attribute]:
 def _search_gradients(stmt: Stmt) -> list[cst.Attribute]:
     roots: list[cst.CSTNode] = []
     node = stmt.node
-    if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+    if type(node) is cst.FunctionDef or type(node) is cst.ClassDef:
         return []
-    if isinstance(node, (cst.If, cst.While)):
+    if type(node) is cst.If or type(node) is cst.While:
         roots = [node.test]
-    elif isinstance(node, cst.For):
+    elif type(node) is cst.For:
         roots = [node.iter]
-    elif isinstance(node, cst.With):
+    elif type(node) is cst.With:
         roots = [i.item for i in node.items]
     elif isinstance(node, (cst.Try, cst.TryStar, cst.Match)):
         return []

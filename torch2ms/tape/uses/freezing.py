@@ -125,7 +125,7 @@ def _toggles(block: Block, module: ModuleInfo) -> list[Toggle]:
 
 def _toggle(stmt: Stmt, module: ModuleInfo) -> Toggle | None:
     """`for p in net.parameters(): p.requires_grad = flag`, or `net.requires_grad_(flag)`."""
-    if isinstance(stmt.node, cst.For) and stmt.blocks and stmt.blocks[0].stmts:
+    if type(stmt.node) is cst.For and stmt.blocks and stmt.blocks[0].stmts:
         taken = module.value(stmt.node.iter)
         body = [s for b in stmt.blocks for s in b.stmts]
         if taken.kind in ("params", "named_params") and len(taken.deps) == 1 and all(switched(s, module) for s in body):
@@ -134,9 +134,9 @@ def _toggle(stmt: Stmt, module: ModuleInfo) -> Toggle | None:
             return Toggle(stmt, next(iter(taken.deps)), flag, name)
         return None
     for call in stmt.calls:
-        if isinstance(call.func, cst.Attribute) and call.func.attr.value == "requires_grad_":
+        if type(call.func) is cst.Attribute and call.func.attr.value == "requires_grad_":
             receiver = module.value(call.func.value)
-            bound = dotted(stmt.node.targets[0].target) if isinstance(stmt.node, cst.Assign) else ""
+            bound = dotted(stmt.node.targets[0].target) if type(stmt.node) is cst.Assign else ""
             if receiver.kind == "module" and (place := bound or receiver.place):
                 return Toggle(stmt, place, *_flag(stmt))
     return None

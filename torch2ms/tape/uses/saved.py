@@ -30,7 +30,7 @@ def keep_values(scope: Scope, module: ModuleInfo, plan: Plan) -> None:
 
 
 def _targets(stmt: Stmt) -> list[cst.BaseExpression]:
-    return [t.target for t in stmt.node.targets] if isinstance(stmt.node, cst.Assign) else []
+    return [t.target for t in stmt.node.targets] if type(stmt.node) is cst.Assign else []
 
 
 def _put_aside(stmt: Stmt) -> Iterator[cst.BaseExpression]:
