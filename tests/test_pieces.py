@@ -7,6 +7,7 @@ from pathlib import Path
 import libcst as cst
 import pytest
 
+from torch2ms import parsing
 from torch2ms.parsing import parse
 from torch2ms.pieces import LENGTH, parse_in_pieces
 
@@ -60,3 +61,14 @@ def test_a_long_file_is_parsed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> Non
     text = "def f(x):\n    return x\n\n\n" * (3 * LENGTH // 25)
     assert parse(text).code == text
     assert len(given) == 3 and max(given) < 1.1 * LENGTH
+
+
+def test_nodes_are_asked_again_after_a_parse() -> None:
+    with pytest.raises(cst.ParserSyntaxError):
+        parse("x = (")
+    with parsing._unasked():
+        with parsing._unasked():
+            cst.Name("")
+        cst.Name("")
+    with pytest.raises(cst.CSTValidationError):
+        cst.Name("")

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import lru_cache
 
 import libcst as cst
@@ -21,13 +24,34 @@ def parse(text: str) -> cst.Module:
     LibCST loses indented comments that stand behind the last statement: they are put back.
     Raises ParserSyntaxError as LibCST does.
     """
-    tree = parse_in_pieces(text) or cst.parse_module(text)
+    with _unasked():
+        tree = parse_in_pieces(text) or cst.parse_module(text)
     if not _ends_in_comments(text) or code(tree, tree) == text:
         return tree
     body = code(tree.with_changes(footer=[], has_trailing_newline=True), tree)
     if not text.startswith(body):
         return tree
     return tree.with_changes(footer=_lines(text[len(body) :], tree.default_newline))
+
+
+_lock = threading.Lock()
+_parsing: list[None] = []  # one for each parse that runs, in whichever thread
+_asking = cst.CSTNode.__post_init__
+
+
+@contextmanager
+def _unasked() -> Iterator[None]:
+    """LibCST asks every node whether it is valid, those of its own parser too: a quarter of the time of a parse."""
+    with _lock:
+        _parsing.append(None)
+        cst.CSTNode.__post_init__ = lambda self: None  # type: ignore[method-assign]
+    try:
+        yield
+    finally:
+        with _lock:
+            _parsing.pop()
+            if not _parsing:
+                cst.CSTNode.__post_init__ = _asking  # type: ignore[method-assign]
 
 
 def _ends_in_comments(text: str) -> bool:

@@ -10,7 +10,7 @@ from torch2ms.analysis.evaluation.modes import is_no_grad
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, qualified
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import changed, descend, replaced
+from torch2ms.analysis.syntax.tree import changed, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.calls import own_name
@@ -73,7 +73,7 @@ class Definitions:
         if index := self.tensor_index(info):
             body = layout.prepended(layout.opened(body), layout.parse(f"{index} = int({index})"))
         named = changed(node.name, value=name)
-        result = replaced(node, body=body, params=params, decorators=decorators, returns=returns, name=named)
+        result = changed(node, body=body, params=params, decorators=decorators, returns=returns, name=named)
         if above:
             result = result.with_changes(leading_lines=[*result.leading_lines, *above])
         return result
@@ -114,7 +114,7 @@ class Definitions:
                 for value in cut or ():
                     self.emitter.statements.stopped.add(id(value))
             else:
-                kept.append(decorator.with_changes(decorator=self.writer.expression(decorator.decorator)))
+                kept.append(changed(decorator, decorator=self.writer.expression(decorator.decorator)))
         return kept, above
 
     def returns(self, info: FunctionInfo) -> list[cst.BaseExpression] | None:
@@ -141,13 +141,13 @@ class Definitions:
             kept = node.visit(FullNames(self.module, self.writer.needs))
             assert isinstance(kept, cst.ClassDef)
             return kept
-        decorators = [d.with_changes(decorator=self.writer.expression(d.decorator)) for d in node.decorators]
+        decorators = [changed(d, decorator=self.writer.expression(d.decorator)) for d in node.decorators]
         held, self.writer.marked = self.writer.marked, []
         outer, self.writer.scope = self.writer.scope, scope
         body = self.emitter.body(scope.body)
         self.writer.scope = outer
         self.writer.marked = held
-        result = node.with_changes(body=body, decorators=decorators)
+        result = changed(node, body=body, decorators=decorators)
         if bases != list(node.bases):
             result = result.with_changes(bases=bases)
             if not bases and not node.keywords:
@@ -184,7 +184,7 @@ class Definitions:
             elif name.startswith("torch.utils.data.") and name.endswith(".DataLoader"):
                 kept.append(arg.with_changes(value=self.writer.expression(arg.value)))  # one that takes its arguments
             else:
-                kept.append(arg.with_changes(value=self.writer.base(arg.value)))
+                kept.append(changed(arg, value=self.writer.base(arg.value)))
         if kept and len(kept) < len(node.bases):
             kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         return kept

@@ -273,23 +273,23 @@ class Emitter:
             if id(node.target) in self.plan.expressions:
                 changes["target"] = cst.parse_expression(self.plan.expressions[id(node.target)])
         elif isinstance(node, cst.With):
-            changes["items"] = [i.with_changes(item=self.writer.expression(i.item)) for i in node.items]
+            changes["items"] = [changed(i, item=self.writer.expression(i.item)) for i in node.items]
         elif isinstance(node, cst.Match):
             changes["subject"] = self.writer.expression(node.subject)
         elif isinstance(node, (cst.Try, cst.TryStar)):
             changes["handlers"] = [
-                handler if handler.type is None else handler.with_changes(type=self.writer.expression(handler.type))
+                handler if handler.type is None else changed(handler, type=self.writer.expression(handler.type))
                 for handler in node.handlers
             ]
         held, above = self.writer.marked, self.writer.above
         self.writer.marked, self.writer.above = [], []
-        changed = replaced(node, **changes)
+        header = changed(node, **changes)
         bodies = [self.body(b) for b in stmt.blocks]
         self.writer.above = above
         if all(b is None for b in bodies) and _idle(stmt):
             self.writer.marked = held
             return None, layout.inner_comments(replaced(node, leading_lines=()))
-        result = self.with_bodies(stmt, changed, bodies)
+        result = self.with_bodies(stmt, header, bodies)
         self.writer.marked = held
         return result, ()
 
@@ -300,7 +300,7 @@ class Emitter:
             if body is None:
                 body = self.emptied(block)
             if block.role == "body":
-                node = replaced(node, body=body)
+                node = changed(node, body=body)
             elif block.role == "orelse":
                 if isinstance(block.node, cst.If):
                     branch = body.body[0] if isinstance(body, cst.IndentedBlock) else body
@@ -308,15 +308,15 @@ class Emitter:
                         node, orelse=branch if isinstance(branch, cst.If) and len(body.body) == 1 else cst.Else(body)
                     )
                 else:
-                    node = replaced(node, orelse=replaced(node.orelse, body=body))  # type: ignore[attr-defined]
+                    node = changed(node, orelse=changed(node.orelse, body=body))  # type: ignore[attr-defined]
             elif block.role == "handler":
-                handlers.append(replaced(node.handlers[len(handlers)], body=body))  # type: ignore[attr-defined]
+                handlers.append(changed(node.handlers[len(handlers)], body=body))  # type: ignore[attr-defined]
             elif block.role == "finalbody":
-                node = replaced(node, finalbody=replaced(node.finalbody, body=body))  # type: ignore[attr-defined]
+                node = changed(node, finalbody=changed(node.finalbody, body=body))  # type: ignore[attr-defined]
             elif block.role == "case":
                 cases.append(body)
         if handlers:
-            node = replaced(node, handlers=handlers)
+            node = changed(node, handlers=handlers)
         if cases:
             node = replaced(node, cases=[replaced(c, body=b) for c, b in zip(node.cases, cases, strict=False)])  # type: ignore[attr-defined]
         return node  # type: ignore[return-value]
@@ -340,7 +340,7 @@ class Emitter:
             stays = top is not None and id(top) not in plan.moved and id(top) not in plan.replaced | plan.before
             if top is None or not stays or top.modes:
                 stmts[0] = replaced(first, leading_lines=layout.strip_blank(tuple(first.leading_lines)))  # type: ignore[attr-defined]
-            return replaced(holder, body=stmts, footer=[*pending, *holder.footer])
+            return changed(holder, body=stmts, footer=[*pending, *holder.footer])
         if isinstance(holder, cst.SimpleStatementSuite) and all(
             isinstance(s, cst.SimpleStatementLine) and not s.leading_lines for s in stmts
         ):

@@ -110,6 +110,9 @@ def spaced(nodes: list[cst.BaseStatement], top: bool) -> list[cst.BaseStatement]
 
 def line(stmt: Stmt, node: cst.CSTNode) -> cst.SimpleStatementLine:
     """A small statement on a line of its own, with the comment that stood behind it."""
+    stood = stmt.line
+    if stood is not None and len(stood.body) == 1 and stood.body[0] is node and not stood.leading_lines:
+        return stood
     small = changed(node, semicolon=cst.MaybeSentinel.DEFAULT) if hasattr(node, "semicolon") else node
     if stmt.line is not None and stmt.trailing is not None:
         return cst.SimpleStatementLine([small], trailing_whitespace=stmt.trailing)  # type: ignore[list-item]

@@ -42,8 +42,8 @@ class Rewriter:
                 value = getattr(node, name)
                 held = value.__class__
                 if held is tuple or held is list:
-                    items = [self.rewrite(item) if is_node(item.__class__) else item for item in value]
-                    if any(new is not old for new, old in zip(items, value, strict=True)):
+                    items = [self.rewrite(item) for item in value]  # LibCST's sequences hold nodes alone
+                    if items != [*value]:
                         changes[name] = items
                 elif held is not str and is_node(held):
                     new = self.rewrite(value)

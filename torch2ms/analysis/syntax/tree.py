@@ -95,7 +95,8 @@ def replaced(node: Node, **changes: Any) -> Node:
 def changed(node: Node, **changes: Any) -> Node:
     """The node with other values in some fields; the node itself where they are the same."""
     for name, value in changes.items():
-        if getattr(node, name) != value:
+        held = getattr(node, name)
+        if held != value and not (value.__class__ is list and held.__class__ is tuple and held == tuple(value)):
             return replaced(node, **changes)
     return node
 
