@@ -17,8 +17,8 @@ from torch2ms.tape.derivatives.chains import plan_chains
 from torch2ms.tape.derivatives.curvature import Curvature, plan_curvature
 from torch2ms.tape.derivatives.gradcalls import plan_gradcall
 from torch2ms.tape.derivatives.paths import Around
-from torch2ms.tape.derivatives.repeated import plan_repeated
-from torch2ms.tape.forms.calls import Call
+from torch2ms.tape.derivatives.repeated import Turns, plan_repeated, repeated
+from torch2ms.tape.forms.calls import Call, Repeats
 from torch2ms.tape.forms.function import write
 from torch2ms.tape.forms.naming import name_gradients
 from torch2ms.tape.forms.placement import adjacent
@@ -194,10 +194,14 @@ class _ScopePlanner:
         finder.foreign = self.verdicts.foreign()
         finder.holders = {n for s in self.scope.body.walk() for c in s.calls if (n := dotted(c.func))}
         regions: list[tuple[Event, Region]] = []
+        turned: dict[int, Repeats] = {}
         for event in self.records.events:
             if event.kind not in ("backward", "handed"):
                 continue
             region, problem = forward_of(event, takers[id(event)], finder, self.verdicts, self.outside)
+            if problem and (repeats := self.turned(event, takers[id(event)], finder, around)) is not None:
+                turned[id(event)] = repeats
+                region, problem = Region(event, event.stmt.block), ""
             if compiled.cut(region.all):
                 problem = problem or "a part of its forward is compiled with another gradient"
             if problem:
@@ -224,12 +228,15 @@ class _ScopePlanner:
         before = self.plan.saved()
         cells = CellWriter(self.writer, self.records.events, self.records.owners, self.project)
         for call in calls:
+            call.turns = turned.get(id(call.event))
             if problem := self.write(call, cells):
                 self.plan.restore(before)
                 self.without(call.event, call.owners, problem)
                 return
         for event in self.records.events:
-            if event.kind == "gradcall" and id(event) not in chained and (problem := self.gradcall(event, finder, around)):
+            if event.kind != "gradcall" or id(event) in chained:
+                continue
+            if problem := self.gradcall(event, finder, around):
                 refuse(event, problem, self.plan)
         self.loads([e for e in self.records.events if id(e) not in cells.done])
         guard_empty(self.records, self.plan)
@@ -238,6 +245,18 @@ class _ScopePlanner:
         start_accumulators(self.records, self.scope, self.plan)
         if self.taken is not None:
             plan_definition(self.taken, self.plan)
+
+    def turned(self, event: Event, takers: list[Owner], finder: Finder, around: Around) -> Turns | None:
+        """The forward of the event stands in front of a loop around it, and may run again in each turn."""
+        if event.kind != "backward" or not event.retain_graph or not takers or not around.repeats:
+            return None
+        finder.repeating = True
+        region, problem = forward_of(event, takers, finder, self.verdicts, self.outside)
+        finder.repeating = False
+        made = {d for s in region.all for d in s.all_defs}
+        if problem or any(o.place in made for o in takers):
+            return None
+        return repeated(event, region, around)
 
     def calls(self, regions: list[tuple[Event, Region]], takers: dict[int, list[Owner]]) -> list[Call]:
         """The gradient calls to write; an event whose gradients nobody takes is settled here."""

@@ -156,6 +156,8 @@ class Verdicts:
     def crossing(self, event: Event, region: Region, owns: frozenset[str] | None) -> str:
         """A value the region takes from outside that is varied with what it differentiates, "" if there is none."""
         made = {d for s in region.all for d in s.all_defs}
+        for loop in (a for a in event.stmt.ancestors() if a.is_loop and a.block is region.block):
+            made |= loop.defs if any(root(u) in made for u in loop.uses) else set()  # elements of what the forward made
         called = {dotted(c.func) for s in [*region.all, event.stmt] for i in s.walk() for c in i.calls}
         sources = [(s.node, s) for s in region.all] + [(r, event.stmt) for r in event.roots]
         for source, stmt in sources:

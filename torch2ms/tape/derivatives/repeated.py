@@ -1,4 +1,4 @@
-"""Gradients with respect to weights in a loop behind their forward: one task's loss after the other.
+"""Gradients in a loop behind their forward: one task's loss after the other, one row of a Jacobian after the other.
 
 The statements of the forward stay where they are for whoever else uses their results; a function in front of the loop
 repeats them, and each turn takes its gradient. An element that the loop takes out of a list is one of the list that the
@@ -19,6 +19,7 @@ from torch2ms.tape.derivatives.paths import RANDOM, Around, calls_run
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.records import STEPS
 from torch2ms.tape.plan import Copy, Function, Item, Text
 
 WHY = "ms.grad of a function that runs the forward again in each turn of the loop"
@@ -33,33 +34,37 @@ def plan_repeated(events: list[Event], around: Around, finder: Finder) -> set[in
         call = read(event, around.module)
         if isinstance(call, str) or call.weights is None or call.inputs:
             continue
-        made = _Repeated(call, around)
-        if made.ready(finder):
-            made.write()
+        if any(c is not None and not all_ones(c, around.scope) for c in event.cotangents):
+            continue
+        finder.repeating = True
+        region = finder.find(event, None)
+        finder.repeating = False
+        if not region.problem and (turns := repeated(event, region, around)) is not None:
+            _write(call, turns, around)
             done.add(id(event))
     return done
 
 
-class _Repeated:
-    """The gradient of one call."""
+def repeated(event: Event, region: Region, around: Around) -> Turns | None:
+    """The turns of the loops around an event that the forward, which may run again, is not in."""
+    made = Turns(event, region, around)
+    return made if made.ready() else None
 
-    def __init__(self, call: GradCall, around: Around) -> None:
-        self.call, self.event, self.around = call, call.event, around
+
+class Turns:
+    """A forward in front of loops in which its gradient is taken again and again."""
+
+    def __init__(self, event: Event, region: Region, around: Around) -> None:
+        self.event, self.region, self.around = event, region, around
         self.scope, self.plan, self.writer = around.scope, around.plan, around.writer
-        self.region = Region(call.event, call.event.stmt.block)
-        self.loops: list[Stmt] = []  # that the forward is not in, innermost first
+        # loops that the forward is not in, innermost first
+        self.loops = [a for a in event.stmt.ancestors() if a.is_loop and a.block is region.block]
         self.of: tuple[Stmt, str] | None = None  # the loop over a list that gives the output, and the list
 
-    def ready(self, finder: Finder) -> bool:
+    def ready(self) -> bool:
         """The forward stands outside of a loop around the call, and may run again."""
-        event = self.event
-        if len(event.roots) != 1 or any(c is not None and not all_ones(c, self.scope) for c in event.cotangents):
-            return False
-        finder.repeating = True
-        self.region = region = finder.find(event, None)
-        finder.repeating = False
-        self.loops = [a for a in event.stmt.ancestors() if a.is_loop and a.block is region.block]
-        if region.problem or not region.stmts or region.guards or region.cut or not self.loops:
+        event, region = self.event, self.region
+        if len(event.roots) != 1 or not region.stmts or region.guards or region.cut or not self.loops:
             return False
         if any(a.is_loop and a.block is not region.block for a in event.stmt.ancestors() if a in self.inside()):
             return False
@@ -99,26 +104,28 @@ class _Repeated:
     def unchanged(self) -> bool:
         """What the forward uses is in each turn what it was when the forward ran."""
         last = self.loops[-1]
+        clears = {id(e.stmt) for e in self.around.events if e.kind == "clear"}
+        if any(e.kind in STEPS and e.stmt in self.inside() for e in self.around.events):
+            return False
         for step in self.region.stmts:
             places = step.all_uses | step.all_defs
             later = [s for s in self.scope.body.walk() if step.number < s.number < last.number]
             for stmt in [*later, *(s for s in last.walk())]:
-                if stmt in self.region.stmts:
+                if stmt in self.region.stmts or id(stmt) in clears:
                     continue
-                written = stmt.defs | stmt.muts
+                written = {w for w in stmt.defs | stmt.muts if ".grad" not in w}
                 if self.of is not None and stmt is self.of[0]:
                     written = written - {dotted(self.event.roots[0])}
                 if any(overlaps(w, p) for w in written for p in places):
                     return False
         return True
 
-    def write(self) -> None:
-        event, plan, writer = self.event, self.plan, self.writer
-        (output,) = event.roots
+    def function(self, given: list[str]) -> tuple[str, list[str]]:
+        """Write the function in front of the loops; its name, and what it is called with: `given` comes first."""
+        (output,) = self.event.roots
         label = dotted(output).rpartition(".")[2] or "output"
-        forward = writer.fresh(f"forward_{label}")
+        forward = self.writer.fresh(f"forward_{label}")
         returned: Item = Text("return {0}", [output])
-        params: list[str] = []
         if self.of is not None:
             loop, name = self.of
             assert isinstance(loop.node, cst.For)
@@ -126,23 +133,12 @@ class _Repeated:
             params, returned = [counter], Text(f"return {name}[{counter}]")
         else:
             bound = {root(d) for s in self.inside() for d in s.defs}
-            params = sorted({root(u) for u in expression_uses(output, event.stmt)} & bound)
-        body: list[Item] = [item for s in self.region.stmts for item in plan.contexts.get(id(s), [Copy(s, {})])]
-        body.append(returned)
-        plan.before.setdefault(id(self.loops[-1]), []).append(Function(forward, params, body))
-        assert self.call.weights is not None
-        target = event.stmt.node.targets[0].target if isinstance(event.stmt.node, cst.Assign) else None
-        taken = f"ms.grad({forward}, None, {{0}})({', '.join(params)})"
-        if isinstance(target, cst.Name) and event.stmt.node.value is self.call.whole and not self.call.first:  # type: ignore[union-attr]
-            plan.replaced[id(event.stmt)] = [Text(f"{target.value} = {taken}", [self.call.weights])]
-        else:
-            grads = writer.fresh("grads")
-            plan.contexts[id(event.stmt)] = [
-                Text(f"{grads} = {taken}", [self.call.weights]),
-                Copy(event.stmt, {id(self.call.whole): f"{grads}[0]" if self.call.first else grads}),
-            ]
-        plan.needs.add("ms")
-        plan.findings.append(Finding("T2M201", Tier.EXACT, "torch.autograd.grad", WHY, line=event.stmt.lineno))
+            params = sorted({root(u) for u in expression_uses(output, self.event.stmt)} & bound)
+        params = [*given, *(p for p in params if p not in given)]
+        contexts = self.plan.contexts
+        body: list[Item] = [item for s in self.region.stmts for item in contexts.get(id(s), [Copy(s, {})])]
+        self.plan.before.setdefault(id(self.loops[-1]), []).append(Function(forward, params, [*body, returned]))
+        return forward, params
 
     def counter(self, node: cst.For) -> str:
         """What counts the turns of a loop, which may count them already."""
@@ -153,3 +149,21 @@ class _Repeated:
         self.plan.expressions[id(node.target)] = f"{name}, {dotted(node.target)}"
         self.plan.expressions[id(node.iter)] = f"enumerate({dotted(node.iter)})"
         return name
+
+
+def _write(call: GradCall, turns: Turns, around: Around) -> None:
+    event, plan = call.event, around.plan
+    forward, params = turns.function([])
+    assert call.weights is not None
+    target = event.stmt.node.targets[0].target if isinstance(event.stmt.node, cst.Assign) else None
+    taken = f"ms.grad({forward}, None, {{0}})({', '.join(params)})"
+    if isinstance(target, cst.Name) and event.stmt.node.value is call.whole and not call.first:  # type: ignore[union-attr]
+        plan.replaced[id(event.stmt)] = [Text(f"{target.value} = {taken}", [call.weights])]
+    else:
+        grads = around.writer.fresh("grads")
+        plan.contexts[id(event.stmt)] = [
+            Text(f"{grads} = {taken}", [call.weights]),
+            Copy(event.stmt, {id(call.whole): f"{grads}[0]" if call.first else grads}),
+        ]
+    plan.needs.add("ms")
+    plan.findings.append(Finding("T2M201", Tier.EXACT, "torch.autograd.grad", WHY, line=event.stmt.lineno))

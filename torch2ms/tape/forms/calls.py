@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Protocol
 
 import libcst as cst
 
@@ -12,6 +13,13 @@ from torch2ms.analysis.syntax.tree import constant
 from torch2ms.tape.forward.regions import Region
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
+
+
+class Repeats(Protocol):
+    """A forward that stands in front of loops in which its gradient is taken."""
+
+    def function(self, given: list[str]) -> tuple[str, list[str]]:
+        """Write a function that runs it again; its name and what it is called with, `given` first."""
 
 
 @dataclass(eq=False)
@@ -31,6 +39,7 @@ class Call:
     deferred: bool = False  # the forward runs where its loss is handed on
     keep: bool = False  # the statement of the event stays, behind the gradient call
     played: str = ""  # the parameter that plays back what callers recorded
+    turns: Repeats | None = None  # of loops that its forward is not in
     weights: cst.BaseExpression | None = None  # an expression that lists the weights, of the source
 
 

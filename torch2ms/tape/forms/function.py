@@ -11,7 +11,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.tape.forms.bodies import body_of, declare, late_cotangent, weighted
-from torch2ms.tape.forms.calls import Call, Outputs, all_ones
+from torch2ms.tape.forms.calls import Call, Outputs, Repeats, all_ones
 from torch2ms.tape.forms.graphmode import unfit
 from torch2ms.tape.forms.interface import differentiated_by, leaves_first, outputs_of, parameters_of, weight_nodes
 from torch2ms.tape.forms.placement import place
@@ -38,6 +38,8 @@ def write(writer: Writer, call: Call) -> str:
         return f"`{turning}` is another optimizer in each turn of a loop that the backward call is not in"
     if call.played:
         return write_played(writer, call)
+    if call.turns is not None:
+        return write_repeated(writer, call, call.turns)
     given = [c for c in event.cotangents if c is not None and not all_ones(c, writer.scope)]
     cotangent = bool(given) or event.kind == "handed"
     if (region.cut or event.kind == "handed") and not writer.plan.records:
@@ -109,6 +111,30 @@ def write(writer: Writer, call: Call) -> str:
     place(writer, call, definition, [line, *steps], plain, follow)
     form = call.form or f"ms.value_and_grad of {len(stmts)} statement{'s' if len(stmts) != 1 else ''}"
     call.form = form + call.compiled
+    return ""
+
+
+def write_repeated(writer: Writer, call: Call, repeats: Repeats) -> str:
+    """The gradient of a forward that stands in front of the loop, and runs again in each turn."""
+    event = call.event
+    if event.scaler or event.lifted or event.branches:
+        return "its forward stands outside of the loop, and the loss is changed on the way"
+    (cotangent,) = event.cotangents
+    leaves = [o.place for o in call.owners if o.kind == "leaf" and not o.parameter]
+    function, params = repeats.function(leaves)
+    received, follow = receive(writer, call)
+    if cotangent is None or all_ones(cotangent, writer.scope):
+        differentiated = differentiated_by(writer, call, params)
+        line = Text(f"{received} = ms.grad({function}{differentiated})({', '.join(params)})", weight_nodes(call))
+    else:
+        weighted_by = writer.fresh(f"weighted_{function.removeprefix('forward_')}")
+        differentiated = differentiated_by(writer, call, params)
+        body: list[Item] = [Text(f"return ({function}({', '.join(params)}) * {{0}}).sum()", [cotangent])]
+        line = Text(f"{received} = ms.grad({weighted_by}{differentiated})({', '.join(params)})", weight_nodes(call))
+        writer.plan.before.setdefault(id(event.stmt), []).append(Function(weighted_by, params, body))
+    writer.plan.replaced[id(event.stmt)] = [line, *follow]
+    writer.plan.needs.add("ms")
+    call.form = "ms.grad of a function that runs the forward again in each turn of the loop"
     return ""
 
 

@@ -405,11 +405,14 @@ def _module_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
 
 
 def _fills(loop: Stmt, stmt: Stmt, grad: cst.Attribute) -> bool:
-    """`p.grad = g` is all that the loop does: whatever was there before, these are the gradients now."""
+    """`p.grad = g` happens in every turn of the loop: whatever was there before, these are the gradients now."""
     (body,) = loop.blocks if len(loop.blocks) == 1 else (None,)
-    if body is None or body.stmts != [stmt] or not isinstance(stmt.node, cst.Assign):
+    if body is None or stmt not in body.stmts or not isinstance(stmt.node, cst.Assign) or len(stmt.node.targets) != 1:
         return False
-    return len(stmt.node.targets) == 1 and stmt.node.targets[0].target is grad
+    if any(isinstance(s.node, (cst.Break, cst.Continue, cst.Return)) or s.off for s in body.walk()):
+        return False
+    target = stmt.node.targets[0].target
+    return target is grad or isinstance(target, cst.Attribute) and target.value is grad and target.attr.value == "data"
 
 
 def _own_leaf(value: Value) -> bool:

@@ -100,14 +100,19 @@ def _bare(target: cst.BaseExpression) -> str:
 
 def plan_fill(event: Event, owner: Owner, plan: Plan) -> None:
     """`for p, g in zip(net.parameters(), found): p.grad = g`: the gradients are a list made in one go."""
-    node, (stmt,) = event.node, event.stmt.blocks[0].stmts
+    node, stmts = event.node, event.stmt.blocks[0].stmts
+    stmt = next(s for s in stmts if any(_is_gradient(n, "") for n in descend(s.node)))
     assert isinstance(node, cst.For) and isinstance(stmt.node, cst.Assign)
+    why = "the gradients are what the loop gives them"
+    plan.findings.append(Finding("T2M512", Tier.EXACT, "loop that fills gradients", why, line=event.stmt.lineno))
+    if len(stmts) > 1:  # it does more beside
+        plan.before.setdefault(id(event.stmt), []).append(Text(f"{owner.variable} = []"))
+        plan.replaced[id(stmt)] = [Text(f"{owner.variable}.append({{0}})", [stmt.node.value])]
+        return
     made = _filling(owner.variable, node, stmt.node.value)
     around = plan.replaced.get(id(event.stmt), [event.stmt])  # the gradient call that the loop itself makes
     plan.replaced[id(event.stmt)] = [made if item is event.stmt else item for item in around]
     plan.moved.discard(id(event.stmt))
-    why = "the gradients are what the loop gives them"
-    plan.findings.append(Finding("T2M512", Tier.EXACT, "loop that fills gradients", why, line=event.stmt.lineno))
 
 
 def _filling(variable: str, loop: cst.For, value: cst.BaseExpression) -> Text:
