@@ -155,9 +155,10 @@ class Verdicts:
 
     def crossing(self, event: Event, region: Region, owns: frozenset[str] | None) -> str:
         """A value the region takes from outside that is varied with what it differentiates, "" if there is none."""
-        made = {d for s in region.all for d in s.all_defs}
+        made = {d for s in region.all for i in s.walk() for d in i.defs | i.refills}
         for loop in (a for a in event.stmt.ancestors() if a.is_loop and a.block is region.block):
             made |= loop.defs if any(root(u) in made for u in loop.uses) else set()  # elements of what the forward made
+        made |= emptied(region)
         called = {dotted(c.func) for s in [*region.all, event.stmt] for i in s.walk() for c in i.calls}
         sources = [(s.node, s) for s in region.all] + [(r, event.stmt) for r in event.roots]
         for source, stmt in sources:
@@ -350,6 +351,15 @@ class Verdicts:
     def repeats(self) -> bool:
         """Running a forward twice gives the same values both times, and changes nothing."""
         return not (self.project.keeps_state or self.project.draws)
+
+
+def emptied(region: Region) -> set[str]:
+    """What the statements of a region fill, and what is empty when they begin: `feats.clear()` was the last before."""
+    filled = {m for s in region.all for m in s.all_muts}
+    before = region.block.stmts[: region.block.stmts.index(region.stmts[0])] if filled and region.stmts else []
+    last = {place: s for s in before for place in filled & (s.all_defs | s.all_muts)}
+    return {p for p, s in last.items() if isinstance(s.node, cst.Expr) and isinstance(call := s.node.value, cst.Call)
+            and dotted(call.func) == f"{p}.clear"}  # fmt: skip
 
 
 def filled_only(source: cst.CSTNode) -> set[int]:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torch2ms.analysis.evaluation import masked
+from torch2ms.analysis.evaluation import hooked, masked
 from torch2ms.analysis.evaluation.assign import remember
 from torch2ms.analysis.evaluation.containers import same_layer
 from torch2ms.analysis.program.structure import Stmt
@@ -38,6 +38,8 @@ OWN = ("object", "module")
 
 def effects(stmt: Stmt, ev: Evaluator) -> None:
     """Write what a statement does beside what it binds."""
+    if ev.project.kept:
+        hooked.fill(stmt, ev.function.scope if ev.function is not None else None, ev)
     for call in stmt.calls:
         if type(call.func) is cst.Attribute:
             place = dotted(call.func.value)
@@ -71,6 +73,8 @@ def _called(call: cst.Call, place: str, method: str, ev: Evaluator) -> None:
     elif method == "retain_grad" and held.kind in ("tensor", "unknown"):
         # what follows is varied with it, and with what it was made of
         ev.env[place] = replace(held, kind="tensor", leaf=True, deps=held.deps | {place}, place=place)
+    elif method == "clear" and held.kind in ("list", "dict"):
+        ev.env[place] = Value(held.kind, items=(), keys=() if held.kind == "dict" else None)
     elif method in REORDERING and held.keys is not None:
         ev.env[place] = replace(held, keys=None)
     elif method.endswith("_") and not method.endswith("__") and held.kind == "tensor":

@@ -28,9 +28,7 @@ def _sets(node: cst.CSTNode, name: str) -> bool:
         return dotted(call.func) == f"{name}.requires_grad_" and all(dotted(a.value) == "True" for a in call.args)
     target = node.targets[0].target if isinstance(node, cst.Assign) else None
     return (
-        target is not None
-        and dotted(target) == f"{name}.requires_grad"
-        and dotted(node.value) == "True"  # type: ignore[attr-defined]
+        target is not None and dotted(target) == f"{name}.requires_grad" and dotted(node.value) == "True"  # type: ignore[attr-defined]
     )
 
 

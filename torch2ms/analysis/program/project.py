@@ -12,6 +12,7 @@ from functools import cached_property, reduce
 import libcst as cst
 
 from torch2ms.analysis.evaluation.env import Env
+from torch2ms.analysis.evaluation.hooked import Kept, kept_by_hooks
 from torch2ms.analysis.program import flow
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax import directives
@@ -244,6 +245,11 @@ class Project:
             return None
         return {name for text in texts for name in SAID.findall(text)}
 
+    @cached_property
+    def kept(self) -> list[Kept]:
+        """What forward hooks write to."""
+        return [kept for module in self.modules.values() for kept in kept_by_hooks(module)]
+
     def rewritten(self, plain: dict[str, Plain]) -> Project:
         """The same modules, with other trees for some of them; nothing is inferred yet. This project is let go of."""
         made = Project(held=self.held)
@@ -287,6 +293,7 @@ class Project:
         for inner in scope.walk():
             self._register(module, inner)
         self.modules[name] = module
+        self.__dict__.pop("kept", None)
         self.found.clear()
         parts = name.split(".")
         for start in range(1, len(parts)):

@@ -256,8 +256,12 @@ def receive(call: GradCall, owners: list[Owner], writer: Writer, plan: Plan) -> 
                 owner.variable = name
             plan.replaced[id(event.stmt)] = []
             return
-    if target is not None and call.weights is not None and not call.inputs and not call.first and isinstance(
-        target, cst.Name
+    if (
+        target is not None
+        and call.weights is not None
+        and not call.inputs
+        and not call.first
+        and isinstance(target, cst.Name)
     ):
         owners[0].variable = target.value
         plan.replaced[id(event.stmt)] = []

@@ -137,7 +137,7 @@ class Finder:
                     varied = {}
                 (active_here if varied else feeding).append(stmt)
                 if not isinstance(stmt.node, cst.AugAssign):
-                    made = _made(stmt)
+                    made = _made(stmt) | stmt.refills
                     wanted = {u for u in wanted if not any(u == d or u.startswith(f"{d}.") for d in made)}
                 ended &= wanted
                 ends = cut_off(stmt) if varied else self.ended(stmt, owns)
