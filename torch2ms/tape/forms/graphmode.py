@@ -212,7 +212,7 @@ class Check:
                 raise Unfit(f"{value.name} was not measured in compiled functions")
             return
         if receiver.kind in ("tensor", "unknown") and dotted(node.value) != "self" and receiver.kind == "tensor":
-            self.rule(f"torch.Tensor.{node.attr.value}")
+            self.rule(f"torch.Tensor.{'detach' if node.attr.value == 'data' else node.attr.value}")  # written alike
             return
         if dotted(node).startswith("self.") and dotted(node.value) == "self":
             self.attributes.add(node.attr.value)

@@ -38,7 +38,10 @@ def _may_use(node: cst.CSTNode, module: ModuleInfo) -> bool:
         target = module.value(node.func)
         if target.kind in ("api", "builtin"):
             return False
-        return not (isinstance(node.func, cst.Attribute) and node.func.attr.value in DATA)
+        if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in DATA:
+            return True
+        own = isinstance(node.func.value, cst.Name) and node.func.value.value == "self"
+        return own or module.value(node.func.value).kind == "object"  # a method of the user's own
     if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
         value = module.value(node)
         leaf = value.leaf or any(part.leaf for part in value.parts)
