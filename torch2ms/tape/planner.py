@@ -17,7 +17,7 @@ from torch2ms.tape.derivatives.chains import plan_chains
 from torch2ms.tape.derivatives.curvature import Curvature, plan_curvature
 from torch2ms.tape.derivatives.gradcalls import plan_gradcall
 from torch2ms.tape.derivatives.paths import Around
-from torch2ms.tape.derivatives.repeated import Turns, plan_repeated, repeated
+from torch2ms.tape.derivatives.repeated import Turns, plan_repeated, repeated, rotated
 from torch2ms.tape.forms.calls import Call, Repeats
 from torch2ms.tape.forms.function import write
 from torch2ms.tape.forms.naming import name_gradients
@@ -254,9 +254,8 @@ class _ScopePlanner:
         region, problem = forward_of(event, takers, finder, self.verdicts, self.outside)
         finder.repeating = False
         made = {d for s in region.all for d in s.all_defs}
-        if problem or any(o.place in made for o in takers):
-            return None
-        return repeated(event, region, around)
+        fits = not problem and not any(o.place in made for o in takers)
+        return fits and repeated(event, region, around) or rotated(event, around)
 
     def calls(self, regions: list[tuple[Event, Region]], takers: dict[int, list[Owner]]) -> list[Call]:
         """The gradient calls to write; an event whose gradients nobody takes is settled here."""

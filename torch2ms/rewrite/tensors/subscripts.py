@@ -174,12 +174,21 @@ def _part(old: cst.BaseSlice, new: cst.BaseSlice, work: Translation, varied: fro
         return new.with_changes(value=_called("int", new.value)) if number and varied else new
     if value.kind == "numpy" and value.rank == 0:
         return new.with_changes(value=_called("int", new.value))
+    if value.kind == "numpy" and value.dtype != "bool" and _element(old.value, work.module):
+        return new.with_changes(value=cst.Call(cst.Attribute(new.value, cst.Name("tolist"))))  # a number, or a row
     if _array(value):
         work.notes.needs.add("ms")
         return new.with_changes(value=_called(f"{work.alias('ms')}.Tensor", new.value))
     if value.name == "range":
         return new.with_changes(value=_called("list", new.value))
     return new
+
+
+def _element(node: cst.BaseExpression, module: ModuleInfo) -> bool:
+    """`order[0]`, `order[k]`: of a vector it is a number, which as a tensor has no gradient where it is an index."""
+    if not isinstance(node, cst.Subscript) or len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
+        return False
+    return module.value(node.slice[0].slice.value).kind == "int"
 
 
 def _array(value: Value) -> bool:

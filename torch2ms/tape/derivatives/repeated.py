@@ -12,6 +12,7 @@ import libcst as cst
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, read
@@ -51,6 +52,33 @@ def repeated(event: Event, region: Region, around: Around) -> Turns | None:
     return made if made.ready() else None
 
 
+def rotated(event: Event, around: Around) -> Turns | None:
+    """The forward runs once in front of the loop, and again at the end of each turn, for the next."""
+    if len(event.roots) != 1:
+        return None
+    asked = {root(u) for u in expression_uses(event.roots[0], event.stmt)}
+    for loop in (a for a in event.stmt.ancestors() if a.is_loop):
+        body, block = loop.blocks[0].stmts, loop.block.stmts
+        for name in sorted(asked):
+            made = [s for s in around.scope.body.walk() if name in s.defs]
+            if len(made) != 2 or made[0].block is not loop.block or made[1] not in body:
+                continue
+            first, last = made
+            if not isinstance(first.node, cst.Assign) or code(first.node) != code(last.node):  # type: ignore[arg-type]
+                continue
+            used = {root(u) for u in first.uses} | {name}
+            before = block[block.index(first) + 1 : block.index(loop)]
+            here = next(s for s in body if event.stmt in set(s.walk()))
+            upto, after = body[: body.index(here) + 1], body[body.index(last) + 1 :]
+            staying = [s for each in (*before, *upto, *after) for s in each.walk()]
+            if here is last or any(root(w) in used for s in staying for w in s.defs | s.muts if ".grad" not in w):
+                continue
+            turns = Turns(event, Region(event, loop.block, [first]), around)
+            steps = any(e.kind in STEPS and e.stmt in turns.inside() for e in around.events)
+            return turns if turns.plain() and not steps else None
+    return None
+
+
 class Turns:
     """A forward in front of loops in which its gradient is taken again and again."""
 
@@ -68,13 +96,18 @@ class Turns:
             return False
         if any(a.is_loop and a.block is not region.block for a in event.stmt.ancestors() if a in self.inside()):
             return False
+        return self.plain() and self.element() and self.unchanged()
+
+    def plain(self) -> bool:
+        """Nobody notices that the forward runs again."""
+        region = self.region
         if any(s.all_muts or any("." in d for d in s.all_defs) or s.blocks for s in region.stmts):
             return False
         for node, _ in calls_run(region.stmts, self.around):
             name = node.func.attr.value if isinstance(node.func, cst.Attribute) else dotted(node.func)
             if name in RANDOM or "random" in dotted(node.func):
                 return False
-        return self.element() and self.unchanged()
+        return True
 
     def inside(self) -> set[Stmt]:
         """The statements of the outermost of the loops."""
@@ -133,6 +166,7 @@ class Turns:
             params, returned = [counter], Text(f"return {name}[{counter}]")
         else:
             bound = {root(d) for s in self.inside() for d in s.defs}
+            bound -= {root(d) for s in self.region.stmts for d in s.all_defs}
             params = sorted({root(u) for u in expression_uses(output, self.event.stmt)} & bound)
         params = [*given, *(p for p in params if p not in given)]
         contexts = self.plan.contexts
