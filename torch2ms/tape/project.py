@@ -93,6 +93,7 @@ def _conditional(info: FunctionInfo) -> bool:
     """Layers are called, or parameters read, under a condition: some parameters may get no gradient in a step."""
     for stmt in info.scope.body.walk():
         under = any(isinstance(a.node, (cst.If, cst.While)) or _counted(a.node) for a in stmt.ancestors())
+        under = under or _left_early(stmt)
         chosen = {id(n) for n in _chosen(stmt)}
         for call in stmt.calls:
             value = info.module.value(call.func)
@@ -102,6 +103,19 @@ def _conditional(info: FunctionInfo) -> bool:
             read = (info.module.value(n) for n in descend(stmt.node) if isinstance(n, cst.Attribute))
             if any(value.name in ("module_param", "parameter") for value in read):
                 return True
+    return False
+
+
+def _left_early(stmt: Stmt) -> bool:
+    """A loop around it may end before its last turn, or the function may have returned before."""
+    for around in (stmt, *stmt.ancestors()):
+        block = around.block.stmts
+        before = [s for s in block[: block.index(around)] if isinstance(s.node, cst.If) and _changing(s)]
+        if any(isinstance(i.node, cst.Return) for s in before for i in s.walk()):
+            return True
+        jumps = (cst.Break, cst.Continue, cst.Return)
+        if around.is_loop and any(isinstance(s.node, jumps) for b in around.blocks for s in b.walk()):
+            return True
     return False
 
 

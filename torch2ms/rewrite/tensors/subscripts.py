@@ -174,7 +174,7 @@ def _part(old: cst.BaseSlice, new: cst.BaseSlice, work: Translation, varied: fro
         return new.with_changes(value=_called("int", new.value)) if number and varied else new
     if value.kind == "numpy" and value.rank == 0:
         return new.with_changes(value=_called("int", new.value))
-    if value.kind == "numpy" and value.dtype != "bool" and _element(old.value, work.module):
+    if value.kind == "numpy" and value.dtype != "bool" and _picked(old.value, work.module):
         return new.with_changes(value=cst.Call(cst.Attribute(new.value, cst.Name("tolist"))))  # a number, or a row
     if _array(value):
         work.notes.needs.add("ms")
@@ -184,7 +184,7 @@ def _part(old: cst.BaseSlice, new: cst.BaseSlice, work: Translation, varied: fro
     return new
 
 
-def _element(node: cst.BaseExpression, module: ModuleInfo) -> bool:
+def _picked(node: cst.BaseExpression, module: ModuleInfo) -> bool:
     """`order[0]`, `order[k]`: of a vector it is a number, which as a tensor has no gradient where it is an index."""
     if not isinstance(node, cst.Subscript) or len(node.slice) != 1 or not isinstance(node.slice[0].slice, cst.Index):
         return False

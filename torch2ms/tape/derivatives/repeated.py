@@ -64,7 +64,7 @@ def rotated(event: Event, around: Around) -> Turns | None:
             if len(made) != 2 or made[0].block is not loop.block or made[1] not in body:
                 continue
             first, last = made
-            if not isinstance(first.node, cst.Assign) or code(first.node) != code(last.node):  # type: ignore[arg-type]
+            if not isinstance(first.node, cst.Assign) or code(first.node) != code(last.node):
                 continue
             used = {root(u) for u in first.uses} | {name}
             before = block[block.index(first) + 1 : block.index(loop)]

@@ -17,6 +17,7 @@ from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger.events import marked
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
+from torch2ms.tape.ledger.pairs import paired
 from torch2ms.tape.ledger.records import STEPS, Records
 from torch2ms.tape.plan import Plan
 from torch2ms.tape.project import switched
@@ -132,7 +133,7 @@ def _toggle(stmt: Stmt, module: ModuleInfo) -> Toggle | None:
             flags = {_flag(s) for s in body}
             flag, name = flags.pop() if len(flags) == 1 else (None, "")
             return Toggle(stmt, next(iter(taken.deps)), flag, name)
-        return None
+        return _of_pairs(stmt, stmt.node, body, module)
     for call in stmt.calls:
         if type(call.func) is cst.Attribute and call.func.attr.value == "requires_grad_":
             receiver = module.value(call.func.value)
@@ -140,6 +141,18 @@ def _toggle(stmt: Stmt, module: ModuleInfo) -> Toggle | None:
             if receiver.kind == "module" and (place := bound or receiver.place):
                 return Toggle(stmt, place, *_flag(stmt))
     return None
+
+
+def _of_pairs(stmt: Stmt, loop: cst.For, body: list[Stmt], module: ModuleInfo) -> Toggle | None:
+    """`for p_q, p_k in zip(net_q.parameters(), net_k.parameters()): ...; p_k.requires_grad = False`"""
+    switching = [s for s in body if switched(s, module)]
+    if len(switching) != 1 or not isinstance(switching[0].node, cst.Assign):
+        return None
+    target = switching[0].node.targets[0].target
+    held = dotted(target.value) if isinstance(target, cst.Attribute) else ""
+    pairing = paired(loop.iter, loop.target, {held}, module) if held else None
+    deps = module.value(pairing.params).deps if pairing is not None else frozenset()
+    return Toggle(stmt, next(iter(deps)), *_flag(switching[0])) if len(deps) == 1 else None
 
 
 def _flag(stmt: Stmt) -> tuple[bool | None, str]:
@@ -169,7 +182,11 @@ def _in_loop(toggle: Toggle, module: ModuleInfo) -> bool:
 
 
 def _over_parameters(loop: Stmt, module: ModuleInfo) -> bool:
-    return isinstance(loop.node, cst.For) and module.value(loop.node.iter).kind in ("params", "named_params")
+    if not isinstance(loop.node, cst.For):
+        return False
+    given = loop.node.iter
+    inner = [a.value for a in given.args] if isinstance(given, cst.Call) and dotted(given.func) == "zip" else [given]
+    return any(module.value(node).kind in ("params", "named_params") for node in inner)
 
 
 def flag_at(stmt: Stmt, found: list[Toggle]) -> bool:
