@@ -40,6 +40,8 @@ def _elements(stmt: Stmt, over: cst.BaseExpression) -> set[str]:
         if len(made) != 1 or not isinstance(made[0].node, cst.Assign):
             return set()
         over = made[0].node.value
+    if isinstance(over, cst.BinaryOperation) and isinstance(over.operator, cst.Add):
+        return _elements(stmt, over.left) | _elements(stmt, over.right)
     names = [dotted(e.value) for e in over.elements] if isinstance(over, (cst.List, cst.Tuple)) else []
     return set(names) if all(names) else set()
 

@@ -14,6 +14,7 @@ from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value, any_overlap, overlaps
+from torch2ms.tape.forward.dependents import silenced
 from torch2ms.tape.forward.effects import effects, leaves
 from torch2ms.tape.ledger.events import LEFT, Event
 from torch2ms.tape.ledger.hooks import late_hooks
@@ -263,6 +264,7 @@ class Finder:
                 if self.reached(value, owns):
                     alone = {d for d in value.deps if not d.startswith("@")} == {place}
                     held = value.kind in HOLDERS or value.leaf or alone and value.kind in ("list", "tuple")
+                    held = held or alone and silenced(stmt, self.module)  # a parameter changes its value
                     tensors = value.name.startswith("torch.distributions.") or value.keys is not None
                     if held and not tensors or value.of_leaves:  # a distribution, or a record, is its tensors
                         continue
