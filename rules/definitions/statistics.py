@@ -31,6 +31,21 @@ def kthvalue(x, k, dim=-1, keepdim=False):
     return values, places.astype(ms.int64)
 
 
+def corrcoef(x):
+    """The correlations between the rows."""
+    covariance = ops.cov(x)
+    if covariance.ndim == 0:
+        return covariance / covariance
+    spread = ops.sqrt(ops.diagonal(covariance))
+    return ops.clamp(covariance / spread.unsqueeze(-1) / spread, -1, 1)
+
+
+def renorm(x, p, dim, maxnorm):
+    """The slices along a dimension, none of them longer than this."""
+    size = vector_norm(x, p, tuple(axis for axis in range(x.ndim) if axis != dim % x.ndim), True)
+    return x * ops.where(size > maxnorm, maxnorm / (size + 1e-7), ops.ones_like(size))
+
+
 def cumulative_trapezoid(y, x=None, dx=1, dim=-1):
     """The integral up to each place."""
     y = y.swapaxes(dim, -1)

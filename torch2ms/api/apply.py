@@ -452,11 +452,13 @@ def _in_place(form: Form, use: Use) -> bool:
     return placed[: len(later)] == later and not set(later) & set(placed[len(later) :])
 
 
-def binding_of(rule: Rule, original: cst.Call, updated: cst.Call) -> Binding | None:
-    """The arguments by torch parameter, for callers that need them; None where they do not bind."""
+def binding_of(rule: Rule, original: cst.Call, updated: cst.Call, part: str = "") -> Binding | None:
+    """The arguments by torch parameter, for callers that need them (or this one); None where they do not bind."""
     for form in rule.forms:
         try:
-            return signature.bind(form.signature, original, updated)
+            binding = signature.bind(form.signature, original, updated)
         except BindError:
             continue
+        if not part or part in binding.single:
+            return binding
     return None

@@ -22,7 +22,7 @@ def named(
             return None
         before, after, base = original.func.value, updated.func.value, "tensor"
     else:
-        binding = binding_of(rule, original, updated)
+        binding = binding_of(rule, original, updated, part)
         if binding is None or part not in binding.single:
             return None
         bound = binding.single[part]
