@@ -25,6 +25,7 @@ from torch2ms.wrappers.gathered import looped
 from torch2ms.wrappers.groups import direct
 from torch2ms.wrappers.kept_graphs import kept_graphs
 from torch2ms.wrappers.keyed import keyed
+from torch2ms.wrappers.layers import as_modules
 from torch2ms.wrappers.objects import wraps
 from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.selfless import renamed
@@ -43,6 +44,7 @@ def understood(project: Project) -> Project:
     what they are handed.
     """
     infer(project)
+    project = _with(project, as_modules(project))  # plain layers
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
     project = _with(project, unwrapped(project, wrapped) if wrapped else {})
     project = _with(project, asked(project))

@@ -98,6 +98,7 @@ class MindSporeSide:
         """Layers that a translation had to write out have torch's names and are filled like MindSpore's own."""
         replay = self.session.replay
         of_program = {event["id"].partition("#")[0] for event in replay.of("owned")} if replay else set()
+        of_program |= {name for event in replay.of("classes") for name in event["names"]} if replay else set()
 
         @classmethod  # type: ignore[misc]
         def __init_subclass__(cls: Any, **settings: Any) -> None:

@@ -15,7 +15,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from torch2ms.verify.sides.layers import layer_table, mindspore_name
-from torch2ms.verify.sides.owned import Owned, OwnParameters
+from torch2ms.verify.sides.owned import FRAMEWORKS, Owned, OwnParameters
 from torch2ms.verify.sides.samples import marks
 from torch2ms.verify.sides.session import Quiet, Session, Unavailable
 from torch2ms.verify.sides.statements import Statements
@@ -174,6 +174,8 @@ class TorchSide:
                 if not name.endswith("num_batches_tracked")
             }
             self.trace.add("final", id=identity, parameters=kept)
+        if plain := plain_classes():
+            self.trace.add("classes", names=plain)
         for identity, module in self.owned.modules:
             parameters = {n: v for n, v in module._parameters.items() if v is not None}
             self.trace.add(
@@ -359,6 +361,14 @@ class TorchSide:
             self.groups.append(torch.distributed.group.WORLD)
 
         torch.distributed.init_process_group = init_process_group
+
+
+def plain_classes() -> list[str]:
+    """The names of the program's own classes of no family: a `Linear` among them is none of torch's."""
+    known = {*FRAMEWORKS, *sys.stdlib_module_names} - {"__main__"}
+    found = [c for c in object.__subclasses__() if c.__module__.partition(".")[0] not in known]
+    homes = {c.__module__: getattr(sys.modules.get(c.__module__), "__file__", None) or "" for c in found}
+    return sorted({c.__name__ for c in found if "site-packages" not in homes[c.__module__]})
 
 
 def _own_buffers(module: Any) -> dict[str, Any]:
