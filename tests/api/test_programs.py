@@ -51,6 +51,21 @@ PROGRAMS = {
     "result = torch.zeros(3, 5).scatter_(0, torch.tensor([[0, 1, 2, 0]]), s)": ["result"],
     "s = torch.ones(2, 5)\nresult = torch.zeros(3, 5).scatter_add(0, torch.tensor([[0, 1, 2, 0, 0]]), s)": ["result"],
     X + "result = torch.narrow(x, 0, torch.tensor(1), 1)": ["result"],
+    X + "v, i = torch.sort(x)\nw, j = x.topk(1, dim=0)": ["v", "i", "w", "j"],
+    X + "i = torch.sort(x).indices\nj = torch.cummin(x, 1)[1]": ["i", "j"],
+    X + "def first(t: torch.Tensor):\n    _, i = torch.sort(t)\n    i = i.t()\n    return t[i[0]], i == 1\n"
+    "a, b = first(x)": ["a", "b"],
+    X + "def both(t: torch.Tensor):\n    _, i = torch.sort(t)\n    return i\na = both(x)": ["a"],
+    "k = torch.tensor([1, 2])\nk <<= 2\ny = k\ny >>= 1\nresult = k": ["result", "y"],
+    X + "result = torch.any(x) & (x == 1).any() & torch.tensor([[0, 256]]).any(1)": ["result"],
+    X + "result = torch.view_as_real(x * 1j) + torch.view_as_real(1j * x.to(torch.complex64))": ["result"],
+    X
+    + "result = [x.device == torch.device('cpu'), isinstance(x, torch.FloatTensor), isinstance(x, torch.LongTensor)]": [
+        "result"
+    ],
+    "d = torch.device('cuda:1')\nresult = [d.index, torch.device('cuda').index is None]": ["result"],
+    X + "result = [str(x.dtype) == 'torch.float32', x.requires_grad_().requires_grad]": ["result"],
+    "result = torch.nn.functional.one_hot(torch.tensor([0, 2]))": ["result"],
     "m = torch.tensor([[True, False], [True, True]])\nresult = torch.zeros(2).masked_scatter(m, torch.arange(4.0))": [
         "result"
     ],
@@ -69,7 +84,7 @@ def plain(v):
     elif hasattr(v, "detach"):
         v = v.detach().resolve_conj().numpy()
     kind = getattr(v, "dtype", None)
-    name = "int" if kind is not None and kind.kind in "iu" else str(kind) if kind is not None else type(v).__name__
+    name = str(kind) if kind is not None else type(v).__name__
     return [name, v.tolist() if kind is not None else v]
 for text, names in json.load(sys.stdin):
     scope = {}
