@@ -10,7 +10,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from torch2ms.source import parse_quietly
+from torch2ms.source import SourceError, check_syntax
 
 SECONDS, LINES_PER_SECOND = 60, 50  # far more than the slowest file on the slowest machine was seen to take
 DEPTH = 5000  # frames: an `elif` is a level of its own, and costs seven
@@ -76,11 +76,18 @@ def deep_recursion() -> Iterator[None]:
 
 
 def unparsable(text: str) -> str:
-    """Why LibCST should not be given a text that Python parses, "" for all other texts."""
+    """Why LibCST should not be given a text: where Python finds too deep what its parser would end the process for.
+
+    "" for all other texts.
+    """
+    try:
+        tree = check_syntax(text)
+    except SourceError as error:
+        return str(error)
     if not re.search(r"^\s*match\b", text, re.MULTILINE):
         return ""
     lines = NEWLINE.split(text)
-    for node in ast.walk(parse_quietly(text)):
+    for node in ast.walk(tree):
         if isinstance(
             node, ast.match_case
         ):  # parentheses around a pattern are no part of it: whole lines are looked at

@@ -221,8 +221,8 @@ def _wanted(data: Mapping[str, bytes], late: bool) -> list[str]:
 
 def convert_guarded(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
     """`convert_project`, which checks what it gives; where it raises, file by file: one file's trouble stays there."""
-    if not sources:
-        return {}
+    if len(sources) < 2:
+        return {key: _convert_one(key, text, config) for key, text in sources.items()}
     from torch2ms.bounds import TookTooLong, seconds_for, time_limit
     from torch2ms.pipeline import convert_project
 

@@ -8,6 +8,7 @@ import errno
 import io
 import os
 import re
+import sys
 import warnings
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +18,7 @@ PYTHON2 = (
     r"""^\s*print\s+[^\s=(.,:\[]|^\s*print\s*>>|^\s*exec\s+['"\w]|^\s*except\s+[\w.()\s,]+,\s*\w+\s*:"""
     r"""|^\s*raise\s+\w+\s*,|\bur['"]|<>|\b0[0-7]+\b|`"""
 )
+PYTHON312 = r"\s*type\s+\w+.*=|\s*(?:async\s+)?(?:def|class)\s+\w+\s*\["
 REASONS = {
     errno.ENOENT: "no such file or directory",
     errno.EACCES: "permission denied",
@@ -120,7 +122,9 @@ def _syntax_message(text: str, error: SyntaxError) -> str:
     line = lines[at - 1] if 0 < at <= len(lines) else ""
     if re.search(PYTHON2, line, re.VERBOSE):
         return f"line {at}: this is Python 2 ({line.strip()[:60]}); translate it to Python 3 first"
-    return f"line {at}: syntax error: {error.msg}"
+    known = sys.version_info[:2]
+    newer = known < (3, 12) and (re.match(PYTHON312, line) or error.msg.startswith("f-string"))
+    return f"line {at}: syntax error: {error.msg}" + f" (for Python {known[0]}.{known[1]}, which runs here)" * bool(newer)
 
 
 def write_atomic(path: Path, data: bytes, mode: int | None = None) -> None:

@@ -39,6 +39,8 @@ CONVERTED = {
     + "y = torch.relu(x)\n",
 }
 LEFT = {
+    "brackets": ("y = " + "(" * 3000 + "torch.relu(x)" + ")" * 3000 + "\n", "line 4: syntax error: too many nested"),
+    "signs": ("y = " + "-" * 20000 + "x\n", "nested too deeply"),
     "patterns": (
         "match x:\n  case " + "[" * 30 + "a" + "]" * 30 + ":\n    y = torch.relu(x)\n",
         "line 5: it is nested",

@@ -89,6 +89,8 @@ def parameter_modules(node: cst.BaseExpression, module: ModuleInfo, lists: bool 
     Those that a loop goes over are the items of what it goes over: `*nets`. `lists`: a list of such lists is meant.
     """
     if type(node) is cst.BinaryOperation and type(node.operator) is cst.Add:
+        if parameter_modules(node.right, module) is None:  # asked first: of a long sum it is the short side
+            return None
         return _all([parameter_modules(side, module) for side in (node.left, node.right)])
     if type(node) is cst.ListComp or type(node) is cst.GeneratorExp:
         return _in_turn(node, module, lists)
