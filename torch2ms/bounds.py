@@ -14,6 +14,7 @@ from torch2ms.source import SourceError, check_syntax
 
 SECONDS, LINES_PER_SECOND = 60, 50  # far more than the slowest file on the slowest machine was seen to take
 DEPTH = 5000  # frames: an `elif` is a level of its own, and costs seven
+EXPRESSION_DEPTH = 1000  # LibCST's parser needs seven times longer for every doubling, and no time limit reaches it
 PATTERN_DEPTH = 8  # LibCST's parser needs ten times longer for every two brackets more
 BRACKETS = re.compile(r"[(\[{]|[)\]}]")
 NEWLINE = re.compile(r"\r\n|\r|\n")
@@ -84,6 +85,8 @@ def unparsable(text: str) -> str:
         tree = check_syntax(text)
     except SourceError as error:
         return str(error)
+    if (line := _too_deep(tree, max(map(len, text.splitlines()), default=0))) is not None:
+        return f"line {line}: {TOO_DEEP}"
     if not re.search(r"^\s*match\b", text, re.MULTILINE):
         return ""
     lines = NEWLINE.split(text)
@@ -95,6 +98,31 @@ def unparsable(text: str) -> str:
             if _brackets("\n".join(lines[first - 1 : last])) > PATTERN_DEPTH:
                 return f"line {first}: {TOO_DEEP}"
     return ""
+
+
+def _too_deep(tree: ast.Module, widest: int) -> int | None:
+    """The line of an expression like `a + b + c + ...` that is nested too deeply; only long ones are gone through."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        for node in ast.iter_child_nodes(waiting.pop()):
+            if not isinstance(node, ast.expr):
+                waiting.append(node)
+                continue
+            length = ((node.end_lineno or node.lineno) - node.lineno) * widest + (node.end_col_offset or 0)
+            if length > EXPRESSION_DEPTH and _levels(node) > EXPRESSION_DEPTH:
+                return node.lineno
+    return None
+
+
+def _levels(node: ast.AST) -> int:
+    """How deep the expressions below a node are nested; `a and b and c` is one in another, as LibCST has it."""
+    deepest, waiting = 0, [(node, 1)]
+    while waiting:
+        inner, level = waiting.pop()
+        deepest = max(deepest, level)
+        below = level + (len(inner.values) - 1 if isinstance(inner, ast.BoolOp) else 1)
+        waiting += [(child, below) for child in ast.iter_child_nodes(inner)]
+    return deepest
 
 
 def _brackets(text: str) -> int:

@@ -122,9 +122,9 @@ def _syntax_message(text: str, error: SyntaxError) -> str:
     line = lines[at - 1] if 0 < at <= len(lines) else ""
     if re.search(PYTHON2, line, re.VERBOSE):
         return f"line {at}: this is Python 2 ({line.strip()[:60]}); translate it to Python 3 first"
-    known = sys.version_info[:2]
-    newer = known < (3, 12) and (re.match(PYTHON312, line) or error.msg.startswith("f-string"))
-    return f"line {at}: syntax error: {error.msg}" + f" (for Python {known[0]}.{known[1]}, which runs here)" * bool(newer)
+    newer = re.match(PYTHON312, line) or error.msg.startswith("f-string")
+    told = f" (for Python {sys.version_info[0]}.{sys.version_info[1]}, which runs here)"
+    return f"line {at}: syntax error: {error.msg}" + (told if newer and sys.version_info < (3, 12) else "")
 
 
 def write_atomic(path: Path, data: bytes, mode: int | None = None) -> None:
