@@ -23,7 +23,7 @@ OTHERS = ("tensor", "param", "api", "list", "dict", "tuple", "float", "int", "st
 
 def handed_on(project: Project) -> dict[int, Candidate]:
     """By id of the call: the functions of this kind whose calls can all give way to their bodies."""
-    if not any(".backward(" in m.source for m in project.modules.values()):
+    if not any(".backward(" in m.source or ".grad = " in m.source for m in project.modules.values()):
         return {}
     found: dict[int, Candidate] = {}
     reached = _sites(project)
@@ -46,7 +46,10 @@ def _sites(project: Project) -> dict[int, tuple[FunctionInfo, list[Site]]]:
             for stmt in scope.body.walk():
                 for call in stmt.calls:
                     info = resolve(call, stmt, scope, module, project) or called_object(call, module, project)
-                    if info is not None and (_goes_backward(info.scope) or _nested(info) and _goes_backward(scope)):
+                    if info is None:
+                        continue
+                    nested = _nested(info) and _goes_backward(scope)
+                    if _goes_backward(info.scope) or nested or _only_fills(info.scope):
                         found.setdefault(id(info.scope), (info, []))[1].append(Site(module, scope, stmt, call))
     return found
 
@@ -67,8 +70,12 @@ def _backward(call: cst.Call) -> bool:
 def _candidate(info: FunctionInfo, sites: list[Site], reached: set[int]) -> Candidate | None:
     """The function, if it is one of these; `reached` are the calls of functions that go backward."""
     scope = info.scope
-    if overriding(info) or not movable(info) or info.cls is not None and info.cls.kind not in ("object", "optimizer"):
+    fills = _only_fills(scope)
+    kinds = ("object", "optimizer", "module") if fills else ("object", "optimizer")
+    if overriding(info) or not movable(info) or info.cls is not None and info.cls.kind not in kinds:
         return None
+    if fills:
+        return plain(info, sites, scope.body.stmts[0].lineno, ends=True)
     calls = [(s, c) for s in scope.body.walk() for c in s.calls]
     if any(id(c) in reached for _, c in calls):
         return None  # written out later, when those are
@@ -85,6 +92,22 @@ def _candidate(info: FunctionInfo, sites: list[Site], reached: set[int]) -> Cand
 
 def _goes_backward(scope: Scope) -> bool:
     return any(_backward(c) for s in scope.body.walk() for c in s.calls)
+
+
+def _only_fills(scope: Scope) -> bool:
+    """All that it does to gradients is to store some, in loops: `for p, g in zip(params, grads): p.grad = g`."""
+    stmts = list(scope.body.walk())
+    stores = [s for s in stmts if isinstance(s.node, cst.Assign) and any(_is_grad(t.target) for t in s.node.targets)]
+    if not stores or not all(any(isinstance(a.node, cst.For) for a in s.ancestors()) for s in stores):
+        return False
+    reads = [n for s in stmts if not s.blocks for n in descend(s.node) if _is_grad(n)]
+    names = {c.func.attr.value for s in stmts for c in s.calls if isinstance(c.func, cst.Attribute)}
+    values = [n for s in stores for n in descend(s.node.value) if _is_grad(n)]  # type: ignore[union-attr]
+    return len(reads) == len(stores) and not values and not names & {"backward", "step", "zero_grad"}
+
+
+def _is_grad(node: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Attribute) and node.attr.value == "grad" and dotted(node) != "torch.autograd.grad"
 
 
 def _nested(info: FunctionInfo) -> bool:

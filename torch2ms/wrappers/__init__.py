@@ -15,6 +15,7 @@ from torch2ms.wrappers.alike import alike
 from torch2ms.wrappers.asked import asked
 from torch2ms.wrappers.clipped import clipped
 from torch2ms.wrappers.closures import without_closures
+from torch2ms.wrappers.conditional import conditional
 from torch2ms.wrappers.contexts import parted
 from torch2ms.wrappers.decided import decided
 from torch2ms.wrappers.distributed import mentioned
@@ -26,9 +27,11 @@ from torch2ms.wrappers.groups import direct
 from torch2ms.wrappers.kept_graphs import kept_graphs
 from torch2ms.wrappers.keyed import keyed
 from torch2ms.wrappers.layers import as_modules
+from torch2ms.wrappers.listed import listed
 from torch2ms.wrappers.objects import wraps
 from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.selfless import renamed
+from torch2ms.wrappers.stored import stored
 from torch2ms.wrappers.taken import out_of_the_way
 from torch2ms.wrappers.unroll import unrolled
 from torch2ms.wrappers.unwrap import unwrapped
@@ -47,6 +50,8 @@ def understood(project: Project) -> Project:
     project = _with(project, as_modules(project))  # plain layers
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
     project = _with(project, unwrapped(project, wrapped) if wrapped else {})
+    project = _with(project, listed(project))
+    project = _with(project, stored(project))
     project = _with(project, asked(project))
     project = _with(project, without_closures(project))
     project = inlined(project, handed_on)
@@ -54,6 +59,7 @@ def understood(project: Project) -> Project:
     project = _with(project, alike(project))
     project = _with(project, out_of_the_way(project))
     project = _with(project, parted(project))
+    project = _with(project, conditional(project))
     project = _with(project, told_apart(project))
     project = _with(project, direct(project))
     project = _with(project, keyed(project))

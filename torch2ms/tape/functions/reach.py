@@ -69,7 +69,8 @@ class Reach:
         if value.kind == "object" or dotted(func) == "self":
             return "__call__" in self.names
         if type(func) is cst.Call and dotted(func.func) == "getattr":
-            return bool(self.names)
+            held = module.value(func.args[0].value) if func.args else value
+            return self.of_networks() if held.kind in ("module", "lossfn") else bool(self.names)
         others = self.names - {scope.name}
         name = dotted(func)
         if value.kind == "function" or name in self.names:
@@ -77,6 +78,11 @@ class Reach:
         if value.kind != "unknown" or name not in scope.locals:
             return False
         return bool(self.valued & others or self.fetched(name, scope, module) & others)
+
+    def of_networks(self) -> bool:
+        """One of them is a method of a network."""
+        classes = [c for m in self.project.modules.values() for c in m.classes.values() if c.kind == "module"]
+        return any(id(i.scope) in self.scopes for c in classes for i in c.methods.values())
 
     def fetched(self, name: str, scope: Scope, module: ModuleInfo) -> set[str]:
         """Methods that `name = getattr(self, text)` may be."""
