@@ -27,7 +27,7 @@ def element(value: Value) -> Value:
     if value.kind == "dataset":
         return Value("tuple", items=value.items) if value.items else UNKNOWN
     if value.items and value.kind != "module":
-        return _any(value, value.items)
+        return one_of(value, value.items)
     if value.name == "range":
         return Value("int")
     if value.each is not None and value.kind in ("list", "tuple"):
@@ -55,7 +55,7 @@ def entered(held: Value, method: str) -> Value | None:
     if held.name == "of tensor":
         one = Value("tensor", deps=held.deps, likely=held.likely)
     elif held.items and held.keys is not None:
-        one = _any(Value("dict"), held.items)
+        one = one_of(Value("dict"), held.items)
     else:
         return None
     if one.deps:
@@ -75,10 +75,10 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
     if base.kind == "dict" and items:
         if all(i.kind == "api" and is_optimizer(i.name) for i in items):
             return Value("unknown", name=OPTIMIZERS)
-        one = _any(base, items)
+        one = one_of(base, items)
         return one if one.kind in CHOSEN or one.kind in ELEMENTS else Value("unknown", deps=one.deps)
     if base.kind in ("tuple", "list") and items:
-        return picked if picked is not None else _any(base, items)
+        return picked if picked is not None else one_of(base, items)
     if base.kind == "dict" and base.name == "of numpy":
         return Value("numpy")
     if base.name == "of tensor" and type(only) is cst.Index:
@@ -166,7 +166,7 @@ def grouped_optimizer(node: cst.CSTNode) -> cst.BaseExpression | None:
     return outer.iter.value if outer.iter.attr.value == "param_groups" else None
 
 
-def _any(container: Value, items: tuple[Value, ...]) -> Value:
+def one_of(container: Value, items: tuple[Value, ...]) -> Value:
     """One of the items, which of them is not known."""
     value = items[0]
     for item in items[1:]:

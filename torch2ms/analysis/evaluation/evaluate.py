@@ -90,7 +90,14 @@ class Evaluator:
         starred = any(isinstance(e, cst.StarredElement) for e in node.elements)
         kind = "tuple" if isinstance(node, cst.Tuple) else "list"
         begins = items[0].starts if items else NO_DEPS
-        return Value(kind, deps=joined_deps(items), items=None if starred else bounded(items), starts=begins)
+        if starred:
+            parts = [
+                containers.element(v) if isinstance(e, cst.StarredElement) else v
+                for e, v in zip(node.elements, items, strict=True)
+            ]
+            each = containers.one_of(Value(kind), tuple(parts)) if all(part.kind == "module" for part in parts) else None
+            return Value(kind, deps=joined_deps(items), starts=begins, each=each)
+        return Value(kind, deps=joined_deps(items), items=bounded(items), starts=begins)
 
     def dictionary(self, node: cst.Dict) -> Value:
         parts = [self.ev(e.value) for e in node.elements]

@@ -7,7 +7,7 @@ import libcst as cst
 from torch2ms.analysis.evaluation.methods import bare
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code
+from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.translation import Translation
@@ -70,6 +70,9 @@ def joined(original: cst.BaseExpression, work: Translation) -> cst.BaseExpressio
         return _alone(original, modules, work)
     work.notes.needs.add("nn")
     work.tell("T2M506", "parameters of several modules", "a CellList gives them different names")
+    called = (n.func for n in descend(original) if isinstance(n, cst.Call) and isinstance(n.func, cst.Attribute))
+    dicts = {dotted(f.value) for f in called if work.module.value(f.value).name == "torch.nn.ModuleDict"}
+    modules = [f"{work.alias('nn')}.CellList(list({m}.values()))" if m in dicts else m for m in modules]  # no CellDict
     one = len(modules) == 1 and "(" not in modules[0]
     listed = modules[0][1:] if one else f"[{', '.join(modules)}]"
     return cst.parse_expression(f"{work.alias('nn')}.CellList({listed}).trainable_params()")

@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from torch2ms.tape.forms.writer import Writer
 
 
+CONTAINERS = {"dict", "list", "tuple", "str", "int", "float", "bool"}  # of values that are no tensors
+
+
 def write_vjp(writer: Writer, call: Call) -> str:
     """A cotangent of the user's own: the forward now, its playback with the cotangent where backward stood."""
     region, event = call.region, call.event
@@ -190,8 +193,12 @@ def write_cut(writer: Writer, call: Call) -> str:
     crossing = [n for n in definition_order(early) if n in used and writer.varied(n, early)]
     places = {u for s in late for u in s.all_uses} | (event.stmt.uses if event.lifted else set())
     attributes = sorted({d for s in early for d in s.all_defs if "." in d and d in places and writer.varied(d, early)})
+    if held := next((n for n in crossing if writer.kinds(n, early) & CONTAINERS), ""):
+        return f"`{held}`, which its two parts share, is no tensor"
     suffix = writer.suffix(call)
     loop = writer.hoist(call)
+    if loop is not None and any(writer.kinds(n, early) & CONTAINERS for n in liveness.exposed(early)):
+        loop = None  # what ms.vjp is given are tensors: the function is made where it sees the others
     first = Region(event, region.block, early)
     leaves = [o for o in call.owners if o.kind == "leaf" and not o.parameter]
     others = [o for o in call.owners if o not in leaves]

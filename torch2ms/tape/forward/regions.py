@@ -265,6 +265,7 @@ class Finder:
                     alone = {d for d in value.deps if not d.startswith("@")} == {place}
                     held = value.kind in HOLDERS or value.leaf or alone and value.kind in ("list", "tuple")
                     held = held or alone and silenced(stmt, self.module)  # a parameter changes its value
+                    held = held or value.kind in ("list", "tuple") and value.name in ("of param", "of parameter")
                     tensors = value.name.startswith("torch.distributions.") or value.keys is not None
                     if held and not tensors or value.of_leaves:  # a distribution, or a record, is its tensors
                         continue
