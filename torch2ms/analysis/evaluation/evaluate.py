@@ -95,7 +95,8 @@ class Evaluator:
                 containers.element(v) if isinstance(e, cst.StarredElement) else v
                 for e, v in zip(node.elements, items, strict=True)
             ]
-            each = containers.one_of(Value(kind), tuple(parts)) if all(part.kind == "module" for part in parts) else None
+            layers = all(part.kind == "module" for part in parts)
+            each = containers.one_of(Value(kind), tuple(parts)) if layers else None
             return Value(kind, deps=joined_deps(items), starts=begins, each=each)
         return Value(kind, deps=joined_deps(items), items=bounded(items), starts=begins)
 

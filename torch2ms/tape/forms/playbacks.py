@@ -193,8 +193,8 @@ def write_cut(writer: Writer, call: Call) -> str:
     crossing = [n for n in definition_order(early) if n in used and writer.varied(n, early)]
     places = {u for s in late for u in s.all_uses} | (event.stmt.uses if event.lifted else set())
     attributes = sorted({d for s in early for d in s.all_defs if "." in d and d in places and writer.varied(d, early)})
-    if held := next((n for n in crossing if writer.kinds(n, early) & CONTAINERS), ""):
-        return f"`{held}`, which its two parts share, is no tensor"
+    if container := next((n for n in crossing if writer.kinds(n, early) & CONTAINERS), ""):
+        return f"`{container}`, which its two parts share, is no tensor"
     suffix = writer.suffix(call)
     loop = writer.hoist(call)
     if loop is not None and any(writer.kinds(n, early) & CONTAINERS for n in liveness.exposed(early)):
