@@ -83,3 +83,29 @@ def test_a_network_is_switched_before_it_runs() -> None:
     text = result.text
     assert not result.error and "ms.value_and_grad(" in text
     assert text.index("self.net.set_train()") < text.index("ms.value_and_grad(")
+
+
+NETWORK = """import torch
+from elsewhere import make
+
+net = make()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in batches:
+    loss = net(x).mean()
+    optimizer.zero_grad()
+    loss.backward()
+    {between}
+    optimizer.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("between", "tier"),
+    [
+        ("net.reduce_gradients()", Tier.REFUSED),
+        ("if config.distributed:\n        net.reduce_gradients()", Tier.ASSUMED),
+    ],
+)
+def test_methods_of_networks_that_are_not_seen_may_use_gradients(between: str, tier: Tier) -> None:
+    findings = convert_source(NETWORK.format(between=between)).findings
+    assert any(f.tier is tier and "net.reduce_gradients" in f.why for f in findings)

@@ -29,7 +29,7 @@ def closed(mode: cst.With, stmts: list[Stmt], writer: Writer) -> tuple[list[cst.
         names: dict[str, None] = {}
         for stmt in stmts:
             for inner in stmt.walk():
-                for place in sorted(inner.defs):
+                for place in sorted(d for d in inner.defs if d.strip("_")):  # nobody reads `_`
                     if inner.out.get(place) is not None and inner.out[place].kind in (
                         "tensor",
                         "unknown",

@@ -6,18 +6,25 @@ the parameters; in MindSpore nothing is there for them to find.
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo
-from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, is_foreign
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import Owner
 
+TOUCHES = re.compile(r"(?:^|_)(?:grads?|gradients?|reduce|synchroni[sz]e)(?:_|$)")
+PROCESSES = re.compile(r"distributed|world_size|num_processes|\bddp\b|multi_?gpu", re.IGNORECASE)
+OWN = ("zero_grad", "requires_grad_")
 HOLDERS = frozenset({"module", "optimizer", "params", "named_params"})
 
 
-def given_elsewhere(events: list[Event], scope: Scope, module: ModuleInfo) -> str:
+def given_elsewhere(events: list[Event], owners: list[Owner], scope: Scope, module: ModuleInfo) -> str:
     """A call between a backward call and a step behind it that hands such a function what has gradients, "" if none."""
     backwards = [e.stmt.number for e in events if e.kind == "backward"]
     steps = [e.stmt.number for e in events if e.kind in ("step", "scaler_step")]
@@ -30,6 +37,11 @@ def given_elsewhere(events: list[Event], scope: Scope, module: ModuleInfo) -> st
         for call in stmt.calls:
             if id(call) not in known and _imported(call, module) and any(_holds(a.value, module) for a in call.args):
                 return dotted(call.func)
+            if id(call) not in known and _of_network(call, module):
+                if not any(_of_processes(a) for a in stmt.ancestors()):
+                    return dotted(call.func)
+                for owner in owners:
+                    owner.assumed.add(f"one process trains: `{dotted(call.func)}`, which is not seen, does nothing")
     return ""
 
 
@@ -38,6 +50,22 @@ def _imported(call: cst.Call, module: ModuleInfo) -> bool:
     name = dotted(call.func)
     origin = module.imports.table.get(root(name), "") if name else ""
     return bool(origin) and not is_foreign(origin) and module.value(call.func).kind in ("api", "unknown")
+
+
+def _of_processes(stmt: Stmt) -> bool:
+    """An `if` statement for several processes."""
+    return isinstance(stmt.node, cst.If) and PROCESSES.search(code(stmt.node.test)) is not None
+
+
+def _of_network(call: cst.Call, module: ModuleInfo) -> bool:
+    """A method of a network, not seen, whose name says that it does something to gradients."""
+    func = call.func
+    if not isinstance(func, cst.Attribute) or not TOUCHES.search(func.attr.value) or not dotted(func):
+        return False
+    value = module.value(func.value)
+    cls = value.name.rpartition(".")[2]
+    defined = any(c.scope.name == cls or func.attr.value in c.methods for c in module.classes.values())
+    return value.kind == "module" and func.attr.value not in OWN and not defined
 
 
 def _holds(node: cst.BaseExpression, module: ModuleInfo) -> bool:
