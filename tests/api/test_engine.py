@@ -110,7 +110,7 @@ def test_spellings(name: str, canonical: str) -> None:
 def test_every_rule_parses_and_mentions_only_its_parameters() -> None:
     for rule in set(RULES.table.values()):
         for form in rule.forms:
-            assert form.to or form.refuse or rule.choose, rule.name
+            assert form.to or form.refuse or rule.choose or rule.value, rule.name
             if form.to is not None:
                 known = set(form.signature.by_name) | {"self"}
                 assert form.template.params <= known, rule.name
