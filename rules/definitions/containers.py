@@ -4,6 +4,12 @@ import mindspore as ms
 from mindspore import nn
 
 
+def with_cells(sequence, cells):
+    for cell in cells:
+        sequence.append(cell)
+    return sequence
+
+
 class ModuleDict(nn.Cell):
     """Cells under names of their own, SequentialCells and CellLists among them, which nn.CellDict refuses."""
 
@@ -47,7 +53,8 @@ class ParameterDict(ModuleDict):
     """Parameters under names of their own."""
 
     def __setitem__(self, name, value):
-        super().__setitem__(name, value if isinstance(value, ms.Parameter) else ms.Parameter(value))
+        kept = value is None or isinstance(value, ms.Parameter)
+        super().__setitem__(name, value if kept else ms.Parameter(value))
 
     def update(self, cells):
         super().update(sorted(cells.items()) if type(cells) is dict else cells)

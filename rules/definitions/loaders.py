@@ -1,5 +1,7 @@
 """Loaders whose batches a MindSpore pipeline cannot hold: dictionaries, lists, what a function puts together."""
 
+import itertools
+
 import mindspore as ms
 import numpy as np
 from mindspore import ops
@@ -17,6 +19,54 @@ def default_collate(batch):
     if isinstance(first, (tuple, list)):
         return [default_collate(column) for column in zip(*batch)]
     return list(batch)
+
+
+def default_convert(data):
+    """Arrays become tensors, in containers too."""
+    if isinstance(data, (np.ndarray, np.generic)) and data.dtype.kind not in "SU":
+        return ms.Tensor(data)
+    if isinstance(data, dict):
+        return {key: default_convert(value) for key, value in data.items()}
+    if isinstance(data, (tuple, list)):
+        return [default_convert(part) for part in data]
+    return data
+
+
+class ChainDataset:
+    """The samples of several iterable datasets, one after the other."""
+
+    def __init__(self, datasets):
+        self.datasets = datasets
+
+    def __iter__(self):
+        for dataset in self.datasets:
+            yield from dataset
+
+    def __len__(self):
+        return sum(len(dataset) for dataset in self.datasets)
+
+
+class DistributedIndices:
+    """The indices of one of several processes, as a program that iterates them itself needs them."""
+
+    def __init__(self, dataset, num_replicas, rank, shuffle=True, seed=0, drop_last=False):
+        self.count, self.replicas, self.rank = len(dataset), num_replicas, rank
+        self.shuffle, self.seed, self.epoch = shuffle, seed, 0
+        rest = self.count % num_replicas
+        short = rest if drop_last else 0
+        self.total = self.count - short if short or not rest else self.count + num_replicas - rest
+
+    def __iter__(self):
+        order = np.arange(self.count)
+        if self.shuffle:
+            order = np.random.default_rng(self.seed + self.epoch).permutation(self.count)
+        return iter(np.resize(order, self.total)[self.rank :: self.replicas].tolist())
+
+    def __len__(self):
+        return self.total // self.replicas
+
+    def set_epoch(self, epoch):
+        self.epoch = epoch
 
 
 def random_split(dataset, shares):
@@ -55,6 +105,20 @@ class Loader(CollatedLoader):
                  drop_last=False):
         order = {"shuffle": bool(shuffle)} if sampler is None else {"sampler": sampler}
         super().__init__(dataset, batch_size, collate_fn or default_collate, drop_last, **order)
+
+
+class IterableLoader:
+    """Batches of what a dataset yields, as `collate_fn` puts them together."""
+
+    def __init__(self, source, batch_size, collate_fn, drop_last=False):
+        self.source, self.batch_size, self.collate_fn, self.drop_last = source, batch_size, collate_fn, drop_last
+        self.children = [self]  # where a MindSpore dataset in batches has its source
+
+    def __iter__(self):
+        samples = iter(self.source)
+        while batch := list(itertools.islice(samples, self.batch_size)):
+            if len(batch) == self.batch_size or not self.drop_last:
+                yield self.collate_fn(batch)
 
 
 class SampledLoader:

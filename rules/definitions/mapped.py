@@ -79,6 +79,17 @@ def jacobian_of_dicts(function, argnums=0):
     return jacobian
 
 
+def hessian_product(function, x, v):
+    """A function's value at a tensor, and its second derivative there along v; compiled, as it is right there alone."""
+
+    slope = ms.grad(function)
+
+    def along(x, v):
+        return (slope(x) * v).sum()
+
+    return function(x), ms.jit(ms.grad(along))(x, v)
+
+
 def hessian_of(function):
     """The second derivatives of a function at a tensor, row by row; compiled, as they are right there alone."""
 

@@ -61,7 +61,7 @@ class ChainedScheduler:
             scheduler.step()
 
     def get_last_lr(self):
-        return [float(group["lr"]) for group in self.optimizer.param_groups]
+        return [group["lr"] for group in self.optimizer.param_groups]
 
 
 def scheduler_state(scheduler):

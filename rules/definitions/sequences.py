@@ -5,12 +5,13 @@ import numpy as np
 from mindspore import ops
 
 
-def pad_sequence(sequences, batch_first=False, padding_value=0.0):
+def pad_sequence(sequences, batch_first=False, padding_value=0.0, padding_side="right"):
     length = max(s.shape[0] for s in sequences)
     padded = []
     for s in sequences:
         rest = ops.full((length - s.shape[0], *s.shape[1:]), padding_value, dtype=s.dtype)
-        padded.append(ops.cat((s, rest)) if rest.shape[0] else s)
+        parts = (s, rest) if padding_side == "right" else (rest, s)
+        padded.append(ops.cat(parts) if rest.shape[0] else s)
     return ops.stack(padded, axis=0 if batch_first else 1)
 
 

@@ -57,3 +57,12 @@ def nonzero_static(x, size, fill_value=-1):
     found = ops.nonzero(x)[:size]
     left = size - found.shape[0]
     return ops.cat((found, ops.full((left, x.ndim), fill_value, dtype=ms.int64))) if left else found
+
+
+def cropped_pad(x, pad, value=0):
+    """Padding by a constant where negative numbers take rows away."""
+    kept = [slice(None)] * x.ndim
+    for i, (before, after) in enumerate(zip(pad[::2], pad[1::2])):
+        axis = x.ndim - 1 - i
+        kept[axis] = slice(max(-before, 0), x.shape[axis] - max(-after, 0))
+    return ops.pad(x[tuple(kept)], [max(p, 0) for p in pad], value=value)

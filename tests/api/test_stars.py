@@ -46,3 +46,8 @@ def test_what_is_seen_is_written_out(text: str, line: str) -> None:
 )
 def test_what_may_change_is_not(text: str) -> None:
     assert "T2M606" in converted(text + "\n")[1]
+
+
+def test_a_change_in_place_behind_a_star_is_refused() -> None:
+    made, refused = converted("x = torch.ones(2)\ny = F.relu(**{'input': x, 'inplace': True})\nprint(x)\n")
+    assert refused == ["T2M606"], made

@@ -11,6 +11,7 @@ from torch2ms.api.template import parenthesised
 from torch2ms.rewrite.parameters.lists import CHAINED, is_weight, joined
 from torch2ms.rewrite.parameters.names import told_apart
 from torch2ms.rewrite.positions import Positions
+from torch2ms.rewrite.recording import asked
 from torch2ms.rewrite.stars import bound_once
 from torch2ms.rewrite.tensors.places import widened
 from torch2ms.rewrite.transforms import compiled
@@ -42,6 +43,7 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
         return parameters
     if (
         name.startswith("numpy.")
+        and not work.mixed
         and work.module.value(original).kind == "tensor"
         and id(original) not in where.converted
     ):
@@ -52,12 +54,15 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
         return updated
     rule = work.rules.find(name)
     left = updated.with_changes(func=work.full_name(name, updated.func))
+    if (answer := asked(name, work)) is not None:
+        work.tell("T2M601", name, f"{answer.value} here, by what stands around it")
+        return answer
     if rule is None:
         return work.unknown(name, left)
     if kind := compiled.transform(name):
         return transformed(kind, rule, original, updated, left, work, where)
     outcome = widened(rule, work.apply(rule, original, updated), original, work, where)
-    if outcome.node is None and any(arg.star for arg in original.args):
+    if outcome.node is None and any(a.star for a in original.args) and not work.hides_change(rule, original, updated):
         outcome = apply_whole(rule, updated) or outcome
     if work.module.value(original).kind == "optimizer" and outcome.node is not None:
         work.notes.first += told_apart(original, updated, work)
@@ -75,7 +80,7 @@ def through_name(name: str, original: cst.Call, updated: cst.Call, work: Transla
     if held is None or not more or not spelled(held, name, work.module):
         return None
     outcome = work.apply(rule, original, updated)
-    return outcome if outcome.node is not None else None
+    return outcome if outcome.node is not None or work.hides_change(rule, original, updated) else None
 
 
 def used(

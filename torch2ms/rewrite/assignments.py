@@ -95,7 +95,8 @@ class Assignments:
         if type(node.value) is cst.Call and self.module.value(node.value.func).name.startswith("torch.nn.init."):
             lines = self.in_place.drawn(stmt, node.value)
             if lines is not None:
-                filled = next(a.value for a in node.value.args if a.keyword is None or a.keyword.value == "tensor")
+                given = self.in_place.spread(stmt, node.value).args
+                filled = next(a.value for a in given if a.keyword is None or a.keyword.value == "tensor")
                 return [*lines, *self.writer.text(f"{code(target)} = {{0}}", filled)]
         return self.constructed(stmt, node, target)
 

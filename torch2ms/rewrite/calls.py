@@ -35,6 +35,7 @@ OWNERS = {
     "scheduler": "torch.optim.lr_scheduler.LRScheduler",
 }  # kind of a receiver -> where the rules have its methods
 
+CONTAINERS = ("Module", "Sequential", "ModuleList", "ModuleDict", "ParameterDict", "DataParallel")
 CRITERION = ("forward", "train", "eval", "to", "cuda", "cpu", "float", "requires_grad_", "zero_grad")
 
 # what answers to these is no tensor of torch: it is NumPy's, or translated already
@@ -146,6 +147,12 @@ class MethodCalls:
             return renamed(updated, "parameters_and_names")
         if name in ("parameters", "buffers") and not original.args:
             return enumerated(name, original, updated, self.work, self.where)
+        if name == "named_buffers" and not original.args and not project.renames and not project.freezes:
+            why = "nothing is frozen, and no layer of the project keeps statistics: what is not trained are the buffers"
+            self.work.tell("T2M505", "Module.named_buffers", why)
+            assert isinstance(updated.func, cst.Attribute)
+            found = f"{code(updated.func.value)}.untrainable_params()"
+            return cst.parse_expression(f"[(p.name, p) for p in {found}]")
         if receiver.likely and name in ("train", "eval") and len(original.args) > (name == "train"):
             return updated  # a name that sounds like a network: an agent or a trainer with a method of its own
         if bare(receiver) and name in CRITERION:  # it may be a function in MindSpore
@@ -155,7 +162,15 @@ class MethodCalls:
             return positional(original, updated, receiver).with_changes(func=updated.func.value)
         layer = f"{receiver.name}.{name}"
         own = receiver.name.startswith("torch.") and self.work.rules.find(layer) is not None
+        known = own or name in OWN_METHODS.values() or self.work.rules.find(f"torch.nn.Module.{name}") is not None
+        if not known and self.of_layer(receiver):
+            return self.work.unknown(layer, updated)
         return self.work.ruled(layer if own else f"torch.nn.Module.{name}", original, updated)
+
+    def of_layer(self, receiver: Value) -> bool:
+        """A layer of torch itself, of whose methods the rules know all that there are."""
+        home, _, name = receiver.name.rpartition(".")
+        return home == "torch.nn" and name not in CONTAINERS and not receiver.likely and not self.work.mixed
 
     def of_unknown(self, name: str, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         """A receiver that is not seen, by methods that only one kind of object has."""

@@ -8,7 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from torch2ms.analysis import shapes
-from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import SEQUENCE
@@ -61,6 +61,11 @@ class ModuleFacts:
     def columns(self, node: cst.BaseExpression) -> int | None:
         """How many values a sample of a dataset has, 0 for one that is no tuple, None where it is not seen."""
         return columns(self.module.value(node), self.module, self.project)
+
+    def iterable(self, node: cst.BaseExpression) -> bool:
+        """A dataset of the project that is iterated, and has no samples to ask for by number."""
+        found = self.project.find(self.module.value(node).name, self.module)
+        return isinstance(found, ClassInfo) and found.method("__iter__") is not None and not found.method("__getitem__")
 
     def weight(self, node: cst.BaseExpression) -> bool:
         """Whether the expression may be a Parameter itself: what is not seen counts where its name says so."""

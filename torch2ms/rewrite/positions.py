@@ -64,6 +64,8 @@ class Positions(Rewriter):
             self.mark_classes(node.args[1].value)
         if type(node.func) is cst.Attribute and self.module.value(node.func.value).name == CLASS_NAME:
             self.class_names |= {id(arg.value) for arg in node.args}
+        if type(node.func) is cst.Attribute and node.func.attr.value in ("keys", "items", "values"):
+            self.indexed.add(id(node.func.value))
         if type(node.func) is cst.Attribute and node.func.attr.value in ("numpy", "item", "tolist", "cpu"):
             self.host.add(id(node.func.value))
         return None

@@ -50,6 +50,17 @@ def _hiding(original: cst.Call, updated: cst.Call, rule: Rule) -> bool:
     return False
 
 
+def in_place(rule: Rule, original: cst.Call, updated: cst.Call) -> bool:
+    """The call says `inplace=True`."""
+    for form in rule.forms:
+        if "inplace" in form.signature.by_name:
+            try:
+                return bind(form.signature, original, updated).value("inplace") is True
+            except BindError:
+                continue
+    return False
+
+
 def constants(original: cst.Call, updated: cst.Call, module: ModuleInfo, stmt: Stmt | None) -> Calls:
     """The call as if the names of constants among its arguments were the constants: what they are decides the form."""
     args = []

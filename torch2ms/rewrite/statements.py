@@ -15,9 +15,11 @@ from torch2ms.rewrite.inplace.chains import is_change
 from torch2ms.rewrite.inplace.hoist import hoisted
 from torch2ms.rewrite.inplace.nested import raise_changes
 from torch2ms.rewrite.inplace.stores import InPlace, changes
+from torch2ms.rewrite.parameters.lists import told_by_name
 from torch2ms.rewrite.parameters.states import loaded
 from torch2ms.rewrite.settings import steers
 from torch2ms.rewrite.writer import Writer
+from torch2ms.tape.ledger.events import argument
 
 
 class Statements:
@@ -128,18 +130,16 @@ class Statements:
             if receiver.kind == "param":
                 return self.writer.text("{0}.requires_grad = {1}", func.value, flag)
             statistics = self.writer.project.keeps_state and constant(flag) is not False
-            params = (
-                "[p for p in {0}.get_parameters() if 'moving_' not in p.name]" if statistics else "{0}.get_parameters()"
-            )
+            told = told_by_name(self.writer.project)
+            params = f"[p for p in {{0}}.get_parameters() if {told}]" if statistics else "{0}.get_parameters()"
             return self.writer.text(f"for param in {params}:\n    param.requires_grad = {{1}}", func.value, flag)
         if name.endswith("_") and not name.endswith("__") and receiver.kind in ("tensor", "param"):
             return self.in_place.in_place(stmt, call)
         return None
 
     def buffer(self, stmt: Stmt, call: cst.Call, func: cst.Attribute) -> list[cst.BaseStatement] | None:
-        name = constant(call.args[0].value)
-        value = call.args[1].value
-        if not isinstance(name, str) or not name.isidentifier() or constant(value) is None:
+        name, value = constant(argument(call, 0, "name")), argument(call, 1, "tensor")
+        if value is None or not isinstance(name, str) or not name.isidentifier() or constant(value) is None:
             return None
         self.writer.needs.add("ms")
         self.writer.tell("T2M503", "register_buffer", "a buffer is a parameter that is not trained")

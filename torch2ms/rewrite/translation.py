@@ -17,7 +17,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.parsing import constant
 from torch2ms.rewrite.facts import ModuleFacts
 from torch2ms.rewrite.naming import named, taken_names
-from torch2ms.rewrite.stars import constants, written_out
+from torch2ms.rewrite.stars import constants, in_place, written_out
 from torch2ms.tape.plan import Plan
 
 _LOOP = (
@@ -70,11 +70,22 @@ class Translation:
     def apply(self, rule: Rule, original: cst.Call, updated: cst.Call) -> Outcome:
         """What the rule makes of a call, with what it spreads written out; names of constants count as these."""
         calls = written_out(original, updated, rule, self.module, self.stmt)
+        if self.hides_change(rule, original, updated):
+            todo = "write inplace=True into the call, or leave it out"
+            why = "whether it changes its input does not stand in the call"
+            return Outcome(None, (Finding("T2M606", Tier.REFUSED, rule.name, why, todo),))
         outcome = self._applied(rule, *calls)
         if outcome.node is None:
             again = self._applied(rule, *constants(*calls, self.module, self.stmt))
             return again if again.node is not None else outcome
         return outcome
+
+    def hides_change(self, rule: Rule, original: cst.Call, updated: cst.Call) -> bool:
+        """`inplace=True` stands behind a star or a name, where nobody looks for it."""
+        if "inplace" not in {p.name for p in rule.params} or in_place(rule, original, updated):
+            return False
+        calls = written_out(original, updated, rule, self.module, self.stmt)
+        return in_place(rule, *constants(*calls, self.module, self.stmt))
 
     def _applied(self, rule: Rule, original: cst.Call, updated: cst.Call) -> Outcome:
         """What the rule makes of a call; what it needs twice gets a name above the statement."""

@@ -12,6 +12,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.tape.copies import freezes_copy
+from torch2ms.tape.ledger.events import argument
 
 STATE = re.compile(
     r"BatchNorm|InstanceNorm|track_running_stats|register_buffer|torchvision|timm|hub\.load|from_pretrained|transformers"
@@ -33,13 +34,14 @@ def prepare(project: Project) -> None:
     project.renames = any(RENAMED.search(m.source) for m in project.modules.values())
     project.draws = any(DRAWS.search(m.source) for m in project.modules.values())
     project.keeps_state = any(STATE.search(m.source) for m in project.modules.values())
+    project.buffers = frozenset(buffers(project))
     project.stepping = stepping(project)
     project.checkpoints = any(
         v.kind == "api" and v.name in ("torch.save", "torch.load")
         for m in project.modules.values() for v in m.values.values()
     )  # fmt: skip
     project.pickles = any(
-        pickled(call, m)
+        pickled(call, m) or unpickled(call, stmt, m)
         for m in project.modules.values() for s in m.scope.walk() for stmt in s.body.walk() for call in stmt.calls
     )  # fmt: skip
     conditional = any(_conditional(c.methods["forward"]) for m in project.modules.values() for c in m.classes.values()
@@ -54,6 +56,16 @@ def prepare(project: Project) -> None:
                     if name in cls.methods:
                         work.append(cls.methods[name])
     differentiate(work, project)
+
+
+def buffers(project: Project) -> Iterator[str]:
+    """The names under which modules register buffers."""
+    for module in project.modules.values():
+        for call in (c for s in module.scope.walk() for stmt in s.body.walk() for c in stmt.calls):
+            if _called(call) == "register_buffer" and call.args and isinstance(call.func, cst.Attribute):
+                named = [a.value for a in call.args if a.keyword is None or a.keyword.value == "name"]
+                if named and isinstance(name := constant(named[0]), str):
+                    yield name
 
 
 def stepping(project: Project) -> frozenset[str]:
@@ -149,10 +161,38 @@ def _chosen(stmt: Stmt) -> Iterator[cst.CSTNode]:
 def pickled(call: cst.Call, module: ModuleInfo) -> bool:
     """`torch.save` of something other than the parameters of a module."""
     target = module.value(call.func)
-    if target.kind != "api" or target.name != "torch.save" or not call.args:
+    given = argument(call, 0, "obj")
+    if target.kind != "api" or target.name != "torch.save" or given is None:
         return False
-    saved = module.value(call.args[0].value)
+    saved = module.value(given)
     return saved.kind != "module" and saved.name != "state_dict"
+
+
+def unpickled(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> bool:
+    """`torch.load` of what cannot be the parameters of a module: it is unpacked, or comes out of an open file."""
+    target, given = module.value(call.func), argument(call, 0, "f")
+    if target.kind != "api" or target.name != "torch.load" or given is None:
+        return False
+    node = stmt.node
+    if isinstance(node, cst.Assign) and node.value is call:
+        if any(isinstance(t.target, (cst.Tuple, cst.List)) for t in node.targets):
+            return True
+    return isinstance(given, cst.Name) and any(_opens(s.node, given.value) for s in stmt.block.scope.body.walk())
+
+
+def _opens(node: cst.CSTNode, name: str) -> bool:
+    """The statement binds the name to an open file, or to bytes in memory."""
+    bound: list[tuple[cst.BaseExpression, cst.BaseExpression]] = []
+    if isinstance(node, cst.With):
+        bound = [(i.item, i.asname.name) for i in node.items if i.asname is not None]
+    elif isinstance(node, cst.Assign):
+        bound = [(node.value, t.target) for t in node.targets]
+    return any(
+        dotted(target) == name
+        and isinstance(made, cst.Call)
+        and dotted(made.func).rpartition(".")[2] in ("open", "BytesIO")
+        for made, target in bound
+    )
 
 
 def switched(stmt: Stmt, module: ModuleInfo) -> list[bool]:

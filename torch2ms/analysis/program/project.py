@@ -32,7 +32,8 @@ BASES = {
     "torch.optim.Optimizer": "optimizer",
     "torch.optim.optimizer.Optimizer": "optimizer",
 }
-RESHAPING = re.compile(r"\b(?:(?:un)?squeeze_|resize_|resize_as_|set_|set_default_dtype)\(|\.data\s*=[^=]")
+RESHAPING = re.compile(r"\b(?:(?:un)?squeeze_|resize_|resize_as_|set_|set_default_dtype)\(|"
+                       r"(?<!\bp)(?<!\bparam)(?<!\bweight)(?<!\bbias)\.data\s*=[^=]")  # fmt: skip
 SAID = re.compile(r"""(?:\.\s*|["'])([^\W\d]\w*)""")
 UNSAID = re.compile(r"""\bgetattr\(\s*[\w.]+\s*,\s*[^"'\s]""")
 TRAINING = re.compile(r"(?<!\bself)\.training\b")
@@ -222,6 +223,7 @@ class Project:
 
     modules: dict[str, ModuleInfo] = field(default_factory=dict)
     keeps_state: bool = True  # a module may hold statistics or buffers beside its parameters
+    buffers: frozenset[str] = frozenset()  # names under which buffers are registered
     stepping: frozenset[str] = frozenset()  # names of the functions that may let an optimizer step, and of its method
     checkpoints: bool = False  # somewhere tensors are saved or loaded
     pickles: bool = False  # somewhere more is saved than the parameters of one cell

@@ -24,6 +24,9 @@ def loader(use: Use) -> Choice:
     tail = _batched(use)
     order, assume, used = _order(use)
     names, guessed = _columns(use)
+    if (names is None or guessed) and _iterable(use) and use.kind("batch_size") != "none":
+        taken = f"{{dataset}}, {{batch_size!}}, {_collate(use)}, {{drop_last:drop_last}}"
+        return Choice(f"IterableLoader({taken})", uses=("collate_fn", "shuffle"))
     if use.given("collate_fn") or names is None:
         return _collated(use, order, used)
     arrays = _arrays(use)
@@ -32,6 +35,11 @@ def loader(use: Use) -> Choice:
     assume = "; ".join(text for text in (guessed, assume) if text)
     columns = "[" + ", ".join(f"'{name}'" for name in names) + "]"
     return Choice(f"GeneratorDataset({{dataset}}, {columns}, {order}){tail}", assume=assume, uses=used)
+
+
+def _iterable(use: Use) -> bool:
+    node, ask = use.node("dataset"), getattr(use.facts, "iterable", None)
+    return ask is not None and node is not None and bool(ask(node))
 
 
 def _refused(use: Use) -> Choice | None:

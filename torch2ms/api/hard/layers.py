@@ -256,14 +256,14 @@ def _of_type(use: Use, name: str, target: str, uses: tuple[str, ...]) -> Choice:
 
 def module_to(use: Use) -> Choice:
     """`net.to(device)` goes; a cell keeps the element type it was made with."""
+    if use.kind("target") == "tensor":
+        return Choice(refuse="the tensor has a place and an element type", todo="write the element type")
     node = use.node("dtype") or use.node("target")
     text = code(node) if node is not None else ""
     if use.given("dtype") or use.kind("target") == "dtype" or "dtype" in text:
         placed = "dtype" if use.node("dtype") is not None else "target"
         return _of_type(use, text.rpartition(".")[2], "{" + placed + "}", ("dtype", "target"))
     kind = use.kind("target")
-    if kind == "tensor":
-        return Choice(refuse="the tensor has a place and an element type", todo="write the element type")
     assume = "" if kind in ("device", "str", "int", "none") or "dev" in text.lower() else f"{text} is a device"
     return Choice("{self}", uses=("target",), assume=assume)
 

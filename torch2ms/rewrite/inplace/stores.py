@@ -104,9 +104,7 @@ class InPlace:
 
     def drawn(self, stmt: Stmt, call: cst.Call) -> list[cst.BaseStatement] | None:
         """`init.normal_(w)` of a tensor that is no parameter: it is bound to what was drawn."""
-        rule = self.rules.find(self.module.value(call.func).name)
-        if rule is not None and any(a.star for a in call.args):
-            call = written_out(call, call, rule, self.module, stmt)[0]
+        call = self.spread(stmt, call)
         given = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "tensor"]
         target = given[0] if given else None
         if not isinstance(target, (cst.Name, cst.Attribute)):
@@ -123,6 +121,11 @@ class InPlace:
         alone = self.alone(stmt, target)
         self.writer.tell("T2M611", "initialised tensor", "it is no parameter: the new values are assigned")
         return self.store(stmt, target, value, place, content, alone)
+
+    def spread(self, stmt: Stmt, call: cst.Call) -> cst.Call:
+        """The call with what it spreads as arguments of their own."""
+        rule = self.rules.find(self.module.value(call.func).name)
+        return written_out(call, call, rule, self.module, stmt)[0] if rule is not None else call
 
     def initialised(self, call: cst.Call, target: cst.CSTNode) -> list[cst.BaseStatement] | None:
         """`w.data.uniform_(a, b)` is `init.uniform_(w, a, b)`."""

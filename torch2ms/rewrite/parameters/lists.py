@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.evaluation.methods import bare
-from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value
@@ -43,9 +43,18 @@ def enumerated(
             "parameters may be frozen, and no layer of the project keeps statistics: get_parameters()",
         )
         return cst.parse_expression(f"{receiver}.get_parameters()")
-    test = "not in" if name == "parameters" else "in"
-    work.tell("T2M505", f"Module.{name}", "parameters may be frozen: told apart from statistics by name")
-    return cst.parse_expression(f"[p for p in {receiver}.get_parameters() if 'moving_' {test} p.name]")
+    test = told_by_name(work.project) if name == "parameters" else f"not ({told_by_name(work.project)})"
+    test = test.replace("not ('moving_' not in p.name)", "'moving_' in p.name")
+    work.tell("T2M505", f"Module.{name}", "parameters may be frozen: told apart from statistics and buffers by name")
+    return cst.parse_expression(f"[p for p in {receiver}.get_parameters() if {test}]")
+
+
+def told_by_name(project: Project) -> str:
+    """The condition that holds for a parameter `p` and not for statistics of normalisation, nor for buffers."""
+    test, names = "'moving_' not in p.name", sorted(project.buffers)
+    if len(names) == 1:
+        return f"{test} and p.name.rpartition('.')[2] != {names[0]!r}"
+    return f"{test} and p.name.rpartition('.')[2] not in {tuple(names)!r}" if names else test
 
 
 def first(original: cst.Call, updated: cst.Call) -> cst.BaseExpression | None:

@@ -54,12 +54,12 @@ def _computed(writer: Writer, stmt: Stmt, given: cst.BaseExpression) -> bool:
         return True
     value = writer.module.value(given)
     place = dotted(given)
-    if value.kind != "dict" or not value.name or not place:
+    if value.kind != "dict" or not place:
         return False
     body = list(writer.scope.body.walk())
     stored = any(place in s.muts for s in body if not s.blocks and s is not stmt)
     after = any(place in s.uses and s.number > stmt.number for s in body)
-    return value.name != "state_dict" or stored or after
+    return stored or value.keys is not None or bool(value.name) and (value.name != "state_dict" or after)
 
 
 def _goes_on(writer: Writer, stmt: Stmt) -> bool:

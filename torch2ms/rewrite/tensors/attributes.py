@@ -22,6 +22,7 @@ LAYER_ATTRIBUTES = {
     "in_features": ("in_channels", "a linear layer"),
     "out_features": ("out_channels", "a linear layer"),
 }  # attribute -> its name in MindSpore, and what must have it
+ROWS = ("torch.nn.Conv1d", "torch.nn.ConvTranspose1d")  # layers that MindSpore computes as images of one row
 PLAIN = ("int", "float", "bool", "str", "tuple", "unknown")  # what an attribute of a layer is, if no parameter
 GRADIENTS = ("MindSpore tensors carry no gradients", "use the gradients that the gradient function returns")
 
@@ -51,6 +52,10 @@ def attribute(
         return cst.parse_expression(f"{code(updated.value)}.partition(':')[0]{lower}")
     if receiver.kind == "device" and attr == "index" and not stored:
         return _index(original, updated, work)
+    if attr == "shape" and isinstance(original.value, cst.Attribute) and original.value.attr.value == "weight":
+        if work.module.value(original.value.value).name in ROWS:
+            work.tell("T2M601", "Conv1d.weight.shape", "MindSpore's weight has an axis more")
+            return cst.parse_expression(f"{code(updated.value)}.squeeze(2).shape")
     name = _ruled(receiver, attr) or _inherited(receiver, attr, work)
     if receiver.name.startswith("torch.distributions.") and not stored and _unwritten(receiver, attr, name, work):
         todo = "compute it from the parameters of the distribution"
@@ -102,6 +107,8 @@ def _ruled(receiver: Value, attr: str) -> str:
         return f"torch.nn.utils.rnn.PackedSequence.{attr}"
     if receiver.kind == "optimizer" and attr in ("state", "defaults"):
         return f"torch.optim.Optimizer.{attr}"
+    if receiver.kind == "module" and attr in ("_modules", "_parameters", "_buffers"):
+        return f"torch.nn.Module.{attr}"
     if receiver.kind == "loader":
         return f"torch.utils.data.DataLoader.{attr}"
     if receiver.kind == "dataset" or receiver.kind in ("object", "module") and receiver.name.startswith("torch."):

@@ -1,0 +1,69 @@
+"""Layers and criteria as objects: called where they are made, asked for their methods, their files and buffers."""
+
+from __future__ import annotations
+
+import pytest
+
+from torch2ms import convert_source
+from torch2ms.findings import Tier
+
+HEAD = "import torch\nimport torch.nn as nn\nimport torch.nn.functional as F\n\n"
+NET = """class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.norm = nn.BatchNorm1d(3)
+        self.register_buffer(tensor=torch.ones(3), name="scale")
+
+    def forward(self, x):
+        return self.norm(x) * self.scale
+
+
+"""
+
+
+def converted(text: str) -> tuple[str, list[str]]:
+    result = convert_source(HEAD + text, path="program.py")
+    assert not result.error, result.error
+    return result.text, [finding.code for finding in result.findings if finding.tier is Tier.REFUSED]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (NET + "y = Net()(torch.ones(2, 3))", "y = Net().set_train()(ops.ones((2, 3)))"),
+        ("x = torch.ones(2, 3)\ny = nn.Dropout(0.5).forward(x)", "y = nn.Dropout(p=0.5).set_train().construct(x)"),
+        ("loss = nn.CrossEntropyLoss(label_smoothing=0.1)\nloss.eval()\ny = loss.forward(target=t, input=x)",
+         "y = loss(x, t)"),
+        ("x = torch.ones(2)\ny = F.relu(inplace=True, input=x)\nprint(x)", "x = ops.relu(x)"),
+        ("w = torch.empty(2, 3)\nnn.init.ones_(*[w])", "w = initializer('ones', w.shape, w.dtype).init_data()"),
+        (NET + "net = Net()\nfor p in net.parameters():\n    p.requires_grad = False",
+         "for p in [p for p in net.get_parameters() if 'moving_' not in p.name "
+         "and p.name.rpartition('.')[2] != 'scale']:"),
+        (NET, "        self.scale = ms.Parameter(ops.ones(3), name='scale', requires_grad=False)"),
+        ("with open('a', 'rb') as file:\n    state = torch.load(file)", "    state = load_object(file)"),
+        ("a, b = torch.load('a.bin')", "a, b = load_object('a.bin')"),
+        ("net = nn.Linear(2, 2)\noptimizer = torch.optim.SGD(net.named_parameters(), lr=0.1)",
+         "optimizer = optim.SGD(net.trainable_params(), lr=0.1)"),
+        ("print(nn.Conv1d(2, 4, 3).weight.shape)\nconv = nn.Conv1d(2, 4, 3)\nshape = conv.weight.shape",
+         "shape = conv.weight.squeeze(2).shape"),
+        ("with torch.no_grad():\n    recorded = torch.is_grad_enabled()", "recorded = False"),
+    ],
+)  # fmt: skip
+def test_text(text: str, line: str) -> None:
+    made, refused = converted(text + "\n")
+    assert not refused, made
+    assert line in made.splitlines(), made
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "net = nn.Linear(2, 2)\nnet = net.to(torch.ones(1, dtype=torch.double))",
+        "layer = nn.BatchNorm2d(3)\nlayer.reset_running_stats()",
+        "net = nn.Linear(2, 2)\nparts = net._buffers",
+        "weights = nn.ParameterList([nn.Parameter(torch.ones(1))])\nweights.append(nn.Parameter(torch.ones(1)))",
+        "def ask():\n    return torch.is_grad_enabled()\nwith torch.no_grad():\n    ask()",
+    ],
+)
+def test_refused(text: str) -> None:
+    assert converted(text + "\n")[1]
