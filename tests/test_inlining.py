@@ -181,3 +181,9 @@ def test_a_method_that_does_more_than_clear_is_called_for_the_rest(more: str, ca
     result = convert_source(COUNTING.format(more=more))
     assert not [f for f in result.findings if f.tier is Tier.REFUSED]
     assert ("control.zero_grad()" in result.text) is called
+
+
+def test_a_multiple_of_what_is_handed_is_handed_on_too() -> None:
+    scaled = CONTROLLER.replace("        loss.backward(", "        scaled = loss * 8.0\n        scaled.backward(")
+    result = convert_source(HEAD + scaled + CONTROLLED.format(call="control.backward(loss)"))
+    assert not refused(result) and "def backward" not in result.text and "scaled = loss * 8.0" in result.text

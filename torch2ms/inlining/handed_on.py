@@ -133,7 +133,14 @@ def _of_parameter(call: cst.Call, scope: Scope) -> bool:
     if isinstance(source, cst.Call) and isinstance(source.func, cst.Attribute) and len(source.args) == 1:
         source = source.args[0].value if source.func.attr.value == "scale" else source
     bound = {d for s in scope.body.walk() for d in s.defs}
-    return isinstance(source, cst.Name) and source.value in set(scope.params) - {"self", "cls"} - bound
+    given = set(scope.params) - {"self", "cls"} - bound
+    if isinstance(source, cst.Name) and source.value in bound:  # `scaled = loss * self.scale`
+        made = [s.node for s in scope.body.walk() if source.value in s.defs]
+        value = made[0].value if len(made) == 1 and isinstance(made[0], cst.Assign) else None
+        nodes = list(descend(value)) if value is not None else []
+        named = any(isinstance(n, cst.Name) and n.value in given for n in nodes)
+        return named and not any(isinstance(n, cst.Call) for n in nodes)
+    return isinstance(source, cst.Name) and source.value in given
 
 
 def _chosen(call: cst.Call, stmt: Stmt, scope: Scope) -> bool:
