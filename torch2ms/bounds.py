@@ -101,15 +101,18 @@ def unparsable(text: str) -> str:
 
 
 def _too_deep(tree: ast.Module, widest: int) -> int | None:
-    """The line of an expression like `a + b + c + ...` that is nested too deeply; only long ones are gone through."""
+    """The line of a statement like `a + b + c + ...` that is nested too deeply; only long ones are gone through."""
     waiting: list[ast.AST] = [tree]
     while waiting:
-        for node in ast.iter_child_nodes(waiting.pop()):
-            if not isinstance(node, ast.expr):
-                waiting.append(node)
-                continue
-            length = ((node.end_lineno or node.lineno) - node.lineno) * widest + (node.end_col_offset or 0)
-            if length > EXPRESSION_DEPTH and _levels(node) > EXPRESSION_DEPTH:
+        node = waiting.pop()
+        for name in ("body", "handlers", "orelse", "finalbody", "cases"):
+            waiting += getattr(node, name, ())
+        if isinstance(node, ast.stmt):
+            body = getattr(node, "body", None) or getattr(node, "cases", None)
+            last = getattr(body[0], "lineno", node.end_lineno) if body else node.end_lineno
+            if ((last or node.lineno) - node.lineno + 1) * widest > EXPRESSION_DEPTH and _levels(
+                node
+            ) > EXPRESSION_DEPTH:
                 return node.lineno
     return None
 

@@ -40,7 +40,7 @@ CONVERTED = {
 }
 LEFT = {
     "brackets": ("y = " + "(" * 3000 + "torch.relu(x)" + ")" * 3000 + "\n", "line 4: syntax error: too many nested"),
-    "a long sum": ("y = (\n" + "    x +\n" * 3000 + "    torch.relu(x)\n)\n", "line 5: it is nested too deeply"),
+    "a long sum": ("y = (\n" + "    x +\n" * 3000 + "    torch.relu(x)\n)\n", "line 4: it is nested too deeply"),
     "links": ("if x" + ".relu()" * 3000 + ":\n    y = x\n", "line 4: it is nested too deeply"),
     "signs": ("y = " + "-" * 20000 + "x\n", "nested too deeply"),
     "patterns": (
