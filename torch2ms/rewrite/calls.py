@@ -94,6 +94,11 @@ class MethodCalls:
                     self.work.refuse("T2M402", what, "the function itself is refused", todo)
                     return updated
                 return updated.with_changes(func=cst.Call(updated.func.value))
+        if name == "get_last_lr" and not original.args and self.work.schedules(receiver):
+            if id(original) in self.where.indexed:
+                return updated
+            self.work.tell("T2M502", "learning rates of a scheduler", "Parameters in MindSpore: read as numbers")
+            return cst.parse_expression(f"[lr.item() for lr in {code(updated)}]")
         if receiver.kind == "object":
             return self.of_object(name, receiver, original, updated)
         if name in SPREADS and receiver.kind == "unknown" and (made := self.spread(original, updated)) is not None:
@@ -102,10 +107,6 @@ class MethodCalls:
             return self.of_unknown(name, original, updated) if dotted(func.value) or name in DEVICES else updated
         if receiver.kind == "module":
             return self.of_module(name, receiver, original, updated)
-        if receiver.kind == "scheduler" and name == "get_last_lr" and not original.args:
-            if id(original) not in self.where.indexed:
-                self.work.tell("T2M502", "learning rates of a scheduler", "Parameters in MindSpore: read as numbers")
-                return cst.parse_expression(f"[lr.item() for lr in {code(updated)}]")
         if receiver.name == "parameter list" and name in ("append", "extend", "insert"):
             todo = "collect the parameters in a list first"
             self.work.refuse("T2M605", f"torch.nn.ParameterList.{name}", "a ParameterTuple does not grow", todo)

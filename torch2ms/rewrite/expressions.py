@@ -168,7 +168,7 @@ class Expressions(Positions):
         call = node.value
         if not isinstance(call, cst.Call) or id(call) not in self.indexed or not isinstance(call.func, cst.Attribute):
             return ""
-        scheduler = self.module.value(call.func.value).kind == "scheduler"
+        scheduler = self.work.schedules(self.module.value(call.func.value))
         return "learning rate of a scheduler" if scheduler and call.func.attr.value == "get_last_lr" else ""
 
     def leave_IfExp(self, original: cst.IfExp, updated: cst.IfExp) -> cst.BaseExpression:

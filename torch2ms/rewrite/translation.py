@@ -142,6 +142,12 @@ class Translation:
         self.notes.needs.add(name.partition(".")[0])
         return constant(name)
 
+    def schedules(self, value: Value) -> bool:
+        """A scheduler of torch's, or of a class of the project's own that inherits one."""
+        cls = self.class_of(value) if value.kind == "object" else None
+        bases = [base for each in cls.lineage() for base in each.bases] if cls is not None else []
+        return value.kind == "scheduler" or any(base.startswith("torch.optim.lr_scheduler.") for base in bases)
+
     def class_of(self, receiver: Value) -> ClassInfo | None:
         if receiver.kind not in ("object", "module", "class", "dataset", "optimizer", "autograd") or not receiver.name:
             return None
