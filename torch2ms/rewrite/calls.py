@@ -94,9 +94,8 @@ class MethodCalls:
                     self.work.refuse("T2M402", what, "the function itself is refused", todo)
                     return updated
                 return updated.with_changes(func=cst.Call(updated.func.value))
-        if name == "get_last_lr" and not original.args and self.work.schedules(receiver):
-            if id(original) in self.where.indexed:
-                return updated
+        whole = name == "get_last_lr" and not original.args and id(original) not in self.where.indexed
+        if whole and self.work.schedules(receiver):
             self.work.tell("T2M502", "learning rates of a scheduler", "Parameters in MindSpore: read as numbers")
             return cst.parse_expression(f"[lr.item() for lr in {code(updated)}]")
         if receiver.kind == "object":
