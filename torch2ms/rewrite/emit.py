@@ -116,6 +116,8 @@ class Emitter:
     ) -> tuple[list[cst.BaseStatement], layout.Lines]:
         """A statement that went elsewhere, or that others take the place of."""
         moved, items = id(stmt) in self.plan.moved, self.plan.replaced.get(id(stmt))
+        if not moved:  # else it is put there with it
+            items = [*(items or ()), *self.plan.behind.get(id(stmt), ())]
         gone = () if moved else layout.trailing_comment(stmt.trailing) + self.opened(stmt)
         if items and (nodes := [n for item in items for n in self.items.item(item)]):
             if any(isinstance(item, Function) for item in items):

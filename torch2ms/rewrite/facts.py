@@ -99,6 +99,11 @@ class ModuleFacts:
         return False
 
     @property
+    def draws(self) -> bool:
+        """Some module of the project may draw random numbers in its forward."""
+        return self.project.draws
+
+    @property
     def loads(self) -> bool:
         """Some module of the project names a loader, to which samplers may go."""
         return any("DataLoader" in module.source for module in self.project.modules.values())

@@ -29,6 +29,7 @@ from torch2ms.wrappers.keyed import keyed
 from torch2ms.wrappers.layers import as_modules
 from torch2ms.wrappers.listed import listed
 from torch2ms.wrappers.objects import wraps
+from torch2ms.wrappers.opened import opened
 from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.selfless import renamed
 from torch2ms.wrappers.stored import stored
@@ -40,7 +41,7 @@ from torch2ms.wrappers.unwrap import unwrapped
 def understood(project: Project) -> Project:
     """The project with its values inferred, and written plainly.
 
-    That is without wrappers around training, with blocks of their own for gradient modes, without branches for what no
+    That is without wrappers around training, with lines of their own for what stands behind a colon, with blocks of their own for gradient modes, without branches for what no
     caller gives, with loops over optimizers written out, with one name for each optimizer, those in dicts included, for
     gradients that keep their graph and for norms, with a branch for each kind of layer, with attributes under names
     that cells leave free, with forwards of weights, and without functions that only differentiate, or go backward from
@@ -50,6 +51,7 @@ def understood(project: Project) -> Project:
     project = _with(project, as_modules(project))  # plain layers
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
     project = _with(project, unwrapped(project, wrapped) if wrapped else {})
+    project = _with(project, opened(project))
     project = _with(project, listed(project))
     project = _with(project, stored(project))
     project = _with(project, asked(project))

@@ -12,6 +12,9 @@ from torch2ms.tape.functions.lifting import Lifting
 from torch2ms.tape.ledger.events import Event, find
 from torch2ms.tape.ledger.records import LOADS
 
+DEEP = 3  # calls into which clears are followed
+UNNAMED = "*"  # a place that the caller has no name for: what it owns tells whose gradients they are
+
 
 def clearing(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
     """The clears that the functions called in a scope do to what the scope holds."""
@@ -22,7 +25,7 @@ def clearing(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
         for call in stmt.calls:
             info = lifting.callee.get(id(call))
             if info is not None and id(info.scope) not in lifting.exports and _only_clears(info, lifting):
-                found += _events(info, call, stmt, module)
+                found += _events(info, call, stmt, scope, module, lifting)
     return found
 
 
@@ -63,36 +66,84 @@ def _said(stmt: Stmt) -> bool:
 def _only_clears(info: FunctionInfo, lifting: Lifting) -> bool:
     known = lifting.clearing.get(id(info.scope))
     if known is None:
-        named = any(_method(c) == "zero_grad" for s in info.scope.body.walk() for c in s.calls)
-        kinds = {e.kind for e in find(info.scope, info.module)} if named else set()
-        inner = [lifting.callee.get(id(c)) for s in info.scope.body.walk() for c in s.calls] if kinds else []
-        kinds |= {e.kind for i in inner if i is not None and i is not info for e in find(i.scope, i.module)}
+        kinds = _kinds(info, lifting) if _may_clear(info, lifting) else set()
         known = lifting.clearing[id(info.scope)] = "clear" in kinds and not kinds & {"backward", "step_closure", *LOADS}
     return known
 
 
-def _events(info: FunctionInfo, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> list[Event]:
+def _kinds(info: FunctionInfo, lifting: Lifting, depth: int = DEEP) -> set[str]:
+    """What a function does to gradients, with all that it calls."""
+    kinds = {e.kind for e in find(info.scope, info.module)}
+    if depth:
+        kinds = kinds.union(*(_kinds(inner, lifting, depth - 1) for inner, *_ in _called(info, lifting)))
+    return kinds
+
+
+def _may_clear(info: FunctionInfo, lifting: Lifting, depth: int = DEEP) -> bool:
+    """By the names in it."""
+    for stmt in info.scope.body.walk():
+        if any(_method(c) == "zero_grad" for c in stmt.calls) or any(d.endswith(".grad") for d in stmt.defs):
+            return True
+    return depth > 0 and any(_may_clear(inner, lifting, depth - 1) for inner, *_ in _called(info, lifting))
+
+
+def _called(info: FunctionInfo, lifting: Lifting) -> list[tuple[FunctionInfo, cst.Call, Stmt]]:
+    """The functions of the project that it calls."""
+    calls = [(lifting.callee.get(id(c)), c, s) for s in info.scope.body.walk() for c in s.calls]
+    return [(inner, c, s) for inner, c, s in calls if inner is not None and inner is not info]
+
+
+def _clears(info: FunctionInfo, lifting: Lifting, depth: int = DEEP) -> list[Event]:
+    """Its clears, and those of the functions it calls, under its names."""
+    found = [e for e in find(info.scope, info.module) if e.kind == "clear"]
+    if depth:
+        for inner, call, stmt in _called(info, lifting):
+            if _method(call) != "zero_grad":  # which is found above
+                found += _events(inner, call, stmt, info.scope, info.module, lifting, depth - 1)
+    return found
+
+
+def _events(
+    info: FunctionInfo,
+    call: cst.Call,
+    stmt: Stmt,
+    scope: Scope,
+    module: ModuleInfo,
+    lifting: Lifting,
+    depth: int = DEEP,
+) -> list[Event]:
     as_method = info.cls is not None and not info.static and isinstance(call.func, cst.Attribute)
     values = [module.value(a.value) for a in call.args]
     bound = bind_arguments(info, call, values, skip_self=as_method)
     found = []
-    for clear in find(info.scope, info.module):
-        if clear.kind != "clear":
-            continue
+    for clear in _clears(info, lifting, depth):
         head, _, rest = clear.place.partition(".")
+        value = clear.value
         if head == "self" and as_method and isinstance(call.func, cst.Attribute):
             base = dotted(call.func.value)
+        elif head in bound:
+            base = bound[head].place
+            value = value if rest else bound[head]
         else:
-            base = bound[head].place if head in bound else ""
-        if not base:
-            continue
+            base = head if head not in info.scope.locals and _same_name(head, info, scope, module) else ""
+        base = base or UNNAMED
         place = f"{base}.{rest}" if rest else base
-        value = bound[head] if not rest and head in bound else clear.value
         event = Event("clear", stmt, call, place, value, lifted=True, called=True)
-        if clear.stmt.block.owner is not None:
-            event.problem = f"`{info.name}` clears its gradients on some paths only"
+        if clear.stmt.block.owner is not None or clear.problem:
+            event.problem = clear.problem or f"`{info.name}` clears its gradients on some paths only"
         found.append(event)
     return found
+
+
+def _same_name(name: str, info: FunctionInfo, scope: Scope, module: ModuleInfo) -> bool:
+    """A name that the function takes from around it means the same where it is called."""
+    caller: Scope | None = scope
+    while caller is not None and not (caller.is_function and name in caller.locals):
+        caller = caller.parent
+    around = info.scope.parent
+    while around is not None and not (around.is_function and name in around.locals):
+        around = around.parent
+    return info.module is module and around is caller
 
 
 def _method(call: cst.Call) -> str:

@@ -151,8 +151,25 @@ def _statement(stmt: Stmt, module: ModuleInfo) -> list[Event]:
             event.problem = "it is part of a larger expression"
         found.append(event)
     found += _leaf_events(stmt, module)
+    found += _methods_as_values(stmt, module)
     order = {"backward": 0}
     return sorted(found, key=lambda e: order.get(e.kind, 1)) if len(found) > 1 else found
+
+
+def _methods_as_values(stmt: Stmt, module: ModuleInfo) -> list[Event]:
+    """`zero = optimizer.zero_grad`: who calls it when is not seen."""
+    if not any(use.endswith((".zero_grad", ".step")) for use in stmt.uses):
+        return []
+    called = {id(c.func) for c in stmt.calls}
+    found = []
+    for node in descend(stmt.node) if not stmt.blocks else ():
+        if isinstance(node, cst.Attribute) and node.attr.value in ("zero_grad", "step") and id(node) not in called:
+            receiver = module.value(node.value)
+            if receiver.kind == "optimizer":
+                kind = "clear" if node.attr.value == "zero_grad" else "step"
+                why = f"`{code(node)}` is handed on as a value"
+                found.append(Event(kind, stmt, node, receiver.place or dotted(node.value), receiver, problem=why))
+    return found
 
 
 def argument(call: cst.Call, position: int, name: str) -> cst.BaseExpression | None:

@@ -22,6 +22,7 @@ from torch2ms.tape.ledger.records import STEPS, Records
 from torch2ms.tape.plan import Plan
 from torch2ms.tape.project import switched
 
+DEEP = 3  # calls into which switches are followed
 NOBODY_KNOWS = ""  # the place of parameters that are not told apart
 
 
@@ -53,14 +54,15 @@ def thaws(owner: Owner, scope: Scope, module: ModuleInfo, project: Project, reco
     return False
 
 
-def toggles(scope: Scope, module: ModuleInfo, project: Project) -> list[Toggle]:
+def toggles(scope: Scope, module: ModuleInfo, project: Project, depth: int = DEEP) -> list[Toggle]:
     """The statements of a scope that freeze or thaw, in their order; calls of functions that do so are among them."""
     direct = _toggles(scope.body, module)
-    called = [t for s in scope.body.walk() if not s.blocks for c in s.calls for t in _called(s, c, module, project)]
+    calls = [(s, c) for s in scope.body.walk() if not s.blocks for c in s.calls]
+    called = [t for s, c in calls for t in _called(s, c, module, project, depth)]
     return sorted([*direct, *called], key=lambda toggle: toggle.stmt.number)
 
 
-def _called(stmt: Stmt, call: cst.Call, module: ModuleInfo, project: Project) -> list[Toggle]:
+def _called(stmt: Stmt, call: cst.Call, module: ModuleInfo, project: Project, depth: int) -> list[Toggle]:
     """What `freeze(net)`, `requires_grad(net, True)` or `net.freeze_backbone()` does to the caller's modules."""
     info, receiver = _helper(call, module, project)
     if info is None:
@@ -68,16 +70,19 @@ def _called(stmt: Stmt, call: cst.Call, module: ModuleInfo, project: Project) ->
     bound = bind_arguments(info, call, [module.value(a.value) for a in call.args], bool(receiver))
     texts = bind_arguments(info, call, [Value(name=repr(constant(a.value))) for a in call.args], bool(receiver))
     found = []
-    for toggle in _toggles(info.scope.body, info.module):
+    inner = toggles(info.scope, info.module, project, depth - 1) if depth else _toggles(info.scope.body, info.module)
+    for toggle in inner:
         head, _, rest = toggle.place.removeprefix("^").partition(".")
         place = receiver if head == "self" else bound[head].place if head in bound else ""
-        if not place:
+        if not place and head not in info.scope.locals:  # a name from around it
+            place = head if info.module is module else NOBODY_KNOWS
+        elif not place:
             continue
         flag = toggle.flag
         if toggle.name:
             text = texts[toggle.name].name if toggle.name in texts else repr(constant(_default(info, toggle.name)))
             flag = {"True": True, "False": False}.get(text)
-        found.append(Toggle(stmt, f"{place}.{rest}" if rest else place, flag))
+        found.append(Toggle(stmt, f"{place}.{rest}" if place and rest else place, flag))
     return found
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -131,10 +133,21 @@ class Stream:
 
 
 def _same_shape(event: dict[str, Any], shape: Shape) -> bool:
-    """Equal shapes; masks and samples may differ by axes of length one (dropout1d runs as dropout2d, for example)."""
-    if event["draw"] in ("dropout", "multinomial"):
+    """Equal shapes; masks and samples may differ by axes of length one (dropout1d runs as dropout2d, for example).
+
+    In a mask neighbouring axes may be one: attention has its batch and its heads together, or apart.
+    """
+    if event["draw"] == "dropout":
+        return _merges(event["shape"], shape) or _merges(shape, event["shape"])
+    if event["draw"] == "multinomial":
         return [n for n in event["shape"] if n != 1] == [n for n in shape if n != 1]
     return tuple(event["shape"]) == tuple(shape)
+
+
+def _merges(fine: Sequence[int], coarse: Sequence[int]) -> bool:
+    """The second shape is the first with neighbouring axes made one."""
+    sizes = [math.prod(fine[i:]) for i in range(len(fine) + 1)]
+    return all(math.prod(coarse[i:]) in sizes for i in range(len(coarse) + 1)) and math.prod(coarse) == sizes[0]
 
 
 def _settings(event: dict[str, Any]) -> str:

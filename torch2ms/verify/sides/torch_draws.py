@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import sys
@@ -10,11 +11,12 @@ from typing import Any
 
 import torch
 import torch.nn.functional as F
+import torch.utils.checkpoint
 from torch.utils.data import DataLoader, dataloader, dataset, sampler
 from torch.utils.data._utils import fetch as fetching
 
 from torch2ms.verify.sides.samples import own_streams
-from torch2ms.verify.sides.session import Session
+from torch2ms.verify.sides.session import Quiet, Session
 from torch2ms.verify.sides.torch_side import TorchSide, to_array
 
 CREATORS = {"rand": "uniform", "rand_like": "uniform", "randn": "normal", "randn_like": "normal", "normal": "normal"}
@@ -54,6 +56,7 @@ class TorchDraws:
         self.side = side
         self.loaders = 0
         self.quiet = side.quiet
+        self.again = Quiet()  # a part of the forward runs once more: its draws are made, and are recorded already
 
     def install(self) -> None:
         """Wrap functions, tensor methods, dropout, initializers and samplers."""
@@ -70,6 +73,7 @@ class TorchDraws:
         for name in CONSTANT_INITIALIZERS:
             self._wrap(torch.nn.init, name, "constant", f"init.{name}")
         self._wrap_attention()
+        self._wrap_checkpoint()
         dataset.randperm = torch.randperm  # random_split imported it by name
         self._load_in_process()
         self._watch_samples()
@@ -94,8 +98,7 @@ class TorchDraws:
         if array is None:
             return
         into = self.side.stored_in(result) if kind == "init" or label.endswith("_") else ""
-        self.trace.add(
-            "draw",
+        self._add(
             draw=kind,
             source=label,
             sample=self.session.sample,
@@ -106,6 +109,10 @@ class TorchDraws:
             value=self.trace.keep(array),
             **parameters,
         )
+
+    def _add(self, **fields: Any) -> None:
+        if not self.again.active:
+            self.trace.add("draw", **fields)
 
     def _parameters(self, label: str, args: tuple[Any, ...], kwargs: dict[str, Any], result: Any) -> dict[str, Any]:
         """The distribution's parameters where the other side may ask for the same family with other ones."""
@@ -144,6 +151,25 @@ class TorchDraws:
             return float(value) if value.numel() == 1 else {"array": self.trace.keep(value.detach().cpu().numpy())}
         return float(value) if isinstance(value, (int, float)) else None
 
+    def _wrap_checkpoint(self) -> None:
+        """What a checkpoint runs once more in the backward pass draws what it drew in the forward one."""
+        checkpoint = torch.utils.checkpoint.checkpoint
+
+        @functools.wraps(checkpoint)
+        def recorded(function: Any, *args: Any, **kwargs: Any) -> Any:
+            ran = False
+
+            @functools.wraps(function, updated=())
+            def once(*inputs: Any, **options: Any) -> Any:
+                nonlocal ran
+                with self.again if ran else contextlib.nullcontext():
+                    ran = True
+                    return function(*inputs, **options)
+
+            return checkpoint(once, *args, **kwargs)
+
+        torch.utils.checkpoint.checkpoint = recorded
+
     def _wrap_dropout(self, owner: Any, name: str) -> None:
         dropout = getattr(owner, name)
 
@@ -155,8 +181,7 @@ class TorchDraws:
                 return dropout(input, p, *args, **kwargs)
             with self.quiet:
                 mask = self._mask(name, input, float(p))
-            self.trace.add(
-                "draw",
+            self._add(
                 draw="dropout",
                 source=name,
                 sample=self.session.sample,

@@ -1,0 +1,61 @@
+"""`def backward(ctx, g): return -g`: functions whose body stands behind their colon, with a line for each statement.
+
+Those of an autograd.Function, and those that take gradients, are written out statement by statement elsewhere.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.program.structure import Scope
+from torch2ms.wrappers.suites import Suites
+
+TAKING = ("grad", "backward")
+
+
+def opened(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules that have such functions, by name."""
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        found = set() if module.uses_mindspore else _closed(module)
+        if found:
+            plain[module.name] = Opener(module, found).plain()
+    return plain
+
+
+def _closed(module: ModuleInfo) -> set[int]:
+    """The functions, by id."""
+    bodies = ((s, s.node) for s in module.scope.walk() if isinstance(s.node, cst.FunctionDef))
+    suites = (id(n) for s, n in bodies if isinstance(n.body, cst.SimpleStatementSuite) and _concerns(s, module))
+    return set(suites)
+
+
+def _concerns(scope: Scope, module: ModuleInfo) -> bool:
+    cls = module.classes.get(scope.cls.name) if scope.cls is not None else None
+    if cls is not None and cls.kind == "autograd":
+        return True
+    called = {getattr(c.func, "attr", c.func) for s in scope.body.walk() for c in s.calls}
+    return any(isinstance(name, cst.Name) and name.value in TAKING for name in called)
+
+
+class Opener(Suites):
+    """One module, with the functions to open."""
+
+    def __init__(self, module: ModuleInfo, found: set[int]) -> None:
+        super().__init__(module)
+        self.found = found
+
+    def leave_FunctionDef(self, original: cst.FunctionDef, updated: cst.FunctionDef) -> cst.FunctionDef:
+        body = updated.body
+        if id(original) not in self.found or not isinstance(body, cst.SimpleStatementSuite):
+            return updated
+        lines = [cst.SimpleStatementLine([_alone(small)]) for small in body.body]
+        lines[-1] = lines[-1].with_changes(trailing_whitespace=body.trailing_whitespace)
+        for small, line in zip(body.body, lines, strict=True):
+            self.number(line.body[0], small)
+        return updated.with_changes(body=cst.IndentedBlock(lines))
+
+
+def _alone(small: cst.BaseSmallStatement) -> cst.BaseSmallStatement:
+    return small.with_changes(semicolon=cst.MaybeSentinel.DEFAULT) if hasattr(small, "semicolon") else small
