@@ -37,7 +37,8 @@ from torch2ms.tape.uses.saved import keep_values
 from torch2ms.tape.uses.stored import begin_stores
 from torch2ms.wrappers import understood
 
-THEIRS = re.compile(r"line \d+: |the source is not valid Python|the code is nested|cannot parse: ")  # how errors begin that no second try mends
+# how errors begin that no second try mends
+THEIRS = re.compile(r"line \d+: |the source is not valid Python|the code is nested|cannot parse: ")
 
 
 def convert_module(source: str, config: Config, path: str) -> Result:

@@ -41,11 +41,11 @@ from torch2ms.wrappers.unwrap import unwrapped
 def understood(project: Project) -> Project:
     """The project with its values inferred, and written plainly.
 
-    That is without wrappers around training, with lines of their own for what stands behind a colon, with blocks of their own for gradient modes, without branches for what no
-    caller gives, with loops over optimizers written out, with one name for each optimizer, those in dicts included, for
-    gradients that keep their graph and for norms, with a branch for each kind of layer, with attributes under names
-    that cells leave free, with forwards of weights, and without functions that only differentiate, or go backward from
-    what they are handed.
+    That is without wrappers around training, with lines of their own for what stands behind a colon, with blocks of
+    their own for gradient modes, without branches for what no caller gives, with loops over optimizers written out,
+    with one name for each optimizer, those in dicts included, for gradients that keep their graph and for norms, with a
+    branch for each kind of layer, with attributes under names that cells leave free, with forwards of weights, and
+    without functions that only differentiate, or go backward from what they are handed.
     """
     infer(project)
     project = _with(project, as_modules(project))  # plain layers
