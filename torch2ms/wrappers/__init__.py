@@ -29,6 +29,7 @@ from torch2ms.wrappers.keyed import keyed
 from torch2ms.wrappers.layers import as_modules
 from torch2ms.wrappers.listed import listed
 from torch2ms.wrappers.objects import wraps
+from torch2ms.wrappers.on_cuda import switched_off
 from torch2ms.wrappers.opened import opened
 from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.selfless import renamed
@@ -52,6 +53,7 @@ def understood(project: Project) -> Project:
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
     project = _with(project, unwrapped(project, wrapped) if wrapped else {})
     project = _with(project, opened(project))
+    project = _with(project, switched_off(project))
     project = _with(project, listed(project))
     project = _with(project, stored(project))
     project = _with(project, asked(project))

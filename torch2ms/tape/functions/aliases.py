@@ -45,6 +45,7 @@ class Aliases:
         self.families: dict[int, int] = {}
         self.constructed: dict[int, list[Site]] = {}  # by id of the scope of an `__init__`
         self.factories: dict[int, bool] = {}  # by id of a scope: whether all that it returns are new optimizers
+        self.assigned: dict[int, set[str]] = {}  # by id of a module
         self.products: dict[int, list[tuple[Key, Creation]]] = {}  # by id of a scope: what binds its result
         self.connect_classes()
         scopes = [(scope, module) for module in project.modules.values() for scope in module.scope.walk()]
@@ -126,12 +127,19 @@ class Aliases:
                 return ("variable", id(current), name)
             current = current.parent
         target = module.imports.table.get(name)
-        if target is not None and name not in module.scope.locals:
+        if target is not None and name not in self.bound(module):
             home = self.project.modules.get(target.rpartition(".")[0]) or self.project.by_suffix(
                 target.rpartition(".")[0]
             )
             return ("variable", id(home.scope), target.rpartition(".")[2]) if home is not None else ANY
         return ("variable", id(module.scope), name)
+
+    def bound(self, module: ModuleInfo) -> set[str]:
+        """The names of a module that something else than an import binds."""
+        if id(module) not in self.assigned:
+            stmts = (s for s in module.scope.body.walk() if not isinstance(s.node, (cst.Import, cst.ImportFrom)))
+            self.assigned[id(module)] = {name for stmt in stmts for name in stmt.defs}
+        return self.assigned[id(module)]
 
     def holder(self, name: str, scope: Scope, module: ModuleInfo) -> ClassInfo | None:
         """The class of the object that a variable holds."""
