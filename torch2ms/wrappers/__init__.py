@@ -53,7 +53,6 @@ def understood(project: Project) -> Project:
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
     project = _with(project, unwrapped(project, wrapped) if wrapped else {})
     project = _with(project, opened(project))
-    project = _with(project, switched_off(project))
     project = _with(project, listed(project))
     project = _with(project, stored(project))
     project = _with(project, asked(project))
@@ -64,6 +63,7 @@ def understood(project: Project) -> Project:
     project = _with(project, out_of_the_way(project))
     project = _with(project, parted(project))
     project = _with(project, conditional(project))
+    project = _with(project, switched_off(project))
     project = _with(project, told_apart(project))
     project = _with(project, direct(project))
     project = _with(project, keyed(project))

@@ -335,12 +335,15 @@ def _inserted(node: cst.FormattedStringExpression, state: CodegenState) -> None:
 
 
 def _slice(node: cst.Slice, state: CodegenState) -> None:
-    second: cst.CSTNode | None = node.second_colon if isinstance(node.second_colon, cst.Colon) else None
-    for part in (node.lower, node.first_colon, node.upper, second, node.step):
-        if part is node.step and part is not None and second is None:
-            state.tokens.append(":")
+    for part in (node.lower, node.first_colon, node.upper):
         if part is not None:
             _write(part, state)
+    if isinstance(node.second_colon, cst.Colon):
+        _write(node.second_colon, state)
+    elif node.step is not None:
+        state.tokens.append(":")
+    if node.step is not None:
+        _write(node.step, state)
 
 
 def _import_from(node: cst.ImportFrom, state: CodegenState) -> None:
