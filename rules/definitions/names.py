@@ -13,6 +13,19 @@ def named_parameters(net, recurse=True):
                 yield f"{path}.{name}" if path else name, param
 
 
+def all_named_parameters(net, buffers=()):
+    """All parameters under PyTorch's names, frozen ones too, but no statistics of a normalisation and no buffers."""
+    names = {"gamma": "weight", "beta": "bias", "embedding_table": "weight"}
+    seen = set()
+    for path, layer in net.cells_and_names():
+        for name, param in layer.parameters_and_names(expand=False):
+            listed = param.requires_grad or not name.startswith("moving_") and name not in buffers
+            if listed and id(param) not in seen:
+                seen.add(id(param))
+                name = names.get(name, name) if type(layer).__module__.startswith("mindspore.") else name
+                yield f"{path}.{name}" if path else name, param
+
+
 def with_dtype(net, dtype):
     """The cell with all its floating parameters in another type."""
     for param in net.get_parameters():

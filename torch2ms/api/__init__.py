@@ -14,6 +14,7 @@ from torch2ms.api.apply import (
     apply_value,
     apply_whole,
     binding_of,
+    full_value,
     returns,
 )
 from torch2ms.api.facts import Facts, NoFacts, Use
@@ -39,6 +40,7 @@ __all__ = [
     "apply_whole",
     "binding_of",
     "code",
+    "full_value",
     "literal",
     "returns",
 ]

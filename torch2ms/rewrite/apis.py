@@ -8,6 +8,7 @@ from torch2ms.analysis.program.project import ModuleInfo, qualified
 from torch2ms.analysis.syntax.names import canonical, is_foreign
 from torch2ms.api import Outcome, Rule, apply_attribute, apply_class, apply_partial, apply_value, apply_whole
 from torch2ms.api.template import parenthesised
+from torch2ms.rewrite.layers.compared import findable, findable_partial
 from torch2ms.rewrite.parameters.lists import CHAINED, is_weight, joined
 from torch2ms.rewrite.parameters.names import told_apart
 from torch2ms.rewrite.positions import Positions
@@ -33,7 +34,8 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
         rule = work.rules.find(first.name) if first.kind == "api" and is_foreign(first.name) else None
         if rule is not None:
             work.notes.findings = [f for f in work.notes.findings if f.what != first.name]
-            return work.take(apply_partial(rule, original, updated, work.facts), updated)
+            outcome = apply_partial(rule, original, updated, work.facts)
+            return work.take(findable_partial(rule, outcome, original, updated, work.project), updated)
     if name == "copy.deepcopy" and len(original.args) == 1:
         held = work.module.value(original.args[0].value)
         if held.kind == "tensor" and not held.likely and not is_weight(held):
@@ -98,7 +100,7 @@ def used(
         named = apply_class(rule, original)
         plain = isinstance(outcome.node, (cst.Name, cst.Attribute, cst.Tuple))
         return work.take(outcome if named.node is None and plain else named, left)
-    return work.take(outcome, left)
+    return work.take(findable(rule, outcome, work.project), left)
 
 
 def _is_attribute(rule: Rule) -> bool:

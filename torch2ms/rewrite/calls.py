@@ -19,7 +19,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.inplace.chains import base
 from torch2ms.rewrite.inplace.sharing import is_gradient
 from torch2ms.rewrite.layers.keywords import positional
-from torch2ms.rewrite.parameters.lists import enumerated
+from torch2ms.rewrite.parameters.lists import enumerated, named
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.tensors import strings
 from torch2ms.rewrite.tensors.draws import draw
@@ -145,6 +145,8 @@ class MethodCalls:
             why = "no layer of the project keeps statistics or renames weights"
             self.work.tell("T2M505", "Module.named_parameters", why)
             return renamed(updated, "parameters_and_names")
+        if name == "named_parameters" and (listed := named(original, updated, self.work, self.where)) is not None:
+            return listed
         if name in ("parameters", "buffers") and not original.args:
             return enumerated(name, original, updated, self.work, self.where)
         if name == "named_buffers" and not original.args and not project.renames and not project.freezes:
@@ -178,6 +180,8 @@ class MethodCalls:
             return self.work.ruled(f"torch.Tensor.{name}", original, updated) if self.places(original) else updated
         if name in ("parameters", "buffers") and not original.args:
             return enumerated(name, original, updated, self.work, self.where)
+        if name == "named_parameters" and (listed := named(original, updated, self.work, self.where)) is not None:
+            return listed
         modes = name in ("eval", "train") and len(original.args) <= 1
         if modes or name in ("named_parameters", "state_dict", "load_state_dict", "reset_parameters"):
             return self.work.ruled(f"torch.nn.Module.{name}", original, updated)

@@ -8,6 +8,7 @@ from torch2ms.analysis.evaluation.narrow import CLASS_NAME
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.rewrite.layers.compared import of_classes
 from torch2ms.rewrite.rewriter import Rewriter
 from torch2ms.rewrite.tensors.places import values_only
 from torch2ms.rewrite.transforms import compiled
@@ -97,9 +98,13 @@ class Positions(Rewriter):
         parts = [node.left, *(c.comparator for c in node.comparisons)]
         if any(self.module.value(p).name == CLASS_NAME for p in parts):
             self.class_names |= {id(p) for p in parts}
-        if isinstance(node.left, cst.Call) and dotted(node.left.func) == "type":
-            for part in parts[1:]:
+        if id(node) in of_classes(self.module):
+            for part in parts:
                 self.mark_classes(part)
+
+    def visit_Dict(self, node: cst.Dict) -> None:
+        keys = (e.key for e in node.elements if isinstance(e, cst.DictElement))
+        self.classes |= {id(key) for key in keys if self.module.value(key).kind == "api"}
 
     def visit_Annotation(self, node: cst.Annotation) -> None:
         self.classes |= {id(part) for part in descend(node.annotation)}

@@ -62,7 +62,7 @@ def buffers(project: Project) -> Iterator[str]:
     """The names under which modules register buffers."""
     for module in project.modules.values():
         for call in (c for s in module.scope.walk() for stmt in s.body.walk() for c in stmt.calls):
-            if _called(call) == "register_buffer" and call.args and isinstance(call.func, cst.Attribute):
+            if _called(call) == "register_buffer" and call.args:
                 named = [a.value for a in call.args if a.keyword is None or a.keyword.value == "name"]
                 if named and isinstance(name := constant(named[0]), str):
                     yield name

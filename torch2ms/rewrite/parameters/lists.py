@@ -49,6 +49,36 @@ def enumerated(
     return cst.parse_expression(f"[p for p in {receiver}.get_parameters() if {test}]")
 
 
+def named(original: cst.Call, updated: cst.Call, work: Translation, where: Positions) -> cst.BaseExpression | None:
+    """`net.named_parameters()` where some are frozen; None where it lists what an optimizer is going to train."""
+    if not work.project.freezes or original.args or not isinstance(updated.func, cst.Attribute):
+        return None
+    bound = work.stmt.defs if work.stmt is not None else set()
+    if id(original) in where.trained or bound and bound <= work.module.optimized or _gathers(original, work):
+        return None
+    buffers = sorted(work.project.buffers)
+    given = f", {tuple(buffers)!r}" if buffers else ""
+    work.notes.needs.add("all_named_parameters")
+    work.tell("T2M505", "Module.named_parameters", "frozen parameters are among them, statistics and buffers are not")
+    return cst.parse_expression(f"all_named_parameters({code(updated.func.value)}{given})")
+
+
+def _gathers(original: cst.Call, work: Translation) -> bool:
+    """The parameters go into lists one by one, as those do that groups of an optimizer are made of."""
+    node = work.stmt.node if work.stmt is not None else None
+    if isinstance(node, cst.For) and node.iter is original:
+        appended = (n for n in descend(node.body) if isinstance(n, cst.Call) and dotted(n.func).endswith(".append"))
+        return any(_second(node.target) == dotted(a.value) for call in appended for a in call.args)
+    listed = (n for n in descend(node) if isinstance(n, (cst.ListComp, cst.GeneratorExp))) if node is not None else ()
+    return any(n.for_in.iter is original and dotted(n.elt) == _second(n.for_in.target) for n in listed)
+
+
+def _second(target: cst.BaseExpression) -> str:
+    """What a loop over names and parameters calls the parameter; the pair, where it has one name."""
+    parts = target.elements if isinstance(target, cst.Tuple) else ()
+    return dotted(parts[1].value if len(parts) == 2 else target)
+
+
 def told_by_name(project: Project) -> str:
     """The condition that holds for a parameter `p` and not for statistics of normalisation, nor for buffers."""
     test, names = "'moving_' not in p.name", sorted(project.buffers)

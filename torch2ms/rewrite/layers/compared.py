@@ -1,0 +1,112 @@
+"""Classes of PyTorch that programs compare with what a variable holds: `norm_layer == nn.InstanceNorm2d`.
+
+What stands for such a class must be one object wherever it is named, so that the comparison finds it again.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from functools import lru_cache
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.api import Outcome, Rule, full_value
+from torch2ms.findings import Finding, Tier
+
+SAME = (cst.Equal, cst.NotEqual, cst.Is, cst.IsNot, cst.In, cst.NotIn)
+
+
+def operands(node: cst.Comparison) -> list[cst.BaseExpression]:
+    """What a comparison asks to be the same, or to be found, with the elements that it is looked for among."""
+    if not all(isinstance(c.operator, SAME) for c in node.comparisons):
+        return []
+    parts = [node.left, *(c.comparator for c in node.comparisons)]
+    return [*parts, *(e.value for p in parts if isinstance(p, (cst.List, cst.Tuple, cst.Set)) for e in p.elements)]
+
+
+@lru_cache(maxsize=4)
+def of_classes(module: ModuleInfo) -> frozenset[int]:
+    """Ids of the comparisons with the class of an object: `type(m) is nn.Conv2d`, also where a name holds the class."""
+    found: set[int] = set()
+    asking = "type(" in module.source or "__class__" in module.source
+    for scope in module.scope.walk() if asking else ():
+        bound: dict[str, list[bool]] = {}
+        for stmt in scope.body.walk():
+            for name in stmt.defs:
+                bound.setdefault(name, []).append(isinstance(stmt.node, cst.Assign) and _is_class(stmt.node.value))
+        classes = {name for name, kinds in bound.items() if all(kinds)} - set(scope.params)
+        for stmt in scope.body.walk():
+            if not isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
+                asked = (n for n in descend(stmt.node) if isinstance(n, cst.Comparison))
+                found |= {id(n) for n in asked if any(_is_class(p) or dotted(p) in classes for p in operands(n))}
+    return frozenset(found)
+
+
+def _is_class(node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.Call):
+        return dotted(node.func) == "type" and len(node.args) == 1
+    return isinstance(node, cst.Attribute) and node.attr.value == "__class__"
+
+
+@lru_cache(maxsize=1)
+def compared(project: Project) -> frozenset[str]:
+    """The names of PyTorch that stand in comparisons with what variables hold."""
+    found: set[str] = set()
+    for module in project.modules.values():
+        if "torch" not in module.source:
+            continue
+        asked = [n for n in descend(module.tree) if isinstance(n, cst.Comparison)]
+        named = [(n, {v.name for p in operands(n) if (v := module.value(p)).kind == "api"}) for n in asked]
+        if any(names for _, names in named):
+            found |= {name for n, names in named if id(n) not in of_classes(module) for name in names}
+    return frozenset(found)
+
+
+def findable(rule: Rule, outcome: Outcome, project: Project) -> Outcome:
+    """What a class that is compared becomes: a name: an expression would be another object each time."""
+    if (
+        outcome.node is None
+        or isinstance(outcome.node, (cst.Name, cst.Attribute))
+        or rule.name not in compared(project)
+    ):
+        return outcome
+    return _named(rule, project)
+
+
+def findable_partial(rule: Rule, outcome: Outcome, original: cst.Call, updated: cst.Call, project: Project) -> Outcome:
+    """`partial(nn.InstanceNorm2d, affine=False)` of a class with which its `func` is compared."""
+    node = outcome.node
+    if node is None or rule.name not in compared(project):
+        return outcome
+    if isinstance(node, cst.Call) and node.args and isinstance(node.args[0].value, (cst.Name, cst.Attribute)):
+        return outcome
+    defaults = {p.name: p.default for p in rule.params}
+    kept = [
+        now for was, now in zip(original.args[1:], updated.args[1:], strict=True)
+        if was.keyword is None or code(was.value) != defaults.get(was.keyword.value)
+    ]  # fmt: skip
+    named = _named(rule, project)
+    if named.node is None:
+        return named
+    if kept:
+        kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")) if kept else cst.MaybeSentinel.DEFAULT
+    return replace(named, node=updated.with_changes(args=[cst.Arg(named.node, comma=comma), *kept]))
+
+
+def _named(rule: Rule, project: Project) -> Outcome:
+    short = rule.name.rpartition(".")[2]
+    name = full_value(rule)
+    if not name.isidentifier():
+        why = "it is compared with what a variable holds, and its MindSpore form has no name"
+    elif sum(re.search(rf"\b{short}\b", m.source) is not None for m in project.modules.values()) > 1:
+        why = "it is compared with what a variable holds, and each module would have a definition of its own"
+    else:
+        told = Finding("T2M601", Tier.EXACT, rule.name, f"{name}: a name, which comparisons find again")
+        return Outcome(cst.Name(name), (told,), frozenset({name}), "function")
+    todo = "compare something else that tells the classes apart"
+    return Outcome(None, (Finding("T2M608", Tier.REFUSED, rule.name, why, todo),))
