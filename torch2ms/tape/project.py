@@ -14,9 +14,11 @@ from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.tape.copies import freezes_copy
 from torch2ms.tape.ledger.events import argument
 
-STATE = re.compile(
-    r"BatchNorm|InstanceNorm|track_running_stats|register_buffer|torchvision|timm|hub\.load|from_pretrained|transformers"
+STATISTICS = re.compile(
+    r"BatchNorm|InstanceNorm|spectral_norm|track_running_stats|torchvision|timm|hub\.load|from_pretrained|transformers"
 )
+
+STATE = re.compile(f"{STATISTICS.pattern}|register_buffer")
 
 DRAWS = re.compile(r"[Dd]ropout|DropPath|RReLU|rrelu|gumbel|bernoulli|rsample|reparam|torchvision|timm|transformers")
 
@@ -35,6 +37,7 @@ def prepare(project: Project) -> None:
     project.draws = any(DRAWS.search(m.source) for m in project.modules.values())
     project.keeps_state = any(STATE.search(m.source) for m in project.modules.values())
     project.buffers = frozenset(buffers(project))
+    project.moves_state = moves_state(project)
     project.stepping = stepping(project)
     project.checkpoints = any(
         v.kind == "api" and v.name in ("torch.save", "torch.load")
@@ -59,13 +62,24 @@ def prepare(project: Project) -> None:
 
 
 def buffers(project: Project) -> Iterator[str]:
-    """The names under which modules register buffers."""
+    """The names under which modules register buffers, "" for one that is not seen."""
     for module in project.modules.values():
         for call in (c for s in module.scope.walk() for stmt in s.body.walk() for c in stmt.calls):
             if _called(call) == "register_buffer" and call.args:
                 named = [a.value for a in call.args if a.keyword is None or a.keyword.value == "name"]
-                if named and isinstance(name := constant(named[0]), str):
-                    yield name
+                name = constant(named[0]) if named else ""
+                yield name if isinstance(name, str) else ""
+
+
+def moves_state(project: Project) -> bool:
+    """Running a module may change statistics or buffers; masks and frequencies that are only read stay as they are."""
+    if any(STATISTICS.search(m.source) for m in project.modules.values()) or "" in project.buffers:
+        return True
+    return any(
+        project.buffers & set(place.split("."))
+        for module in project.modules.values() for scope in module.scope.walk() if scope.name != "__init__"
+        for stmt in scope.body.walk() for place in stmt.defs | stmt.muts
+    )  # fmt: skip
 
 
 def stepping(project: Project) -> frozenset[str]:

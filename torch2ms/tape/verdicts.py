@@ -350,7 +350,7 @@ class Verdicts:
 
     def repeats(self) -> bool:
         """Running a forward twice gives the same values both times, and changes nothing."""
-        return not (self.project.keeps_state or self.project.draws)
+        return not (self.project.moves_state or self.project.draws)
 
 
 def emptied(region: Region) -> set[str]:

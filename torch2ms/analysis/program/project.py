@@ -223,6 +223,7 @@ class Project:
 
     modules: dict[str, ModuleInfo] = field(default_factory=dict)
     keeps_state: bool = True  # a module may hold statistics or buffers beside its parameters
+    moves_state: bool = True  # ... and running it may change them
     buffers: frozenset[str] = frozenset()  # names under which buffers are registered
     stepping: frozenset[str] = frozenset()  # names of the functions that may let an optimizer step, and of its method
     checkpoints: bool = False  # somewhere tensors are saved or loaded

@@ -81,7 +81,7 @@ def _second(target: cst.BaseExpression) -> str:
 
 def told_by_name(project: Project) -> str:
     """The condition that holds for a parameter `p` and not for statistics of normalisation, nor for buffers."""
-    test, names = "'moving_' not in p.name", sorted(project.buffers)
+    test, names = "'moving_' not in p.name", sorted(filter(None, project.buffers))
     if len(names) == 1:
         return f"{test} and p.name.rpartition('.')[2] != {names[0]!r}"
     return f"{test} and p.name.rpartition('.')[2] not in {tuple(names)!r}" if names else test

@@ -19,7 +19,7 @@ from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
 from torch2ms.tape.derivatives.listed import listed
-from torch2ms.tape.derivatives.paths import RANDOM, Around, Misfit, Way, calls_run, flags
+from torch2ms.tape.derivatives.paths import Around, Misfit, Way, calls_run, drawing, flags
 from torch2ms.tape.derivatives.written import assumed_of, copied, found_in, problem_of, unmeasured, within, write_out
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.graphmode import Check
@@ -136,10 +136,10 @@ class _Compiled(Way):
         for node, home in calls_run([*self.path.steps, self.event.stmt], self.around):
             if node is self.event.node:
                 continue
+            if drawing(node, home):
+                raise Misfit("its forward draws random numbers")
             name = node.func.attr.value if isinstance(node.func, cst.Attribute) else dotted(node.func)
             where = dotted(node.func)
-            if name in RANDOM and home.value(node.func).kind != "function" or "random" in where or "rng" in where:
-                raise Misfit("its forward draws random numbers")
             if name in LEAVING or name in ("float", "int", "bool", "print", "input", "open") and "." not in where:
                 raise Misfit("its forward makes Python values of tensors, which compiled code would freeze")
             if where == "dict" and all(n is not self.event.node for n in descend(node)):

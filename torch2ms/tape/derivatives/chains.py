@@ -19,7 +19,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
-from torch2ms.tape.derivatives.paths import Around
+from torch2ms.tape.derivatives.paths import Around, draws
 from torch2ms.tape.derivatives.written import found_in, unmeasured
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.interface import definition_order
@@ -49,7 +49,8 @@ def plan_chains(events: list[Event], around: Around) -> set[int]:
     done: set[int] = set()
     for chain in _chains(events, around.scope, around.module):
         made = _Compiled(chain, around.scope, around.module, around.plan, around.writer, around.callee)
-        if not unmeasured(chain.stmts, around) and not found_in(chain.steps, around.module) and made.ready():
+        sound = not unmeasured(chain.stmts, around) and not found_in(chain.steps, around.module)
+        if sound and not draws(chain.stmts, around) and made.ready():
             made.write()
             around.together(made.arguments)
             done |= {id(c.event) for c in chain.calls}

@@ -12,10 +12,9 @@ from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import children
 from torch2ms.tape.derivatives.gradcalls import GradCall, read
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.forward.dependents import silenced
+from torch2ms.tape.forward.dependents import silenced, varied_uses
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.plan import Plan
 
@@ -23,8 +22,6 @@ RANDOM = frozenset(
     "rand randn randint randperm normal bernoulli multinomial dropout dropout2d dropout3d alpha_dropout uniform "
     "rsample sample rand_like randn_like normal_ uniform_".split()
 )
-CONSTANT = frozenset("size shape dim ndim numel device dtype detach item data type requires_grad is_leaf".split())
-LIKE = ("zeros_like", "ones_like", "rand_like", "randn_like", "randint_like", "empty_like", "full_like")
 
 
 class Misfit(Exception):
@@ -176,29 +173,6 @@ class Way:
         return sorted(steps, key=lambda s: s.number)
 
 
-def varied_uses(node: cst.CSTNode, names: set[str]) -> bool:
-    """An expression or statement uses one of the places in a way that its value varies with."""
-    if type(node) is cst.Call:
-        name = node.func.attr.value if type(node.func) is cst.Attribute else dotted(node.func)
-        if name in LIKE or name in CONSTANT and type(node.func) is cst.Attribute:
-            return False
-    if type(node) is cst.Attribute:
-        if node.attr.value in CONSTANT:
-            return False
-        place = dotted(node)
-        if place:
-            return any(place == n or place.startswith(n + ".") for n in names)
-    if type(node) is cst.Name:
-        return node.value in names
-    if type(node) is cst.Assign:
-        return varied_uses(node.value, names)
-    if type(node) is cst.AnnAssign:
-        return node.value is not None and varied_uses(node.value, names)
-    if type(node) is cst.Arg:
-        return varied_uses(node.value, names)
-    return any(varied_uses(child, names) for child in children(node))
-
-
 def flags(node: cst.CSTNode) -> bool:
     """`x.requires_grad_(True)`, `x.retain_grad()` and `x.requires_grad = True` as statements: no value changes."""
     if isinstance(node, cst.Assign):
@@ -225,3 +199,15 @@ def calls_run(stmts: list[Stmt], around: Around) -> Iterator[tuple[cst.Call, Mod
             if info is not None and id(info) not in seen:
                 seen.add(id(info))
                 waiting += [(s, info.module) for b in [info.scope.body] for s in b.walk()]
+
+
+def drawing(call: cst.Call, home: ModuleInfo) -> bool:
+    """The call draws random numbers."""
+    name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
+    where = dotted(call.func)
+    return name in RANDOM and home.value(call.func).kind != "function" or "random" in where or "rng" in where
+
+
+def draws(stmts: list[Stmt], around: Around) -> bool:
+    """Something that the statements run draws random numbers: run twice, they would not give the same values."""
+    return any(drawing(call, home) for call, home in calls_run(stmts, around))

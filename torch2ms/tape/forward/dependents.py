@@ -8,8 +8,11 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, qualified
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.analysis.syntax.tree import children, code, constant, descend
 from torch2ms.tape.ledger.events import Event
+
+CONSTANT = frozenset("size shape dim ndim numel device dtype detach item data type requires_grad is_leaf".split())
+LIKE = ("zeros_like", "ones_like", "rand_like", "randn_like", "randint_like", "empty_like", "full_like")
 
 
 def silenced(stmt: Stmt, module: ModuleInfo) -> bool:
@@ -36,6 +39,7 @@ def dependents(inputs: list[str], event: Event, scope: Scope, module: ModuleInfo
         if (
             start < stmt.number < event.stmt.number
             and {p for u in stmt.uses for p in (u, root(u))} & tainted
+            and (type(stmt.node) not in (cst.Assign, cst.AnnAssign) or varied_uses(stmt.node, tainted))
             and not silenced(stmt, module)
         ):
             written = {root(d) for d in stmt.defs | stmt.muts}
@@ -43,6 +47,29 @@ def dependents(inputs: list[str], event: Event, scope: Scope, module: ModuleInfo
                 tainted |= written
                 found.add(id(stmt))
     return found
+
+
+def varied_uses(node: cst.CSTNode, names: set[str]) -> bool:
+    """An expression or statement uses one of the places in a way that its value varies with."""
+    if type(node) is cst.Call:
+        name = node.func.attr.value if type(node.func) is cst.Attribute else dotted(node.func)
+        if name in LIKE or name in CONSTANT and type(node.func) is cst.Attribute:
+            return False
+    if type(node) is cst.Attribute:
+        if node.attr.value in CONSTANT:
+            return False
+        place = dotted(node)
+        if place:
+            return any(place == n or place.startswith(n + ".") for n in names)
+    if type(node) is cst.Name:
+        return node.value in names
+    if type(node) is cst.Assign:
+        return varied_uses(node.value, names)
+    if type(node) is cst.AnnAssign:
+        return node.value is not None and varied_uses(node.value, names)
+    if type(node) is cst.Arg:
+        return varied_uses(node.value, names)
+    return any(varied_uses(child, names) for child in children(node))
 
 
 def renamed(names: list[str], event: Event, scope: Scope, stmts: list[Stmt]) -> bool:

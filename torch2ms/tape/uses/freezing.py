@@ -73,7 +73,7 @@ def _called(stmt: Stmt, call: cst.Call, module: ModuleInfo, project: Project, de
     inner = toggles(info.scope, info.module, project, depth - 1) if depth else _toggles(info.scope.body, info.module)
     for toggle in inner:
         head, _, rest = toggle.place.removeprefix("^").partition(".")
-        place = receiver if head == "self" else bound[head].place if head in bound else ""
+        place = receiver if head == "self" else _given(bound[head]) if head in bound else ""
         if not place and head not in info.scope.locals:  # a name from around it
             place = head if info.module is module else NOBODY_KNOWS
         elif not place:
@@ -84,6 +84,12 @@ def _called(stmt: Stmt, call: cst.Call, module: ModuleInfo, project: Project, de
             flag = {"True": True, "False": False}.get(text)
         found.append(Toggle(stmt, f"{place}.{rest}" if place and rest else place, flag))
     return found
+
+
+def _given(value: Value) -> str:
+    """The place of a module that is handed on, or of the one whose parameters are."""
+    listed = value.kind in ("params", "named_params") and len(value.deps) == 1
+    return next(iter(value.deps)) if listed else value.place
 
 
 def _helper(call: cst.Call, module: ModuleInfo, project: Project) -> tuple[FunctionInfo | None, str]:
@@ -138,6 +144,9 @@ def _toggle(stmt: Stmt, module: ModuleInfo) -> Toggle | None:
             flags = {_flag(s) for s in body}
             flag, name = flags.pop() if len(flags) == 1 else (None, "")
             return Toggle(stmt, next(iter(taken.deps)), flag, name)
+        handed = dotted(stmt.node.iter)
+        if handed and handed in stmt.block.scope.params and len(body) == 1 and switched(body[0], module):
+            return Toggle(stmt, handed, *_flag(body[0]))  # what the callers list
         return _of_pairs(stmt, stmt.node, body, module)
     for call in stmt.calls:
         if type(call.func) is cst.Attribute and call.func.attr.value == "requires_grad_":
