@@ -35,6 +35,7 @@ from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.selfless import renamed
 from torch2ms.wrappers.stored import stored
 from torch2ms.wrappers.taken import out_of_the_way
+from torch2ms.wrappers.turns import written_out
 from torch2ms.wrappers.unroll import unrolled
 from torch2ms.wrappers.unwrap import unwrapped
 
@@ -43,10 +44,10 @@ def understood(project: Project) -> Project:
     """The project with its values inferred, and written plainly.
 
     That is without wrappers around training, with lines of their own for what stands behind a colon, with blocks of
-    their own for gradient modes, without branches for what no caller gives, with loops over optimizers written out,
-    with one name for each optimizer, those in dicts included, for gradients that keep their graph and for norms, with a
-    branch for each kind of layer, with attributes under names that cells leave free, with forwards of weights, and
-    without functions that only differentiate, or go backward from what they are handed.
+    their own for gradient modes, without branches for what no caller gives, with loops over optimizers and their
+    networks written out, with one name for each optimizer, those in dicts included, for gradients that keep their graph
+    and for norms, with a branch for each kind of layer, with attributes under names that cells leave free, with
+    forwards of weights, and without functions that only differentiate, or go backward from what they are handed.
     """
     infer(project)
     project = _with(project, as_modules(project))  # plain layers
@@ -68,6 +69,7 @@ def understood(project: Project) -> Project:
     project = _with(project, direct(project))
     project = _with(project, keyed(project))
     project = _with(project, unrolled(project))
+    project = _with(project, written_out(project))
     project = _with(project, kept_graphs(project))
     project = _with(project, filled(project))
     project = _with(project, clipped(project))

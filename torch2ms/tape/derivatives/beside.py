@@ -46,7 +46,7 @@ def _used(event: Event, region: Region) -> set[str]:
 
 def _repeatable(region: Region, event: Event, around: Around) -> bool:
     """The statements give at the call what they gave before, and nobody notices that they run."""
-    if region.problem or region.guards or region.cut or not region.stmts:
+    if region.problem or region.guarded or region.cut or not region.stmts:
         return False
     if any(s.all_muts or s.blocks or any("." in d for d in s.all_defs) for s in region.stmts):
         return False
