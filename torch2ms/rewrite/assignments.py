@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import qualified
-from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
@@ -202,18 +203,8 @@ class Assignments:
             return False
         if any(name in s.defs and s.number < stmt.number for s in scope.body.walk()):
             return False
-        position = scope.params.index(name)
-        for home in self.module.scope.walk():
-            body = list(home.body.walk())
-            for caller in body:
-                for call in caller.calls:
-                    if dotted(call.func) != scope.name or position >= len(call.args) or call.args[position].keyword:
-                        continue
-                    given = call.args[position].value
-                    kept = dotted(given.value if isinstance(given, cst.Subscript) else given)
-                    if kept and any(s.number > caller.number and kept.partition(".")[0] in s.uses for s in body):
-                        return True
-        return False
+        homes = (h for m in self.writer.project.modules.values() for h in m.scope.walk())
+        return any(_read_again(name, scope, home) for home in homes)
 
     def constructed(self, stmt: Stmt, node: cst.Assign, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
         """Modules of torch start in training mode, cells do not."""
@@ -243,3 +234,28 @@ class Assignments:
 def _key(node: cst.Subscript) -> object:
     part = node.slice[0].slice
     return constant(part.value) if isinstance(part, cst.Index) else None
+
+
+def _read_again(name: str, scope: Scope, home: Scope) -> bool:
+    """Some call in `home` gives the function what it knows as `name`, and looks at it afterwards."""
+    body = list(home.body.walk())
+    for caller in body:
+        for call in caller.calls:
+            if dotted(call.func).rpartition(".")[2] != scope.name or (given := _argument(call, name, scope)) is None:
+                continue
+            kept = dotted(given.value if isinstance(given, cst.Subscript) else given)
+            turns = [s for owner in caller.ancestors() if owner.is_loop for s in owner.walk()]
+            read = [s for s in (*(s for s in body if s.number > caller.number), *turns) if s is not caller]
+            if kept and (root(kept) == "self" or any(root(kept) in map(root, s.uses) for s in read)):
+                return True
+    return False
+
+
+def _argument(call: cst.Call, name: str, scope: Scope) -> cst.BaseExpression | None:
+    """What a call gives a function under one of its names."""
+    named = next((a.value for a in call.args if a.keyword is not None and a.keyword.value == name), None)
+    position = scope.params.index(name) - (scope.cls is not None and scope.params[0] == "self")
+    if named is not None or not 0 <= position < len(call.args):
+        return named
+    given = call.args[position]
+    return given.value if given.keyword is None and not any(a.star for a in call.args[: position + 1]) else None

@@ -68,6 +68,8 @@ def _augmented(stmt: Stmt, node: cst.AugAssign, ev: Evaluator) -> None:
     value = ev.binary(ev.ev(node.target), ev.ev(node.value))
     old = ev.memo.get(id(node.target), UNKNOWN)
     value = shapes.shaped(value, (old.dtype, old.rank) if old.kind == "tensor" else shapes.UNKNOWN_SHAPE)
+    if old.kind == value.kind == "tensor" and not old.likely:
+        value = replace(value, likely=False)  # changed in place, whatever is added
     if dotted(node.target):
         leaf = old.leaf or old.kind == "param"
         bind(node.target, old if leaf else value, ev)

@@ -26,8 +26,9 @@ from torch2ms.tape.functions.handing import Handed, Handing, bound_arguments, ev
 from torch2ms.tape.functions.reach import Known
 from torch2ms.tape.functions.rollouts import Episodes
 from torch2ms.tape.functions.sites import Site, resolve, versions
-from torch2ms.tape.functions.stores import Stores, find_stores, reachable
+from torch2ms.tape.functions.stores import Stores, find_stores
 from torch2ms.tape.functions.taking import Taken, Taking, events_of, fed, taken_of, taking_at, usable
+from torch2ms.tape.functions.within import reachable
 from torch2ms.tape.ledger.events import Event, find
 from torch2ms.tape.ledger.ledger import ENTRY
 from torch2ms.tape.ledger.records import Records

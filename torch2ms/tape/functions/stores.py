@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
@@ -22,8 +22,9 @@ from torch2ms.analysis.values import Value, any_overlap
 from torch2ms.tape.functions.aliases import ANY, Aliases, Creation, Key
 from torch2ms.tape.functions.flows import Part, settle
 from torch2ms.tape.functions.handing import bound_arguments
-from torch2ms.tape.functions.reach import Known, Reach, family, used_as_values
+from torch2ms.tape.functions.reach import Known, Reach, used_as_values
 from torch2ms.tape.functions.sites import Site, overriding
+from torch2ms.tape.functions.within import by_attribute, own_module, reachable
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import ENTRY, LEFT_OVER, Owner
 from torch2ms.tape.ledger.owners import concerns
@@ -105,8 +106,7 @@ class _Search:
         if not found and (scope.is_function or self.loaded_elsewhere(scope)):
             lost = [e for e in records.events if e.kind == "backward" and not records.takers(e)]
             for event in lost:
-                deps = self.deps(event, scope, module)
-                found |= {p for p, v in reachable(scope, module, self.project).items() if _reached(v, deps, scope)}
+                found |= self.reaching(self.deps(event, scope, module), scope, module)
         return found
 
     def used(self, records: Records, scope: Scope, module: ModuleInfo) -> set[str]:
@@ -117,7 +117,7 @@ class _Search:
                 if owner.kind == "module" and concerns(event, owner, records.owners):
                     if not {n for n, _ in records.held(event, owner)} - {ENTRY}:
                         deps |= owner.owns or {owner.place}
-        return {p for p, v in reachable(scope, module, self.project).items() if _reached(v, frozenset(deps), scope)}
+        return self.reaching(frozenset(deps), scope, module)
 
     def loaded_elsewhere(self, scope: Scope) -> bool:
         """Some other function uses gradients of an optimizer that it did not get from its callers."""
@@ -157,29 +157,41 @@ class _Search:
         return found.union(*(v for n, v in self.stand_ins(scope, module).items() if n in deps))
 
     def stand_ins(self, scope: Scope, module: ModuleInfo) -> dict[str, frozenset[str]]:
-        """Parameters of a method under which its own object always hands over modules of its own, and those."""
+        """Parameters of a method under which its own object always hands over modules of its own, and these."""
         info, sites = module.functions.get(id(scope)), self.known.sites.get(id(scope), [])
         if info is None or scope.cls is None or not sites or scope.name in self.known.unseen:
             return {}
         if not all(dotted(s.call.func).rpartition(".")[0] == "self" for s in sites):
             return {}
-        bound = [{n: s.module.value(a.value) for n, a in bound_arguments(info, s.call).items()} for s in sites]
+        bound = [{n: own_module(a.value, s.module) for n, a in bound_arguments(info, s.call).items()} for s in sites]
         given = {n: [b[n] for b in bound if n in b] for n in scope.params[1:]}
-        return {
-            n: frozenset(v.place for v in values) for n, values in given.items()
-            if len(values) == len(sites) and all(v.kind == "module" and v.place.startswith("self.") for v in values)
-        }  # fmt: skip
+        return {n: frozenset(places) for n, places in given.items() if len(places) == len(sites) and all(places)}
+
+    def reaching(self, deps: frozenset[str], scope: Scope, module: ModuleInfo) -> set[str]:
+        """The optimizers from outside of a scope that hold some of these."""
+        known = reachable(scope, module, self.project)
+        return {place for place, value in known.items() if self.reached(value, deps, scope, module)}
+
+    def reached(self, value: Value, deps: frozenset[str], scope: Scope, module: ModuleInfo) -> bool:
+        """An optimizer from outside of a scope surely holds what a root there is varied with."""
+        real = frozenset(d for d in deps if not d.startswith(("@", "^")) and not _given(d, scope))
+        if value.owns is None or not real:
+            return False
+        return any_overlap(value.owns | by_attribute(value.owns, scope, module, self.project), real)
 
     def widen(self, owner: Owner, scope: Scope, module: ModuleInfo) -> Owner:
         """Parameters of a method that stand for modules of an optimizer are its own, too."""
-        owns = owner.owns
-        if owns is not None:
+        if owner.owns is not None:
+            named = {o: frozenset({o}) | by_attribute(frozenset({o}), scope, module, self.project) for o in owner.owns}
+            hidden = set(scope.params) if owner.place.startswith("self.") else set()  # they mean what callers give
+            known = frozenset().union(*named.values()) - hidden
             inside = {
                 n: own for n, own in self.stand_ins(scope, module).items()
-                if all(any(p == o or p.startswith(f"{o}.") for o in owns) for p in own)
+                if all(any(p == o or p.startswith(f"{o}.") for o in known) for p in own)
             }  # fmt: skip
-            owner.owns = owns | inside.keys()
-            owner.in_turn = frozenset(inside) if frozenset().union(*inside.values()) >= owns else frozenset()
+            owner.owns = owner.owns - hidden | inside.keys()
+            turns = frozenset().union(*inside.values())
+            owner.in_turn = frozenset(inside) if all(names & turns for names in named.values()) else frozenset()
         return owner
 
     # --- which names mean them
@@ -221,7 +233,9 @@ class _Search:
                 )
                 for o in used
             ] + [
-                Owner("optimizer", p, v.owns, ordered=v.ordered, stored=True, made=made, group=group)
+                Owner(
+                    "optimizer", p, v.owns, ordered=v.ordered, stored=True, made=made, group=group, assumed=_told(p, v)
+                )
                 for p, v in met.items()
             ]
             owners[id(scope)] = [self.widen(o, scope, module) for o in kept]
@@ -324,8 +338,8 @@ class _Search:
                 continue
             probe = Owner("optimizer", place, value.owns)
             if (
-                any(_reached(value, self.deps(e, scope, module), scope) for e in stores)
-                or any(_reached(value, e.value.deps or frozenset({e.place}), scope) for e in loads)
+                any(self.reached(value, self.deps(e, scope, module), scope, module) for e in stores)
+                or any(self.reached(value, e.value.deps or frozenset({e.place}), scope, module) for e in loads)
                 or any(probe.cleared_by(e, False) for e in clears if not _given(e.place, scope))
             ):
                 seen.add(self.aliases.find(key))
@@ -398,19 +412,10 @@ class _Search:
         return True
 
 
-def reachable(scope: Scope, module: ModuleInfo, project: Project) -> dict[str, Value]:
-    """Optimizers that a function finds in its object, or in what stands around it."""
-    found: dict[str, Value] = {}
-    if scope.cls is not None and scope.cls.name in module.classes:
-        held = (a for c in family(module.classes[scope.cls.name], project) for a in c.attrs.items())
-        found = {f"self.{name}": value for name, value in held}
-    around = scope.parent if scope.is_function else scope
-    while around is not None:
-        outer = {n: v for s in around.body.walk() for n, v in s.out.items() if "." not in n}
-        if not isinstance(around.node, cst.ClassDef):
-            found |= {n: v for n, v in outer.items() if n not in scope.locals or around is scope}
-        around = around.parent
-    return {n: v for n, v in found.items() if v.kind == "optimizer"}
+def _told(place: str, value: Value) -> set[str]:
+    """What has to be said of an optimizer that was made out of sight."""
+    modules = ", ".join(f"`{o}`" for o in sorted(value.owns or ()))
+    return {f"`{place}` holds the parameters of {modules}"} if value.likely and modules else set()
 
 
 def _models(creation: Creation) -> set[str]:
@@ -424,12 +429,6 @@ def _makes(stmt: Stmt, scope: Scope) -> bool:
     """The statement makes what it binds, from more than a parameter that it passes through: `model.to(device)`."""
     value = stmt.node.value if isinstance(stmt.node, (cst.Assign, cst.AnnAssign)) else None
     return isinstance(value, cst.Call) and root(dotted(value.func)) not in scope.params
-
-
-def _reached(value: Value, deps: frozenset[str], scope: Scope) -> bool:
-    """An optimizer from outside of a scope surely holds what a root there is varied with."""
-    real = frozenset(d for d in deps if not d.startswith(("@", "^")) and not _given(d, scope))
-    return value.owns is not None and bool(real) and any_overlap(value.owns, real)
 
 
 def _given(place: str, scope: Scope) -> bool:

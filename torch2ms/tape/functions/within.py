@@ -1,0 +1,70 @@
+"""What an object, and a module, has within reach: optimizers, and the modules that its attributes hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import libcst as cst
+
+from torch2ms.analysis.evaluation.methods import bare
+from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.values import Value
+from torch2ms.tape.functions.reach import family
+
+
+def reachable(scope: Scope, module: ModuleInfo, project: Project) -> dict[str, Value]:
+    """Optimizers that a function finds in its object, or in what stands around it."""
+    found: dict[str, Value] = {}
+    if scope.cls is not None and scope.cls.name in module.classes:
+        held = (a for c in family(module.classes[scope.cls.name], project) for a in c.attrs.items())
+        found = {f"self.{name}": value for name, value in held}
+    around = scope.parent if scope.is_function else scope
+    while around is not None:
+        outer = {n: v for s in around.body.walk() for n, v in s.out.items() if "." not in n}
+        if not isinstance(around.node, cst.ClassDef):
+            found |= {n: v for n, v in outer.items() if n not in scope.locals or around is scope}
+        around = around.parent
+    known = {n: v for n, v in imported(module, project).items() if scope.is_module or n not in scope.locals}
+    found = known | {n: v for n, v in found.items() if v.kind == "optimizer"}
+    if len(found) == 1 and (only := next(iter(found.values()))).owns is None:
+        owns = own_modules(scope, module, project)
+        return {n: replace(only, owns=owns, likely=True) for n in found} if owns else found
+    return found
+
+
+def imported(module: ModuleInfo, project: Project) -> dict[str, Value]:
+    """The optimizers of other modules that a module imports by their names."""
+    found: dict[str, Value] = {}
+    stmts = (s for s in module.scope.body.walk() if not isinstance(s.node, (cst.Import, cst.ImportFrom)))
+    own = {name for stmt in stmts for name in stmt.defs}
+    for name, target in module.imports.table.items() - {(n, module.imports.table.get(n)) for n in own}:
+        home, _, last = target.rpartition(".")
+        owner = project.modules.get(home) or (project.by_suffix(home) if home else None)
+        value = owner.env.get(last) if owner is not None else None
+        if value is not None and value.kind == "optimizer":
+            found[name] = value
+    return found
+
+
+def by_attribute(owns: frozenset[str], scope: Scope, module: ModuleInfo, project: Project) -> frozenset[str]:
+    """The attributes in which an object holds the modules that go by another name: those its constructor was given."""
+    cls = module.classes.get(scope.cls.name) if scope.cls is not None else None
+    held = (a for c in family(cls, project) for a in c.attrs.items()) if cls is not None else ()
+    return frozenset(f"self.{name}" for name, v in held if v.kind == "module" and v.place in owns)
+
+
+def own_modules(scope: Scope, module: ModuleInfo, project: Project) -> frozenset[str]:
+    """The attributes in which an object holds modules: what its only optimizer trains, if that is not seen."""
+    cls = module.classes.get(scope.cls.name) if scope.cls is not None else None
+    held = (a for c in family(cls, project) for a in c.attrs.items()) if cls is not None else ()
+    return frozenset(f"self.{name}" for name, v in held if v.kind == "module" and not bare(v))
+
+
+def own_module(node: cst.BaseExpression, module: ModuleInfo) -> str:
+    """The attribute of the own object that holds the module which a method is given, "" for anything else."""
+    value, written = module.value(node), dotted(node)
+    if value.kind != "module":
+        return ""
+    return next((place for place in (value.place, written) if place.startswith("self.")), "")
