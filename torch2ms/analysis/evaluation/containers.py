@@ -11,6 +11,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import CHOSEN, OPTIMIZERS, UNKNOWN, Value, entries, join
 
+STORED = Value("tensor", name="buffer")  # what a state dict holds: parameters and buffers themselves, without graphs
 ELEMENTS = ("tensor", "int", "float", "str", "param", "numpy", "module")  # kinds a list is known to hold
 
 
@@ -46,13 +47,20 @@ def element(value: Value) -> Value:
     return Value("unknown", deps=value.deps)
 
 
+def is_state(value: Value) -> bool:
+    """The state dict of a module, which nothing was put into."""
+    return value.kind == "dict" and value.name == "state_dict" and not value.items
+
+
 def entered(held: Value, method: str) -> Value | None:
     """What the `items()` or `values()` of a dict are, as far as their kind is known; None where it is not."""
     if held.kind == "module":
         one = one_layer(held)
         each = one if method == "values" else Value("tuple", items=(Value("str"), one))
         return Value("list", "of module", deps=held.deps, place=held.place, each=each)
-    if held.name == "of tensor":
+    if is_state(held):
+        one = STORED
+    elif held.name == "of tensor":
         one = Value("tensor", deps=held.deps, likely=held.likely)
     elif held.items and held.keys is not None:
         one = one_of(Value("dict"), held.items)
@@ -79,6 +87,8 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         return one if one.kind in CHOSEN or one.kind in ELEMENTS else Value("unknown", deps=one.deps)
     if base.kind in ("tuple", "list") and items:
         return picked if picked is not None else one_of(base, items)
+    if is_state(base):
+        return STORED
     if base.kind == "dict" and base.name == "of numpy":
         return Value("numpy")
     if base.name == "of tensor" and type(only) is cst.Index:

@@ -71,8 +71,8 @@ def _augmented(stmt: Stmt, node: cst.AugAssign, ev: Evaluator) -> None:
     if old.kind == value.kind == "tensor" and not old.likely:
         value = replace(value, likely=False)  # changed in place, whatever is added
     if dotted(node.target):
-        leaf = old.leaf or old.kind == "param"
-        bind(node.target, old if leaf else value, ev)
+        same = old.leaf or old.kind == "param" or old.name == "buffer"
+        bind(node.target, old if same else value, ev)
 
 
 def _return(stmt: Stmt, node: cst.Return, ev: Evaluator) -> None:

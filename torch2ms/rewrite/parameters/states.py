@@ -54,12 +54,23 @@ def _computed(writer: Writer, stmt: Stmt, given: cst.BaseExpression) -> bool:
         return True
     value = writer.module.value(given)
     place = dotted(given)
+    if _made_by_function(writer, stmt, given):
+        return True
     if value.kind != "dict" or not place:
         return False
     body = list(writer.scope.body.walk())
     stored = any(place in s.muts for s in body if not s.blocks and s is not stmt)
     after = any(place in s.uses and s.number > stmt.number for s in body)
     return stored or value.keys is not None or bool(value.name) and (value.name != "state_dict" or after)
+
+
+def _made_by_function(writer: Writer, stmt: Stmt, given: cst.BaseExpression) -> bool:
+    """A function of the project returned the dictionary: `average([net.state_dict() for net in clients])`."""
+    if isinstance(given, cst.Name):
+        made = [s for s in writer.scope.body.walk() if given.value in s.defs and s.number < stmt.number]
+        node = made[-1].node if made else None
+        given = node.value if isinstance(node, cst.Assign) and isinstance(node.targets[0].target, cst.Name) else given
+    return isinstance(given, cst.Call) and writer.module.value(given.func).kind == "function"
 
 
 def _goes_on(writer: Writer, stmt: Stmt) -> bool:
