@@ -8,13 +8,13 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import qualified
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, is_foreign
-from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.api.template import atomic
 from torch2ms.findings import Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.inplace import views
-from torch2ms.rewrite.inplace.sharing import held_in, is_parameter, taken_from
+from torch2ms.rewrite.inplace.sharing import fresh, held_in, is_parameter, taken_from
 from torch2ms.rewrite.inplace.stores import InPlace, is_data
 from torch2ms.rewrite.layers.modes import in_module_class, starts_in_training
 from torch2ms.rewrite.parameters.leaves import Leaves
@@ -25,6 +25,9 @@ from torch2ms.rewrite.writer import Writer
 
 ASSIGNING = {cst.AddAssign: ("assign_add", "+"), cst.SubtractAssign: ("assign_sub", "-"), cst.MultiplyAssign: ("", "*"),
              cst.DivideAssign: ("", "/")}  # fmt: skip
+
+
+SURPLUS = "torch drops leading dimensions of size 1 of what is stored, MindSpore fails on them"
 
 
 class Assignments:
@@ -38,7 +41,7 @@ class Assignments:
 
     def assign(self, stmt: Stmt, node: cst.Assign) -> list[cst.BaseStatement] | None:
         if len(node.targets) != 1:
-            return None
+            return self.stored_and_named(node)
         target = node.targets[0].target
         named = qualified(target, self.module.imports) if type(target) is cst.Attribute else ""
         if is_foreign(named) and "." in named and (steers(named, self.writer) or named.startswith("torch.backends.")):
@@ -82,9 +85,10 @@ class Assignments:
                 self.writer.plan.expressions.setdefault(id(target), code(target))
                 return self.writer.text("ops.assign({0}, {1})", target, node.value)
             if held := without_surplus(target, node.value, self.module):
-                why = "torch drops leading dimensions of size 1 of what is stored, MindSpore fails on them"
-                self.writer.tell("T2M601", "tensor stored under an index", why)
+                self.writer.tell("T2M601", "tensor stored under an index", SURPLUS)
                 return self.writer.text(f"{{0}} = {held}", target, node.value)
+            if self.writer.differentiated and (made := self.into_view(target, node.value)):
+                return made
             if whole(target, node.value, self.module):
                 why = f"[...] would give the tensor the memory of the other: [{WHOLE}] copies"
                 self.writer.tell("T2M611", "whole tensor stored", why)
@@ -100,6 +104,47 @@ class Assignments:
                 filled = next(a.value for a in given if a.keyword is None or a.keyword.value == "tensor")
                 return [*lines, *self.writer.text(f"{code(target)} = {{0}}", filled)]
         return self.constructed(stmt, node, target)
+
+    def into_view(self, target: cst.Subscript, stored: cst.BaseExpression) -> list[cst.BaseStatement] | None:
+        """`x.view(-1)[::2] = value`: where gradients are recorded, MindSpore writes into the view alone."""
+        seen = target.value
+        if not isinstance(seen, cst.Call) or not isinstance(seen.func, cst.Attribute):
+            return None
+        base = seen.func.value
+        if seen.func.attr.value not in views.RESHAPED or self.module.value(base).kind != "tensor":
+            return None
+        if not isinstance(base, cst.Name) or not fresh(base, self.writer.scope):
+            why, todo = "where gradients are recorded, MindSpore writes into the view alone", "write into the tensor"
+            self.writer.refuse("T2M611", "tensor stored in a view", why, todo)
+            return None
+        taken = self.writer.scope.locals | set(self.writer.scope.params)
+        name = f"{base.value}_view"
+        while name in taken:
+            name += "_"
+        index = code(cst.Subscript(cst.Name(name), target.slice))
+        self.writer.tell("T2M611", "tensor stored in a view", "the tensor is bound to the view that was written into")
+        return [
+            *self.writer.text(f"{name} = {{0}}", seen),
+            *self.writer.text(f"{index} = {{0}}", stored),
+            *self.writer.text(f"{{0}} = {name}.view({{0}}.shape)", base),
+        ]
+
+    def stored_and_named(self, node: cst.Assign) -> list[cst.BaseStatement] | None:
+        """`advantages[t] = last = value`, where what is stored has a dimension too many for its place."""
+        named = [t.target for t in node.targets if isinstance(t.target, cst.Name)]
+        places = [t.target for t in node.targets if isinstance(t.target, cst.Subscript)]
+        if len(node.targets) != 2 or len(named) != 1 or len(places) != 1:
+            return None
+        (name,), (place,) = named, places
+        if any(isinstance(n, cst.Name) and n.value == name.value for n in descend(place)):
+            return None
+        if not (held := without_surplus(place, name, self.module)):
+            return None
+        self.writer.tell("T2M601", "tensor stored under an index", SURPLUS)
+        return [
+            *self.writer.text("{0} = {1}", name, node.value),
+            *self.writer.text(f"{{0}} = {held}", place, name),
+        ]
 
     def data(self, target: cst.Attribute, node: cst.Assign) -> list[cst.BaseStatement] | None:
         base = target.value

@@ -54,7 +54,7 @@ def _makes(stmt: Stmt, name: str) -> bool:
         return all(isinstance(e.value, cst.Call) for e in value.elements)
     if isinstance(value, cst.Call):
         shared = isinstance(value.func, cst.Attribute) and value.func.attr.value in VIEWS
-        return not shared and (not is_change(value) or isinstance(base(value), cst.Call))
+        return (not shared or not _source(value)) and (not is_change(value) or isinstance(base(value), cst.Call))
     return isinstance(value, (cst.BinaryOperation, cst.UnaryOperation))
 
 
