@@ -14,7 +14,8 @@ from torch2ms.api.template import atomic
 from torch2ms.findings import Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.inplace import views
-from torch2ms.rewrite.inplace.sharing import fresh, held_in, is_parameter, taken_from
+from torch2ms.rewrite.inplace.seen import into_view
+from torch2ms.rewrite.inplace.sharing import held_in, is_parameter, taken_from
 from torch2ms.rewrite.inplace.stores import InPlace, is_data
 from torch2ms.rewrite.layers.modes import in_module_class, starts_in_training
 from torch2ms.rewrite.parameters.leaves import Leaves
@@ -87,7 +88,7 @@ class Assignments:
             if held := without_surplus(target, node.value, self.module):
                 self.writer.tell("T2M601", "tensor stored under an index", SURPLUS)
                 return self.writer.text(f"{{0}} = {held}", target, node.value)
-            if self.writer.differentiated and (made := self.into_view(target, node.value)):
+            if self.writer.differentiated and (made := into_view(stmt, target, node.value, self.writer)):
                 return made
             if whole(target, node.value, self.module):
                 why = f"[...] would give the tensor the memory of the other: [{WHOLE}] copies"
@@ -104,30 +105,6 @@ class Assignments:
                 filled = next(a.value for a in given if a.keyword is None or a.keyword.value == "tensor")
                 return [*lines, *self.writer.text(f"{code(target)} = {{0}}", filled)]
         return self.constructed(stmt, node, target)
-
-    def into_view(self, target: cst.Subscript, stored: cst.BaseExpression) -> list[cst.BaseStatement] | None:
-        """`x.view(-1)[::2] = value`: where gradients are recorded, MindSpore writes into the view alone."""
-        seen = target.value
-        if not isinstance(seen, cst.Call) or not isinstance(seen.func, cst.Attribute):
-            return None
-        base = seen.func.value
-        if seen.func.attr.value not in views.RESHAPED or self.module.value(base).kind != "tensor":
-            return None
-        if not isinstance(base, cst.Name) or not fresh(base, self.writer.scope):
-            why, todo = "where gradients are recorded, MindSpore writes into the view alone", "write into the tensor"
-            self.writer.refuse("T2M611", "tensor stored in a view", why, todo)
-            return None
-        taken = self.writer.scope.locals | set(self.writer.scope.params)
-        name = f"{base.value}_view"
-        while name in taken:
-            name += "_"
-        index = code(cst.Subscript(cst.Name(name), target.slice))
-        self.writer.tell("T2M611", "tensor stored in a view", "the tensor is bound to the view that was written into")
-        return [
-            *self.writer.text(f"{name} = {{0}}", seen),
-            *self.writer.text(f"{index} = {{0}}", stored),
-            *self.writer.text(f"{{0}} = {name}.view({{0}}.shape)", base),
-        ]
 
     def stored_and_named(self, node: cst.Assign) -> list[cst.BaseStatement] | None:
         """`advantages[t] = last = value`, where what is stored has a dimension too many for its place."""
