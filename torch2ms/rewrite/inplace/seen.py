@@ -25,7 +25,7 @@ def into_view(
     base = seen.func.value
     if seen.func.attr.value not in views.RESHAPED | views.TURNED or writer.module.value(base).kind != "tensor":
         return None
-    if seen.func.attr.value in views.TURNED or not isinstance(base, cst.Name) or not fresh(base, writer.scope):
+    if seen.func.attr.value in views.TURNED or not isinstance(base, cst.Name) or not fresh(base, writer.scope, but=stmt):
         _refuse(writer)
         return None
     taken = writer.scope.locals | set(writer.scope.params)

@@ -24,7 +24,8 @@ def join(regions: Regions, takers: dict[int, list[Owner]], records: Records, pla
             continue
         if not _alike(first, second) or not _joinable(first, second, takers):
             continue
-        if _nothing_between(first, second, records):
+        inner = {id(e) for e in records.events if e.kind == "gradcall" and e.create_graph and e.stmt in two.all}
+        if all(id(e) in inner for e in _between(first, second, records)):  # a penalty on the gradient of the first
             _absorb(second, first, "one function with the next: it returns the sum", records, plan)
             return True
         if (clears := _brought_forward(first, second, two, takers, records)) is not None:
@@ -57,13 +58,9 @@ def _joinable(first: Event, second: Event, takers: dict[int, list[Owner]]) -> bo
 
 
 def _between(first: Event, second: Event, records: Records) -> list[Event]:
+    """Loads of gradients, clears and gradient calls between two events of a block."""
     kinds = (*LOADS, "clear", "gradcall")
     return [e for e in records.events if first.stmt.number < e.stmt.number < second.stmt.number and e.kind in kinds]
-
-
-def _nothing_between(first: Event, second: Event, records: Records) -> bool:
-    """No load of gradients, and no clear, between two events of a block."""
-    return not _between(first, second, records)
 
 
 def _brought_forward(
