@@ -1,5 +1,7 @@
 """What draws new values into a parameter, where a call hides its arguments."""
 
+import math
+
 import mindspore as ms
 from mindspore import ops
 
@@ -16,3 +18,9 @@ def fans(weight):
     for size in weight.shape[2:]:
         window *= size
     return weight.shape[1] * window, weight.shape[0] * window
+
+
+def calculate_gain(nonlinearity, param=None):
+    if nonlinearity == "leaky_relu":
+        return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
+    return {"tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 0.75}.get(nonlinearity, 1.0)

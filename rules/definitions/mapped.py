@@ -71,7 +71,7 @@ def jacobian_of_dicts(function, argnums=0):
         value = function(*args)
         rows = []
         for place in range(value.size):
-            row = gradient_of_dicts(lambda *given: function(*given).reshape(-1)[place], argnums)(*args)
+            row = gradient_of_dicts(lambda *given, place=place: function(*given).reshape(-1)[place], argnums)(*args)
             rows.append(leaves_of(row))
         columns = [ops.stack(list(column)) for column in zip(*rows)]
         return rebuilt(args[argnums], iter([c.reshape(value.shape + c.shape[1:]) for c in columns]))

@@ -1,15 +1,19 @@
 """Lists of parameters: under the names that PyTorch gives them, and those that a flag is set of."""
 
+from mindspore import nn
+
 
 def named_parameters(net, recurse=True):
     """The trainable parameters under PyTorch's names: a normalisation has a weight and a bias, not gamma and beta."""
-    names = {"gamma": "weight", "beta": "bias", "embedding_table": "weight"}
+    names = {"gamma": "weight", "beta": "bias", "embedding_table": "weight", "w": "weight"}
     seen = set()
     for path, layer in net.cells_and_names() if recurse else [("", net)]:
         for name, param in layer.parameters_and_names(expand=False):
             if param.requires_grad and id(param) not in seen:
                 seen.add(id(param))
-                name = names.get(name, name) if type(layer).__module__.startswith("mindspore.") else name
+                sized = hasattr(layer, "normalized_shape") or hasattr(layer, "num_features")
+                own = sized or isinstance(layer, nn.Embedding) or type(layer).__module__.startswith("mindspore.")
+                name = names.get(name, name) if own else name
                 yield f"{path}.{name}" if path else name, param
 
 

@@ -10,7 +10,7 @@ from functools import cache
 import libcst as cst
 
 from torch2ms.analysis.syntax.tree import children, code
-from torch2ms.api import definitions, reductions, signature, targets, template
+from torch2ms.api import definitions, detours, reductions, signature, targets, template
 from torch2ms.api.facts import Facts, Use
 from torch2ms.api.imports import IMPORTS
 from torch2ms.api.rules import DROPPED, UNKEPT, Form, Rule
@@ -19,7 +19,6 @@ from torch2ms.findings import Finding, Tier
 
 _RENAMED, _DROPPED, _ARGUMENT, _ASSUMED = "T2M601", "T2M602", "T2M603", "T2M604"
 _NONE, _STAR, _TWICE, _VALUE, MISFIT = "T2M605", "T2M606", "T2M607", "T2M608", "T2M609"
-_WHOLE = ("int", "uint", "bool")
 _UNDIFFERENTIATED = "nothing is differentiated"
 
 
@@ -121,17 +120,16 @@ def _fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | 
         return _refused(rule, _NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
     if (lacking := _lacking(rule, form.template)) is not None:
         return lacking
-    for name in ("self", *form.signature.by_name) if rule.lacks else ():
-        dtype = use.dtype(name) if use.kind(name) == "tensor" else ""
-        if dtype.startswith(rule.lacks):
-            return _refused(rule, _ARGUMENT, f"MindSpore's form takes no tensors of {dtype}")
-        if "0-d" in rule.lacks and name in ("self", "input") and use.rank(name) == 0:
-            return _refused(rule, _ARGUMENT, "MindSpore's form takes no tensor without dimensions")
+    detour = detours.around(rule, form, use) if rule.lacks else None
+    if isinstance(detour, str):
+        return _refused(rule, _ARGUMENT, detour)
     varied = any(use.varied(name) for name in ("self", *form.signature.by_name))
     if varied and form.assume.startswith(_UNDIFFERENTIATED):
         return _refused(rule, _ARGUMENT, "a gradient flows through it, which MindSpore does not compute like torch")
-    if rule.floats and "astype" not in form.to:
-        use, receiver = _floated(form, use, receiver)
+    if detour is None and rule.floats and "astype" not in form.to:
+        detour = detours.floated(form, use)
+    if detour is not None:
+        use, receiver = detour.sent(use, receiver)
     dropped: list[Finding] = []
     for name, bound in use.binding.all():
         if name in UNKEPT and name not in form.template.params and name not in form.drop and use.given(name):
@@ -153,26 +151,11 @@ def _fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | 
         return replace(_refused(rule, _TWICE, str(error), "assign the expression to a name first"), twice=error.param)
     except template.TemplateError as error:
         return _refused(rule, _TWICE, str(error), "assign the expression to a name first")
-    typed = rule.floats or "|or_float32" in form.template.text
+    if detour is not None:
+        node = detour.back(node)
+    typed = detour is not None or "|or_float32" in form.template.text
     names = needs(form.template) | ({"ms"} if typed and "ms." in code(node) else frozenset())
     return Outcome(node, (_told(rule, form, node), *dropped), names, form.returns, form=form)
-
-
-def _floated(form: Form, use: Use, receiver: cst.BaseExpression | None) -> tuple[Use, cst.BaseExpression | None]:
-    """Arguments of integers and booleans as float32, into which torch converts them by itself."""
-
-    def converted(node: cst.BaseExpression) -> cst.BaseExpression:
-        text = code(template.parenthesised(node))
-        return cst.parse_expression(f"{text}.astype(ms.float32)")
-
-    single = dict(use.binding.single)
-    for name, bound in single.items():
-        if use.kind(name) == "tensor" and use.dtype(name).startswith(_WHOLE):
-            value = converted(bound.updated.value)
-            single[name] = replace(bound, updated=bound.updated.with_changes(value=value))
-    if receiver is not None and use.dtype("self").startswith(_WHOLE):
-        receiver = converted(receiver)
-    return replace(use, binding=replace(use.binding, single=single)), receiver
 
 
 def _told(rule: Rule, form: Form, node: cst.BaseExpression) -> Finding:
@@ -313,6 +296,12 @@ def _plain(rule: Rule, form: Form) -> bool:
     """Whether the bare name takes torch's arguments as they are."""
     bare = _bare(rule, form) if rule.value is None else None
     return bare is not None and not bare[1] and bare[2].tier is Tier.EXACT
+
+
+def takes_as_written(rule: Rule) -> bool:
+    """Whether what stands for the name takes torch's arguments as they are, whatever they are."""
+    typed = rule.floats or rule.lacks or rule.narrow or len(rule.forms) > 1
+    return rule.choose is None and not typed and _plain(rule, rule.main)
 
 
 def full_value(rule: Rule) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
 from itertools import product
@@ -112,6 +112,7 @@ class Rule:
     attribute: bool = False
     floats: bool = False  # integers and booleans become float32 first, as torch does it inside
     lacks: tuple[str, ...] = ()  # element types (or their beginnings) that MindSpore's function does not take
+    through: Mapping[str, str] = field(default_factory=dict, compare=False)  # what tensors of those go through
     narrow: bool = False  # of values and places, the places are int32: torch's are int64
     choose: Callable[..., Any] | None = None
     aliases: tuple[str, ...] = ()
@@ -253,7 +254,10 @@ def _typed(path: Path, table: dict[str, Rule]) -> None:
         for spelled in (name, method) if name.count(".") == 1 else (name,):
             if (rule := table.get(spelled)) is not None:
                 both = (*rule.lacks, *lacking.get(name, ()))
-                table[spelled] = replace(rule, lacks=both, floats=rule.floats or name in types["floats"])
+                apart = types["apart"]
+                through = {kind: to for kind, to in types["through"].items() if name not in apart.get(kind, ())}
+                floats = rule.floats or name in types["floats"]
+                table[spelled] = replace(rule, lacks=both, floats=floats, through=through)
 
 
 def _aliases(path: Path) -> dict[str, str]:

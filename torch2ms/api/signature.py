@@ -67,7 +67,7 @@ class Signature:
         """The parameter that a keyword at a call means."""
         if name in self.by_name:
             return name
-        alias = _NUMPY_NAMES.get(name)
+        alias = _NUMPY_NAMES.get(name, "A" if name == "input" else None)  # torch.linalg calls it either
         return alias if alias in self.by_name else None
 
 

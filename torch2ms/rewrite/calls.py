@@ -114,6 +114,10 @@ class MethodCalls:
             why, todo = "MindSpore's state has names of parameters", "keep what you need yourself"
             self.work.refuse("T2M605", "torch.optim.Optimizer.state_dict", why, todo)
             return updated
+        if receiver.name == "param_group" and name in ("keys", "values", "items"):
+            why = "a group of MindSpore's optimizer has fewer and other settings"
+            self.work.refuse("T2M605", "torch.optim.Optimizer.param_groups", why, "name the settings")
+            return updated
         if receiver.name == PACKED:
             return self.work.ruled(f"torch.nn.utils.rnn.PackedSequence.{name}", original, updated)
         if receiver.kind in OWNERS:

@@ -22,7 +22,8 @@ STATE = re.compile(f"{STATISTICS.pattern}|register_buffer")
 
 DRAWS = re.compile(r"[Dd]ropout|DropPath|RReLU|rrelu|gumbel|bernoulli|rsample|reparam|torchvision|timm|transformers")
 
-RENAMED = re.compile(r"Norm|Embedding|torchvision|timm|hub\.load|from_pretrained|transformers")
+RENAMED = re.compile(r"Norm|Embedding|PReLU|Transformer(?:En|De)coder|nn\.Transformer\b|"
+                     r"torchvision|timm|hub\.load|from_pretrained|transformers")  # fmt: skip
 
 
 def prepare(project: Project) -> None:

@@ -18,6 +18,7 @@ from torch2ms.wrappers.closures import without_closures
 from torch2ms.wrappers.conditional import conditional
 from torch2ms.wrappers.contexts import parted
 from torch2ms.wrappers.decided import decided
+from torch2ms.wrappers.defaults import defaults
 from torch2ms.wrappers.distributed import mentioned
 from torch2ms.wrappers.families import branched
 from torch2ms.wrappers.filled import filled
@@ -33,6 +34,8 @@ from torch2ms.wrappers.on_cuda import switched_off
 from torch2ms.wrappers.opened import opened
 from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.selfless import renamed
+from torch2ms.wrappers.spelled import aliased, spelled
+from torch2ms.wrappers.starred import starred
 from torch2ms.wrappers.stored import stored
 from torch2ms.wrappers.taken import out_of_the_way
 from torch2ms.wrappers.turns import written_out
@@ -46,10 +49,15 @@ def understood(project: Project) -> Project:
     That is without wrappers around training, with lines of their own for what stands behind a colon, with blocks of
     their own for gradient modes, without branches for what no caller gives, with loops over optimizers and their
     networks written out, with one name for each optimizer, those in dicts included, for gradients that keep their graph
-    and for norms, with a branch for each kind of layer, with attributes under names that cells leave free, with
-    forwards of weights, and without functions that only differentiate, or go backward from what they are handed.
+    and for norms, with a branch for each kind of layer, with names written out that a star imported, with functions and
+    methods under their own names, without a default element type, with attributes under names that cells leave free,
+    with forwards of weights, and without functions that only differentiate, or go backward from what they are handed.
     """
     infer(project)
+    project = _with(project, starred(project))
+    project = _with(project, spelled(project))
+    project = _with(project, aliased(project))
+    project = _with(project, defaults(project))
     project = _with(project, as_modules(project))  # plain layers
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
     project = _with(project, unwrapped(project, wrapped) if wrapped else {})

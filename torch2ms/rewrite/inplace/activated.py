@@ -15,6 +15,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.findings import Tier
 from torch2ms.rewrite import apis
+from torch2ms.rewrite.inplace import stores
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.writer import Writer
 
@@ -28,9 +29,10 @@ def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseS
         first = activations.subject(call)
         if first is None or not isinstance(first.value, cst.Name):
             continue
+        alone = isinstance(stmt.node, cst.Expr) and stmt.node.value is call
         acts = activations.changes(call, module, writer.project)
-        if not acts:
-            continue
+        if not acts or alone and module.value(call.func).kind == "api" and stores.changes("", call):
+            continue  # `F.silu(x, inplace=True)` by itself is a store
         names = {first.value.value} | other_names(first.value.value, stmt)
         here = activations.names_in(stmt.node, names, call)
         later = names & liveness.read_after(stmt.block, [stmt], stmt.block.stmts.index(stmt)) - stmt.defs

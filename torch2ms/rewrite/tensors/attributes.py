@@ -23,6 +23,7 @@ LAYER_ATTRIBUTES = {
     "out_features": ("out_channels", "a linear layer"),
 }  # attribute -> its name in MindSpore, and what must have it
 ROWS = ("torch.nn.Conv1d", "torch.nn.ConvTranspose1d")  # layers that MindSpore computes as images of one row
+SELECTION = ("cumulative_sizes", "datasets", "indices", "dataset")  # what parts and joins of datasets know of these
 PLAIN = ("int", "float", "bool", "str", "tuple", "unknown")  # what an attribute of a layer is, if no parameter
 GRADIENTS = ("MindSpore tensors carry no gradients", "use the gradients that the gradient function returns")
 
@@ -56,7 +57,8 @@ def attribute(
         if work.module.value(original.value.value).name in ROWS:
             work.tell("T2M601", "Conv1d.weight.shape", "MindSpore's weight has an axis more")
             return cst.parse_expression(f"{code(updated.value)}.squeeze(2).shape")
-    name = _ruled(receiver, attr) or _inherited(receiver, attr, work)
+    name = "" if stored and receiver.kind == "scheduler" else _ruled(receiver, attr, work)
+    name = name or _inherited(receiver, attr, work)
     if receiver.name.startswith("torch.distributions.") and not stored and _unwritten(receiver, attr, name, work):
         todo = "compute it from the parameters of the distribution"
         work.refuse("T2M605", name, f"its form in MindSpore has no {attr}", todo)
@@ -99,7 +101,12 @@ def _index(original: cst.Attribute, updated: cst.Attribute, work: Translation) -
     return cst.parse_expression(made)
 
 
-def _ruled(receiver: Value, attr: str) -> str:
+def _own_attribute(receiver: Value, attr: str, work: Translation) -> object:
+    cls = work.class_of(receiver)
+    return None if cls is None else cls.attr(attr) or cls.method(attr)
+
+
+def _ruled(receiver: Value, attr: str, work: Translation) -> str:
     """The name under which the rules may have an attribute of such an object."""
     if receiver.kind == "tuple" and receiver.name in ("return_types", "lu_types"):
         return f"torch.{'return_fields' if receiver.name == 'return_types' else receiver.name}.{attr}"
@@ -109,8 +116,12 @@ def _ruled(receiver: Value, attr: str) -> str:
         return f"torch.optim.Optimizer.{attr}"
     if receiver.kind == "module" and attr in ("_modules", "_parameters", "_buffers"):
         return f"torch.nn.Module.{attr}"
+    if receiver.kind == "scheduler" and attr in ("last_epoch", "base_lrs", "_last_lr"):
+        return f"torch.optim.lr_scheduler.LRScheduler.{attr}"
     if receiver.kind == "loader":
         return f"torch.utils.data.DataLoader.{attr}"
+    if receiver.kind == "dataset" and attr in SELECTION and _own_attribute(receiver, attr, work) is None:
+        return f"torch.utils.data.ConcatDataset.{attr}"
     if receiver.kind == "dataset" or receiver.kind in ("object", "module") and receiver.name.startswith("torch."):
         return f"{receiver.name}.{attr}"
     return ""
@@ -155,7 +166,7 @@ def _of_tensor(
 ) -> cst.BaseExpression:
     attr = original.attr.value
     if attr == "requires_grad" and receiver.kind == "tensor" and not receiver.likely:
-        if code(original.value).endswith(".requires_grad_()"):
+        if code(original.value).endswith((".requires_grad_()", ".requires_grad_(True)")):
             work.tell("T2M303", "Tensor.requires_grad", "it was asked for just now")
             return cst.Name("True")
         if not stored and (known := _requires_grad(receiver, work)) is not None:

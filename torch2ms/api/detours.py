@@ -1,0 +1,81 @@
+"""Arguments and results on a way around: element types and tensors without dimensions that MindSpore does not take."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from torch2ms.analysis.syntax.tree import code
+from torch2ms.api import template
+from torch2ms.api.facts import Use
+from torch2ms.api.rules import Form, Rule
+
+WHOLE = ("int", "uint", "bool")
+_DIMENSIONLESS = "0-d"
+_TUPLES = "tuple:"
+
+
+@dataclass(frozen=True)
+class Detour:
+    """What is written behind arguments, and behind the result."""
+
+    before: dict[str, str]  # argument, or `self` -> the method call behind it
+    behind: str = ""
+    each: bool = False  # the result is a tuple: `behind` goes to each of its tensors
+
+    def sent(self, use: Use, receiver: cst.BaseExpression | None) -> tuple[Use, cst.BaseExpression | None]:
+        """The call's arguments and its receiver with what is written behind them."""
+        single = dict(use.binding.single)
+        for name, text in self.before.items():
+            if name in single:
+                value = _followed(single[name].updated.value, text)
+                single[name] = replace(single[name], updated=single[name].updated.with_changes(value=value))
+        if receiver is not None and "self" in self.before:
+            receiver = _followed(receiver, self.before["self"])
+        return replace(use, binding=replace(use.binding, single=single)), receiver
+
+    def back(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """The result as torch gives it."""
+        if not self.behind:
+            return node
+        if self.each:
+            return cst.parse_expression(f"tuple(part{self.behind} for part in {code(node)})")
+        return _followed(node, self.behind)
+
+
+def floated(form: Form, use: Use) -> Detour:
+    """Arguments of integers and booleans as float32, into which torch converts them by itself."""
+    names = ("self", *form.signature.by_name)
+    whole = [n for n in names if (n == "self" or use.kind(n) == "tensor") and use.dtype(n).startswith(WHOLE)]
+    return Detour(dict.fromkeys(whole, ".astype(ms.float32)"))
+
+
+def around(rule: Rule, form: Form, use: Use) -> Detour | str | None:
+    """The way around what the rule's function does not take, or why there is none; None where none is needed."""
+    names = [n for n in ("self", *form.signature.by_name) if use.kind(n) == "tensor"]
+    for name in names:
+        dtype = use.dtype(name)
+        if not dtype.startswith(tuple(kind for kind in rule.lacks if kind != _DIMENSIONLESS)):
+            continue
+        wider = rule.through.get(dtype)
+        alike = [n for n in names if use.dtype(n) == dtype]
+        others = {use.dtype(n) for n in names} - {dtype}
+        kept = form.returns in ("tensor", "tensor:int", "tensor:bool", "tensor:like") and not others
+        if wider is None or not kept:
+            return f"MindSpore's form takes no tensors of {dtype}"
+        same = form.returns in ("tensor", "tensor:like")
+        return Detour(dict.fromkeys(alike, f".astype(ms.{wider})"), f".astype(ms.{_TYPES.get(dtype, dtype)})" * same)
+    if _DIMENSIONLESS in rule.lacks and any(use.rank(n) == 0 for n in ("self", "input") if n in names):
+        flat = [n for n in names if use.rank(n) == 0]
+        if _DIMENSIONLESS not in rule.through or any(use.rank(n) is None for n in names):
+            return "MindSpore's form takes no tensor without dimensions"
+        return Detour(dict.fromkeys(flat, ".reshape(1)"), ".reshape(())", form.returns.startswith(_TUPLES))
+    return None
+
+
+_TYPES = {"bool": "bool_"}
+
+
+def _followed(node: cst.BaseExpression, text: str) -> cst.BaseExpression:
+    return cst.parse_expression(f"{code(template.parenthesised(node))}{text}")

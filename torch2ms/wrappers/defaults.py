@@ -1,0 +1,132 @@
+"""`torch.set_default_dtype(torch.float64)`, written as the element type of what is made after it."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant
+from torch2ms.api.rules import Rules
+from torch2ms.findings import Finding, Tier
+from torch2ms.wrappers.suites import Suites
+
+SETTERS = {"torch.set_default_dtype", "torch.set_default_tensor_type"}
+ASKED = "torch.get_default_dtype"
+TYPES = {"FloatTensor": "float32", "DoubleTensor": "float64", "HalfTensor": "float16", "BFloat16Tensor": "bfloat16"}
+NAMES = {"float": "float32", "double": "float64", "half": "float16"}
+FLOAT = "float32"
+MADE = {f"torch.{name}" for name in (
+    "zeros", "ones", "empty", "rand", "randn", "eye", "linspace", "logspace", "full", "arange", "tensor", "as_tensor",
+    "scalar_tensor", "hann_window", "hamming_window", "bartlett_window", "blackman_window", "kaiser_window"
+)}  # fmt: skip
+OWN = re.compile(
+    r"torch\.(?:Tensor|normal|complex|from_file|range|nn\.Parameter)"
+)  # of the default type, in another way
+WHY = "written as the element type of what is made after it"
+
+
+def defaults(project: Project) -> dict[str, Plain]:
+    """What becomes of a module that sets the default type, where it is the only one of its project."""
+    modules = list(project.modules.values())
+    if len(modules) != 1 or modules[0].uses_mindspore or "set_default_" not in modules[0].source:
+        return {}
+    module = modules[0]
+    writer = Defaults(module)
+    if not writer.settings or not writer.certain():
+        return {}
+    return {module.name: writer.plain()}
+
+
+class Defaults(Suites):
+    """One module, with types where tensors and layers are made."""
+
+    def __init__(self, module: ModuleInfo) -> None:
+        super().__init__(module)
+        self.settings = {id(s.node): dtype for s in module.scope.body.stmts if (dtype := self.set_to(s.node))}
+        self.now = FLOAT
+        self.inside = next(iter(self.settings.values()), FLOAT)  # functions run after the only setting
+        self.depth = 0
+
+    def set_to(self, node: cst.CSTNode) -> str:
+        """The type that a statement makes the default, "" where it does not say."""
+        call = node.value if isinstance(node, cst.Expr) else None
+        if not isinstance(call, cst.Call) or self.module.value(call.func).name not in SETTERS or len(call.args) != 1:
+            return ""
+        given = call.args[0].value
+        text = constant(given)
+        name = (text if isinstance(text, str) else dotted(given)).rpartition(".")[2]
+        name = TYPES.get(name, NAMES.get(name, name))
+        return name if name in TYPES.values() else ""
+
+    def certain(self) -> bool:
+        """Every setting is a statement of the module itself, and every tensor that it is for has a place for it."""
+        stmts = [s for scope in self.module.scope.walk() for s in scope.body.walk()]
+        calls = [c for s in stmts for c in s.calls]
+        setting = [c for c in calls if self.module.value(c.func).name in SETTERS]
+        kinds = set(self.settings.values())
+        if len(setting) != len(self.settings):
+            return False
+        if kinds == {FLOAT}:
+            return True
+        inner = [c for scope in self.module.scope.children for s in scope.body.walk() for c in s.calls]
+        if inner and (len(kinds) > 1 or id(self.module.scope.body.stmts[self.first()].node) not in self.settings):
+            return False
+        return all(self.known(c) for c in calls)
+
+    def first(self) -> int:
+        """The first statement that is no import, no text and no definition."""
+        for place, stmt in enumerate(self.module.scope.body.stmts):
+            text = isinstance(stmt.node, cst.Expr) and isinstance(constant(stmt.node.value), str)
+            if not text and not isinstance(stmt.node, (cst.Import, cst.ImportFrom, cst.FunctionDef, cst.ClassDef)):
+                return place
+        return 0
+
+    def known(self, call: cst.Call) -> bool:
+        name = self.module.value(call.func).name
+        if OWN.fullmatch(name) or any(arg.star for arg in call.args) and (name in MADE or self.layer(name)):
+            return False
+        return name not in MADE or typed(call) or bool(self.module.value(call).dtype)
+
+    def layer(self, name: str) -> bool:
+        """A layer of torch with an element type of its own."""
+        rule = Rules.load().find(name) if name.startswith("torch.nn.") and "functional" not in name else None
+        return rule is not None and any(p.name == "dtype" for form in rule.forms for p in form.signature.params)
+
+    def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        if id(node) not in self.settings:
+            return super().small(node)
+        self.now = self.settings[id(node)]
+        self.findings.append(Finding("T2M601", Tier.EXACT, "torch.set_default_dtype", WHY, line=self.line))
+        return []
+
+    def visit_FunctionDef(self, node: cst.FunctionDef) -> None:
+        self.depth += 1
+
+    def leave_FunctionDef(self, original: cst.FunctionDef, updated: cst.FunctionDef) -> cst.FunctionDef:
+        self.depth -= 1
+        return updated
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        name = self.module.value(original.func).name
+        now = self.inside if self.depth else self.now
+        if name == ASKED:
+            return cst.parse_expression(f"torch.{now}")
+        floating = name in MADE and self.module.value(original).dtype == FLOAT
+        if now == FLOAT or typed(original) or not (floating or self.layer(name)):
+            return updated
+        dtype = cst.Arg(cst.parse_expression(f"torch.{now}"), cst.Name("dtype"), equal=_TIGHT)
+        args = [*updated.args]
+        if args:
+            args[-1] = args[-1].with_changes(comma=cst.Comma(whitespace_after=cst.SimpleWhitespace(" ")))
+        return updated.with_changes(args=[*args, dtype])
+
+
+def typed(call: cst.Call) -> bool:
+    """The call names a type itself."""
+    return any(arg.keyword is not None and arg.keyword.value == "dtype" for arg in call.args)
+
+
+_TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))

@@ -1,0 +1,140 @@
+"""Other spellings of functions: `getattr(torch, "relu")(x)`, `torch.Tensor.add(x, y)`, `op = torch.topk`."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant, descend
+from torch2ms.api.apply import takes_as_written
+from torch2ms.api.rules import Rules
+from torch2ms.api.template import parenthesised
+from torch2ms.wrappers.suites import Suites
+
+HELD = ("api", "tensor", "param")  # what a text that is written out may ask for an attribute
+METHOD = re.compile(r"torch\.Tensor\.([a-z]\w*)")
+FUNCTION = re.compile(r"torch\.(?!Tensor\b)(?:\w+\.)*[a-z]\w*")  # a method of the class is kept to be replaced
+ASKED = re.compile(r"""getattr\(|\bTensor\.[a-z]""")
+BOUND = re.compile(r"^[ \t]*\w+ *= *[A-Za-z_][\w.]* *(?:#.*)?$", re.MULTILINE)
+
+
+def spelled(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules that ask for attributes by a text, or call methods through their class."""
+    return _written(project, ASKED, Spelled)
+
+
+def aliased(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules that give functions of torch names of their own, to call them."""
+    taken = {name for module in project.modules.values() for name in module.imports.table.values()}
+
+    def writer(module: ModuleInfo) -> Aliased:
+        return Aliased(module, taken)
+
+    return _written(project, BOUND, writer)
+
+
+def _written(project: Project, mentions: re.Pattern[str], write) -> dict[str, Plain]:  # type: ignore[no-untyped-def]
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        if module.uses_mindspore or not mentions.search(module.source):
+            continue
+        writer = write(module)
+        made = writer.plain()
+        if writer.changed:
+            plain[module.name] = made
+    return plain
+
+
+class Spelled(Suites):
+    """One module with attributes for texts, and methods on what they are called on."""
+
+    changed = False
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        if dotted(original.func) == "getattr":
+            return self.attribute(original, updated)
+        of_class = isinstance(original.func, cst.Attribute) and dotted(original.func.value).endswith("Tensor")
+        found = METHOD.fullmatch(self.module.value(original.func).name) if of_class else None
+        first = updated.args[0] if updated.args else None
+        if found is None or first is None or first.keyword is not None or first.star:
+            return updated
+        self.changed = True
+        func = cst.Attribute(parenthesised(first.value), cst.Name(found[1]))
+        return updated.with_changes(func=func, args=updated.args[1:])
+
+    def attribute(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        """`getattr(x, "name")`"""
+        plain = len(original.args) == 2 and not any(arg.star or arg.keyword for arg in original.args)
+        name = constant(original.args[1].value) if plain else None
+        if not isinstance(name, str) or not name.isidentifier():
+            return updated
+        held = self.module.value(original.args[0].value)
+        if held.kind not in HELD or held.likely or held.kind == "api" and not held.name.startswith("torch"):
+            return updated
+        self.changed = True
+        return cst.Attribute(parenthesised(updated.args[0].value), cst.Name(name))
+
+
+class Aliased(Suites):
+    """One module with functions of torch at the calls of the names that they were given."""
+
+    changed = False
+
+    def __init__(self, module: ModuleInfo, taken: set[str]) -> None:
+        super().__init__(module)
+        self.names: dict[str, cst.BaseExpression] = {}
+        self.dead: set[int] = set()
+        for node in self.candidates(taken):
+            name = dotted(node.targets[0].target)
+            self.names[name] = node.value
+            mentioned, called = self.uses(name)
+            if mentioned == called + 1:  # the target itself
+                self.dead.add(id(node))
+
+    def candidates(self, taken: set[str]) -> list[cst.Assign]:
+        """Assignments of functions of torch to names that nothing else binds."""
+        found: list[cst.Assign] = []
+        bound: list[str] = []
+        rules = Rules.load()
+        for scope in self.module.scope.walk():
+            bound += scope.params
+            for stmt in scope.body.walk():
+                bound += stmt.defs
+                node = stmt.node
+                if not isinstance(node, cst.Assign) or len(node.targets) != 1 or stmt.block is not scope.body:
+                    continue
+                if not isinstance(node.targets[0].target, cst.Name) or isinstance(scope.node, cst.ClassDef):
+                    continue
+                value = self.module.value(node.value) if dotted(node.value) else None
+                if value is None or value.kind != "api" or not FUNCTION.fullmatch(value.name):
+                    continue
+                rule = rules.find(value.name)
+                if rule is not None and not rule.attribute and not takes_as_written(rule):
+                    found.append(node)
+        names = [(node, dotted(node.targets[0].target)) for node in found]
+        own = self.module.name
+        return [node for node, name in names if bound.count(name) == 1 and f"{own}.{name}" not in taken]
+
+    def uses(self, name: str) -> tuple[int, int]:
+        """How often the name stands anywhere, and how often as what is called."""
+        mentioned = called = 0
+        for node in descend(self.module.tree):
+            if isinstance(node, cst.Name) and node.value == name:
+                mentioned += 1
+            called += isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == name
+        return mentioned, called
+
+    def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        if id(node) in self.dead:
+            self.changed = True
+            return []
+        return super().small(node)
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        if not isinstance(original.func, cst.Name) or original.func.value not in self.names:
+            return updated
+        self.changed = True
+        return updated.with_changes(func=self.names[original.func.value].deep_clone())

@@ -1,0 +1,71 @@
+"""`from torch.distributions import *`, with the names that the module takes from there."""
+
+from __future__ import annotations
+
+import builtins
+import re
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import children
+from torch2ms.api.rules import Rules
+from torch2ms.wrappers.suites import Suites
+
+STAR = re.compile(r"^[ \t]*from (torch\.[\w.]+) import \*", re.MULTILINE)  # `torch` itself covers builtins as well
+
+
+def starred(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules that import everything from a part of torch, by name."""
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        if module.uses_mindspore or not STAR.search(module.source):
+            continue
+        writer = Starred(module)
+        made = writer.plain()
+        if writer.changed:
+            plain[module.name] = made
+    return plain
+
+
+class Starred(Suites):
+    """One module with its names written out."""
+
+    changed = False
+
+    def __init__(self, module: ModuleInfo) -> None:
+        super().__init__(module)
+        bound = {name for scope in module.scope.walk() for stmt in scope.body.walk() for name in stmt.defs}
+        bound |= {param for scope in module.scope.walk() for param in scope.params} | set(dir(builtins))
+        self.free = [name for name in _read(module.tree) if name not in bound | set(module.imports.table)]
+
+    def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        if not isinstance(node, cst.ImportFrom) or not isinstance(node.names, cst.ImportStar) or node.relative:
+            return [node]
+        home, rules = dotted(node.module) if node.module is not None else "", Rules.load()
+        if not home.startswith("torch."):
+            return [node]
+        names = [name for name in self.free if rules.find(f"{home}.{name}") is not None]
+        if not names:
+            return [node]
+        self.changed = True
+        self.free = [name for name in self.free if name not in names]
+        return [node.with_changes(names=[cst.ImportAlias(cst.Name(name)) for name in names])]
+
+
+def _read(tree: cst.CSTNode) -> list[str]:
+    """Every name that an expression reads, the first time it does."""
+    found: dict[str, None] = {}
+    stack = [tree]
+    while stack:
+        node = stack.pop()
+        if isinstance(node, cst.Name):
+            found[node.value] = None
+        elif isinstance(node, cst.Attribute):
+            stack.append(node.value)
+        elif isinstance(node, cst.Arg):
+            stack.append(node.value)
+        elif not isinstance(node, (cst.Import, cst.ImportFrom)):
+            stack += reversed(list(children(node)))
+    return list(found)
