@@ -185,6 +185,10 @@ class MultivariateNormal(Distribution):
         return ops.matmul(self.scale_tril, self.scale_tril.swapaxes(-1, -2))
 
     @property
+    def precision_matrix(self):
+        return ops.inverse(self.covariance_matrix)
+
+    @property
     def mean(self):
         return self.loc
 

@@ -287,17 +287,15 @@ def _api_call(name: str, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Even
         kind = "clip_value" if "value" in last else "clip_norm"
         found = Event(kind, stmt, call, value.place, value, writes=True)
         if _of_part(call.args[0].value, module):
-            found.problem = "it clips one parameter of a network, or a layer that an index takes out of one"
+            found.problem = "it clips one parameter of a network"
         return found
     return None
 
 
 def _of_part(clipped: cst.BaseExpression, module: ModuleInfo) -> bool:
-    """A parameter of a network, or those of `net[0]`: what the gradients are taken of is the network."""
-    if isinstance(clipped, cst.Attribute) and module.value(clipped).kind in ("tensor", "param"):
-        return module.value(clipped.value).kind == "module"
-    taken = (n.value for n in descend(clipped) if isinstance(n, cst.Subscript))
-    return any(module.value(node).kind == "module" for node in taken)
+    """One parameter of a network: what the gradients are taken of is the network."""
+    one = isinstance(clipped, cst.Attribute) and module.value(clipped).kind in ("tensor", "param")
+    return one and isinstance(clipped, cst.Attribute) and module.value(clipped.value).kind == "module"
 
 
 def grads_of(stmt: Stmt) -> list[cst.Attribute]:
