@@ -159,7 +159,10 @@ def plan_project(project: Project, config: Config) -> dict[str, Plan]:
         plan.leaves, plan.homes = leaves(module)
         plan.findings += module.plain.findings if module.plain is not None else []
         plan_autocast(project, module, plan)
-        refused = {id(s) for cls in module.classes.values() if cls.refused for s in cls.scope.walk()}
+        kept = {name for name, cls in module.classes.items() if cls.refused}  # in two functions a name may mean two
+        refused = {
+            id(s) for c in module.scope.walk() if isinstance(c.node, cst.ClassDef) and c.name in kept for s in c.walk()
+        }
         for scope in module.scope.walk():
             if id(scope) in refused:  # the whole class stays
                 continue

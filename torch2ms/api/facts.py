@@ -53,6 +53,7 @@ _QUESTIONS = (
     "count",
     "starred",
     "kind",
+    "cls",
     "rank",
     "dtype",
     "varied",

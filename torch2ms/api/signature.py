@@ -60,6 +60,11 @@ class Signature:
     params: tuple[Param, ...]
 
     @cached_property
+    def options(self) -> str:
+        """The parameter that takes keywords which no other has, "" if there is none."""
+        return next((p.name for p in self.params if p.keyword_only and p.variadic), "")
+
+    @cached_property
     def by_name(self) -> dict[str, Param]:
         return {param.name: param for param in self.params}
 
@@ -73,7 +78,7 @@ class Signature:
 
 @cache
 def parse(text: str) -> Signature:
-    """Read `input, dim=0, *sizes` or `input, *, out=None`."""
+    """Read `input, dim=0, *sizes`, `input, *, out=None` or `*args, **options`."""
     arguments = ast.parse(f"def f({text}): pass").body[0].args  # type: ignore[attr-defined]
     params = []
     positional = arguments.posonlyargs + arguments.args
@@ -83,6 +88,8 @@ def parse(text: str) -> Signature:
         params.append(Param(arguments.vararg.arg, variadic=True))
     for arg, node in zip(arguments.kwonlyargs, arguments.kw_defaults, strict=True):
         params.append(Param(arg.arg, ast.unparse(node) if node else None, keyword_only=True))
+    if arguments.kwarg:
+        params.append(Param(arguments.kwarg.arg, keyword_only=True, variadic=True))
     return Signature(tuple(params))
 
 
@@ -152,10 +159,13 @@ def bind(signature: Signature, original: cst.Call, updated: cst.Call) -> Binding
     position = 0
     for index, (before, after) in enumerate(zip(original.args, updated.args, strict=True)):
         bound = Bound(index, before, after)
-        if before.star == "**":
+        if before.star == "**" and not signature.options:
             raise StarError("**" + code(before.value))
+        if before.star == "**":
+            variadic.setdefault(signature.options, []).append(bound)
+            continue
         if before.keyword is not None:
-            name = signature.keyword(before.keyword.value)
+            name = signature.keyword(before.keyword.value) or signature.options or None
             if name is None or name in single:
                 raise BindError(f"argument {before.keyword.value!r} is not known")
             if signature.by_name[name].variadic:

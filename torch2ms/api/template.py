@@ -5,7 +5,7 @@
 kw={p}    always by keyword
 {p!}      written out with torch's default where the user left it out
 {p|f}     passed through the transform f (transforms.py), also {p|f:kw}
-{*p}      the arguments of a variadic parameter, spread
+{*p}      the arguments of a variadic parameter, spread; with their keywords where the signature has it as `**p`
 {self}    the receiver of a method
 """
 
@@ -264,7 +264,9 @@ class Filler:
                 else:
                     items.append((None, after))
             elif placeholder.spread:
-                items += [(b, _positional(b.updated)) for b in self._bounds(placeholder.param)]
+                named = placeholder.param == self.binding.signature.options
+                bounds = self._bounds(placeholder.param)
+                items += [(b, b.updated if named else _positional(b.updated)) for b in bounds]
             elif self._omitted(before) and not self._needed_as_filler(original_node, before, gap):
                 gap = gap or before.keyword is None
             else:

@@ -269,7 +269,7 @@ class Emitter:
             return self.definitions.class_def(stmt, node), ()
         changes: dict[str, object] = {}
         if isinstance(node, (cst.If, cst.While)):
-            changes["test"] = self.writer.expression(node.test)
+            changes["test"] = layout.bare(node.test, self.writer.expression(node.test))
         elif isinstance(node, cst.For):
             changes["iter"] = self.writer.expression(node.iter)
             if id(node.target) in self.plan.expressions:

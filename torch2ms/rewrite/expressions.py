@@ -7,10 +7,10 @@ import libcst as cst
 from torch2ms.analysis.evaluation.masked import MASKED
 from torch2ms.analysis.known.torchapi import PACKED
 from torch2ms.analysis.syntax.names import is_foreign
-from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.analysis.syntax.tree import changed, code, constant
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import apply_call
-from torch2ms.rewrite import apis
+from torch2ms.rewrite import apis, layout
 from torch2ms.rewrite.asked import answered
 from torch2ms.rewrite.calls import MethodCalls
 from torch2ms.rewrite.facts import TYPE
@@ -174,6 +174,8 @@ class Expressions(Positions):
     def leave_IfExp(self, original: cst.IfExp, updated: cst.IfExp) -> cst.BaseExpression:
         if isinstance(updated.test, cst.Name) and updated is not original and updated.body.deep_equals(updated.orelse):
             return updated.body  # `torch.cuda.FloatTensor if cuda else torch.FloatTensor`
+        if type(updated.test) is cst.Comparison:
+            updated = changed(updated, test=layout.bare(original.test, updated.test))
         return self.picked(original, updated)
 
     def leave_BooleanOperation(
@@ -182,6 +184,9 @@ class Expressions(Positions):
         known = [side for side in (updated.left, updated.right) if constant(side) is True]
         if known and constant(original.left) is constant(original.right) is ...:
             return folded(updated)  # `hasattr(F, 'gelu') and config.gelu`
+        for side in ("left", "right"):
+            if type(part := getattr(updated, side)) is cst.Comparison:
+                updated = changed(updated, **{side: layout.bare(getattr(original, side), part)})
         return self.picked(original, updated)
 
     def picked(self, original: cst.BaseExpression, updated: cst.BaseExpression) -> cst.BaseExpression:

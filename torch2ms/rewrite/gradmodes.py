@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from torch2ms.analysis.evaluation.modes import is_no_grad
+from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.project import qualified
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.writer import Writer
+from torch2ms.tape.plan import Text
+
+TENSORS = ("tensor", "unknown", "tuple", "list", "dict")
+NUMBERS = ("of float", "of int", "of str", "of bool")  # lists without tensors
+JUMPS = (cst.Break, cst.Continue, cst.Return)
 
 
 def opened(mode: cst.With, stmt: Stmt, writer: Writer) -> layout.Lines:
+    """The block begins: its comments; what only some ways through it bind is cut from the graph where it is bound."""
+    if writer.differentiated and cuts(mode, writer):
+        stmts = [s for s in stmt.block.stmts if mode in s.modes]
+        for inner, name in _bound_inside(stmts):
+            writer.plan.behind.setdefault(id(inner), []).append(Text(f"{name} = ops.stop_gradient({name})"))
+            writer.needs.add("ops")
     lines = tuple(mode.leading_lines)
     header = mode.body.header if isinstance(mode.body, cst.IndentedBlock) else None
     writer.findings.append(Finding("T2M301", Tier.EXACT, "gradient mode block",
@@ -23,27 +37,54 @@ def opened(mode: cst.With, stmt: Stmt, writer: Writer) -> layout.Lines:
 
 
 def closed(mode: cst.With, stmts: list[Stmt], writer: Writer) -> tuple[list[cst.BaseStatement], layout.Lines]:
+    """The block ends: what it leaves behind is cut from the graph, and its last comments."""
     footer = mode.body.footer if isinstance(mode.body, cst.IndentedBlock) else ()
     nodes: list[cst.BaseStatement] = []
     if writer.differentiated and cuts(mode, writer):
-        names: dict[str, None] = {}
-        for stmt in stmts:
-            for inner in stmt.walk():
-                for place in sorted(d for d in inner.defs if d.strip("_")):  # nobody reads `_`
-                    if inner.out.get(place) is not None and inner.out[place].kind in (
-                        "tensor",
-                        "unknown",
-                        "tuple",
-                        "list",
-                        "dict",
-                    ):
-                        names.setdefault(place)
-                gone = inner.defs if isinstance(inner.node, cst.Del) else _cut(inner)
-                names = {n: None for n in names if n not in gone}
-        for name in names:
-            nodes += writer.text(f"{name} = ops.stop_gradient({name})")
-            writer.needs.add("ops")
+        certain = _certain(stmts)
+        for name in _kept(stmts):
+            if name in certain:
+                nodes += writer.text(f"{name} = ops.stop_gradient({name})")
+                writer.needs.add("ops")
     return nodes, layout.comments_only(footer)
+
+
+def _kept(stmts: list[Stmt]) -> list[str]:
+    """What may hold tensors of the block when it has run, and is read later, in the order in which it is made."""
+    names: dict[str, None] = {}
+    for inner in (i for stmt in stmts for i in stmt.walk()):
+        for place in sorted(d for d in inner.defs if d.strip("_") and not d.endswith(".data")):  # nobody reads `_`
+            value = inner.out.get(place)
+            if value is not None and value.kind in TENSORS and value.name not in NUMBERS:
+                names.setdefault(place)
+        gone = inner.defs if isinstance(inner.node, cst.Del) else _cut(inner)
+        names = {n: None for n in names if n not in gone}
+    block = stmts[-1].block
+    read = liveness.read_after(block, stmts, block.stmts.index(stmts[-1])) if names else set()
+    return [n for n in names if "." in n or n in read]
+
+
+def _certain(stmts: list[Stmt]) -> set[str]:
+    """The places that the statements bind on every way through them."""
+    plain = (s for s in stmts if not s.blocks or isinstance(s.node, cst.With))
+    return set().union(*(liveness.definite(s) for s in stmts), *(s.defs for s in plain))
+
+
+def _bound_inside(stmts: list[Stmt]) -> Iterator[tuple[Stmt, str]]:
+    """The small statements under conditions and in loops that bind such places last, each with the place."""
+    certain = _certain(stmts)
+    for name in _kept(stmts):
+        if name in certain:
+            continue
+        makers = [i for s in stmts for i in s.walk() if name in i.defs and not i.blocks and name not in _cut(i)]
+        for maker in makers:
+            block = maker.block.stmts
+            later = block[block.index(maker) + 1 :]
+            until = next((n for n, s in enumerate(later) if s in makers), None)
+            between = later[:until] if until is not None else []
+            leaves = any(isinstance(i.node, JUMPS) for s in between for i in s.walk())
+            if until is None or leaves:
+                yield maker, name
 
 
 def cuts(mode: cst.With, writer: Writer) -> bool:

@@ -83,6 +83,14 @@ def opened(body: cst.BaseSuite) -> cst.IndentedBlock:
     return cst.IndentedBlock([line])
 
 
+def bare(original: cst.CSTNode | None, made: cst.CSTNode) -> cst.CSTNode:
+    """An expression that stands alone, without parentheses that only its translation brought."""
+    brought = not getattr(original, "lpar", ()) and len(getattr(made, "lpar", ())) == 1
+    if original is made or not brought or isinstance(made, (cst.GeneratorExp, cst.NamedExpr)) or "\n" in code(made):
+        return made
+    return made.with_changes(lpar=[], rpar=[])
+
+
 def prepended(body: cst.IndentedBlock, new: list[cst.BaseStatement]) -> cst.IndentedBlock:
     """A suite with statements in front, behind its docstring if it has one."""
     first = body.body[0]

@@ -6,7 +6,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted, is_foreign
-from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.analysis.syntax.tree import changed, code, constant
 from torch2ms.analysis.values import FILLING
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.assignments import Assignments
@@ -60,10 +60,10 @@ class Statements:
             if type(node) is cst.Import or type(node) is cst.ImportFrom:
                 return [layout.line(stmt, node)]
             made = self.writer.expression(node)
-            if type(node) is cst.Assign and type(made) is cst.Assign:
-                if _idle(made) and not _idle(node):
-                    return []  # `x = x.to(device)`
-                made = _bare(node, made)
+            if type(node) is cst.Assign and type(made) is cst.Assign and _idle(made) and not _idle(node):
+                return []  # `x = x.to(device)`
+            if isinstance(node, (cst.Assign, cst.Return)) and isinstance(made, type(node)) and made.value is not None:
+                made = changed(made, value=layout.bare(node.value, made.value))
             if type(made) is cst.Expr and isinstance(made.value, (cst.Name, cst.Attribute)) and type(node) is cst.Expr:
                 if type(node.value) is cst.Call:
                     return []  # `model.to(device)`
@@ -169,16 +169,3 @@ def _idle(node: cst.Assign) -> bool:
     """`x = x`, `a, b = a, b`."""
     target = node.targets[0].target
     return len(node.targets) == 1 and target.__class__ is node.value.__class__ and code(target) == code(node.value)
-
-
-def _bare(original: cst.Assign, made: cst.Assign) -> cst.Assign:
-    """Without parentheses that only the translation needed: the value stands alone."""
-    value = made.value
-    if (
-        original.value.lpar
-        or not value.lpar
-        or "\n" in code(value)
-        or isinstance(value, (cst.GeneratorExp, cst.NamedExpr))
-    ):
-        return made
-    return made.with_changes(value=value.with_changes(lpar=[], rpar=[]))

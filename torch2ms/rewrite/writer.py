@@ -11,7 +11,6 @@ from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api import Rules
-from torch2ms.api.imports import IMPORTS
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.expressions import Expressions
@@ -19,6 +18,7 @@ from torch2ms.rewrite.translation import Notes, Translation
 from torch2ms.tape.plan import Plan, Text
 
 Told = tuple[str, int, str]  # code, line and construct of a finding
+WRITTEN = frozenset({"ms", "nn", "ops", "mint"})  # packages that templates of statements name
 
 
 class Writer:
@@ -97,6 +97,10 @@ class Writer:
         text = re.sub(r"\{(\d+)\}", lambda m: parts[int(m.group(1))], template) if parts else template
         return [*self.defined(), *layout.parse(text)]
 
+    def translated(self, text: str) -> list[cst.BaseStatement]:
+        """New statements out of what was translated already: every name in it is the right one."""
+        return [*self.defined(), *layout.parse(text)]
+
     def defined(self) -> list[cst.BaseStatement]:
         """Functions that the expressions of a statement need above it."""
         texts, self.above = self.above, []
@@ -113,11 +117,9 @@ class Writer:
         return nodes
 
     def aliased(self, text: str) -> str:
-        """New code under the names that MindSpore's packages have in this module; `optim.` is always the user's."""
-        for name, alias in self.aliases.items():
-            if name == "optim" or name not in IMPORTS:
-                continue
-            text = re.sub(rf"\b{name}\.", f"{alias}.", text)
+        """New code under the names that MindSpore's packages have in this module; other names in it are the user's."""
+        for name in WRITTEN & self.aliases.keys():
+            text = re.sub(rf"(?<![\w.]){name}\.", f"{self.aliases[name]}.", text)
         return text
 
     def counts(self, finding: Finding) -> bool:

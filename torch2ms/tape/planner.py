@@ -299,6 +299,8 @@ class _ScopePlanner:
             if not watching:
                 refuse(event, "hooks wait for its gradients, and what they come from is not seen", self.plan)
             return watching
+        elif name := self.verdicts.reader(event):
+            refuse(event, f"`{name}` may read the gradients it stores", self.plan)
         else:
             tell_dead(event, self.verdicts, self.plan)
         return []

@@ -163,7 +163,7 @@ class Verdicts:
         sources = [(s.node, s) for s in region.all] + [(r, event.stmt) for r in event.roots]
         for source, stmt in sources:
             read = {root(u) for i in stmt.walk() for u in i.uses}
-            filled = filled_only(source)
+            filled = filled_only(source) | asked_only(source)
             for node in descend(source):
                 if not isinstance(node, (cst.Name, cst.Attribute)) or id(node) in filled:
                     continue
@@ -171,7 +171,7 @@ class Verdicts:
                 value = self.module.value(node)
                 if root(place) not in read or any(place.startswith(c + ".") for c in called if c):
                     continue
-                if place in called or value.kind == "unknown" and root(place) in region.graphless:
+                if place in called or root(place) in region.graphless:
                     continue
                 if (
                     not place
@@ -189,7 +189,7 @@ class Verdicts:
                 if real and (owns is None or any(d.startswith("^") for d in real) or any_overlap(real, owns)):
                     if self.only_cut(node, source):
                         continue
-                    if value.kind == "unknown" and root(place) in region.handed_in:
+                    if root(place) in region.handed_in:
                         region.graphless.add(root(place))
                         continue
                     return place
@@ -311,6 +311,23 @@ class Verdicts:
         """Leaves that the scope makes."""
         return {p for s in self.scope.body.walk() for p, v in s.out.items() if v.leaf}
 
+    def reader(self, event: Event) -> str:
+        """A function of the project that reads gradients nobody hands it, called behind the event; "" if there is none.
+
+        What it is told to read is seen nowhere: it may be what the event stores.
+        """
+        own = {id(e.node) for e in self.records.events}
+        loops = {id(a) for a in event.stmt.ancestors() if a.is_loop}
+        for stmt in self.scope.body.walk():
+            again = any(id(a) in loops for a in stmt.ancestors())
+            for call in stmt.calls if again or stmt.number > event.stmt.number else ():
+                last = dotted(call.func).rpartition(".")[2]
+                receiver = self.module.value(call.func.value) if isinstance(call.func, cst.Attribute) else UNKNOWN
+                apart = receiver.kind in ("optimizer", "scaler", "scheduler", "tensor") or id(call) in own
+                if last in self.project.readers and not apart and self.module.value(call.func).kind != "api":
+                    return dotted(call.func)
+        return ""
+
     def placed(self, event: Event) -> bool:
         """Every module behind the root is one whose construction is seen."""
         real = {d for d in event.value.deps if not d.startswith("@")}
@@ -360,6 +377,17 @@ def emptied(region: Region) -> set[str]:
     last = {place: s for s in before for place in filled & (s.all_defs | s.all_muts)}
     return {p for p, s in last.items() if isinstance(s.node, cst.Expr) and isinstance(call := s.node.value, cst.Call)
             and dotted(call.func) == f"{p}.clear"}  # fmt: skip
+
+
+def asked_only(source: cst.CSTNode) -> set[int]:
+    """Ids of what only decides what runs: `if self.recurrent`, `a if flag else b`, `x is None`."""
+    found: set[int] = set()
+    for node in descend(source):
+        if type(node) is cst.If or type(node) is cst.While or type(node) is cst.IfExp or type(node) is cst.Assert:
+            found |= {id(n) for n in descend(node.test)}
+        elif type(node) is cst.Comparison:
+            found |= {id(n) for n in descend(node)}
+    return found
 
 
 def filled_only(source: cst.CSTNode) -> set[int]:

@@ -20,6 +20,7 @@ from torch2ms.wrappers.contexts import parted
 from torch2ms.wrappers.decided import decided
 from torch2ms.wrappers.defaults import defaults
 from torch2ms.wrappers.distributed import mentioned
+from torch2ms.wrappers.each import each_alone
 from torch2ms.wrappers.families import branched
 from torch2ms.wrappers.filled import filled
 from torch2ms.wrappers.flags import flagged
@@ -49,9 +50,10 @@ def understood(project: Project) -> Project:
     That is without wrappers around training, with lines of their own for what stands behind a colon, with blocks of
     their own for gradient modes, without branches for what no caller gives, with loops over optimizers and their
     networks written out, with one name for each optimizer, those in dicts included, for gradients that keep their graph
-    and for norms, with a branch for each kind of layer, with names written out that a star imported, with functions and
-    methods under their own names, without a default element type, with attributes under names that cells leave free,
-    with forwards of weights, and without functions that only differentiate, or go backward from what they are handed.
+    and for norms, with a statement for each gradient that is dropped, with a branch for each kind of layer, with names
+    written out that a star imported, with functions and methods under their own names, without a default element type,
+    with attributes under names that cells leave free, with forwards of weights, and without functions that only
+    differentiate, or go backward from what they are handed.
     """
     infer(project)
     project = _with(project, starred(project))
@@ -79,6 +81,7 @@ def understood(project: Project) -> Project:
     project = _with(project, unrolled(project))
     project = _with(project, written_out(project))
     project = _with(project, kept_graphs(project))
+    project = _with(project, each_alone(project))
     project = _with(project, filled(project))
     project = _with(project, clipped(project))
     project = _with(project, renamed(project))

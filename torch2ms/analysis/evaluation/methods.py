@@ -36,7 +36,7 @@ def tensor_method(name: str, receiver: Value, deps: frozenset[str], args: list[V
         )
         value = Value("tensor", deps=deps, leaf=leaf, likely=receiver.likely)
         return value if name != "type" or args else Value("str")
-    value = torchapi.result(f"torch.Tensor.{name}", deps, len(args))
+    value = torchapi.result(f"torch.Tensor.{name}", deps, sum(a.kind != "tensor" for a in args))
     return replace(value, likely=receiver.likely)
 
 

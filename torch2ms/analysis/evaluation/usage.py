@@ -24,7 +24,8 @@ NONE: frozenset[str] = frozenset()
 def used(value: Value, place: str, modules: frozenset[str]) -> Value:
     """The value of a place, or a module where nothing else is known of it; what it was made of has its parameters."""
     if value.kind == "unknown" and place in modules:
-        return Value("module", place=place, deps=value.deps & modules, likely=True)
+        deps = frozenset(d for d in value.deps if any(m == d or m.startswith(f"{d}.") for m in modules))
+        return Value("module", place=place, deps=deps, likely=True)
     return value
 
 

@@ -66,7 +66,10 @@ NOT_LEARNED = {"Parameter", "ParameterList", "Buffer", "UninitializedParameter"}
 
 
 def result(name: str, deps: frozenset[str], nargs: int) -> Value:
-    """The value of calling the torch function `name` (fully qualified, not a class) on values that carry `deps`."""
+    """The value of calling the torch function `name` (fully qualified, not a class) on values that carry `deps`.
+
+    `nargs` counts what may be a dimension among its arguments.
+    """
     last = name.rpartition(".")[2]
     if name.startswith("torch.nn.utils.rnn."):
         return _ragged(last, deps)

@@ -69,7 +69,8 @@ def api_call(name: str, given: Given) -> Value | None:
 def tensor_function(name: str, given: Given) -> Value:
     """What a function of torch on tensors returns."""
     shape = shapes.called(name.rpartition(".")[2], given.node, given.args)
-    value = shapes.shaped(torchapi.result(name, given.deps, len(given.node.args) - 1), shape)
+    places = len(given.node.args) - 1 if not any(a.kind == "tensor" for a in given.args[1:]) else 0
+    value = shapes.shaped(torchapi.result(name, given.deps, places), shape)
     return replace(value, leaf=True) if value.kind == "tensor" and given.on("requires_grad") else value
 
 

@@ -198,9 +198,9 @@ class InPlace:
         text = code(result)
         if is_parameter(target, value, self.module, self.writer.plan):
             self.writer.needs.add("ops")
-            return self.writer.text(f"ops.assign({place}, {text})")
+            return self.writer.translated(f"{self.writer.alias('ops')}.assign({place}, {text})")
         if alone or isinstance(target, cst.Subscript) and self.of_parameter(target):
-            return self.writer.text(f"{place} = {text}")
+            return self.writer.translated(f"{place} = {text}")
         return self.written(stmt, target, place, text, WHOLE if copied else "...")
 
     def written(
@@ -213,9 +213,9 @@ class InPlace:
                                "MindSpore copies", "write into the other tensor by index")  # fmt: skip
             return None
         if shown == views.WHOLE or isinstance(target, cst.Subscript) and self.contained(target):
-            return self.writer.text(f"{place}.copy_({text})")
+            return self.writer.translated(f"{place}.copy_({text})")
         known = isinstance(target, cst.Subscript) and self.module.value(target.value).kind in views.TENSORS
-        return self.writer.text(f"{place} = {text}" if known else f"{place}[{index}] = {text}")
+        return self.writer.translated(f"{place} = {text}" if known else f"{place}[{index}] = {text}")
 
     def contained(self, target: cst.Subscript) -> bool:
         """An entry of a container, which is a tensor of its own."""

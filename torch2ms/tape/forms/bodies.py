@@ -34,15 +34,42 @@ def body_of(writer: Writer, stmts: list[Stmt], outputs: Outputs, event: Event) -
         body.append(Text(f"global {', '.join(inherited)}"))
     if outputs.shared:
         body.append(Text(f"{'nonlocal' if writer.scope.is_function else 'global'} {', '.join(outputs.shared)}"))
-    bound = set().union(*(liveness.definite(s) for s in stmts)) if stmts else set()
-    maybe = [a for a in outputs.aux if a not in bound and a not in liveness.exposed(stmts)]
-    body += [Text(f"{name} = None") for name in maybe]
+    body += [Text(f"{name} = None") for name in perhaps_unbound(writer, outputs.aux, stmts, event)]
     body += stmts
     template, nodes = root_text(writer, event)
     if event.scaled is not None and outputs.aux:
         template = f"({template})"
     body.append(Text(f"return {template}{outputs.returned}", nodes))
     return body
+
+
+def perhaps_unbound(writer: Writer, names: list[str], stmts: list[Stmt], event: Event) -> list[str]:
+    """Those of the names that some way through the statements does not bind, and nothing before them does.
+
+    What is read without a condition behind the place where it is bound is there: PyTorch would have failed.
+    """
+    bound = set().union(*(liveness.definite(s) for s in stmts)) if stmts else set()
+    left = [n for n in names if n not in bound]
+    asked = liveness.exposed(stmts) if left else []
+    left = [n for n in left if n not in asked or writer.unbound(stmts, [n])]
+    return [n for n in left if n not in _read_at_once(stmts, event)]
+
+
+def _read_at_once(stmts: list[Stmt], event: Event) -> set[str]:
+    """The names that the statements, the event or what follows these read whatever happens, once they are bound."""
+    found = {root(u) for r in event.roots for u in expression_uses(r, event.stmt)} if not event.lifted else set()
+    block = stmts[-1].block.stmts
+    following: list[Stmt] = []
+    for stmt in block[block.index(stmts[-1]) + 1 :]:
+        if any(isinstance(i.node, (cst.Break, cst.Continue, cst.Return, cst.Raise)) for i in stmt.walk()):
+            break
+        following.append(stmt)
+    made: set[str] = set()
+    for stmt in [*stmts, *following]:
+        if not stmt.blocks and not isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
+            found |= {root(u) for u in stmt.uses} & made
+        made |= {root(d) for d in stmt.all_defs}
+    return found
 
 
 def root_text(writer: Writer, event: Event) -> tuple[str, list[cst.CSTNode]]:

@@ -8,12 +8,14 @@ from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import UNKNOWN, Value
-from torch2ms.tape.forms.bodies import weighted
+from torch2ms.tape.forms.bodies import perhaps_unbound, weighted
 from torch2ms.tape.forms.calls import Call, Outputs
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.deletions import forget
 from torch2ms.tape.forward.regions import Region
+from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
 
 PLAIN = {"int", "float", "str", "bool", "none"}
@@ -38,11 +40,15 @@ def outputs_of(writer: Writer, call: Call, stmts: list[Stmt]) -> Outputs:
     if "." in name or weighted(writer, event):
         name = ""
     last = position(region)
-    gone = [event.stmt] if event.kind == "backward" and not event.branches and not event.lifted else []
+    plain = not event.branches and not event.lifted
+    asked = event.kind == "gradcall" and bool(region.all) and event.stmt.block is region.block
+    gone = [event.stmt] if plain and (event.kind == "backward" or asked) else []
     live = liveness.read_after(region.block, [*region.all, *gone], last) if region.all else set()
     if region.guarded:
         inner = liveness.read_after(event.stmt.block, region.all, event.stmt.block.stmts.index(event.stmt))
         live |= inner
+    if asked and gone:  # what it differentiates is in the function, the rest of the statement stays
+        live = live - liveness.definite(event.stmt) | _beside(event)
     if not weighted(writer, event):  # the cotangent stands outside
         live |= {root(u) for c in event.cotangents if c is not None for u in expression_uses(c, event.stmt)}
     for stmt in region.after:
@@ -64,9 +70,33 @@ def outputs_of(writer: Writer, call: Call, stmts: list[Stmt]) -> Outputs:
             shared.append(place)
         else:
             aux.append(place)
-    wrapped = bool(aux) and all(written[a].kind in PLAIN for a in aux)
+    none = perhaps_unbound(writer, aux, stmts, event)  # MindSpore wants a tensor or a container among the results
+    wrapped = bool(aux) and all(a in none or not _of_tensors(a, written[a], stmts) for a in aux)
     forget(defined - {name, *aux, *shared}, region.all, writer.scope, writer.plan)
     return Outputs(name, aux, shared, wrapped)
+
+
+def _of_tensors(place: str, value: Value, stmts: list[Stmt]) -> bool:
+    """A tensor or a container is there, whatever way the statements took, as far as one can tell."""
+    if value.kind != "unknown":
+        return value.kind not in PLAIN
+    makers = [i for s in stmts for i in s.walk() if place in i.defs and not isinstance(i.node, cst.AugAssign)]
+    return all(isinstance(i.node, cst.Assign) and _computed(i.node, place) for i in makers)
+
+
+def _computed(node: cst.Assign, place: str) -> bool:
+    """The name gets what a call or an operator makes, and no part of it."""
+    whole = any(dotted(t.target) == place for t in node.targets)
+    return whole and isinstance(node.value, (cst.Call, cst.BinaryOperation, cst.UnaryOperation))
+
+
+def _beside(event: Event) -> set[str]:
+    """The names that the statement of a gradient call reads beside what it differentiates."""
+    node = event.stmt.node
+    targets = [t.target for t in node.targets] if isinstance(node, cst.Assign) else []
+    inside = {id(n) for part in (*event.roots, *targets) for n in descend(part)}
+    read = {n.value for n in descend(node) if isinstance(n, cst.Name) and id(n) not in inside}
+    return read & {root(u) for u in event.stmt.uses}
 
 
 def definition_order(stmts: list[Stmt]) -> list[str]:

@@ -160,7 +160,7 @@ class Finder:
                 targets = {d for d in wanted if any(overlaps(d, t) for t in owner.defs)}
                 wanted = wanted - targets | owner.uses
                 if levels[found_at][1] and repeated(event, chain):
-                    region.handed_in |= {t for t in targets if unseen(t, owner)}
+                    region.handed_in |= {root(t) for t in targets if unseen(root(t), owner)}
             block, position = owner.block, owner.block.stmts.index(owner)
         if found_at == 0:
             self.fill(region, levels[0][0], levels[0][1], levels[0][2], start)

@@ -7,6 +7,7 @@ the parameters; in MindSpore nothing is there for them to find.
 from __future__ import annotations
 
 import re
+import sys
 
 import libcst as cst
 
@@ -46,10 +47,11 @@ def given_elsewhere(events: list[Event], owners: list[Owner], scope: Scope, modu
 
 
 def _imported(call: cst.Call, module: ModuleInfo) -> bool:
-    """The function comes from another library, and is not torch's."""
+    """The function comes from another library, which is neither torch nor Python's own."""
     name = dotted(call.func)
     origin = module.imports.table.get(root(name), "") if name else ""
-    return bool(origin) and not is_foreign(origin) and module.value(call.func).kind in ("api", "unknown")
+    theirs = bool(origin) and not is_foreign(origin) and origin.partition(".")[0] not in sys.stdlib_module_names
+    return theirs and module.value(call.func).kind in ("api", "unknown")
 
 
 def _of_processes(stmt: Stmt) -> bool:

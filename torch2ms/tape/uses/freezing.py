@@ -236,7 +236,7 @@ def _left(stmts: list[Stmt], found: dict[int, Toggle]) -> tuple[frozenset[bool],
 
 def refuse_phases(scope: Scope, module: ModuleInfo, project: Project, plan: Plan) -> None:
     """Mark what freezes parameters that an optimizer has already, or thaws some that it did not get."""
-    if not project.freezes:
+    if not project.freezes or module.uses_mindspore:  # there, freezing means what MindSpore makes of it
         return
     found = toggles(scope, module, project)
     for toggle in found:
