@@ -272,6 +272,7 @@ class Filler:
             else:
                 items.append(self._argument(placeholder, before, after, gap))
                 gap = gap or items[-1][1].keyword is not None
+        items = [(bound, arg) for bound, written in items for arg in _spread(written)]
         if original_node is self.template.root and self.call is not None:
             return self._laid_out(updated_node, items)
         return updated_node.with_changes(args=_separated([(None, arg) for _, arg in items], []))
@@ -320,6 +321,16 @@ class Filler:
         if args and not kept and type(call.func) is cst.Attribute and _comment(call.func.dot):
             args[0] = _commented(args[0], call.func.dot.whitespace_before, len(args) > 1)
         return changed(call, func=func, args=args)
+
+
+def _spread(arg: cst.Arg) -> list[cst.Arg]:
+    """`*(2, 3)` as `2, 3`."""
+    node = arg.value
+    if arg.star != "*" or type(node) is not cst.Tuple or "\n" in code(node):
+        return [arg]
+    if not all(type(element) is cst.Element for element in node.elements):
+        return [arg]
+    return [cst.Arg(element.value) for element in node.elements]
 
 
 def _bare_integer(node: cst.BaseExpression) -> bool:

@@ -181,7 +181,7 @@ class Verdicts:
                     or value.kind not in ("tensor", "list", "tuple", "dict", "unknown")
                 ):
                     continue
-                if value.name in ("module_param", "parameter") or (
+                if value.name in ("module_param", "parameter", "of param", "of parameter") or (
                     value.place and value.place == place and value.kind == "unknown"
                 ):
                     continue

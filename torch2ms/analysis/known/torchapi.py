@@ -74,7 +74,8 @@ def result(name: str, deps: frozenset[str], nargs: int) -> Value:
     if name.startswith("torch.nn.utils.rnn."):
         return _ragged(last, deps)
     if name.startswith("torch.nn.utils."):
-        return Value("unknown") if "clip_grad" not in last else Value("tensor")
+        made = "clip_grad" in last or last == "parameters_to_vector"
+        return Value("tensor", deps=deps if last == "parameters_to_vector" else NO_DEPS) if made else Value("unknown")
     if last in HOST and name.startswith("torch.Tensor."):
         return Value(HOST[last])
     if last in CUT or last.startswith("is_"):

@@ -16,6 +16,8 @@ from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, entries, joined_de
 HOST_LIBRARIES = {"numpy", "math", "random", "os", "time", "json", "logging", "argparse", "sys", "itertools",
                   "collections", "copy", "functools", "tqdm", "matplotlib", "pandas", "sklearn", "scipy", "pickle",
                   "datetime", "re"}  # fmt: skip
+PASSING = {"itertools", "functools", "collections", "copy", "operator", "random"}  # they return what they are given
+OF_GRAPHS = {"tensor", "list", "tuple", "dict", "unknown", "deque"}  # kinds of what may be, or hold, tensors
 WRAPPERS = ("DataParallel", "DistributedDataParallel", "compile")
 SETTINGS = ("save", "seed", "set_printoptions", "set_default_dtype", "set_num_threads")
 CELLS = {"SequentialCell": "Sequential", "CellList": "ModuleList", "CellDict": "ModuleDict"}
@@ -189,6 +191,7 @@ def _host(name: str, given: Given) -> Value:
         return Value("float")
     if name == "collections.namedtuple":
         return named_tuple(given.node) or UNKNOWN
-    if name == "collections.deque":
-        return Value("deque")
+    if root in PASSING:
+        deps = frozenset().union(*(a.deps for a in given.args if a.kind in OF_GRAPHS))
+        return Value("deque" if name == "collections.deque" else "unknown", deps=deps)
     return Value("unknown", deps=NO_DEPS if root in HOST_LIBRARIES else given.deps)
