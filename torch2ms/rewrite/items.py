@@ -86,7 +86,7 @@ class Items:
         body[0] = body[0].with_changes(leading_lines=layout.strip_blank(tuple(body[0].leading_lines)))  # type: ignore[attr-defined]
         orelse[0] = orelse[0].with_changes(leading_lines=layout.strip_blank(tuple(orelse[0].leading_lines)))  # type: ignore[attr-defined]
         comments: list[cst.EmptyLine] = []
-        test = self.writer.expression(item.test)
+        test = layout.bare(item.test, self.writer.expression(item.test))
         assert isinstance(test, cst.BaseExpression)
         return cst.If(
             test, cst.IndentedBlock(body, footer=footer),

@@ -93,7 +93,9 @@ class Writer:
     def text(self, template: str, *nodes: cst.CSTNode) -> list[cst.BaseStatement]:
         """New statements; `{0}` stands for the translation of the first node."""
         template = self.aliased(template)
-        parts = [code(self.expression(node)) for node in nodes]
+        alone = {int(n) for n in re.findall(r"^if \{(\d+)\}:$", template, re.MULTILINE)}
+        made = [self.expression(node) for node in nodes]
+        parts = [code(layout.bare(nodes[i], new) if i in alone else new) for i, new in enumerate(made)]
         text = re.sub(r"\{(\d+)\}", lambda m: parts[int(m.group(1))], template) if parts else template
         return [*self.defined(), *layout.parse(text)]
 

@@ -133,9 +133,21 @@ def parameters_of(writer: Writer, call: Call, stmts: list[Stmt], loop: Stmt | No
     declared = writer.declared()
     grown = {root(m) for s in stmts for m in s.all_muts} - own  # filled in place: reached through the closure
     changing -= grown
+    changing -= {n for n in used if n in changing and loop is not None and _only_called(n, stmts, loop, writer)}
     return [
         n for n in used if n in changing and n in writer.scope.locals and n not in outputs.shared and n not in declared
     ]
+
+
+def _only_called(name: str, stmts: list[Stmt], loop: Stmt, writer: Writer) -> bool:
+    """A function or a class that each turn makes: gradient functions do not take them all, the closure sees it."""
+    if name in {d for s in stmts for d in s.all_defs} or writer.kinds(name, stmts) & {"module", "tensor", "param"}:
+        return False
+    makers = [s.node for s in loop.walk() if name in s.defs]
+    named = [n for s in stmts for n in descend(s.node) if isinstance(n, cst.Name) and n.value == name]
+    called = {id(c.func) for s in stmts for i in s.walk() for c in i.calls}
+    made = (cst.Assign, cst.Import, cst.ImportFrom, cst.FunctionDef, cst.ClassDef)
+    return bool(named) and all(id(n) in called for n in named) and all(isinstance(node, made) for node in makers)
 
 
 def leaves_first(call: Call, params: list[str]) -> list[str]:
