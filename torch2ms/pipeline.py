@@ -152,7 +152,7 @@ def plan_project(project: Project, config: Config) -> dict[str, Plan]:
     """The plan of every module, made before anything is rewritten: what one decides reaches the others."""
     prepare(project)
     planning.prepare(project)
-    lifting = lift(project, stores=not config.assume_cleared and not project.held)
+    lifting = lift(project, stores=not config.assume_cleared)
     plans = {}
     for module in project.modules.values():
         plan = Plan(config)

@@ -34,6 +34,7 @@ from torch2ms.wrappers.objects import wraps
 from torch2ms.wrappers.on_cuda import switched_off
 from torch2ms.wrappers.opened import opened
 from torch2ms.wrappers.rebound import told_apart
+from torch2ms.wrappers.regrouped import regrouped
 from torch2ms.wrappers.selfless import renamed
 from torch2ms.wrappers.spelled import aliased, spelled
 from torch2ms.wrappers.starred import starred
@@ -76,6 +77,7 @@ def understood(project: Project) -> Project:
     project = _with(project, conditional(project))
     project = _with(project, switched_off(project))
     project = _with(project, told_apart(project))
+    project = _with(project, regrouped(project))
     project = _with(project, direct(project))
     project = _with(project, keyed(project))
     project = _with(project, unrolled(project))

@@ -23,7 +23,7 @@ SPAWN = {"torch.multiprocessing.spawn", "torch.multiprocessing.spawn.spawn"}
 
 def mentioned(module: ModuleInfo) -> bool:
     """Whether the text of a module speaks of several processes."""
-    words = ("torch.distributed", "DistributedDataParallel", "SyncBatchNorm", ".spawn(")
+    words = ("torch.distributed", "DataParallel", "SyncBatchNorm", ".spawn(")
     return any(word in module.source for word in words)
 
 
@@ -49,6 +49,21 @@ def asks_for_wrapper(call: cst.Call, module: ModuleInfo) -> bool:
     asked = call.args[1].value
     classes = [e.value for e in asked.elements] if isinstance(asked, cst.Tuple) else [asked]
     return all(qualified(c, module.imports) in MODELS for c in classes)
+
+
+def compares_wrapper(node: cst.Comparison, module: ModuleInfo) -> bool | None:
+    """What `type(model) in (DataParallel, DistributedDataParallel)` comes to, None for other comparisons."""
+    only = node.comparisons[0]
+    if len(node.comparisons) != 1 or not isinstance(node.left, cst.Call) or dotted(node.left.func) != "type":
+        return None
+    among = isinstance(only.operator, (cst.In, cst.NotIn))
+    if not among and not isinstance(only.operator, (cst.Is, cst.IsNot, cst.Equal, cst.NotEqual)):
+        return None
+    asked = only.comparator
+    classes = [e.value for e in asked.elements] if isinstance(asked, (cst.Tuple, cst.List, cst.Set)) else [asked]
+    if among is (classes == [asked]) or not all(qualified(c, module.imports) in MODELS for c in classes):
+        return None
+    return isinstance(only.operator, (cst.NotIn, cst.IsNot, cst.NotEqual))
 
 
 def spawned(call: cst.Call, module: ModuleInfo) -> cst.Call | None:

@@ -332,7 +332,8 @@ class Unwrapper(Unwrapping, Suites):
             return [], tuple(line for line in updated.leading_lines if line.comment is not None)
         if updated.body is original.body:
             return [updated], ()
-        if updated.orelse is None and empty(updated.body) and "(" not in objects.text(updated.test):
+        called = any(isinstance(n, (cst.Call, cst.Await)) for n in descend(updated.test))
+        if updated.orelse is None and empty(updated.body) and not called:
             return [], tuple(c for c in layout.inner_comments(updated) if c.comment is not None)
         if start := shared_start(updated):
             return self.hoisted(updated, start)

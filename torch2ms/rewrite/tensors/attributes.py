@@ -11,6 +11,7 @@ from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import Value
 from torch2ms.api import apply_attribute, definitions
 from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.layers import either
 from torch2ms.rewrite.layers.derived import base_layer
 from torch2ms.rewrite.parameters.lists import is_weight
 from torch2ms.rewrite.positions import Positions
@@ -81,6 +82,8 @@ def attribute(
         return _of_tensor(receiver, original, updated, work, stored)
     if receiver.kind == "unknown" and attr == "grad" and id(original) not in work.plan.refused:
         work.refuse("T2M115", "Tensor.grad", *GRADIENTS)
+    if not stored and (found := either.read(receiver, original, updated, work)) is not updated:
+        return found
     return _of_layer(receiver, attr, updated, work)
 
 

@@ -7,6 +7,7 @@ import libcst as cst
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.rewrite.facts import TYPE
+from torch2ms.rewrite.layers import either
 from torch2ms.rewrite.translation import Translation
 
 _SIMPLE = (cst.Name, cst.Attribute, cst.Subscript)
@@ -32,7 +33,7 @@ def asked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseE
         return _spelled(original.args[0].value, updated, work)
     if called == "isinstance" and len(original.args) == 2:
         return _of_type(original, updated, work)
-    return None
+    return either.asked(original, updated, work)
 
 
 def _lower(original: cst.BaseExpression, updated: cst.BaseExpression, work: Translation) -> cst.BaseExpression:

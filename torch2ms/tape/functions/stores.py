@@ -224,6 +224,8 @@ class _Search:
             if used and _generates(scope):
                 return
             met = self.met(group, kinds, scope, module, records)
+            if module.held and (used or met):
+                return  # what stays as it is knows of no such attribute
             named = met or self.optimizers(records)
             if not named and self.strange(records, scope, module):
                 return

@@ -1,0 +1,137 @@
+"""`optimizer.add_param_group({...})` of an optimizer that was just made, written as one more group of its constructor.
+
+MindSpore's optimizers make the moments of their parameters when they are made: a group that comes later has none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.program.structure import Block, Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant
+from torch2ms.wrappers.suites import Suites
+
+CALL = "add_param_group"
+READS = ("len", "print", "range", "isinstance", "type", "max", "min", "str", "format")
+
+
+def regrouped(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules that add groups to new optimizers, by name."""
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        if module.uses_mindspore or CALL not in module.source or module.directives.off:
+            continue
+        writer = _Groups(module)
+        for scope in module.scope.walk():
+            writer.read(scope)
+        if writer.gone:
+            plain[module.name] = writer.plain()
+    return plain
+
+
+class _Groups(Suites):
+    """One module: by id, the constructors with the groups that they get, and the statements that go."""
+
+    def __init__(self, module: ModuleInfo) -> None:
+        super().__init__(module)
+        self.groups: dict[int, list[cst.BaseExpression]] = {}
+        self.gone: set[int] = set()
+
+    def read(self, scope: Scope) -> None:
+        added = [(s, call) for s in scope.body.walk() if (call := _adds(s)) is not None]
+        for place in {dotted(call.func.value) for _, call in added if isinstance(call.func, cst.Attribute)}:
+            mine = [(s, c) for s, c in added if isinstance(c.func, cst.Attribute) and dotted(c.func.value) == place]
+            made = [s for s in scope.body.walk() if place in s.defs and not s.blocks]
+            calls = [c for s in made if (c := _constructor(s, self.module)) is not None]
+            if calls and len(calls) == len(made) and _behind([s for s, _ in mine], made, place):
+                for call in calls:
+                    self.groups[id(call)] = [c.args[0].value for _, c in mine]
+                self.gone |= {id(s.node) for s, _ in mine}
+
+    def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        return [] if id(node) in self.gone else [self.rewrite(node)]
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        if (groups := self.groups.get(id(original))) is None:
+            return updated
+        first = updated.args[0]
+        own = cst.Element(cst.Dict([cst.DictElement(_key(groups[0]), first.value)]))
+        comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+        elements = [e.with_changes(comma=comma) for e in [own, *map(cst.Element, groups)]]
+        elements[-1] = elements[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
+        return updated.with_changes(args=[first.with_changes(value=cst.List(elements)), *updated.args[1:]])
+
+
+def _adds(stmt: Stmt) -> cst.Call | None:
+    """The statement adds a group that is written there."""
+    call = stmt.node.value if isinstance(stmt.node, cst.Expr) else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or call.func.attr.value != CALL:
+        return None
+    written = len(call.args) == 1 and call.args[0].keyword is None and isinstance(call.args[0].value, cst.Dict)
+    return call if written and dotted(call.func.value) else None
+
+
+def _key(group: cst.BaseExpression) -> cst.BaseExpression:
+    """The key of the parameters, in the program's own quotes."""
+    assert isinstance(group, cst.Dict)
+    keys = [e.key for e in group.elements if isinstance(e, cst.DictElement) and constant(e.key) == "params"]
+    return keys[0].deep_clone() if keys else cst.SimpleString('"params"')
+
+
+def _constructor(stmt: Stmt, module: ModuleInfo) -> cst.Call | None:
+    """The constructor of an optimizer of torch that a statement binds; its first argument is what it trains."""
+    call = stmt.node.value if isinstance(stmt.node, cst.Assign) and len(stmt.node.targets) == 1 else None
+    if not isinstance(call, cst.Call) or not call.args or call.args[0].star:
+        return None
+    made = module.value(call).kind == "optimizer" and module.value(call.func).name.startswith("torch.optim.")
+    keyword, given = call.args[0].keyword, module.value(call.args[0].value)
+    listed = (given.kind, given.name) == ("list", "of param") or _gathered(call.args[0].value)
+    one = given.kind in ("params", "tensor", "param") or listed
+    return call if made and one and (keyword is None or keyword.value == "params") else None
+
+
+def _gathered(node: cst.BaseExpression) -> bool:
+    """One of several lists that parameters were sorted into: `g[2]`."""
+    return isinstance(node, cst.Subscript) and isinstance(node.value, cst.Name) and "group" not in node.value.value
+
+
+def _behind(adds: list[Stmt], made: list[Stmt], place: str) -> bool:
+    """All groups are added in one row right behind the making, and what they are made of is there before it."""
+    block = adds[0].block
+    tops = {id(top): top for s in made if (top := _within(s, block)) is not None}
+    if len(tops) != 1 or any(s.block is not block for s in adds) or any(_within(s, block) is None for s in made):
+        return False
+    (top,) = tops.values()
+    first, last = block.stmts.index(top), block.stmts.index(adds[-1])
+    between = [s for s in block.stmts[first + 1 : last] if s not in adds]
+    read = {root(u) for s in adds for u in s.uses} - {root(place)}
+    bound = {root(d) for s in between for d in s.all_defs | s.all_muts}
+    bound |= {root(d) for s in top.walk() if s not in made for d in s.defs | s.muts}
+    return block.stmts.index(adds[0]) > first and not read & bound and not any(_uses(s, place) for s in between)
+
+
+def _within(stmt: Stmt, block: Block) -> Stmt | None:
+    """The statement of a block that a statement is, or belongs to; none in a loop."""
+    for outer in (stmt, *stmt.ancestors()):
+        if outer.block is block:
+            return outer
+        if outer is not stmt and not isinstance(outer.node, cst.If):
+            return None
+    return None
+
+
+def _uses(stmt: Stmt, place: str) -> bool:
+    """A statement between may look at the groups, or let the optimizer step."""
+    calls = [c for s in stmt.walk() for c in s.calls]
+    unknown = [c for c in calls if dotted(c.func).rpartition(".")[2] not in READS]
+    given = [n for c in calls for n in _parts(c) if dotted(n) == place]
+    return any(u == place or u.startswith(f"{place}.") for s in stmt.walk() for u in s.uses) and bool(unknown or given)
+
+
+def _parts(call: cst.Call) -> Iterator[cst.BaseExpression]:
+    yield from (a.value for a in call.args)
