@@ -16,6 +16,8 @@ CLASSES = {"Linear": "Dense", "ConvTranspose": "Transpose", "Sequential": "Seque
            "ModuleDict": "CellDict", "Module": "Cell"} | {
                f"ConvTranspose{n}d": f"Conv{n}dTranspose" for n in (1, 2, 3)}  # fmt: skip
 CHECKPOINT = re.compile(r"(\.pth\.tar|\.pt\.tar|\.pth|\.pt)(?=['\"]*$)")
+PICKLE = re.compile(r"\.pkl(?=['\"]*$)")
+PICKLERS = re.compile(r"pickle|joblib|dill|\bmsgpack\b")  # others that write files with that ending
 
 
 def plain(
@@ -35,6 +37,9 @@ def plain(
 def checkpoint(text: str, work: Translation) -> str:
     """`path = "best.pth"`: load_checkpoint asks for its own ending, wherever the name of the file is written."""
     made = CHECKPOINT.sub(".ckpt", text) if work.project.checkpoints and not work.mixed else text
+    if PICKLE.search(text) and work.project.checkpoints and not work.mixed:
+        others = any(PICKLERS.search(module.source) for module in work.project.modules.values())
+        made = text if others else PICKLE.sub(".ckpt", text)
     if made != text:
         work.tell("T2M513", f"file name {text}", "checkpoints of MindSpore end in .ckpt")
     return made
