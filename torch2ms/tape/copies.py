@@ -5,9 +5,11 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.values import any_overlap
 
 COPIES = ("copy.deepcopy", "deepcopy")
 SAME = ("eval", "to", "requires_grad_", "train")  # give back what they are called on
@@ -17,6 +19,31 @@ def freezes_copy(stmt: Stmt, scope: Scope, module: ModuleInfo) -> bool:
     """The parameters that a statement freezes are those of a copy that is part of no other network."""
     places = {p for p in _places(stmt) if p}
     return bool(places) and all(_is_copy(place, scope, module) for place in places)
+
+
+def freezes_untrained(stmt: Stmt, scope: Scope, module: ModuleInfo, project: Project) -> bool:
+    """The parameters that a statement freezes are those of a network that no optimizer of the project is given."""
+    places = {p for p in _places(stmt) if p}
+    made = [v for m in project.modules.values() for v in m.values.values() if v.kind == "optimizer"]
+    if any(v.owns is None or any(o.startswith(("^", "@")) for o in v.owns) for v in made):
+        return False
+    if any_overlap(frozenset(places), frozenset().union(*(v.owns or frozenset() for v in made))):
+        return False
+    return bool(places) and all(_is_apart(place, scope, module) for place in places)
+
+
+def _is_apart(place: str, scope: Scope, module: ModuleInfo) -> bool:
+    """A network under a name of this scope, which is part of no other."""
+    if not place.isidentifier() or place in scope.params:
+        return False
+    bound = [s.node for s in scope.body.walk() if place in s.defs]
+    for node in bound:
+        if not isinstance(node, cst.Assign) or not isinstance(node.value, cst.Call):
+            return False
+        used = (module.value(n).kind for a in node.value.args for n in descend(a) if isinstance(n, cst.Name))
+        if module.value(node.value).kind != "module" or "module" in used:
+            return False
+    return bool(bound) and not _given(place, [scope], module)
 
 
 def _places(stmt: Stmt) -> set[str]:
@@ -54,9 +81,14 @@ def _is_copy(place: str, scope: Scope, module: ModuleInfo) -> bool:
     bound = [s for inner in scopes for s in inner.body.walk() if place in s.defs]
     if not bound or not all(_copies(s) for s in bound):
         return False
+    return not _given(place, scopes, module)
+
+
+def _given(place: str, scopes: list[Scope], module: ModuleInfo) -> bool:
+    """Something that may keep the network is made of it, or of a part of it."""
     makers = ("class", "module", "optimizer")
     given = [c for inner in scopes for s in inner.body.walk() for c in s.calls if module.value(c).kind in makers]
-    return not any(place in (dotted(a.value), *_inside(a.value)) for c in given for a in c.args)
+    return any(place in (dotted(a.value), *_inside(a.value)) for c in given for a in c.args)
 
 
 def _inside(node: cst.CSTNode) -> list[str]:

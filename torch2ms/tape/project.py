@@ -11,7 +11,7 @@ from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
-from torch2ms.tape.copies import freezes_copy
+from torch2ms.tape.copies import freezes_copy, freezes_untrained
 from torch2ms.tape.ledger.events import argument
 
 STATISTICS = re.compile(
@@ -33,7 +33,7 @@ def prepare(project: Project) -> None:
         if not all(switched(stmt, m))
     ]  # fmt: skip
     project.freezes = bool(frozen)
-    project.freezes_trained = not all(freezes_copy(*place) for place in frozen)
+    project.freezes_trained = not all(freezes_copy(*f) or freezes_untrained(*f, project) for f in frozen)
     project.renames = any(RENAMED.search(m.source) for m in project.modules.values())
     project.draws = any(DRAWS.search(m.source) for m in project.modules.values())
     project.keeps_state = any(STATE.search(m.source) for m in project.modules.values())

@@ -25,7 +25,8 @@ def into_view(
     base = seen.func.value
     if seen.func.attr.value not in views.RESHAPED | views.TURNED or writer.module.value(base).kind != "tensor":
         return None
-    if seen.func.attr.value in views.TURNED or not isinstance(base, cst.Name) or not fresh(base, writer.scope, but=stmt):
+    own = fresh(base, writer.scope, but=stmt)
+    if seen.func.attr.value in views.TURNED or not isinstance(base, cst.Name) or not own:
         _refuse(writer)
         return None
     taken = writer.scope.locals | set(writer.scope.params)
