@@ -21,6 +21,9 @@ NEWLINE = re.compile(r"\r\n|\r|\n")
 TOO_DEEP = "it is nested too deeply"
 
 
+TURN = threading.RLock()  # of the threads that convert: trees of Python's own parser are not safe before Python 3.13
+
+
 class TookTooLong(BaseException):
     """Raised inside a conversion whose time is over; no handler of `Exception` keeps it."""
 
@@ -35,7 +38,10 @@ def seconds_for(text: str) -> float:
 
 @contextmanager
 def time_limit(seconds: float) -> Iterator[None]:
-    """Raise TookTooLong in this thread when the time is over; signals would reach the main thread alone."""
+    """Raise TookTooLong in this thread when the time is over; signals would reach the main thread alone.
+
+    Threads take turns, and the time of each begins with its own.
+    """
     import ctypes
 
     lock, thread = threading.Lock(), threading.get_ident()
@@ -48,13 +54,14 @@ def time_limit(seconds: float) -> Iterator[None]:
 
     timer = threading.Timer(seconds, stop)
     timer.daemon = True
-    timer.start()
-    try:
-        yield
-    finally:
-        with lock:
-            done.append(True)
-        timer.cancel()
+    with TURN:
+        timer.start()
+        try:
+            yield
+        finally:
+            with lock:
+                done.append(True)
+            timer.cancel()
 
 
 _lock = threading.Lock()

@@ -13,12 +13,12 @@ import libcst as cst
 
 from torch2ms.analysis.infer import infer
 from torch2ms.analysis.program.project import ModuleInfo, Project
-from torch2ms.analysis.program.settled import settled
+from torch2ms.analysis.program.settled import marked, settled
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.text import code
 from torch2ms.analysis.values import PART
 from torch2ms.api import Rules, definitions
-from torch2ms.bounds import TOO_DEEP, deep_recursion, unparsable
+from torch2ms.bounds import TOO_DEEP, TURN, deep_recursion, unparsable
 from torch2ms.check import check_output, gained_comments
 from torch2ms.config import Config
 from torch2ms.findings import Finding, Result
@@ -48,7 +48,7 @@ def convert_module(source: str, config: Config, path: str) -> Result:
 
 def convert_project(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
     """Translate modules that belong together; keys are POSIX paths relative to the project's root."""
-    with _without_collector(), deep_recursion():
+    with TURN, _without_collector(), deep_recursion():
         if config.stage == "modules":
             from torch2ms.stages import first_step
 
@@ -188,7 +188,7 @@ def _convert(project: Project, module: ModuleInfo, plan: Plan, rules: Rules, sou
     if settled(source):
         return Result(path, source, source)
     text, findings = translate(project, module, plan, rules)
-    return Result(path, source, text, tuple(findings))
+    return Result(path, source, source if marked(source) else text, tuple(findings))
 
 
 def _checked(result: Result, config: Config, held: frozenset[str], moved: Callable[[], set[str]]) -> Result:
@@ -248,7 +248,7 @@ def leaves(module: ModuleInfo) -> tuple[dict[str, str], set[tuple[int, str]]]:
 
 def _again(text: str, config: Config, path: str, held: frozenset[str]) -> str:
     """A second conversion, without a third."""
-    if settled(text):
+    if settled(text) or marked(text):
         return text
     project = Project(held=held)
     module = project.add(path, parse(text), text)

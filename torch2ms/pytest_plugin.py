@@ -47,7 +47,7 @@ def _verified(marker: pytest.Mark, folder: Path) -> Report:
     if missing:
         pytest.skip(f"verification needs {', '.join(missing)}: pip install 'torch2ms[verify]'")
     from torch2ms.verify import cli_table
-    from torch2ms.verify.cli import translation
+    from torch2ms.verify.converted import translation
     from torch2ms.verify.runner import verify
 
     original, translated, options = _arguments(*marker.args, **marker.kwargs)

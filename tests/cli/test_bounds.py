@@ -149,3 +149,20 @@ def test_gradient_code_is_refused_where_its_translation_fails(fault: str, monkey
     assert not [r.error for r in results.values() if r.error]
     assert "# torch2ms: T2M110 backward call" in results["a.py"].text and "ops.relu(net(x))" in results["a.py"].text
     assert "value_and_grad" in results["b.py"].text
+
+
+def test_threads_take_turns_and_their_time_with_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What waits for another thread's conversion has not begun its own."""
+    ended: list[float] = []
+
+    def slow() -> None:
+        with time_limit(0.5):
+            time.sleep(0.3)
+            ended.append(time.monotonic())
+
+    threads = [threading.Thread(target=slow) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(ended) == 4 and all(b - a > 0.2 for a, b in zip(ended, ended[1:], strict=False))

@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import importlib.util
 import os
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from torch2ms.verify.verification import Run
 
 DEVICES = ("CPU", "GPU", "Ascend")
-SKIPPED = {".git", "__pycache__", ".venv", "venv", "node_modules", "build", "dist"}
 FILE = click.Path(dir_okay=False, path_type=Path)
 
 
@@ -48,6 +46,9 @@ FILE = click.Path(dir_okay=False, path_type=Path)
 @click.option("--timeout", type=float, default=300.0, show_default=True, help="Seconds per side.")
 @click.option("--record", type=FILE, help="Run only torch's side and write what the other side needs to FILE.")
 @click.option("--replay", type=FILE, help="PROGRAM is the translation: compare it with a recording, without torch.")
+@click.option("--each", is_flag=True, help="Every argument is a program of its own; nothing is passed to them.")
+@click.option("-j", "--jobs", type=click.IntRange(1), default=1, help="Programs at a time, with --each.")
+@click.option("--executor", default="", metavar="dask://HOST:PORT", help="A Dask cluster that verifies, with --each.")
 def verify(
     program: Path,
     translated: Path | None,
@@ -63,22 +64,36 @@ def verify(
     timeout: float,
     record: Path | None,
     replay: Path | None,
+    each: bool,
+    jobs: int,
+    executor: str,
     **conversion: Any,
 ) -> None:
     """Run PROGRAM and its translation and compare losses, gradients, weights and buffers.
 
     Without TRANSLATED the program's folder is converted into a temporary one first. Arguments for the program follow
-    `--`. Exit code 0: agree, 1: differ, 2: a side could not run. Of two modes the worse one counts.
+    `--`. Exit code 0: agree, 1: differ, 2: a side could not run. Of two modes, and of several programs, the worst one
+    counts.
     """
     if importlib.util.find_spec("numpy") is None:
         click.echo("not run: verify needs numpy, torch and mindspore: pip install 'torch2ms[verify]'")
         raise SystemExit(2)
+    from torch2ms.verify.converted import translation
     from torch2ms.verify.recording import record as record_side
     from torch2ms.verify.recording import replay as replay_side
     from torch2ms.verify.runner import Case, verify_case
 
     if record and replay:
         raise click.UsageError("--record and --replay exclude each other")
+    if each and (record or replay or html_path):
+        raise click.UsageError("--record, --replay and --html are for one program, without --each")
+    if not each and (executor or jobs > 1):
+        raise click.UsageError("--jobs and --executor are for several programs: say --each")
+    if each:
+        others = [path for path in (translated, *map(Path, arguments)) if path is not None]
+        mode = mode or ("both" if conversion["jit"] else "pynative")
+        case = Case(program, program, (), steps, device, mode, timeout, Path.cwd(), float64, results, torch_device)
+        raise SystemExit(_verify_each([program, *others], case, Config(**conversion), jobs, executor, json_path))
     if translated is not None and (translated.suffix != ".py" or record or replay):
         arguments, translated = (str(translated), *arguments), None
     click.echo(f"verify executes {program}{'' if record or replay else ' and its translation'} here.", err=True)
@@ -112,6 +127,35 @@ def _processes(case: Case, alone: bool) -> Iterator[Run]:
         yield Progress(pair.run).run
 
 
+def _verify_each(
+    programs: list[Path], case: Case, config: Config, jobs: int, executor: str, json_path: Path | None
+) -> int:
+    """Verify programs one by one, or side by side, and tell of each when it is done; the exit status."""
+    from torch2ms.executors import ExecutorError, executor_at
+    from torch2ms.verify.many import Task, entry, summary, to_json, verify_each
+
+    if missing := [str(path) for path in programs if not path.is_file()]:
+        raise click.UsageError(f"no such file: {missing[0]}")
+    where = f"by the workers of {executor}" if executor else "here"
+    click.echo(f"verify executes {len(programs)} programs and their translations {where}.", err=True)
+    tasks = [Task(dataclasses.replace(case, original=path.absolute()), config) for path in programs]
+    on_stdout = json_path is not None and str(json_path) == "-"
+    reports = []
+    try:
+        with executor_at(executor, tasks[0].resource) as cluster:
+            for report in verify_each(tasks, jobs, cluster):
+                reports.append(report)
+                click.echo(entry(report), err=on_stdout)
+    except ExecutorError as error:
+        raise click.UsageError(str(error)) from None
+    click.echo(summary(reports), err=on_stdout)
+    if on_stdout:
+        click.echo(to_json(reports))
+    elif json_path is not None:
+        json_path.write_text(to_json(reports) + "\n", encoding="utf-8")
+    return max(report.exit_code for report in reports)
+
+
 def _show(report: Report, json_path: Path | None, html_path: Path | None) -> None:
     from torch2ms.verify.reporting.page import html
     from torch2ms.verify.reporting.report import cli_table
@@ -124,42 +168,3 @@ def _show(report: Report, json_path: Path | None, html_path: Path | None) -> Non
     if json_path is not None:
         json_path.write_text(report.to_json() + "\n", encoding="utf-8")
     click.echo(cli_table(report))
-
-
-@contextlib.contextmanager
-def translation(program: Path, translated: Path | None, config: Config | None = None) -> Iterator[Path]:
-    """The translated program: the file given, or the converted copy of the program's folder."""
-    if translated is not None:
-        yield translated
-        return
-    with tempfile.TemporaryDirectory(prefix="torch2ms-converted-") as name:
-        yield convert_folder(program.resolve(), Path(name), config)
-
-
-def convert_folder(program: Path, target: Path, config: Config | None = None) -> Path:
-    """Convert the program and the modules beside it; other files are linked, so that relative data is found."""
-    from torch2ms.findings import Tier
-    from torch2ms.pipeline import convert_project
-    from torch2ms.source import SourceError, SourceFile, decode, read_bytes
-
-    root = program.parent
-    sources: dict[str, SourceFile] = {}
-    for path in sorted(root.rglob("*")):
-        relative = path.relative_to(root)
-        if SKIPPED & set(relative.parts) or not path.is_file():
-            continue
-        (target / relative).parent.mkdir(parents=True, exist_ok=True)
-        try:
-            if path.suffix == ".py":
-                sources[relative.as_posix()] = decode(read_bytes(path))
-                continue
-        except SourceError:  # not Python that can be read: if the program needs the file, it will say so
-            pass
-        (target / relative).symlink_to(path)
-    for name, result in convert_project({k: v.text for k, v in sources.items()}, config or Config()).items():
-        (target / name).write_bytes(sources[name].encode(result.text))
-        if result.error:
-            click.echo(f"{name}: not converted: {result.error}", err=True)
-        elif refused := result.count(Tier.REFUSED):
-            click.echo(f"{name}: {refused} construct(s) refused, the program may not run", err=True)
-    return target / program.name

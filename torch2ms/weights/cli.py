@@ -48,7 +48,7 @@ def weights(checkpoint: Path, like: str, out: Path, translated: Path | None, unc
     with tempfile.TemporaryDirectory(prefix="torch2ms-weights-") as name:
         folder = Path(name)
         if translated is None and not unchecked:
-            from torch2ms.verify.cli import convert_folder
+            from torch2ms.verify.converted import convert_folder
 
             translated = convert_folder(program, folder / "converted")
         order = {

@@ -9,34 +9,128 @@ from collections.abc import Iterator
 from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.source import parse_quietly
 
+ON_TAPE = r"backward|zero_grad|step|unscale_|no_grad|requires_grad_?|set_grad_enabled"
 TAPE = re.compile(  # `ms.grad` is MindSpore's own
-    r"#\s*torch2ms:|\.(?:backward|zero_grad|step|unscale_|no_grad|requires_grad_?|set_grad_enabled)\b"
+    rf"#\s*torch2ms:|\.(?:{ON_TAPE})\b"
     r"|(?<!\bms)(?<!mindspore)\.grad\b"
 )
+TAPE_NAME = re.compile(ON_TAPE)
+MARK = re.compile(r"#\s*torch2ms: (T2M\d{3}) (.*?) -> (.*)")
+DIRECTIVE = re.compile(r"#\s*torch2ms:(?! T2M\d{3} )")
+NAME = re.compile(r"[^\W\d]\w*")
+NEWLINE = re.compile(r"\r\n|\r|\n")
+SUITES = ("body", "orelse", "handlers", "finalbody", "cases")
 
 
 def settled(text: str) -> bool:
     """MindSpore is imported, nothing of torch is, and gradients are taken MindSpore's way."""
     if "mindspore" not in text or TAPE.search(text):
         return False
-    try:
-        imported = list(_imports(parse_quietly(text)))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
+    found = _parsed(text)
+    return found is not None and _translated(found) and not any(is_foreign(name) for name, _ in _imports(found))
+
+
+def marked(text: str) -> bool:
+    """MindSpore is imported, and whatever is left of torch and of gradients stands in statements with a mark above.
+
+    A person decides about those: there is nothing to convert. This is what most files are that are not settled.
+    """
+    if "mindspore" not in text or DIRECTIVE.search(text) or not MARK.search(text):
         return False
-    return any(name.partition(".")[0] == "mindspore" for name in imported) and not any(map(is_foreign, imported))
+    found = _parsed(text)
+    if found is None or not _translated(found):
+        return False
+    names = {local for name, local in _imports(found) if is_foreign(name)}
+    return "*" not in names and not any(_remains(node, names) for node in _unmarked(found, NEWLINE.split(text)))
 
 
-def _imports(tree: ast.Module) -> Iterator[str]:
-    """The full names in the import statements of a module, wherever they stand."""
+def _parsed(text: str) -> ast.Module | None:
+    try:
+        return parse_quietly(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _translated(tree: ast.Module) -> bool:
+    return any(name.partition(".")[0] == "mindspore" for name, _ in _imports(tree))
+
+
+def _imports(tree: ast.Module) -> Iterator[tuple[str, str]]:
+    """The full names in the import statements of a module, wherever they stand, and the names that they bind."""
     stack: list[ast.AST] = list(tree.body)
     while stack:
         node = stack.pop()
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            yield from ((alias.name, alias.asname or alias.name.partition(".")[0]) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             base = f"{node.module}." if node.module else ""
-            yield from (base + alias.name for alias in node.names)
+            yield from ((base + alias.name, alias.asname or alias.name) for alias in node.names)
         else:
-            for field in ("body", "orelse", "handlers", "finalbody", "cases"):
-                below = getattr(node, field, None)
-                stack += below if isinstance(below, list) else ()
+            stack += _below(node)
+
+
+def _below(node: ast.AST) -> Iterator[ast.AST]:
+    """The statements in a compound one, and its handlers and cases."""
+    for field in SUITES:
+        held = getattr(node, field, None)
+        if isinstance(held, list):
+            yield from held
+
+
+def _unmarked(tree: ast.Module, lines: list[str]) -> Iterator[ast.AST]:
+    """Statements without a mark, and of compound ones the parts of their heads."""
+    stack: list[ast.AST] = list(tree.body)
+    while stack:
+        node = stack.pop()
+        if isinstance(node, (ast.Import, ast.ImportFrom)):
+            continue
+        below = list(_below(node))
+        stack += below
+        if isinstance(node, ast.stmt) and _has_mark(node, lines):
+            continue
+        if below:
+            inside = set(map(id, below))
+            yield from (part for part in ast.iter_child_nodes(node) if id(part) not in inside)
+        else:
+            yield node
+
+
+def _has_mark(node: ast.stmt, lines: list[str]) -> bool:
+    """A mark stands among the comments above a statement, which is the first on its line."""
+    first = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))]) - 1
+    if lines[first][: node.col_offset].strip() and not getattr(node, "decorator_list", ()):
+        return False
+    above = first - 1
+    while above >= 0 and (not (line := lines[above].strip()) or line[0] == "#"):
+        if MARK.match(line):
+            return True
+        above -= 1
+    return False
+
+
+def _remains(part: ast.AST, names: set[str]) -> bool:
+    """Something of torch, or of gradients, is left to convert in a piece of code; `names` are torch's."""
+    if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant):
+        return False  # a docstring
+    for node in ast.walk(part):
+        if isinstance(node, ast.Name):
+            if node.id in names:
+                return True
+        elif isinstance(node, ast.Attribute):
+            read = node.attr == "requires_grad" and isinstance(node.ctx, ast.Load)  # parameters of MindSpore have it
+            if TAPE_NAME.fullmatch(node.attr) and not read:
+                return True
+            if node.attr == "grad" and not (isinstance(node.value, ast.Name) and node.value.id in ("ms", "mindspore")):
+                return True
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            if not names.isdisjoint(NAME.findall(node.value)) and _is_expression(node.value):
+                return True  # it may annotate something
+    return False
+
+
+def _is_expression(text: str) -> bool:
+    try:
+        ast.parse(text, mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return False
+    return True

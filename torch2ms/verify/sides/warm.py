@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from torch2ms.verify.reporting.report import Report
 from torch2ms.verify.runner import Case, verify_case
@@ -33,6 +33,10 @@ from torch2ms.verify.sides.process import (
     outcome,
     steps_done,
 )
+from torch2ms.verify.verification import Run
+
+Item = TypeVar("Item")
+Done = TypeVar("Done")
 
 START = (
     "import sys; sys.path.insert(0, {root!r}); from torch2ms.verify.sides import child, {side}; "
@@ -156,25 +160,33 @@ def warm_pair() -> Iterator[Pair]:
         pair.close()
 
 
+def warm_each(work: Callable[[Item, Run], Done], items: Iterable[Item], workers: int = 1) -> Iterator[Done]:
+    """The results of `work` in the order of the items; every worker has a pair of warm processes that runs its jobs."""
+    local = threading.local()
+    pairs: list[Pair] = []
+
+    def one(item: Item) -> Done:
+        if not hasattr(local, "pair"):
+            local.pair = Pair()
+            pairs.append(local.pair)
+        return work(item, local.pair.run)
+
+    try:
+        with ThreadPoolExecutor(workers) as executor:
+            yield from executor.map(one, items)
+    finally:
+        for pair in pairs:
+            pair.close()
+
+
 def verify_many(cases: Iterable[Case], workers: int = 1) -> list[Report]:
     """Verify many pairs, each in a fresh fork of processes that have the frameworks imported already.
 
     Without a `cwd` a case runs in an empty temporary folder. On systems without `fork` use `verify`.
     """
-    local = threading.local()
-    pairs: list[Pair] = []
 
-    def one(case: Case) -> Report:
-        if not hasattr(local, "pair"):
-            local.pair = Pair()
-            pairs.append(local.pair)
+    def one(case: Case, run: Run) -> Report:
         with tempfile.TemporaryDirectory(prefix="torch2ms-cwd-") as empty:
-            case = replace(case, cwd=case.cwd or Path(empty))
-            return verify_case(case, local.pair.run)
+            return verify_case(replace(case, cwd=case.cwd or Path(empty)), run)
 
-    try:
-        with ThreadPoolExecutor(workers) as executor:
-            return list(executor.map(one, cases))
-    finally:
-        for pair in pairs:
-            pair.close()
+    return list(warm_each(one, cases, workers))

@@ -1,0 +1,80 @@
+"""Translations that need nothing more: a second conversion leaves them, and what is left of torch is marked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import libcst as cst
+import pytest
+
+from tests.fixture_cases import FIXTURES
+from torch2ms import convert_source
+from torch2ms.analysis.program.settled import marked, settled
+from torch2ms.config import Config
+from torch2ms.pipeline import convert_project
+from torch2ms.rewrite import apis
+
+HEAD = "import torch\nimport mindspore as ms\nfrom mindspore import ops\n\n"
+MARKED = HEAD + "# torch2ms: T2M600 torch.foo: no rule -> by hand\nx = torch.foo(1)\nz = ops.relu(ms.Tensor(1.0))\n"
+
+
+def test_what_is_left_stands_under_marks() -> None:
+    assert marked(MARKED) and not settled(MARKED)
+    assert marked(MARKED.replace("\nx =", "\n\n# why\nx ="))
+    assert marked(MARKED.replace("x = torch.foo(1)", "if torch.foo(1):\n    z = 1"))
+    assert marked(MARKED + "for p in []:\n    if p.requires_grad:\n        'of torch'\n")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        ("# torch2ms: T2M600 torch.foo: no rule -> by hand\n", ""),  # somebody took the mark away
+        ("x = torch.foo(1)", "w = 1; x = torch.foo(1)\ny = torch.ones(3)"),
+        ("x = torch.foo(1)", "if torch.foo(1):\n    y = torch.ones(3)"),
+        ("z = ops", "x.backward()\nz = ops"),
+        ("z = ops", "x.requires_grad = True\nz = ops"),
+        ("z = ops", "y: 'torch.Tensor' = x\nz = ops"),
+        ("z = ops", "z = 1  # torch2ms: ignore\nz = ops"),
+        ("import torch\n", "from torch import *\n"),
+        ("import mindspore as ms\nfrom mindspore import ops\n", ""),
+        ("z = ops", "def f(:\nz = ops"),
+    ],
+)
+def test_anything_else_is_looked_at(change: tuple[str, str]) -> None:
+    assert change[0] in MARKED and not marked(MARKED.replace(*change))
+
+
+def test_marked_code_is_told_of_and_left() -> None:
+    result = convert_source(MARKED)
+    assert result.text == MARKED
+    assert [f.why for f in result.findings] == ["marked by an earlier conversion"]
+
+
+def test_statements_behind_a_semicolon_have_no_mark() -> None:
+    assert not marked(MARKED.replace("x = torch.foo(1)", "x = 1; y = torch.ones(3)"))
+
+
+def test_a_second_conversion_of_what_was_refused_changes_nothing() -> None:
+    found = 0
+    for path in sorted((FIXTURES / "limits").glob("*/expected.py")):
+        text = path.read_text(encoding="utf-8")
+        result = convert_project({"a.py": text}, Config())["a.py"]
+        assert (result.text, result.error) == (text, ""), path
+        found += marked(text)
+    assert found
+
+
+@pytest.mark.parametrize("refused", ["y = torch.no_such_name(1)\n", ""])
+def test_a_rule_that_is_never_done_is_caught(refused: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = f"import torch\n\nx = torch.relu(torch.ones(3))\n{refused}"
+    assert not convert_source(source).error
+    called = apis.called
+
+    def grows(name: str, original: cst.Call, updated: cst.Call, *rest: Any) -> cst.BaseExpression:
+        made = called(name, original, updated, *rest)
+        return cst.Call(updated.func, [cst.Arg(updated)]) if name == "torch.relu" else made
+
+    monkeypatch.setattr(apis, "called", grows)
+    result = convert_source(source)
+    assert ("would change the translation again" if refused else "still uses torch") in result.error
+    assert result.text == source
