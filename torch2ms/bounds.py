@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import accumulate
 
 from torch2ms.source import SourceError, check_syntax
 
@@ -92,11 +93,11 @@ def unparsable(text: str) -> str:
         tree = check_syntax(text)
     except SourceError as error:
         return str(error)
-    if (line := _too_deep(tree, max(map(len, text.splitlines()), default=0))) is not None:
+    lines = NEWLINE.split(text)
+    if (line := _too_deep(tree, lines)) is not None:
         return f"line {line}: {TOO_DEEP}"
     if not re.search(r"^\s*match\b", text, re.MULTILINE):
         return ""
-    lines = NEWLINE.split(text)
     for node in ast.walk(tree):
         if isinstance(
             node, ast.match_case
@@ -107,8 +108,9 @@ def unparsable(text: str) -> str:
     return ""
 
 
-def _too_deep(tree: ast.Module, widest: int) -> int | None:
+def _too_deep(tree: ast.Module, lines: list[str]) -> int | None:
     """The line of a statement like `a + b + c + ...` that is nested too deeply; only long ones are gone through."""
+    ends = [0, *accumulate(map(len, lines))]
     waiting: list[ast.AST] = [tree]
     while waiting:
         node = waiting.pop()
@@ -117,9 +119,8 @@ def _too_deep(tree: ast.Module, widest: int) -> int | None:
         if isinstance(node, ast.stmt):
             body = getattr(node, "body", None) or getattr(node, "cases", None)
             last = getattr(body[0], "lineno", node.end_lineno) if body else node.end_lineno
-            if ((last or node.lineno) - node.lineno + 1) * widest > EXPRESSION_DEPTH and _levels(
-                node
-            ) > EXPRESSION_DEPTH:
+            length = ends[last or node.lineno] - ends[node.lineno - 1]
+            if length > EXPRESSION_DEPTH and _levels(node) > EXPRESSION_DEPTH:
                 return node.lineno
     return None
 

@@ -69,14 +69,14 @@ class _Inference:
 
     def definition(self, scope: Scope, module: ModuleInfo, outer: Env) -> None:
         """A class or a function, and what is defined inside."""
-        if isinstance(scope.node, cst.ClassDef):
+        if type(scope.node) is cst.ClassDef:
             env = self.run(scope, module, outer)
             attrs = module.classes[scope.name].attrs
             for stmt in scope.body.stmts:
                 for name in stmt.defs:
-                    if name in env and isinstance(stmt.node, (cst.Assign, cst.AnnAssign)):
+                    if name in env and (type(stmt.node) is cst.Assign or type(stmt.node) is cst.AnnAssign):
                         attrs.setdefault(name, env[name])
-                declared = stmt.node.target if isinstance(stmt.node, cst.AnnAssign) else None
+                declared = stmt.node.target if type(stmt.node) is cst.AnnAssign else None
                 if isinstance(declared, cst.Name) and (held := env.get(declared.value)) and held.kind == "tensor":
                     attrs.setdefault(declared.value, replace(held, place="", likely=False))  # of a record
             for child in sorted(scope.children, key=lambda c: c.name != "__init__"):

@@ -152,9 +152,9 @@ class Emitter:
         if not nodes:
             return [], pending + layout.comments_only(own) + layout.trailing_comment(stmt.trailing) + lost + extra
         own += lost
-        if isinstance(stmt.node, cst.BaseSmallStatement) and isinstance(nodes[-1], cst.BaseCompoundStatement):
+        if stmt.is_small and isinstance(nodes[-1], cst.BaseCompoundStatement):
             own += layout.trailing_comment(stmt.trailing)
-        if isinstance(stmt.node, cst.FunctionDef):  # behind its own lines: comments of decorators that went
+        if type(stmt.node) is cst.FunctionDef:  # behind its own lines: comments of decorators that went
             own += layout.leading(nodes[0])[len(stmt.node.leading_lines) :]
         lead = layout.strip_blank(pending + own) if opens else pending + own
         if id(stmt) in self.plan.contexts:
@@ -205,7 +205,7 @@ class Emitter:
 
     def lost(self, stmt: Stmt, nodes: list[cst.BaseStatement]) -> layout.Lines:
         """Comments inside a small statement that its translation has no place for."""
-        if not isinstance(stmt.node, cst.BaseSmallStatement):
+        if not stmt.is_small:
             return ()
         following = bisect.bisect_left(self.commented, stmt.lineno)
         if following == len(self.commented) or self.commented[following] >= stmt.end_lineno > 0:
@@ -239,10 +239,9 @@ class Emitter:
         return nodes
 
     def plain(self, stmt: Stmt) -> tuple[list[cst.BaseStatement], layout.Lines]:
-        node = stmt.node
         if id(stmt) in self.plan.contexts:
             return self.context(stmt, self.plan.contexts[id(stmt)])
-        if isinstance(node, cst.BaseSmallStatement):
+        if stmt.is_small:
             self.writer.stmt = stmt
             lines = self.statements.small(stmt)
             first, self.writer.first, self.writer.stmt = self.writer.first, [], None
@@ -354,7 +353,7 @@ class Emitter:
 
 def _suite(block: Block) -> cst.CSTNode:
     """What holds the statements of a block."""
-    handler = isinstance(block.node, (cst.ExceptHandler, cst.ExceptStarHandler))
+    handler = type(block.node) is cst.ExceptHandler or type(block.node) is cst.ExceptStarHandler
     return block.node.body if handler else block.node  # type: ignore[attr-defined]
 
 

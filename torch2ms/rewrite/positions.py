@@ -125,8 +125,9 @@ class Positions(Rewriter):
                 self.mark_classes(node.value)
         if type(node.value) is cst.Dict:
             self.unnamed |= {id(e.value) for e in node.value.elements}
-        if isinstance(node.value, (cst.ListComp, cst.List)):
-            parts = [node.value.elt] if isinstance(node.value, cst.ListComp) else [e.value for e in node.value.elements]
+        value = node.value
+        if type(value) is cst.ListComp or type(value) is cst.List:
+            parts = [value.elt] if isinstance(value, cst.ListComp) else [e.value for e in value.elements]
             self.unnamed |= {id(part) for part in parts if self.module.value(part).name.partition(".")[0] != "torch"}
 
     def asked_for(self, name: str) -> bool:

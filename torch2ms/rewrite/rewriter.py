@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from operator import is_not
 from typing import Any, ClassVar
 
 import libcst as cst
@@ -43,7 +44,7 @@ class Rewriter:
                 held = value.__class__
                 if held is tuple or held is list:
                     items = [self.rewrite(item) for item in value]  # LibCST's sequences hold nodes alone
-                    if items != [*value]:
+                    if any(map(is_not, items, value)):
                         changes[name] = items
                 elif held is not str and is_node(held):
                     new = self.rewrite(value)

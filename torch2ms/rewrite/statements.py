@@ -38,7 +38,7 @@ class Statements:
         self.writer.line = stmt.lineno
         node = stmt.node
         special = None
-        if isinstance(node, (cst.Assign, cst.Expr, cst.Return)) and not self.module.uses_mindspore:
+        if type(node) in (cst.Assign, cst.Expr, cst.Return) and not self.module.uses_mindspore:
             alone = type(node) is cst.Expr and is_change(node.value)
             above = [] if alone else raise_changes(self.in_place, stmt)
             above += hoisted(self.in_place, stmt)

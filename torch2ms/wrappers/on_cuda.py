@@ -28,7 +28,7 @@ NAMES = {
     "torch.amp.GradScaler": 5,
 }
 ON_ANY_DEVICE = ("torch.autocast", "torch.amp.")  # the device is their first argument
-MENTIONED = re.compile(r"amp|autocast")
+MENTIONED = re.compile(r"autocast|GradScaler")
 ASKS = re.compile(r"is_available|cuda")
 
 

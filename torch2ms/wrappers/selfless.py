@@ -15,14 +15,10 @@ COMPILED = re.compile(r"create_graph|\bautograd\b|\bfunc\b|\bjit\b")  # what may
 
 def renamed(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that have such methods, by name, where the project may compile something."""
-    plain: dict[str, Plain] = {}
-    if not any(COMPILED.search(m.source) for m in project.modules.values()):
-        return plain
-    for module in project.modules.values():
-        names = {} if module.uses_mindspore else _methods(module)
-        if names:
-            plain[module.name] = Renamer(module, names).plain()
-    return plain
+    named = [(m, names) for m in project.modules.values() if not m.uses_mindspore and (names := _methods(m))]
+    if not named or not any(COMPILED.search(m.source) for m in project.modules.values()):
+        return {}
+    return {module.name: Renamer(module, names).plain() for module, names in named}
 
 
 class Renamer(Suites):

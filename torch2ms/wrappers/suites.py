@@ -182,7 +182,7 @@ class Suites(Rewriter):
 def _leaves(stmt: cst.CSTNode) -> bool:
     """What follows the statement in its suite never runs."""
     last = stmt.body[-1] if type(stmt) is cst.SimpleStatementLine else None
-    return isinstance(last, (cst.Return, cst.Raise, cst.Break, cst.Continue))
+    return type(last) in (cst.Return, cst.Raise, cst.Break, cst.Continue)
 
 
 def _same(made: Sequence[cst.CSTNode], source: Sequence[cst.CSTNode]) -> bool:

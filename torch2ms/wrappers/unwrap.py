@@ -101,7 +101,7 @@ class Unwrapper(Unwrapping, Suites):
         self.amp_gone = apex.replaced(module)
         self.samplers = {"sampler", "train_sampler"} | {
             dotted(t.target).rpartition(".")[2]
-            for n in descend(module.tree)
+            for n in (descend(module.tree) if "DistributedSampler" in module.source else ())
             if type(n) is cst.Assign and "DistributedSampler" in objects.text(n.value)
             for t in n.targets
         }
@@ -366,7 +366,7 @@ class Unwrapper(Unwrapping, Suites):
         if not tries:
             return tree
         named = {n.value for s in flow.in_order(tree.body) if not isinstance(s, (cst.Import, cst.ImportFrom, cst.Try))
-                 for n in _own(s) if isinstance(n, cst.Name)}  # fmt: skip
+                 for n in _own(s) if type(n) is cst.Name}  # fmt: skip
         unused = {id(n) for n in tries if self.only_imports(n, named)}
         return _Gone(self, unused).applied(tree) if unused else tree
 
@@ -432,7 +432,7 @@ def _own(stmt: cst.CSTNode) -> Iterator[cst.CSTNode]:
     while stack:
         node = stack.pop()
         yield node
-        stack += [c for c in children(node) if not isinstance(c, cst.BaseSuite)]
+        stack += [c for c in children(node) if type(c) not in (cst.IndentedBlock, cst.SimpleStatementSuite)]
 
 
 _PASS = [cst.SimpleStatementLine([cst.Pass()])]

@@ -74,7 +74,7 @@ class Evaluator:
 
     def comparison(self, node: cst.Comparison) -> Value:
         values = [self.ev(node.left), *(self.ev(c.comparator) for c in node.comparisons)]
-        tests = all(isinstance(c.operator, (cst.Is, cst.IsNot, cst.In, cst.NotIn)) for c in node.comparisons)
+        tests = all(type(c.operator) in (cst.Is, cst.IsNot, cst.In, cst.NotIn) for c in node.comparisons)
         if not tests and any(v.kind == "numpy" and v.rank != 0 for v in values):
             return Value("numpy")
         if tests or not any(v.kind == "tensor" for v in values):
@@ -87,7 +87,7 @@ class Evaluator:
 
     def sequence(self, node: cst.Tuple | cst.List | cst.Set) -> Value:
         items = tuple(self.ev(e.value) for e in node.elements)
-        starred = any(isinstance(e, cst.StarredElement) for e in node.elements)
+        starred = any(type(e) is cst.StarredElement for e in node.elements)
         kind = "tuple" if isinstance(node, cst.Tuple) else "list"
         begins = items[0].starts if items else NO_DEPS
         if starred:

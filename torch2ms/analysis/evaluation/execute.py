@@ -38,7 +38,7 @@ def _statement(stmt: Stmt, ev: Evaluator) -> None:
     how = _BY_TYPE.get(stmt.node.__class__)
     if how is not None:
         how(stmt, stmt.node, ev)
-    elif not isinstance(stmt.node, (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal)):
+    elif type(stmt.node) not in (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal):
         ev.everything(stmt.node)
     effects(stmt, ev)
     stmt.out = {d: ev.env.get(d, UNKNOWN) for d in stmt.defs | stmt.muts}

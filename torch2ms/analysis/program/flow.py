@@ -265,9 +265,7 @@ def collect(stmt: Stmt) -> None:
         for handler in node.handlers:
             if handler.type is not None:
                 uses.add(handler.type)
-    elif isinstance(node, (cst.Global, cst.Nonlocal, cst.Pass, cst.Break, cst.Continue)):
-        pass
-    else:
+    elif type(node) not in (cst.Global, cst.Nonlocal, cst.Pass, cst.Break, cst.Continue):
         for child in children(node):
             uses.add(child)
 
@@ -423,7 +421,7 @@ def expression_uses(node: cst.CSTNode, stmt: Stmt) -> set[str]:
 def _finish(scope: Scope) -> None:
     """Locals of each scope, and the free names of nested definitions as uses of the statement that defines them."""
     outer = {n.item.value if hasattr(n, "item") else n.name.value
-             for s in scope.body.walk() if isinstance(s.node, (cst.Global, cst.Nonlocal))
+             for s in scope.body.walk() if type(s.node) is cst.Global or type(s.node) is cst.Nonlocal
              for n in s.node.names}  # fmt: skip
     scope.locals = {d for s in scope.body.walk() for d in s.defs if "." not in d} - outer | set(scope.params)
     for child in scope.children:

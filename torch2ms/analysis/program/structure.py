@@ -8,12 +8,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from functools import cache
 
 import libcst as cst
 
 from torch2ms.analysis.values import Value
 
 SmallOrCompound = cst.BaseSmallStatement | cst.BaseCompoundStatement
+
+
+@cache
+def _is_small(kind: type) -> bool:
+    """Asking the abstract base class for every statement would cost more."""
+    return issubclass(kind, cst.BaseSmallStatement)
 
 
 @dataclass(eq=False, slots=True)
@@ -39,6 +46,11 @@ class Stmt:
     rebinds: bool = False  # a nested function that it calls binds names of this scope
     off: bool = False  # left as it is, because a person asked for it
     gradients: list[cst.Attribute] | None = None  # every `something.grad` in it, once somebody asked (see events)
+
+    @property
+    def is_small(self) -> bool:
+        """It has no block of its own."""
+        return _is_small(self.node.__class__)
 
     def walk(self) -> Iterator[Stmt]:
         yield self
@@ -122,6 +134,9 @@ class Scope:
         return None
 
     def walk(self) -> Iterator[Scope]:
-        yield self
-        for child in self.children:
-            yield from child.walk()
+        """The scope and those in it, in the order of the source."""
+        stack = [self]
+        while stack:
+            scope = stack.pop()
+            yield scope
+            stack += scope.children[::-1]

@@ -65,7 +65,7 @@ def evaluated_first(stmt: Stmt, module: ModuleInfo) -> Iterator[cst.CSTNode]:
                 node = node.func.value
             else:
                 node = node.args[0].value if node.args else None
-        elif isinstance(node, (cst.BinaryOperation, cst.Comparison, cst.BooleanOperation)):
+        elif type(node) is cst.BinaryOperation or type(node) is cst.Comparison or type(node) is cst.BooleanOperation:
             node = node.left
         elif type(node) is cst.Attribute or type(node) is cst.Subscript:
             node = node.value

@@ -8,7 +8,7 @@ around it. Such calls write those places: they go where the forward goes that ma
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from dataclasses import replace
 
 import libcst as cst
@@ -38,11 +38,12 @@ OF_TENSORS = {
 def spread_foreign(known: Known) -> None:
     """Add to the calls that may run such a function what it writes there."""
     written = _written(known.project)
-    asked = {attr: places for attr in written if (places := _asked(attr, known.project))}
+    asked = _asked(known.project, written.keys()) if written else {}
     if not asked:
         return
     valued = used_as_values(known.project)
-    for attr, places in asked.items():
+    for attr in (a for a in written if a in asked):
+        places = asked[attr]
         reach = Reach(known, valued, set(written[attr]))
         for scope, module in reach.every:
             here = places.get(id(scope))
@@ -164,19 +165,21 @@ def _foreign_places(info: FunctionInfo) -> Iterator[str]:
                 yield place
 
 
-def _asked(attr: str, project: Project) -> dict[int, set[str]]:
-    """By id of a scope: the places of that attribute which the scope, or a class that it is a method of, knows."""
-    found: dict[int, set[str]] = {}
+def _asked(project: Project, attrs: Set[str]) -> dict[str, dict[int, set[str]]]:
+    """By attribute and id of a scope: the places of it which the scope, or a class that it is a method of, knows."""
+    found: dict[str, dict[int, set[str]]] = {}
     for module in project.modules.values():
         for scope in module.scope.walk():
-            places = {u for s in scope.body.walk() for u in s.uses | s.defs if u.endswith(f".{attr}")}
-            if _kept(attr, scope, module, project):
-                places.add(f"self.{attr}")
-            if places:
-                found[id(scope)] = places
+            places = {u for s in scope.body.walk() for u in s.uses | s.defs if "." in u}
+            places |= {f"self.{attr}" for attr in attrs & _kept(scope, module, project)}
+            for place in places:
+                attr = place.rpartition(".")[2]
+                if attr in attrs:
+                    found.setdefault(attr, {}).setdefault(id(scope), set()).add(place)
     return found
 
 
-def _kept(attr: str, scope: Scope, module: ModuleInfo, project: Project) -> bool:
+def _kept(scope: Scope, module: ModuleInfo, project: Project) -> set[str]:
+    """The attributes of the class that a method belongs to, and of those above and below it."""
     cls: ClassInfo | None = module.classes.get(scope.cls.name) if scope.cls is not None and scope.is_function else None
-    return cls is not None and any(attr in each.attrs for each in family(cls, project))
+    return set().union(*(each.attrs for each in family(cls, project))) if cls is not None else set()

@@ -14,6 +14,7 @@ from torch2ms.analysis.syntax.tree import children, descend
 from torch2ms.tape.functions.sites import Site, overriding
 from torch2ms.tape.ledger.events import Event
 
+NAMELESS = {cst.FunctionDef, cst.ClassDef, cst.Import, cst.ImportFrom}  # statements that mention no function
 Everything = Callable[[Scope, ModuleInfo], list[Event]]
 
 
@@ -110,7 +111,7 @@ def used_as_values(project: Project) -> set[str]:
     for module in project.modules.values():
         for scope in module.scope.walk():
             for stmt in scope.body.walk():
-                if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef, cst.Import, cst.ImportFrom)):
+                if type(stmt.node) in NAMELESS:
                     continue
                 found |= {n for n in _mentioned(stmt) if n in names}
     return found

@@ -88,7 +88,7 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
     for stmt in scope.body.walk():
         if id(stmt) in skip:
             continue
-        if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)) or marked(stmt):
+        if type(stmt.node) is cst.FunctionDef or type(stmt.node) is cst.ClassDef or marked(stmt):
             continue
         if type(stmt.node) is cst.For and (loop := _parameter_loop(stmt, module) or _module_loop(stmt, module)):
             loop.problem = LEFT if any(s.off for s in stmt.walk()) else loop.problem
@@ -136,7 +136,8 @@ def shares_groups(place: str, scope: Scope, module: ModuleInfo) -> bool:
 
 def marked(stmt: Stmt) -> bool:
     """An earlier conversion refused the statement."""
-    return any(line.comment is not None and line.comment.value.startswith("# torch2ms: T2M") for line in stmt.leading)
+    lines = stmt.leading
+    return bool(lines) and any(n.comment is not None and n.comment.value.startswith("# torch2ms: T2M") for n in lines)
 
 
 def _statement(stmt: Stmt, module: ModuleInfo) -> list[Event]:
@@ -316,9 +317,7 @@ def _search_gradients(stmt: Stmt) -> list[cst.Attribute]:
         roots = [node.iter]
     elif type(node) is cst.With:
         roots = [i.item for i in node.items]
-    elif isinstance(node, (cst.Try, cst.TryStar, cst.Match)):
-        return []
-    else:
+    elif type(node) not in (cst.Try, cst.TryStar, cst.Match):
         roots = [node]
     return [n for r in roots for n in descend(r) if n.__class__ is cst.Attribute and n.attr.value == "grad"]
 
