@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 Sources = dict[str, str]
 Convert = Callable[[Mapping[str, str], Config], dict[str, Result]]
 FOREIGN = frozenset({"torch", "torchvision", "numpy", "os", "sys", "typing", "collections"})
+SUITES = ("body", "orelse", "handlers", "finalbody", "cases")
 WORTH_A_PROCESS = 100_000  # characters; a worker spends half a second before its first line
 
 
@@ -120,12 +121,18 @@ def parts(sources: Mapping[str, str]) -> list[Sources]:
 def imported(text: str | bytes) -> set[str]:
     """Every part of every name that a module imports, except from packages that no project shadows."""
     found: set[str] = set()
-    for node in ast.walk(parse_quietly(text)):
+    stack: list[ast.AST] = [parse_quietly(text)]
+    while stack:
+        node = stack.pop()
         names = []
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom):
             names = [f"{node.module or ''}.{alias.name}" for alias in node.names]
+        else:
+            for suite in SUITES:  # no import stands in an expression
+                below = getattr(node, suite, None)
+                stack += below if isinstance(below, list) else ()
         for name in names:
             first, *_ = split = name.split(".")
             found.update(split if first not in FOREIGN else ())
