@@ -8,6 +8,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.structure import Block, Stmt
+from torch2ms.analysis.syntax.names import dotted
 
 
 def definite(stmt: Stmt) -> set[str]:
@@ -55,6 +56,9 @@ def _ordered_uses(stmt: Stmt) -> list[str]:
         for node in descend(stmt.node):
             if type(node) is cst.Name and node.value in wanted:
                 ordered.setdefault(node.value)
+            elif type(node) is cst.NamedExpr and (name := dotted(node.target)) in wanted - ordered.keys():
+                if all(type(n) is not cst.Name or n.value != name for n in descend(node.value)):
+                    wanted.discard(name)  # `(y := f(x)) + y.sum()` reads what it binds
     for name in sorted(wanted):
         ordered.setdefault(name)
     return list(ordered)
