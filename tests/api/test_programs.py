@@ -75,6 +75,14 @@ REFUSED = [
     "c = torch.tensor([1 + 2j])\nresult = torch.lerp(c, c, 0.5)",
     "m = torch.tensor([True, False])\nresult = torch.sort(m)",
     "s = torch.tensor(2.0)\nresult = torch.std(s, 0)",
+    "m = torch.nn.Linear(2, 1)\ntext = str(m)",
+    "a, b = torch.tensor(2.0, requires_grad=True), torch.tensor(3.0, requires_grad=True)\n"
+    "(a * b).backward(inputs=[a])\nprint(b.grad)",
+    "m = torch.nn.Linear(2, 1)\nm(torch.ones(1, 2)).sum().backward()\n"
+    "torch.nn.utils.clip_grad_norm_(m.weight, 0.1)\nprint(m.weight.grad)",
+    "m = torch.nn.Linear(2, 1)\nopt = torch.optim.SGD(m.parameters(), lr=0.1)\nprint(opt.param_groups[0].keys())",
+    "from torch.utils.data import ConcatDataset, TensorDataset\nd = TensorDataset(torch.ones(2))\n"
+    "print(ConcatDataset([d, d]).cumulative_sizes)",
 ]
 RUN = """
 import json, sys

@@ -29,11 +29,23 @@ def compared(original: cst.Comparison, updated: cst.Comparison, work: Translatio
 def asked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
     """`str(x.dtype)`, `str(x.device)` and `isinstance(x, torch.FloatTensor)`; nothing for any other call."""
     called = dotted(original.func)
+    if called in ("str", "repr") and _layer_kept(original, work):
+        why = "MindSpore writes layers in another way"
+        work.refuse("T2M605", f"{called} of a layer", why, "print it, or write the text yourself")
+        return updated
     if called == "str" and len(original.args) == 1:
         return _spelled(original.args[0].value, updated, work)
     if called == "isinstance" and len(original.args) == 2:
         return _of_type(original, updated, work)
     return either.asked(original, updated, work)
+
+
+def _layer_kept(original: cst.Call, work: Translation) -> bool:
+    """The text of a layer is bound to a name: what is printed or logged is for people."""
+    value = work.module.value(original.args[0].value) if len(original.args) == 1 else None
+    stmt = work.stmt.node if work.stmt is not None else None
+    kept = isinstance(stmt, cst.Assign) and stmt.value is original
+    return kept and value is not None and value.kind == "module" and not value.likely
 
 
 def _lower(original: cst.BaseExpression, updated: cst.BaseExpression, work: Translation) -> cst.BaseExpression:

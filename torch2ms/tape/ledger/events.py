@@ -102,6 +102,9 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
             if event.kind == "gradcall" and _of_gradients(event, scope):
                 event.problem = "create_graph=True makes .grad part of a graph"
             events.append(event)
+    for event in events:
+        if event.kind == "backward" and event.inputs is not None and (other := _left_out(event, events)):
+            event.problem = f"`{other}` is not among its inputs, and its .grad stays what it was"
     if any(e.kind in OVER for e in events) and (lists := made_of(scope, module)):
         for event in events:
             if event.kind in OVER and (place := lists.get(list_of(event.node), "")):
@@ -110,6 +113,15 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
         for event in events:
             event.problem = event.problem or HELD
     return events
+
+
+def _left_out(event: Event, events: list[Event]) -> str:
+    """A tensor whose gradient is looked at, and which the inputs of the only backward call do not name."""
+    given = [dotted(node) for node in _listed(event.inputs)]
+    if not all(given) or sum(e.kind == "backward" for e in events) > 1:
+        return ""
+    read = [e.place for e in events if e.kind == "leaf_grad"]
+    return next((place for place in read if place in event.value.deps and place not in given), "")
 
 
 def _of_gradients(event: Event, scope: Scope) -> bool:
