@@ -87,7 +87,7 @@ class Aliased(Suites):
         super().__init__(module)
         self.names: dict[str, cst.BaseExpression] = {}
         self.dead: set[int] = set()
-        for node in self.candidates(taken):
+        for node in self.candidates(taken) if not self.off else ():  # what is left alone keeps its names
             name = dotted(node.targets[0].target)
             self.names[name] = node.value
             mentioned, called = self.uses(name)
