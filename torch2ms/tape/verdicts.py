@@ -15,6 +15,7 @@ from torch2ms.tape.forward.unseen import through_unseen
 from torch2ms.tape.functions.handing import Handed
 from torch2ms.tape.functions.taking import Taken
 from torch2ms.tape.ledger import owners
+from torch2ms.tape.ledger.again import comes_again
 from torch2ms.tape.ledger.events import Event, grads_of
 from torch2ms.tape.ledger.given import given_elsewhere
 from torch2ms.tape.ledger.hooks import has_hooks, watched
@@ -91,6 +92,8 @@ class Verdicts:
         for owner in self.records.owners:
             if why := next(filter(None, (unguarded(e, owner) for e, _ in self.records.gaps(owner))), ""):
                 return why
+            if (source := comes_again(owner, self.scope, self.module)) and self.records.filled(owner):
+                return f"`{owner.place}` is one of `{source}` and keeps its gradient until it comes again"
             if place := self.kept(owner):
                 return f"the gradients of `{place}` are not cleared with the others of `{owner.place}`"
             for event in self.records.events:

@@ -55,6 +55,7 @@ class Owner:
     plain: bool = False  # an optimizer that leaves a parameter with zero gradient where it is
     ordered: bool = False  # an optimizer that was made of the parameters of one module, in their order
     initial: bool = False  # its gradient may be looked at while there is none
+    left: bool = False  # a leaf's name was bound to another tensor, or the scope ended, and it held a gradient
     inside: bool = False  # a leaf that is made within the forward of others: its gradient is not told
     unmade: bool = False  # an optimizer that is made after gradients of its parameters were taken
     weights: str = ""  # how its parameters are written, where that is not how its kind has it
@@ -142,6 +143,7 @@ class Ledger:
             run = _Run(self, owner, alone=len(optimizers) == 1)
             end = run.block(scope.body, start)
             owner.exit = end if run.returned is None else end | run.returned
+            run.part(owner.exit)
 
 
 class _Run:
@@ -164,7 +166,8 @@ class _Run:
         for number, event in self.ledger.by_stmt.get(id(stmt), ()):
             state = self.event(number, event, state)
         if self.owner.kind == "leaf" and self.owner.place in stmt.defs and not isinstance(node, cst.AugAssign):
-            state = State()  # the name is bound to another tensor
+            self.part(state)
+            state = State()
         if self.owner.stored and self.owner.place in stmt.defs:
             state = State() if id(stmt) in self.owner.made else LEFT_OVER
         if not stmt.blocks:
@@ -202,6 +205,10 @@ class _Run:
             state = self.block(block, state)
         return state
 
+    def part(self, state: State) -> None:
+        """The name of a leaf is bound to another tensor: what it held stays with the one before."""
+        self.owner.left |= bool(state.held)
+
     def leave(self, node: cst.CSTNode, state: State) -> None:
         """Statements that go elsewhere take the state along."""
         kind = node.__class__
@@ -215,10 +222,13 @@ class _Run:
     def loop(self, stmt: Stmt, state: State) -> State:
         head = state
         out = state
+        bound = self.owner.kind == "leaf" and self.owner.place in stmt.defs
         for _ in range(4):
             self.breaks.append(None)
             self.continues.append(None)
-            end = self.block(stmt.blocks[0], head)
+            if bound:
+                self.part(head)
+            end = self.block(stmt.blocks[0], State() if bound else head)
             again = self.continues.pop()
             left = self.breaks.pop()
             if _leaves(stmt.blocks[0]):

@@ -11,6 +11,7 @@ from torch2ms.verify.trace import Array, Trace, key_of
 
 ROUNDING_TIMES = 4  # how many times torch's own accumulated rounding another framework may be from the exact value
 ROUNDING_LIMIT = 1e-3  # of the tensor's size: what torch has lost beyond that can excuse nothing
+DIGITS_LOST = 1e-5  # of the tensor's size: far above single precision's last digit
 BESIDE_LIMIT = 1e-6  # of the largest gradient of the same loss: what is left where large terms cancel
 
 
@@ -56,3 +57,9 @@ def is_rounding(torch: float, mindspore: float, truth: Array, beside: float = 0.
     """
     lost = torch <= max(ROUNDING_LIMIT * largest(truth), BESIDE_LIMIT * beside)
     return lost and mindspore <= ROUNDING_TIMES * torch and bool(np.isfinite(mindspore))
+
+
+def few_digits(torch: float, mindspore: float, truth: Array) -> bool:
+    """Whether a constant loses digits where torch computes it, as sines of large angles do, and here about as many."""
+    size = largest(truth)
+    return DIGITS_LOST * size < torch and max(torch, mindspore) <= ROUNDING_LIMIT * size

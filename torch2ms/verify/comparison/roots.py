@@ -72,8 +72,9 @@ def _candidates(comparison: Comparison, scalars: bool) -> list[tuple[list[Entry]
     found = [(view, other) for other in mindspore for view in (torch.of("backward"), last)]
     # compiled gradients are not seen on MindSpore's side: with those of torch only if equally many are seen
     found += [(taken, other) for other in mindspore if len(taken) == len(last) or len(taken) == len(other)]
-    if not scalars:
-        return found
+    if not scalars:  # a playback has the gradients of what another call began to differentiate
+        played = [event for event in every if event["cotangent"]]
+        return [*found, *((view, played) for view in (torch.of("backward"), last) if played)]
     return [([a for a in left if a["scalar"]], [b for b in right if b["scalar"]]) for left, right in found]
 
 
@@ -187,7 +188,7 @@ def _compare_gradients(comparison: Comparison) -> None:
         beside = max((largest(comparison.torch.arrays[g["value"]]) for g in a["gradients"]), default=0.0)
         for left in a["gradients"]:
             right = next((r for r in b["gradients"] if _same_leaf(left, r)), None)
-            if right is None and len(a["gradients"]) == len(b["gradients"]) == 1:
+            if right is None and len(b["gradients"]) == 1 and left is _only(a):
                 right = b["gradients"][0]
             if right is None:
                 continue
@@ -195,6 +196,13 @@ def _compare_gradients(comparison: Comparison) -> None:
             if x.size == y.size:
                 name = f"{left['name'] or right['name']} (backward {number})"
                 comparison.check("gradient", name, x, y.reshape(x.shape), beside=beside)
+
+
+def _only(event: Entry) -> Entry | None:
+    """The only leaf of it, or the only one that is no parameter of a module: the sides call it differently."""
+    listed = event["gradients"]
+    others = [e for e in listed if not e["uid"]] if len(listed) > 1 else listed
+    return others[0] if len(others) == 1 else None
 
 
 def _same_leaf(left: Entry, right: Entry) -> bool:
