@@ -41,6 +41,8 @@ def to(use: Use) -> Choice:
         return Choice("{self}", returns="same")
     node = use.node("target")
     text = code(node).lower() if node is not None else ""
+    if text in ("bool", "int", "float", "complex"):
+        return Choice("{self}.astype({target})")
     if "dtype" in text:
         return Choice("{self}.astype({target})", assume=f"{text} is a dtype")
     if any(word in text for word in _DEVICE_WORDS):
