@@ -15,6 +15,7 @@ from torch2ms.api.facts import Facts, Use
 from torch2ms.api.imports import IMPORTS
 from torch2ms.api.rules import DROPPED, UNKEPT, Form, Rule
 from torch2ms.api.signature import BindError, Binding, StarError
+from torch2ms.api.types import typed
 from torch2ms.findings import Finding, Tier
 
 _RENAMED, _DROPPED, _ARGUMENT, _ASSUMED = "T2M601", "T2M602", "T2M603", "T2M604"
@@ -69,6 +70,12 @@ def apply_call(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) 
     """Translate one call whose arguments are translated already."""
     if rule.hopeless:
         return _refused(rule, _NONE, rule.main.refuse, rule.main.todo)
+    given = typed(rule.name, updated)
+    outcome = _applied(rule, original, given, facts)
+    return replace(outcome, needs=outcome.needs | {"ms"}) if given is not updated and outcome.node else outcome
+
+
+def _applied(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) -> Outcome:
     receivers = _receivers(rule, original, updated)
     problem: BindError | None = None
     for form in rule.forms:

@@ -18,7 +18,6 @@ from torch2ms.parsing import constant
 from torch2ms.rewrite.facts import ModuleFacts
 from torch2ms.rewrite.naming import named, taken_names
 from torch2ms.rewrite.stars import constants, in_place, written_out
-from torch2ms.rewrite.tensors.types import typed
 from torch2ms.tape.plan import Plan
 
 _LOOP = (
@@ -70,9 +69,6 @@ class Translation:
 
     def apply(self, rule: Rule, original: cst.Call, updated: cst.Call) -> Outcome:
         """What the rule makes of a call, with what it spreads written out; names of constants count as these."""
-        asked, updated = updated, typed(rule.name, original, updated, self.module, self.alias("ms"))
-        if updated is not asked:
-            self.notes.needs.add("ms")
         calls = written_out(original, updated, rule, self.module, self.stmt)
         if self.hides_change(rule, original, updated):
             todo = "write inplace=True into the call, or leave it out"
