@@ -17,6 +17,7 @@ class AveragedModel(nn.Cell):
         self.avg_fn = avg_fn or (lambda averaged, new, n: averaged + (new - averaged) / (n + 1))
         self.use_buffers = use_buffers
         self.n_averaged = ms.Parameter(ms.Tensor(0), requires_grad=False)
+        self.add_flags(training=True)  # the model in it keeps its mode
 
     def construct(self, *args, **kwargs):
         return self.module(*args, **kwargs)

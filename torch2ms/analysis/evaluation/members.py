@@ -117,6 +117,8 @@ def _of_module(base: Value, attr: str, place: str) -> Value:
         return Value("tensor", name="module_param", place=own, deps=deps, likely=base.likely)
     if (layer := named_layer(base, attr)) is not None:
         return layer
+    if (inner := torchapi.LAYERS_OF.get(base.name, {}).get(attr)) is not None:
+        return Value("module", name=inner, place=place)
     if attr == "training":
         return Value("bool")
     if attr == "module" and base.place:

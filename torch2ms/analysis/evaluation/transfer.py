@@ -28,7 +28,11 @@ def into(value: Value, name: str, places: dict[str, str], same_self: bool) -> Va
             return moved(place, places)
         return place if place.startswith(known) else "^" + place
 
-    owns = frozenset(move(o) for o in value.owns) if value.owns is not None else None
+    def owned(place: str) -> str:
+        own = place.removeprefix("@")  # a parameter of the caller is none of the callee's
+        return move(place) if own == place else "@" * (own in places) + move(own)
+
+    owns = frozenset(map(owned, value.owns)) if value.owns is not None else None
     leaves = _leaves(value) if value.kind == "dict" else NO_DEPS  # inputs that have graphs of their own
     deps = frozenset(move(d) for d in value.deps - leaves if not d.startswith("@"))
     items = None

@@ -60,6 +60,9 @@ ALWAYS_TUPLES = {
 }
 TRIANGULAR = {"lu": 3, "lu_factor": 2, "lu_factor_ex": 3, "lu_unpack": 3}  # whose fields have names of their own
 LISTS = {"chunk", "split", "unbind", "meshgrid", "tensor_split", "broadcast_tensors", "gradient"}
+LAYERS_OF = {  # layers that layers are made of, by the names of their attributes
+    "torch.nn.Transformer": {"encoder": "torch.nn.TransformerEncoder", "decoder": "torch.nn.TransformerDecoder"},
+}
 RECURRENT = {"LSTM", "GRU", "RNN"}
 PACKED = "packed sequence"  # the name of a tuple that only recurrent layers take: a padded batch, and the lengths in it
 NOT_LEARNED = {"Parameter", "ParameterList", "Buffer", "UninitializedParameter"}

@@ -17,6 +17,9 @@ def into_view(
     stmt: Stmt, target: cst.Subscript, stored: cst.BaseExpression, writer: Writer
 ) -> list[cst.BaseStatement] | None:
     """The lines for a store through a view, None where it is no such store, or is refused."""
+    parts = [e.slice.value for e in target.slice if isinstance(e.slice, cst.Index)]
+    if any(isinstance(constant(part), str) for part in parts):
+        return None  # a dict, whatever its name was taken for: no tensor has text for an index
     if isinstance(target.value, cst.Name):
         return _named(stmt, target, stored, writer)
     seen = target.value
