@@ -30,8 +30,10 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
         return _complex(original, updated, work)
     if left.kind == "unknown" and right.kind in ("tensor", "param") and right.deps:
         return _the_other_way_round(original, updated, work)
-    if left.kind != "numpy" or right.kind not in ("tensor", "param") or left.rank != 0 and not right.deps:
+    if left.kind != "numpy" or right.kind not in ("tensor", "param"):
         return updated
+    if left.rank != 0 and not right.deps:  # perhaps an array, of which `float` makes no number
+        return _the_other_way_round(original, updated, work)
     bare = updated.left.with_changes(lpar=[], rpar=[]) if "\n" not in code(updated.left) else updated.left
     made = cst.Call(cst.Name("float"), [cst.Arg(bare)])  # torch takes no arrays there
     tier = Tier.ASSUMED if right.likely and not right.deps else Tier.EXACT
@@ -71,6 +73,7 @@ def _the_other_way_round(
     """`weights[k] * losses[k]` with the tensor first: what stands to its right is a number to it, NumPy's or not."""
     # what objects keep as an attribute is a setting: a number of Python
     simple = not any(isinstance(node, (cst.Call, cst.Attribute)) for node in descend(original.left))
+    simple = simple or work.module.value(original.left).kind == "numpy"
     commutes = isinstance(original.operator, (cst.Multiply, cst.Add))
     if not simple or not commutes or not _in_use(work.project):
         return updated
