@@ -70,21 +70,25 @@ class _Inference:
     def definition(self, scope: Scope, module: ModuleInfo, outer: Env) -> None:
         """A class or a function, and what is defined inside."""
         if type(scope.node) is cst.ClassDef:
-            env = self.run(scope, module, outer)
-            attrs = module.classes[scope.name].attrs
-            for stmt in scope.body.stmts:
-                for name in stmt.defs:
-                    if name in env and (type(stmt.node) is cst.Assign or type(stmt.node) is cst.AnnAssign):
-                        attrs.setdefault(name, env[name])
-                declared = stmt.node.target if type(stmt.node) is cst.AnnAssign else None
-                if isinstance(declared, cst.Name) and (held := env.get(declared.value)) and held.kind == "tensor":
-                    attrs.setdefault(declared.value, replace(held, place="", likely=False))  # of a record
+            self.attributes(scope, module, outer)
             for child in sorted(scope.children, key=lambda c: c.name != "__init__"):
                 self.definition(child, module, outer)
             return
         env = self.run(scope, module, outer)
         for child in scope.children:
             self.definition(child, module, env)
+
+    def attributes(self, scope: Scope, module: ModuleInfo, outer: Env) -> None:
+        """What the body of a class binds."""
+        env = self.run(scope, module, outer)
+        attrs = module.classes[scope.name].attrs
+        for stmt in scope.body.stmts:
+            for name in stmt.defs:
+                if name in env and (type(stmt.node) is cst.Assign or type(stmt.node) is cst.AnnAssign):
+                    attrs.setdefault(name, env[name])
+            declared = stmt.node.target if type(stmt.node) is cst.AnnAssign else None
+            if isinstance(declared, cst.Name) and (held := env.get(declared.value)) and held.kind == "tensor":
+                attrs.setdefault(declared.value, replace(held, place="", likely=False))  # of a record
 
     def demand(self, info: FunctionInfo) -> None:
         """Run a function of a module, or a method, before the call that asks what it returns; once."""
@@ -95,6 +99,8 @@ class _Inference:
         if id(info.module.scope) not in self.runs:
             return
         self.depth += 1
+        if info.cls is not None and scope.parent is not None and id(scope.parent) not in self.runs:
+            self.attributes(scope.parent, info.module, info.module.env)
         self.run(scope, info.module, info.module.env)
         self.depth -= 1
 
