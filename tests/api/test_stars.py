@@ -36,6 +36,16 @@ def test_what_is_seen_is_written_out(text: str, line: str) -> None:
     assert line in made.splitlines()
 
 
+def test_two_tensors_are_no_tensor_and_its_dimension() -> None:
+    init = "    def __init__(self):\n        super().__init__()\n        self.a = nn.Linear(2, 1)\n\n"
+    pair = "    def forward(self, x):\n        return self.a(x), self.a(-x)\n\ntwins = Twins()\nx = torch.ones(3, 2)\n"
+    net = f"class Twins(nn.Module):\n{init}"
+    made, refused = converted(f"{net}{pair}y = torch.min(*twins(x))\n")
+    assert not refused and "y = ops.minimum(*twins(x))" in made.splitlines()
+    assert converted(f"{net}{pair.replace('self.a(-x)', '0')}y = torch.max(*twins(x))\n")[1] == ["T2M606"]
+    assert converted("def low(pair):\n    return torch.min(*pair)\n")[1] == ["T2M606"]
+
+
 @pytest.mark.parametrize(
     "text",
     [

@@ -14,7 +14,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
-from torch2ms.api import Rule
+from torch2ms.api import Rule, Rules
 from torch2ms.api.signature import BindError, StarError, bind, literal
 
 Calls = tuple[cst.Call, cst.Call]  # a call before and after the translation of its arguments
@@ -36,6 +36,17 @@ def written_out(original: cst.Call, updated: cst.Call, rule: Rule, module: Modul
             items = _keys(before, after, rule, module) if items is None else items
         pairs += [(before, after)] if items is None else items
     return _with(original, [a for a, _ in pairs]), _with(updated, [b for _, b in pairs])
+
+
+def of_two(rule: Rule, call: cst.Call, rules: Rules, module: ModuleInfo) -> Rule:
+    """`torch.min(*pair)` of two tensors is torch.minimum: the arguments are no tensor and its dimension."""
+    plain = rules.find(f"{rule.name}imum") if rule.name in ("torch.max", "torch.min") else None
+    if plain is None or len(call.args) != 1 or call.args[0].star != "*":
+        return rule
+    value = module.value(call.args[0].value)
+    items = value.items or () if value.kind == "tuple" else ()
+    certain = [i for i in items if i.kind == "tensor" and (not i.likely or any(d[:1] not in "@^" for d in i.deps))]
+    return plain if len(items) == len(certain) == 2 else rule
 
 
 def _hiding(original: cst.Call, updated: cst.Call, rule: Rule) -> bool:

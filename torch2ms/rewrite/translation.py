@@ -17,7 +17,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.parsing import constant
 from torch2ms.rewrite.facts import ModuleFacts
 from torch2ms.rewrite.naming import named, taken_names
-from torch2ms.rewrite.stars import constants, in_place, written_out
+from torch2ms.rewrite.stars import constants, in_place, of_two, written_out
 from torch2ms.tape.plan import Plan
 
 _LOOP = (
@@ -69,6 +69,7 @@ class Translation:
 
     def apply(self, rule: Rule, original: cst.Call, updated: cst.Call) -> Outcome:
         """What the rule makes of a call, with what it spreads written out; names of constants count as these."""
+        rule = of_two(rule, original, self.rules, self.module)
         calls = written_out(original, updated, rule, self.module, self.stmt)
         if self.hides_change(rule, original, updated):
             todo = "write inplace=True into the call, or leave it out"
