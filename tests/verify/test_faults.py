@@ -169,7 +169,11 @@ def test_an_interrupted_verification_leaves_no_process(tmp_path):
     command = [sys.executable, "-m", "torch2ms.verify", str(tmp_path / "a.py"), str(tmp_path / "b.py")]
     root = Path(__file__).parent.parent.parent
     process = subprocess.Popen(
-        command, cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(root)}, stderr=subprocess.DEVNULL
+        command,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(root)},
+        stderr=subprocess.DEVNULL,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # what runs behind a shell's `&` ignores it
     )
     for _ in range(600):
         if mark.exists() and mark.read_text():
