@@ -297,7 +297,8 @@ def test_what_decides_changes_in_the_loop() -> None:
         print(y)
     """
     text = translated(body)
-    assert in_order(text, "for i, x in enumerate(data):", "def autocast_fn(x):", f"if i > 3 and {ACCELERATED}:", "y = autocast_fn(x)")
+    condition = f"if i > 3 and {ACCELERATED}:"
+    assert in_order(text, "for i, x in enumerate(data):", "def autocast_fn(x):", condition, "y = autocast_fn(x)")
 
 
 def test_a_name_bound_in_some_turns_keeps_its_value() -> None:

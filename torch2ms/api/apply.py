@@ -162,6 +162,8 @@ def _fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | 
         node = detour.back(node)
     typed = detour is not None or "|or_float32" in form.template.text
     names = needs(form.template) | ({"ms"} if typed and "ms." in code(node) else frozenset())
+    if varied and rule.gradient and form.tier is Tier.EXACT:
+        form = replace(form, assume=rule.gradient)
     return Outcome(node, (_told(rule, form, node), *dropped), names, form.returns, form=form)
 
 

@@ -38,6 +38,7 @@ _RULE_KEYS = _FORM_KEYS | {
     "floats",
     "lacks",
     "narrow",
+    "gradient",
 }
 
 # what every signature may have, and what becomes of it; a rule that names the parameter in its target keeps it
@@ -114,6 +115,7 @@ class Rule:
     lacks: tuple[str, ...] = ()  # element types (or their beginnings) that MindSpore's function does not take
     through: Mapping[str, str] = field(default_factory=dict, compare=False)  # what tensors of those go through
     narrow: bool = False  # of values and places, the places are int32: torch's are int64
+    gradient: str = ""  # what holds for its values anyway, for its gradients only if this does
     choose: Callable[..., Any] | None = None
     aliases: tuple[str, ...] = ()
     source: str = field(default="", compare=False)
@@ -308,6 +310,7 @@ def _rules_of(name: str, entry: dict[str, Any], source: str) -> Iterator[Rule]:
     texts = {key: entry.get(key, "") for key in ("value_assume", "full", "partial", "star")}
     flags = {key: entry.get(key, False) for key in ("setting", "attribute")}
     types = {key: entry.get(key, False) for key in ("floats", "narrow")} | {"lacks": tuple(entry.get("lacks", ()))}
+    types["gradient"] = entry.get("gradient", "")
     yield Rule(
         name,
         forms,
