@@ -213,9 +213,10 @@ def test_inner_gradients_of_second_derivatives_are_compiled(case: str) -> None:
 
 @pytest.mark.parametrize("first, spoilt", [(1, True), (3, False)])
 def test_the_first_softmax_decides(first: int, spoilt: bool) -> None:
-    """On CPU the gradients of softmax are wrong behind one along a single element: why its rules are no more than assumed.
+    """On CPU the gradients of softmax are wrong behind one along a single element: its rules are no more than assumed.
 
-    MindSpore may mend this: then the assumption goes."""
+    Once MindSpore has mended this, the assumption goes.
+    """
     pytest.importorskip("mindspore")
     program = f"""
 import mindspore as ms, numpy as np

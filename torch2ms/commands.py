@@ -141,7 +141,7 @@ def _report(outcomes: Sequence[Outcome], plan: Plan, options: Mapping[str, Any],
         raise click.UsageError("--report-file needs --report")
     summary = text.summary(outcomes, verb="changed" if writes else "would change")
     lines = text.findings(outcomes) if options["verbose"] else []
-    lines += [f"note: {note}" for note in plan.notes]
+    lines += [text.printable(f"note: {note}") for note in plan.notes]
     lines += text.to_do(outcomes) if options["check"] else []
     if options["quiet"]:
         lines = [line for line in summary if line.startswith("error: ")]
@@ -176,7 +176,9 @@ def _print_diffs(outcomes: Iterable[Outcome]) -> None:
 
 def diff_lines(outcome: Outcome) -> Iterable[str]:
     """The unified diff of one file."""
-    name = outcome.item.shown.lstrip("/")
+    from torch2ms.report.text import printable
+
+    name = printable(outcome.item.shown.lstrip("/"))
     before, after = (_split(text) for text in (outcome.result.source, outcome.result.text))
     import difflib
 

@@ -15,6 +15,7 @@ import click
 
 from torch2ms.findings import Tier
 from torch2ms.hunks import Hunk, applied, hunks, split_lines
+from torch2ms.report.text import printable
 from torch2ms.run import Outcome
 
 HELP = """y - take this hunk
@@ -120,9 +121,9 @@ def _settled(outcome: Outcome, decided: dict[str, tuple[Outcome, list[Hunk], lis
         expected = applied(first.result.source, first.result.text, taken)
         if _without_imports(expected) == _without_imports(outcome.result.text):
             return outcome
-        title = f"With what you left as it is, {outcome.item.shown} becomes:"
+        title = f"With what you left as it is, {printable(outcome.item.shown)} becomes:"
     else:
-        title = f"{outcome.item.shown}:"
+        title = f"{printable(outcome.item.shown)}:"
     click.secho(title, bold=True)
     for hunk in hunks(outcome):
         _show(outcome, hunk)
@@ -138,7 +139,7 @@ def _unchanged(outcome: Outcome) -> Outcome:
 def _ask_hunk(outcome: Outcome, hunk: Hunk, left: int) -> str:
     _show(outcome, hunk)
     letters = "yna" + "d" + "s" * (len(hunk.changes) > 1) + "q"
-    return _ask(f"({left} more) Take this hunk of {outcome.item.shown}", letters, HELP)
+    return _ask(f"({left} more) Take this hunk of {printable(outcome.item.shown)}", letters, HELP)
 
 
 def _ask(question: str, letters: str, explained: str) -> str:
@@ -158,7 +159,7 @@ def _show(outcome: Outcome, hunk: Hunk) -> None:
     before, after = split_lines(outcome.result.source), split_lines(outcome.result.text)
     first, last = hunk.opcodes[0], hunk.opcodes[-1]
     place = f"@@ -{first[1] + 1},{last[2] - first[1]} +{first[3] + 1},{last[4] - first[3]} @@"
-    click.secho(f"{place} {outcome.item.shown}", fg="cyan")
+    click.secho(f"{place} {printable(outcome.item.shown)}", fg="cyan")
     for tag, start, stop, other, other_stop in hunk.opcodes:
         if tag == "equal":
             _lines(" ", before[start:stop], None)

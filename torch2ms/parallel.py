@@ -10,6 +10,7 @@ import ast
 import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
+from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
 
@@ -118,8 +119,12 @@ def parts(sources: Mapping[str, str]) -> list[Sources]:
     return sorted(groups.values(), key=lambda group: -sum(map(len, group.values())))
 
 
-def imported(text: str | bytes) -> set[str]:
-    """Every part of every name that a module imports, except from packages that no project shadows."""
+@lru_cache(maxsize=10_000)
+def imported(text: str | bytes) -> frozenset[str]:
+    """Every part of every name that a module imports, except from packages that no project shadows.
+
+    Asked for what belongs to a file, for its syntax and for the parts of a project: kept, as parsing is most of it.
+    """
     found: set[str] = set()
     stack: list[ast.AST] = [parse_quietly(text)]
     while stack:
@@ -136,4 +141,4 @@ def imported(text: str | bytes) -> set[str]:
         for name in names:
             first, *_ = split = name.split(".")
             found.update(split if first not in FOREIGN else ())
-    return found
+    return frozenset(found)

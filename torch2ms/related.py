@@ -6,6 +6,7 @@ that calls them. The import graph finds them, without reading what has nothing t
 
 from __future__ import annotations
 
+from codecs import BOM_UTF8
 from collections import defaultdict
 from collections.abc import Collection, Mapping
 from pathlib import PurePosixPath
@@ -33,11 +34,19 @@ def _graph(data: Mapping[str, bytes]) -> dict[str, set[str]]:
     graph = {}
     for key, text in data.items():
         try:
-            names = imported(text)
+            names = imported(_as_opened(text))
         except (SyntaxError, ValueError, RecursionError, MemoryError):  # its trouble is told where it is converted
-            names = set()
+            names = frozenset()
         graph[key] = set().union(*(named[name] for name in names & named.keys()))
     return graph
+
+
+def _as_opened(data: bytes) -> str | bytes:
+    """The text as it is converted later, so that what is known of it is found again; bytes where that is not plain."""
+    try:
+        return data if data.startswith(BOM_UTF8) else data.decode("utf-8")
+    except UnicodeDecodeError:
+        return data
 
 
 def _reached(start: Collection[str], graph: Mapping[str, Collection[str]]) -> set[str]:

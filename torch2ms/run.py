@@ -161,7 +161,7 @@ def _edit_dependencies(item: Item, wish: Wish) -> Outcome:
 def _open(item: Item, data: bytes) -> Opened:
     if item.kind != "notebook":
         file = decode(data)
-        check_syntax(file.text)
+        _check_syntax(file.text)
         return Opened(file)
     from torch2ms.notebook import load
 
@@ -170,6 +170,16 @@ def _open(item: Item, data: bytes) -> Opened:
     except UnicodeDecodeError as error:
         raise SourceError(f"not a notebook: {error}") from None
     return Opened(file, load(file.text))
+
+
+def _check_syntax(text: str) -> None:
+    """Raise SourceError for what is no Python; what parsed when its imports were read is not parsed again."""
+    from torch2ms.parallel import imported
+
+    try:
+        imported(text)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        check_syntax(text)
 
 
 def _outcome(item: Item, opened: Opened, result: Result) -> Outcome:

@@ -139,7 +139,8 @@ def test_value_use() -> None:
 
 
 TABLES = ("math", "reduce", "shape", "create", "tensor", "functional", "index", "linalg", "more", "further")
-SPOKEN_BY_OTHERS = ("torch.return_fields.", "torch.finfo.dtype", "torch.iinfo.dtype")  # only the analysis knows the tuples
+# only the analysis knows the tuples
+SPOKEN_BY_OTHERS = ("torch.return_fields.", "torch.finfo.dtype", "torch.iinfo.dtype")
 
 
 def test_every_exact_rule_has_a_case() -> None:

@@ -135,3 +135,17 @@ def test_reports_escape_what_the_source_says(tmp_path: Path, report: str) -> Non
         import json
 
         json.loads(done.stdout)
+
+
+def test_a_name_stays_on_its_line(tmp_path: Path) -> None:
+    """Neither a newline in a file's name nor what steers a terminal comes through, in lists and diffs."""
+    odd = tmp_path / "src"
+    odd.mkdir()
+    (odd / "a\n\x1b[31mb.py").write_text("import torch\nx = torch.ones(3)\n")
+    (odd / "c\nd.py").write_text("import torch\nx = torch.ones(3\n")
+    for option in ("--check", "--diff", "-v"):
+        done = convert(tmp_path, option, "src")
+        assert b"\x1b" not in done.stdout + done.stderr
+        assert rb"error: src/c\nd.py: line 2" in done.stderr
+        assert option != "--check" or rb"would change: src/a\n\x1b[31mb.py" in done.stderr.splitlines()
+        assert option != "--diff" or rb"+++ b/src/a\n\x1b[31mb.py" in done.stdout.splitlines()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from unicodedata import category
 
 from torch2ms.findings import Finding, Tier
 from torch2ms.run import Outcome
@@ -24,9 +25,17 @@ def ordered(found: Iterable[Finding]) -> list[Finding]:
     return sorted(found, key=lambda finding: (finding.line, finding.code))
 
 
+def printable(text: str) -> str:
+    """What a terminal can show on one line: a file's name may hold newlines, and what steers a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(repr(c)[1:-1] if category(c) in ("Cc", "Cf", "Zl", "Zp") else c for c in text)
+
+
 def place(outcome: Outcome, finding: Finding) -> str:
     """`path:line`, or the path alone where no line applies."""
-    return f"{outcome.item.shown}:{finding.line}" if finding.line else outcome.item.shown
+    name = printable(outcome.item.shown)
+    return f"{name}:{finding.line}" if finding.line else name
 
 
 def _lines(outcome: Outcome, finding: Finding) -> list[str]:
@@ -56,7 +65,7 @@ def summary(outcomes: Sequence[Outcome], *, verb: str = "changed") -> list[str]:
         if finding.tier is Tier.REFUSED
     )
     lines += [line + f" ({number} times)" * (number > 1) for line, number in refused.items()]
-    lines += [f"error: {o.item.shown}: {o.error}" for o in failed]
+    lines += [printable(f"error: {o.item.shown}: {o.error}") for o in failed]
     return lines
 
 
@@ -65,9 +74,9 @@ def to_do(outcomes: Iterable[Outcome]) -> list[str]:
     lines = []
     for outcome in outcomes:
         if outcome.changed:
-            lines.append(f"would change: {outcome.item.shown}")
+            lines.append(f"would change: {printable(outcome.item.shown)}")
         elif outcome.marks:
-            lines.append(f"unresolved: {outcome.item.shown} holds {plural(outcome.marks, 'mark')}")
+            lines.append(f"unresolved: {printable(outcome.item.shown)} holds {plural(outcome.marks, 'mark')}")
     return lines
 
 
