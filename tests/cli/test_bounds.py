@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 import time
 
 import pytest
 
+from tests.fixture_cases import FIXTURES, FixtureCase
 from torch2ms.bounds import TookTooLong, deep_recursion, seconds_for, time_limit
 from torch2ms.config import Config
 from torch2ms.pipeline import convert_project
@@ -104,6 +106,25 @@ def test_the_limit_ends_with_its_block_and_in_its_thread() -> None:
     thread.start()
     thread.join(10)
     assert stopped == [True]
+
+
+@pytest.mark.parametrize("case", ["vision/mnist_cnn", "gan/dcgan", "text/char_rnn", "project/actor_critic"])
+def test_nothing_is_left_to_the_cyclic_collector(case: str) -> None:
+    """Trees and what is known of them refer to each other; a conversion takes that apart when it is done."""
+    sources = FixtureCase(FIXTURES / case).texts("original")
+    convert_project(sources, Config())  # what is read once stays
+    gc.collect()
+    gc.disable()
+    try:
+        convert_project(sources, Config())
+        gc.set_debug(gc.DEBUG_SAVEALL)
+        gc.collect()
+        kinds = {type(thing).__module__ for thing in gc.garbage}
+    finally:
+        gc.set_debug(0)
+        gc.garbage.clear()
+        gc.enable()
+    assert not [kind for kind in kinds if kind.startswith(("torch2ms", "libcst"))]
 
 
 def test_the_recursion_limit_comes_back() -> None:

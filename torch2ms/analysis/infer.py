@@ -31,6 +31,7 @@ def infer(project: Project) -> None:
     for _ in range(ROUNDS):
         if not inference.round():
             break
+    inference.runs.clear()  # each asks the inference for more: a circle, which would keep the project
 
 
 @dataclass

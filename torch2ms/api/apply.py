@@ -86,10 +86,10 @@ def _applied(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) ->
                 return _starred(rule, error, updated)
             if (renamed := _star_renamed(rule, form, original, updated)) is not None:
                 return renamed
-            problem = problem if isinstance(problem, StarError) else error
+            problem = problem if isinstance(problem, StarError) else error.with_traceback(None)
             continue
         except BindError as error:
-            problem = problem or error
+            problem = problem or error.with_traceback(None)  # which knows this frame, a circle
             continue
         use = Use(binding, facts, receivers[0], rule.name)
         if not use.holds(form.condition):

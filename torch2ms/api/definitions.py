@@ -83,18 +83,19 @@ def closure(names: Iterable[str], said: AbstractSet[str] | None = None) -> list[
 
 def _closure(names: Iterable[str], said: AbstractSet[str] | None) -> list[Definition]:
     ordered: dict[str, Definition] = {}
-
-    def add(name: str) -> None:
-        definition = table()[name]
-        if said is not None and _is_distribution(definition):
-            definition = _reduced(definition, said)
-        for used in sorted(definition.uses - ordered.keys()):
-            add(used)
-        ordered.setdefault(name, definition)
-
     for name in sorted(names):
-        add(name)
+        _add(name, ordered, said)
     return list(ordered.values())
+
+
+def _add(name: str, ordered: dict[str, Definition], said: AbstractSet[str] | None) -> None:
+    """A definition, behind those that it uses."""
+    definition = table()[name]
+    if said is not None and _is_distribution(definition):
+        definition = _reduced(definition, said)
+    for used in sorted(definition.uses - ordered.keys()):
+        _add(used, ordered, said)
+    ordered.setdefault(name, definition)
 
 
 def _is_distribution(definition: Definition) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cache, cached_property, lru_cache
 from typing import Any
 
 import libcst as cst
@@ -189,8 +189,9 @@ def bind(signature: Signature, original: cst.Call, updated: cst.Call) -> Binding
     return Binding(signature, single, {name: tuple(bounds) for name, bounds in variadic.items()})
 
 
+@lru_cache(maxsize=10_000)
 def literal_text(text: str) -> Any:
-    """The value of a Python literal given as text."""
+    """The value of a Python literal given as text; nobody may change it."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):

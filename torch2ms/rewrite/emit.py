@@ -38,7 +38,9 @@ class Emitter:
         self.by_node = {id(s.node): s for s in self.module.scope.walk()}
 
     def emit(self) -> cst.Module:
+        """The new tree; once."""
         body, footer = self.block(self.module.scope.body)
+        del self.items, self.definitions  # they know the emitter: a circle, which would keep both trees
         tree = self.module.tree
         return tree.with_changes(body=body, footer=[*footer, *tree.footer])
 

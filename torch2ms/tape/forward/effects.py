@@ -64,21 +64,20 @@ def effects(stmt: Stmt, module: ModuleInfo) -> set[str]:
     return found
 
 
-def leaves(stmt: Stmt) -> str:
-    """The jump by which a statement may leave the statements around it, "" if none."""
+def leaves(stmt: Stmt, in_loop: bool = False) -> str:
+    """The jump by which a statement may leave the statements around it, "" if none.
 
-    def scan(s: Stmt, in_loop: bool) -> str:
-        if isinstance(s.node, cst.Return):
-            return "return"
-        if isinstance(s.node, cst.Expr) and isinstance(s.node.value, (cst.Yield, cst.Await)):
-            return "yield"
-        if isinstance(s.node, (cst.Break, cst.Continue)) and not in_loop:
-            return "break" if isinstance(s.node, cst.Break) else "continue"
-        for block in s.blocks:
-            for child in block.stmts:
-                loops = in_loop or (isinstance(s.node, (cst.For, cst.While)) and block.role == "body")
-                if found := scan(child, loops):
-                    return found
-        return ""
-
-    return scan(stmt, False)
+    `in_loop`: one of those is a loop of its own, which `break` and `continue` mean.
+    """
+    if isinstance(stmt.node, cst.Return):
+        return "return"
+    if isinstance(stmt.node, cst.Expr) and isinstance(stmt.node.value, (cst.Yield, cst.Await)):
+        return "yield"
+    if isinstance(stmt.node, (cst.Break, cst.Continue)) and not in_loop:
+        return "break" if isinstance(stmt.node, cst.Break) else "continue"
+    for block in stmt.blocks:
+        loops = in_loop or (isinstance(stmt.node, (cst.For, cst.While)) and block.role == "body")
+        for child in block.stmts:
+            if found := leaves(child, loops):
+                return found
+    return ""
