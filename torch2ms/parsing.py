@@ -24,7 +24,7 @@ def parse(text: str) -> cst.Module:
     LibCST loses indented comments that stand behind the last statement: they are put back.
     Raises ParserSyntaxError as LibCST does.
     """
-    with _unasked():
+    with unasked():
         tree = parse_in_pieces(text) or cst.parse_module(text)
     if not _ends_in_comments(text) or code(tree, tree) == text:
         return tree
@@ -40,7 +40,7 @@ _asking = cst.CSTNode.__post_init__
 
 
 @contextmanager
-def _unasked() -> Iterator[None]:
+def unasked() -> Iterator[None]:
     """LibCST asks every node whether it is valid, those of its own parser too: a quarter of the time of a parse."""
     with _lock:
         _parsing.append(None)
