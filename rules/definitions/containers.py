@@ -1,7 +1,23 @@
 """Containers of cells."""
 
+import copy
+
 import mindspore as ms
-from mindspore import nn
+from mindspore import nn, ops
+
+
+def without_gradient(value):
+    if isinstance(value, ms.Tensor):
+        return ops.stop_gradient(value)
+    if isinstance(value, (list, tuple)):
+        items = [without_gradient(item) for item in value]
+        return value._make(items) if hasattr(value, "_make") else type(value)(items)
+    if isinstance(value, dict):
+        return type(value)((key, without_gradient(item)) for key, item in value.items())
+    if hasattr(value, "__dict__") and not isinstance(value, (nn.Cell, type)):
+        held, value = vars(value), copy.copy(value)
+        vars(value).update(without_gradient(held))
+    return value
 
 
 def with_cells(sequence, cells):

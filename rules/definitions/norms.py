@@ -156,3 +156,16 @@ class CrossMapLRN2d(nn.Cell):
         if x.shape[1] > side + 1:  # the first channel never leaves the window of the original
             total = ops.cat((total[:, : side + 1], total[:, side + 1 :] + x[:, :1] * x[:, :1]), axis=1)
         return x * ops.pow(self.k + self.alpha * total / self.size, -self.beta)
+
+
+def set_momentum(layer, momentum):
+    layer = getattr(layer, "bn2d", layer)
+    layer.momentum = momentum
+    layer.bn_train.add_prim_attr("momentum", float(momentum))
+
+
+def set_eps(layer, eps):
+    layer = getattr(layer, "bn2d", layer)
+    layer.eps = eps
+    layer.bn_train.add_prim_attr("epsilon", float(eps))
+    layer.bn_infer.add_prim_attr("epsilon", float(eps))

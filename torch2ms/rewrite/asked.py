@@ -7,7 +7,10 @@ import libcst as cst
 from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.api import apply_attribute
+from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.translation import Translation
+
+OF_TENSORS = ("detach", "backward", "grad_fn", "is_cuda", "element_size", "cpu")  # what programs know a tensor by
 
 
 def answered(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
@@ -23,6 +26,13 @@ def answered(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Ba
         work.tell("T2M505", "hasattr(layer, 'reset_parameters')", "the layers that torch can reset")
         only = updated.args[0].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         return cst.Call(cst.Name("has_reset_parameters"), [only])
+    if name in OF_TENSORS and owner.kind in ("unknown", "tensor", "param", "float", "int"):
+        tier = Tier.ASSUMED if owner.kind == "unknown" else Tier.EXACT
+        why = "MindSpore's tensors have none: isinstance(..., ms.Tensor)"
+        work.notes.needs.add("ms")
+        work.notes.findings.append(Finding("T2M601", tier, f"hasattr(x, {name!r})", why))
+        kind = cst.Attribute(cst.Name(work.alias("ms")), cst.Name("Tensor"))
+        return cst.Call(cst.Name("isinstance"), [updated.args[0], updated.args[1].with_changes(value=kind)])
     rule = work.rules.find(f"{owner.name}.{name}") if owner.kind == "module" else None
     if rule is None or not rule.attribute:
         return None

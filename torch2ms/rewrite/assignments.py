@@ -28,6 +28,8 @@ ASSIGNING = {cst.AddAssign: ("assign_add", "+"), cst.SubtractAssign: ("assign_su
              cst.DivideAssign: ("", "/")}  # fmt: skip
 
 
+NORMALISED = ("torch.nn.BatchNorm1d", "torch.nn.BatchNorm2d", "torch.nn.BatchNorm3d")
+NORMALISATION = {"momentum": "set_momentum", "eps": "set_eps"}  # setting -> function of `rules/definitions`
 SURPLUS = "torch drops leading dimensions of size 1 of what is stored, MindSpore fails on them"
 
 
@@ -50,6 +52,8 @@ class Assignments:
         if is_data(target, self.module):
             assert type(target) is cst.Attribute
             return self.data(target, node)
+        if type(target) is cst.Attribute and (made := self.normalised(target, node.value)):
+            return made
         if type(target) is cst.Attribute and target.attr.value == "requires_grad":
             value = self.module.value(target.value)
             place = dotted(target.value)
@@ -105,6 +109,17 @@ class Assignments:
                 filled = next(a.value for a in given if a.keyword is None or a.keyword.value == "tensor")
                 return [*lines, *self.writer.text(f"{code(target)} = {{0}}", filled)]
         return self.constructed(stmt, node, target)
+
+    def normalised(self, target: cst.Attribute, given: cst.BaseExpression) -> list[cst.BaseStatement] | None:
+        """`bn.momentum = 0.03`, `bn.eps = 1e-3`: the operator of the layer has had the number since it was made."""
+        written, layer = NORMALISATION.get(target.attr.value, ""), self.module.value(target.value)
+        if not written or layer.kind != "module" or layer.name not in NORMALISED or constant(given) is None:
+            return None
+        self.writer.needs.add(written)
+        why = "written into the operator as well; assumed: no function that uses the layer was compiled before"
+        self.writer.tell("T2M505", f"{layer.name}.{target.attr.value}", why, Tier.ASSUMED)
+        self.writer.plan.expressions.setdefault(id(target), code(target))
+        return self.writer.text(f"{written}({{0}}, {{1}})", target.value, given)
 
     def stored_and_named(self, node: cst.Assign) -> list[cst.BaseStatement] | None:
         """`advantages[t] = last = value`, where what is stored has a dimension too many for its place."""

@@ -11,12 +11,15 @@ from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.project import qualified
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.writer import Writer
 from torch2ms.tape.plan import Text
 
 TENSORS = ("tensor", "unknown", "tuple", "list", "dict")
+RECORDS = ("tuple", "object")
+TENSOR_ATTRIBUTES = ("data", "grad", "requires_grad", "grad_fn", "is_leaf", "values", "indices")
 NUMBERS = ("of float", "of int", "of str", "of bool")  # lists without tensors
 JUMPS = (cst.Break, cst.Continue, cst.Return)
 
@@ -26,8 +29,7 @@ def opened(mode: cst.With, stmt: Stmt, writer: Writer) -> layout.Lines:
     if writer.differentiated and cuts(mode, writer):
         stmts = [s for s in stmt.block.stmts if mode in s.modes]
         for inner, name in _bound_inside(stmts):
-            writer.plan.behind.setdefault(id(inner), []).append(Text(f"{name} = ops.stop_gradient({name})"))
-            writer.needs.add("ops")
+            writer.plan.behind.setdefault(id(inner), []).append(Text(_stopped(name, [inner], writer)))
     lines = tuple(mode.leading_lines)
     header = mode.body.header if isinstance(mode.body, cst.IndentedBlock) else None
     writer.findings.append(Finding("T2M301", Tier.EXACT, "gradient mode block",
@@ -44,9 +46,29 @@ def closed(mode: cst.With, stmts: list[Stmt], writer: Writer) -> tuple[list[cst.
         certain = _certain(stmts)
         for name in _kept(stmts):
             if name in certain:
-                nodes += writer.text(f"{name} = ops.stop_gradient({name})")
-                writer.needs.add("ops")
+                nodes += writer.text(_stopped(name, stmts, writer))
     return nodes, layout.comments_only(footer)
+
+
+def _stopped(name: str, stmts: list[Stmt], writer: Writer) -> str:
+    """The place is bound to what it held, without its graph; the operator knows tensors and plain containers only."""
+    held = [i.out[name] for stmt in stmts for i in stmt.walk() if name in i.defs and name in i.out]
+    if held and (held[-1].kind in RECORDS and held[-1].keys is not None or held[-1].kind == "object"):
+        known = True
+    else:
+        known = not (held and held[-1].kind in ("list", "dict")) and _has_fields(name, writer)
+    writer.needs.add("without_gradient" if known else "ops")
+    return f"{name} = without_gradient({name})" if known else f"{name} = ops.stop_gradient({name})"
+
+
+def _has_fields(name: str, writer: Writer) -> bool:
+    """The function looks into it as nobody looks into a tensor: `target.logits`."""
+    for node in descend(writer.scope.node):
+        if isinstance(node, cst.Attribute) and dotted(node.value) == name:
+            attr = node.attr.value
+            if writer.rules.find(f"torch.Tensor.{attr}") is None and attr not in TENSOR_ATTRIBUTES:
+                return True
+    return False
 
 
 def _kept(stmts: list[Stmt]) -> list[str]:
@@ -55,7 +77,8 @@ def _kept(stmts: list[Stmt]) -> list[str]:
     for inner in (i for stmt in stmts for i in stmt.walk()):
         for place in sorted(d for d in inner.defs if d.strip("_") and not d.endswith(".data")):  # nobody reads `_`
             value = inner.out.get(place)
-            if value is not None and value.kind in TENSORS and value.name not in NUMBERS:
+            record = value is not None and value.kind == "object" and bool(value.keys) and bool(value.deps)
+            if record or value is not None and value.kind in TENSORS and value.name not in NUMBERS:
                 names.setdefault(place)
         gone = inner.defs if isinstance(inner.node, cst.Del) else _cut(inner)
         names = {n: None for n in names if n not in gone}

@@ -25,6 +25,7 @@ from torch2ms.analysis.evaluation.methods import (
     some_of,
     tensor_method,
 )
+from torch2ms.analysis.evaluation.narrow import CLASS, itself
 from torch2ms.analysis.evaluation.transfer import into, outward, sole, spread, unplaced
 from torch2ms.analysis.known import torchapi
 from torch2ms.analysis.known.torchcalls import api_call, new_optimizer, tensor_function
@@ -326,6 +327,8 @@ def _builtin(name: str, given: Given) -> Value:
     first, deps = given.first, given.deps
     if name == "getattr" and first.kind == "api" and first.name == "torch.optim":
         return Value("unknown", name=OPTIMIZERS)
+    if (asked := itself(given.node)) is not None:
+        return Value("unknown", name=CLASS, place=asked)
     if name in PURE_BUILTINS:
         return Value(PURE_BUILTINS[name], name="range" if name == "range" else "")
     if name == "dict" and not any(a.star or not a.keyword for a in given.node.args):

@@ -19,7 +19,18 @@ from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInf
 from torch2ms.analysis.syntax.annotations import quoted, quotes
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, constant
-from torch2ms.analysis.values import CHOSEN, EITHER, NO_DEPS, UNKNOWN, Value, bounded, choices, join, joined_deps
+from torch2ms.analysis.values import (
+    CHOSEN,
+    EITHER,
+    NO_DEPS,
+    UNKNOWN,
+    Value,
+    bounded,
+    choices,
+    entries,
+    join,
+    joined_deps,
+)
 
 
 class Evaluator:
@@ -194,6 +205,9 @@ class Evaluator:
             self.ev(node.key)
             value = self.ev(node.value)
             kind = "dict"
+            if each_of := self.each_entry(node):
+                self.env.pop()
+                return each_of
         else:
             value = self.ev(node.elt)  # type: ignore[attr-defined]
             kind = "list"
@@ -206,6 +220,27 @@ class Evaluator:
         leaves = value.leaf and not value.place
         each = value if data or leaves else containers.same_layer(value)
         return Value(kind, deps=value.deps, name=f"of {value.kind}", each=each)
+
+    def each_entry(self, node: cst.DictComp) -> Value | None:
+        """`{name: SGD(net.parameters()) for name, net in nets.items()}`: a dict with the keys of another."""
+        clause, call = node.for_in, node.for_in.iter
+        if clause.inner_for_in is not None or clause.ifs or not isinstance(call, cst.Call) or call.args:
+            return None
+        names = [dotted(e.value) for e in clause.target.elements] if isinstance(clause.target, cst.Tuple) else []
+        if not isinstance(call.func, cst.Attribute) or call.func.attr.value != "items" or len(names) != 2:
+            return None
+        iterated = self.memo.get(id(call.func.value), UNKNOWN)
+        held = entries(iterated) if iterated.kind == "dict" else {}
+        certain = bool(held) and all(sure for _, sure in iterated.keys or ())
+        if not certain or not all(names) or dotted(node.key) != names[0]:
+            return None
+        made, any_of_them = [], self.env.get(names[1])
+        for value in held.values():
+            self.env[names[1]] = value
+            made.append(self.ev(node.value))
+        self.env[names[1]] = any_of_them or UNKNOWN
+        self.ev(node.value)  # what its parts are is what they are in each turn
+        return Value("dict", deps=joined_deps(made), keys=iterated.keys, items=bounded(tuple(made)))
 
     def lambda_(self, node: cst.Lambda) -> Value:
         params = [*node.params.posonly_params, *node.params.params, *node.params.kwonly_params]

@@ -36,6 +36,8 @@ def lookup(name: str, ev: Evaluator) -> Value:
         return Value("modulefile", name=found.name)
     if (definition := _definition(found)) is not None:
         return definition
+    if name in module.imports.roots and full in project.packages:
+        return Value("modulefile", name=full)
     if full:
         home, _, last = full.rpartition(".")
         owner = project.modules.get(home)
@@ -60,11 +62,17 @@ def api(name: str) -> Value:
 
 def member(module_name: str, attr: str, ev: Evaluator) -> Value:
     """What an attribute of a module of the project is."""
-    owner = ev.project.modules.get(module_name)
-    if owner is None:
-        return UNKNOWN
-    found = _definition(ev.project.find(attr, owner))
-    return found if found is not None else ev.reads.member(owner, attr) or UNKNOWN
+    owner, full = ev.project.modules.get(module_name), f"{module_name}.{attr}"
+    if owner is not None:
+        found = _definition(ev.project.find(attr, owner)) or ev.reads.member(owner, attr)
+        if found is not None:
+            return found
+    inner = ev.project.find(full, owner or ev.module)  # a module of this package that was imported as well
+    if isinstance(inner, ModuleInfo):
+        return Value("modulefile", name=inner.name)
+    if full in ev.project.packages:
+        return Value("modulefile", name=full)
+    return _definition(inner) or UNKNOWN
 
 
 def class_of(value: Value, module: ModuleInfo, project: Project) -> ClassInfo | None:

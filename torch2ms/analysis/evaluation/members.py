@@ -30,6 +30,8 @@ def attribute(node: cst.Attribute, place: str, ev: Evaluator) -> Value:
     attr = node.attr.value
     if (asked := narrow.class_of(node)) is not None:
         return Value("str", name=narrow.CLASS_NAME, place=asked)
+    if asked := narrow.itself(node):
+        return Value("unknown", name=narrow.CLASS, place=asked)
     if place and (held := ev.env.get(place)) is not None:
         return held
     if base.kind == "api":

@@ -15,8 +15,15 @@ if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
 
 CLASS_NAME = "class_name"  # the name of a string that holds the name of an object's class
+CLASS = "class_of"  # the name of what holds the class itself
 NORMS = re.compile(r"(Batch|Layer|Group|Instance|SyncBatch)Norm(\d?d)?$")
 BY_NAME = {"BatchNorm": "BatchNorm2d", "InstanceNorm": "InstanceNorm2d", "Norm": "BatchNorm2d", "Conv": "Conv2d"}
+BASES = {
+    "torch.nn._BatchNorm": "torch.nn.BatchNorm2d",
+    "torch.nn.modules.batchnorm._BatchNorm": "torch.nn.BatchNorm2d",
+    "torch.nn._ConvNd": "torch.nn.Conv2d",
+    "torch.nn.modules.conv._ConvNd": "torch.nn.Conv2d",
+}  # what several layers are, for which one of them stands
 CONTAINERS = ("list", "tuple", "dict")  # what a function that calls itself for every item is given as well
 KINDS = {
     "torch.Tensor": "tensor",
@@ -47,11 +54,15 @@ def class_of(node: cst.Attribute) -> str | None:
     """The place of `x` in `x.__class__.__name__` and `type(x).__name__`, None for other attributes."""
     if node.attr.value != "__name__":
         return None
-    owner = node.value
-    if isinstance(owner, cst.Attribute) and owner.attr.value == "__class__":
-        return dotted(owner.value)
-    if isinstance(owner, cst.Call) and dotted(owner.func) == "type" and len(owner.args) == 1:
-        return dotted(owner.args[0].value)
+    return itself(node.value)
+
+
+def itself(node: cst.BaseExpression) -> str | None:
+    """The place of `x` in `type(x)` and `x.__class__`, None for other expressions."""
+    if isinstance(node, cst.Attribute) and node.attr.value == "__class__":
+        return dotted(node.value)
+    if isinstance(node, cst.Call) and dotted(node.func) == "type" and len(node.args) == 1:
+        return dotted(node.args[0].value)
     return None
 
 
@@ -65,16 +76,19 @@ def family(name: str) -> str:
 
 def _asked(test: cst.BaseExpression, ev: Evaluator) -> tuple[str, list[str]]:
     if type(test) is cst.Call and dotted(test.func) == "isinstance" and len(test.args) == 2:
-        given = test.args[1].value
-        nodes = [e.value for e in given.elements] if type(given) is cst.Tuple or type(given) is cst.List else [given]
-        values = [ev.memo.get(id(n), UNKNOWN) for n in nodes]
-        return dotted(test.args[0].value), [v.name if v.kind == "api" else "" for v in values]
+        return dotted(test.args[0].value), _classes(test.args[1].value, ev)
+    if type(test) is cst.Call and type(test.func) is cst.Attribute and test.func.attr.value == "startswith":
+        return _named(ev.memo.get(id(test.func.value), UNKNOWN), constant(test.args[0].value) if test.args else None)
     if type(test) is cst.BooleanOperation:  # `or` of names: all must agree
         one, other = _asked(test.left, ev), _asked(test.right, ev)
         return (one[0], one[1] + other[1]) if one[0] == other[0] else ("", [])
     if type(test) is not cst.Comparison or len(test.comparisons) != 1:
         return "", []
     left, right = test.left, test.comparisons[0].comparator
+    held = ev.memo.get(id(left), UNKNOWN)
+    if (place := itself(left) or (held.place if held.name == CLASS else "")) and held.kind != "str":
+        alike = isinstance(test.comparisons[0].operator, (cst.Is, cst.Equal, cst.In))
+        return (place, _classes(right, ev)) if alike else ("", [])
     if type(left) is cst.Call and type(left.func) is cst.Attribute and left.func.attr.value == "find" and left.args:
         asked = ev.memo.get(id(left.func.value), UNKNOWN)
         positive = isinstance(test.comparisons[0].operator, (cst.NotEqual, cst.GreaterThan, cst.GreaterThanEqual))
@@ -84,6 +98,13 @@ def _asked(test: cst.BaseExpression, ev: Evaluator) -> tuple[str, list[str]]:
     if type(test.comparisons[0].operator) is cst.Equal:
         return _named(ev.memo.get(id(left), UNKNOWN), constant(right))
     return "", []
+
+
+def _classes(given: cst.BaseExpression, ev: Evaluator) -> list[str]:
+    """The classes of another package that an object may be of, "" for each that is none."""
+    nodes = [e.value for e in given.elements] if isinstance(given, (cst.Tuple, cst.List, cst.Set)) else [given]
+    values = [ev.memo.get(id(n), UNKNOWN) for n in nodes]
+    return [BASES.get(v.name, v.name) if v.kind == "api" else "" for v in values]
 
 
 def _named(value: Value, text: object) -> tuple[str, list[str]]:

@@ -35,6 +35,9 @@ def into(value: Value, name: str, places: dict[str, str], same_self: bool) -> Va
     owns = frozenset(map(owned, value.owns)) if value.owns is not None else None
     leaves = _leaves(value) if value.kind == "dict" else NO_DEPS  # inputs that have graphs of their own
     deps = frozenset(move(d) for d in value.deps - leaves if not d.startswith("@"))
+    if value.kind == "module" and owns is None:  # the modules that it was built around are trained with it
+        built = {move(i.place) for i in value.items or () if i.kind == "module" and i.place}
+        owns = frozenset({name, *built}) if built else None
     items = None
     if value.kind == "object" and value.keys is not None:  # models that it was given
         items = tuple(_renamed(i, move) for i in value.items or ())

@@ -263,6 +263,12 @@ class Project:
         """What forward hooks write to."""
         return [kept for module in self.modules.values() for kept in kept_by_hooks(module)]
 
+    @cached_property
+    def packages(self) -> set[str]:
+        """Names of folders with modules; one may have no `__init__`, or one without a line about torch."""
+        names = [*self.modules, *self.suffixes]
+        return {name[:at] for name in names for at, letter in enumerate(name) if letter == "."}
+
     def rewritten(self, plain: dict[str, Plain]) -> Project:
         """The same modules, with other trees for some of them; nothing is inferred yet. This project is let go of."""
         made = Project(held=self.held)
@@ -307,6 +313,7 @@ class Project:
             self._register(module, inner)
         self.modules[name] = module
         self.__dict__.pop("kept", None)
+        self.__dict__.pop("packages", None)
         self.found.clear()
         parts = name.split(".")
         for start in range(1, len(parts)):

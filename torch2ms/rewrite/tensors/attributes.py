@@ -26,6 +26,7 @@ LAYER_ATTRIBUTES = {
 ROWS = ("torch.nn.Conv1d", "torch.nn.ConvTranspose1d")  # layers that MindSpore computes as images of one row
 SELECTION = ("cumulative_sizes", "datasets", "indices", "dataset")  # what parts and joins of datasets know of these
 PLAIN = ("int", "float", "bool", "str", "tuple", "unknown")  # what an attribute of a layer is, if no parameter
+NORMALISING = ("momentum", "track_running_stats")  # settings that only normalisation layers have
 GRADIENTS = ("MindSpore tensors carry no gradients", "use the gradients that the gradient function returns")
 
 
@@ -63,6 +64,12 @@ def attribute(
     if receiver.name.startswith("torch.distributions.") and not stored and _unwritten(receiver, attr, name, work):
         todo = "compute it from the parameters of the distribution"
         work.refuse("T2M605", name, f"its form in MindSpore has no {attr}", todo)
+        return updated
+    if stored and attr == "inplace" and receiver.kind == "module" and work.class_of(receiver) is None:
+        return updated  # a layer of MindSpore never writes into what it is given
+    if stored and attr in NORMALISING and receiver.kind == "module" and not receiver.name:
+        why = "a normalisation of MindSpore reads it once, when it is made; whether this is one is not seen"
+        work.refuse("T2M605", f"torch.nn.Module.{attr}", why, "ask for its class with isinstance")
         return updated
     if name and (rule := work.rules.find(name)) is not None:
         if stored and name.startswith("torch.nn.") and rule.returns in PLAIN:

@@ -31,6 +31,8 @@ def columns(dataset: Value, module: ModuleInfo, project: Project) -> int | None:
     taken = {count for m in project.modules.values() for count in _taken(m)}
     if len(taken) > 1 and isinstance(project.find(dataset.name, module), ClassInfo):
         return 0  # put together as torch does it, whatever a sample is
+    if len(taken) == 1 and any(_apart(m, list(range(max(taken)))) for m in project.modules.values()):
+        return 0  # a column that a loop takes apart is a list of tensors
     return taken.pop() if len(taken) == 1 else None
 
 

@@ -30,7 +30,7 @@ from torch2ms.tape.functions.stores import Stores, find_stores
 from torch2ms.tape.functions.taking import Taken, Taking, events_of, fed, taken_of, taking_at, usable
 from torch2ms.tape.functions.within import reachable
 from torch2ms.tape.ledger.events import Event, find
-from torch2ms.tape.ledger.ledger import ENTRY
+from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import Records
 
 
@@ -52,6 +52,7 @@ class Lifting:
     incomplete: dict[int, str] = field(default_factory=dict)  # by id of the scope: why it is no episode
     inside: list[FunctionInfo] = field(default_factory=list)  # what runs inside the episodes
     left: list[Stash] = field(default_factory=list)  # lists outside of functions that hold graphs
+    meeting: set[int] = field(default_factory=set)  # ids of scopes with an optimizer in which others leave gradients
     clearing: dict[int, bool] = field(default_factory=dict)  # by id of the scope: it clears gradients, and no more
     stores: Stores = field(default_factory=Stores)  # gradients that live longer than one call
 
@@ -123,7 +124,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     project.leaving = {
         id(scope) for m in project.modules.values() for scope in m.scope.walk() if _leaves(events[id(scope)], scope, m)
     }
-    project.meeting = _meeting(lifting, project, events)
+    lifting.meeting = project.meeting = _meeting(lifting, project, events)
     lifting.left = left_behind(list(project.modules.values()))
     episodes = Episodes(project, lifting, events, unseen)
     lifting.episodes, lifting.incomplete = episodes.found, episodes.reasons
@@ -271,9 +272,17 @@ def _all_empty(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bo
         for event in own:
             if event.handing is None or event.node is not site.call:
                 continue
-            if any(records.held(event, o) for o in records.owners if o.place in event.handing.places):
+            places = event.handing.places
+            if any(_in_use(event, o, records, site, lifting) for o in records.owners if o.place in places):
                 return False
     return True
+
+
+def _in_use(event: Event, owner: Owner, records: Records, site: Site, lifting: Lifting) -> bool:
+    """Gradients may be there; none came with the call of a caller that leaves none behind itself."""
+    before = {number for number, _ in records.held(event, owner)}
+    left = {number for number, _ in owner.exit.held} - {ENTRY}
+    return bool(before - {ENTRY}) or ENTRY in before and (bool(left) or id(site.scope) in lifting.meeting)
 
 
 def _all_fed(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bool:

@@ -94,7 +94,8 @@ class Owner:
         cleared = event.value.owns if event.value.kind == "optimizer" else None
         if event.value.kind in ("params", "named_params", "list", "module", "tensor", "unknown", "object", "param"):
             cleared = frozenset({event.place}) if event.place else event.value.deps or None
-            cleared = event.value.own if event.value.kind == "module" and event.value.owns is not None else cleared
+            built = event.value.kind == "module" and bool(event.value.owns or event.value.items)
+            cleared = event.value.own if built else cleared  # with the modules that it was built around
         if event.value.deps and event.value.kind in ("params", "named_params", "list", "param"):
             cleared = event.value.deps
         if self.owns is not None and cleared is not None:
