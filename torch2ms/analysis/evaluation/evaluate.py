@@ -205,9 +205,9 @@ class Evaluator:
             self.ev(node.key)
             value = self.ev(node.value)
             kind = "dict"
-            if each_of := self.each_entry(node):
+            if value.kind == "optimizer" and (held := self.each_entry(node)):
                 self.env.pop()
-                return each_of
+                return held
         else:
             value = self.ev(node.elt)  # type: ignore[attr-defined]
             kind = "list"
