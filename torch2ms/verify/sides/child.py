@@ -17,7 +17,7 @@ import numpy as np
 
 from torch2ms.verify.comparison.variables import keep_variables
 from torch2ms.verify.sides.process import MARK
-from torch2ms.verify.sides.samples import seed_generators
+from torch2ms.verify.sides.samples import marks, seed_generators
 from torch2ms.verify.sides.session import Session, StopProgram, Unavailable
 from torch2ms.verify.trace import Trace
 
@@ -39,6 +39,7 @@ def run_job(job: dict[str, Any]) -> int:
         return 0
     np.random.seed(0)  # after the imports: some of them draw
     random.seed(0)
+    session.trace.meta["streams"] = marks()
     seed_generators(str(Path(job["program"]).parent))
     namespace = _execute(job, session.trace)
     try:
