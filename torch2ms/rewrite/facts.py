@@ -67,6 +67,15 @@ class ModuleFacts:
         found = self.project.find(self.module.value(node).name, self.module)
         return isinstance(found, ClassInfo) and found.method("__iter__") is not None and not found.method("__getitem__")
 
+    def nothing(self, node: cst.BaseExpression) -> bool:
+        """Whether a place may hold None: something binds it to that, or nobody is seen to bind it."""
+        place = dotted(node)
+        if not place:
+            return not isinstance(node, cst.Call)
+        stmts = (s for scope in self.module.scope.walk() for s in scope.body.walk() if place in s.defs)
+        bound = [s.node.value if isinstance(s.node, cst.Assign) else None for s in stmts]
+        return not bound or any(value is None or _may_be_none(value) for value in bound)
+
     def weight(self, node: cst.BaseExpression) -> bool:
         """Whether the expression may be a Parameter itself: what is not seen counts where its name says so."""
         value = self.module.value(node)
@@ -139,6 +148,12 @@ class ModuleFacts:
 
     def varied(self, node: cst.BaseExpression) -> bool:
         return any(not d.startswith("@") for d in self.module.value(node).deps)
+
+
+def _may_be_none(node: cst.BaseExpression) -> bool:
+    if isinstance(node, cst.IfExp):
+        return _may_be_none(node.body) or _may_be_none(node.orelse)
+    return dotted(node) == "None" or isinstance(node, cst.Tuple)
 
 
 def _by_variable(node: cst.Subscript) -> bool:

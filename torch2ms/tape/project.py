@@ -177,7 +177,11 @@ def pickled(call: cst.Call, module: ModuleInfo) -> bool:
     """`torch.save` of something other than the parameters of a module."""
     target = module.value(call.func)
     given = argument(call, 0, "obj")
-    if target.kind != "api" or target.name != "torch.save" or given is None:
+    if target.kind != "api" or target.name != "torch.save":
+        return False
+    if any(arg.star for arg in call.args):  # `def save_on_master(*args): torch.save(*args)`: whatever callers have
+        return True
+    if given is None:
         return False
     saved = module.value(given)
     return saved.kind != "module" and saved.name != "state_dict"

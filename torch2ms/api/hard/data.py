@@ -43,9 +43,16 @@ def _iterable(use: Use) -> bool:
 
 
 def _refused(use: Use) -> Choice | None:
-    if use.given("sampler") and use.given("shuffle") and use.value("shuffle") is not False:
+    ordered = use.given("shuffle") and use.value("shuffle") is not False and use.kind("shuffle") != "none"
+    if use.given("sampler") and ordered and not _may_be_none(use):
         return Choice(refuse="sampler and shuffle together", todo="give the sampler only")
     return None
+
+
+def _may_be_none(use: Use) -> bool:
+    """A sampler that is only there in some runs: without one MindSpore shuffles unless told not to."""
+    node, ask = use.node("sampler"), getattr(use.facts, "nothing", None)
+    return ask is not None and node is not None and bool(ask(node))
 
 
 def _collated(use: Use, order: str, used: tuple[str, ...]) -> Choice:
@@ -97,6 +104,11 @@ def sampler(use: Use) -> Choice:
 
 def _order(use: Use) -> tuple[str, str, tuple[str, ...]]:
     """The argument that says in which order samples come: MindSpore shuffles unless told not to."""
+    if use.given("sampler") and _may_be_none(use):
+        if use.given("shuffle") and use.text("shuffle").strip("()") == f"{use.text('sampler')} is None":
+            return "shuffle={shuffle} or None, sampler={sampler}", "", ("shuffle",)
+        order = "{shuffle}" if use.given("shuffle") and use.kind("shuffle") != "none" else "False"
+        return f"shuffle={order} if {{sampler}} is None else None, sampler={{sampler}}", "", ("shuffle",)
     if use.given("sampler"):
         return "sampler={sampler}", "", ("shuffle",)
     if not use.given("shuffle") or use.kind("shuffle") == "none":

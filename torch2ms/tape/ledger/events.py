@@ -216,7 +216,7 @@ def _call(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Event | None:
     name = func.attr.value
     receiver = module.value(func.value)
     place = dotted(func.value)
-    if name == "manual_backward" and call.args:
+    if name == "manual_backward" and call.args and target.kind != "method":  # none of the project's own
         root = call.args[0].value
         return Event("backward", stmt, call, roots=[root], cotangents=[None], problem=LIGHTNING)
     if name == "backward":
