@@ -14,3 +14,11 @@ def scatter_add(x, dim, index, src):
     places = list(ops.meshgrid(*(ops.arange(n, dtype=index.dtype) for n in index.shape), indexing="ij"))
     places[dim] = index
     return ops.tensor_scatter_add(x, ops.stack(places, -1), src[tuple(slice(n) for n in index.shape)])
+
+
+def take_along_dim(x, indices, dim):
+    """Both are broadcast in every dimension but the one that is looked into."""
+    common = [b if a == 1 else a for a, b in zip(x.shape, indices.shape)]
+    at = dim % x.ndim
+    of = [tuple(t.shape[at] if i == at else n for i, n in enumerate(common)) for t in (x, indices)]
+    return ops.gather_elements(x.broadcast_to(of[0]), dim, indices.broadcast_to(of[1]))

@@ -113,8 +113,8 @@ def forgotten(value: Value) -> Value:
     if value.each is not None:
         value = replace(value, each=forgotten(value.each))
     items = tuple(forgotten(i) for i in value.items) if value.items is not None else None
-    if value.kind in ("tensor", "numpy") and (value.dtype or value.rank is not None):
-        return replace(value, dtype="", rank=None, items=items)
+    if value.kind in ("tensor", "numpy") and (value.dtype or value.rank is not None or value.odd):
+        return replace(value, dtype="", rank=None, odd="", items=items)
     return value if items == value.items else replace(value, items=items)
 
 
@@ -322,7 +322,7 @@ def literal(node: cst.BaseExpression | None, value: Value) -> Shape:
         return _shape(value)
     if value.kind in ("int", "float", "bool"):
         return {"int": "int64", "float": "float32", "bool": "bool"}[value.kind], 0
-    if isinstance(node, cst.Imaginary):
+    if isinstance(node, cst.Imaginary) or isinstance(node, cst.Call) and dotted(node.func) == "complex":
         return "complex64", 0
     if isinstance(node, (cst.UnaryOperation, cst.BinaryOperation)):
         parts = [node.expression] if isinstance(node, cst.UnaryOperation) else [node.left, node.right]

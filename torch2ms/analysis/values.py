@@ -37,6 +37,7 @@ class Value:
 
     ordered: bool = False  # an optimizer was made of the parameters of one module, in their order
     each: Value | None = None  # of a list, of layers: what every item is, where the items are not known one by one
+    odd: str = ""  # of a tensor: what the source shows of its elements that few functions expect (see oddities)
 
     def with_deps(self, deps: frozenset[str]) -> Value:
         return self if deps == self.deps else replace(self, deps=deps)

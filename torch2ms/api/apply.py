@@ -127,6 +127,8 @@ def _fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | 
         return _refused(rule, _NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
     if (lacking := _lacking(rule, form.template)) is not None:
         return lacking
+    if rule.name.startswith("torch.nn."):
+        use = detours.tupled(use)
     detour = detours.around(rule, form, use) if rule.lacks else None
     if isinstance(detour, str):
         return _refused(rule, _ARGUMENT, detour)

@@ -10,10 +10,16 @@ from torch2ms.analysis.syntax.tree import code
 from torch2ms.api import template
 from torch2ms.api.facts import Use
 from torch2ms.api.rules import Form, Rule
+from torch2ms.api.transforms import axes
 
 WHOLE = ("int", "uint", "bool")
 _DIMENSIONLESS = "0-d"
+_ODD = {
+    "empty": "MindSpore's form takes no tensors without elements",
+    "nan": "MindSpore's form on CPU compares NaN another way than PyTorch's",
+}
 _TUPLES = "tuple:"
+_SIZES = {"kernel_size", "stride", "padding", "dilation", "output_size", "output_padding"}
 
 
 @dataclass(frozen=True)
@@ -44,6 +50,18 @@ class Detour:
         return _followed(node, self.behind)
 
 
+def tupled(use: Use) -> Use:
+    """Sizes of layers and of their functions given as lists: most of MindSpore's take tuples alone."""
+    single = dict(use.binding.single)
+    for name in _SIZES & single.keys():
+        bound = single[name]
+        value = bound.updated.value
+        if use.kind(name) == "list" and not isinstance(value, cst.Tuple):
+            as_tuple = axes(value) if isinstance(value, cst.List) else cst.Call(cst.Name("tuple"), [cst.Arg(value)])
+            single[name] = replace(bound, updated=bound.updated.with_changes(value=as_tuple))
+    return replace(use, binding=replace(use.binding, single=single))
+
+
 def floated(form: Form, use: Use) -> Detour:
     """Arguments of integers and booleans as float32, into which torch converts them by itself."""
     names = ("self", *form.signature.by_name)
@@ -54,6 +72,8 @@ def floated(form: Form, use: Use) -> Detour:
 def around(rule: Rule, form: Form, use: Use) -> Detour | str | None:
     """The way around what the rule's function does not take, or why there is none; None where none is needed."""
     names = [n for n in ("self", *form.signature.by_name) if use.kind(n) == "tensor"]
+    if (odd := next((use.odd(n) for n in names if use.odd(n) in rule.lacks), "")) in _ODD:
+        return _ODD[odd]
     for name in names:
         dtype = use.dtype(name)
         if not dtype.startswith(tuple(kind for kind in rule.lacks if kind != _DIMENSIONLESS)):

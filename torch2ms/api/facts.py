@@ -151,6 +151,11 @@ class Use:
         node = self.node(name)
         return self.facts.dtype(node) if node is not None else ""
 
+    def odd(self, name: str) -> str:
+        """What is known of a tensor's elements: `empty` or `nan`; empty text where nothing is."""
+        node, ask = self.node(name), getattr(self.facts, "odd", None)
+        return str(ask(node)) if ask is not None and node is not None else ""
+
     def varied(self, name: str) -> bool:
         """True where a gradient is known to flow into the argument."""
         node = self.node(name)

@@ -20,6 +20,7 @@ GROUP_DECAY = re.compile(r"""["']weight_decay["']\]?\s*[:=][^=]|dict\([^()]*\bwe
 WEIGHT = re.compile(r"(?:^|[._])(?:w|b|p|param|parameter|weight|bias|theta)s?_?\d*$", re.IGNORECASE)
 OTHER_TYPE = re.compile(r"\b(half|double|bfloat16|float16|float64)\b")
 SINGLE = re.compile(r"\b((Conv|ConvTranspose|BatchNorm|InstanceNorm)[123]d|SyncBatchNorm|SGD|conv[123]d|batch_norm)\b")
+_WRITTEN = (cst.List, cst.Tuple, cst.UnaryOperation, cst.BinaryOperation, cst.Imaginary)  # data of a tensor
 TYPE = re.compile(r"torch\.(\w+Tensor)")  # the name of a type, which programs give a name of their own
 
 
@@ -47,16 +48,23 @@ class ModuleFacts:
         value = self.module.value(node)
         if value.kind == "dtype":
             return value.name.rpartition(".")[2]
-        if isinstance(node, (cst.List, cst.Tuple, cst.UnaryOperation, cst.BinaryOperation)) and value.kind != "tensor":
+        made = isinstance(node, cst.Call) and dotted(node.func) == "complex"
+        if (made or isinstance(node, _WRITTEN)) and value.kind != "tensor":
             return shapes.literal(node, value)[0]
         if isinstance(node, cst.Comparison) and value.kind == "tensor":
             return "bool"  # whatever is compared
         return value.dtype if not (value.likely and value.dtype != "bool") and not self.module.reshapes else ""
 
-    def cls(self, node: cst.BaseExpression) -> str:
-        """The qualified class of a module, "" where it is not seen."""
+    def odd(self, node: cst.BaseExpression) -> str:
+        """What the source shows of a tensor's elements: that there are none, or NaN among them."""
         value = self.module.value(node)
-        return value.name if value.kind == "module" else ""
+        return value.odd if not value.likely else ""
+
+    def cls(self, node: cst.BaseExpression) -> str:
+        """The qualified class of a module or a distribution, "" where it is not seen."""
+        value = self.module.value(node)
+        made = value.kind == "object" and value.name.startswith("torch.distributions.")
+        return value.name if value.kind == "module" or made else ""
 
     def columns(self, node: cst.BaseExpression) -> int | None:
         """How many values a sample of a dataset has, 0 for one that is no tuple, None where it is not seen."""

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torch2ms.analysis import shapes
+from torch2ms.analysis import oddities, shapes
 from torch2ms.analysis.evaluation import masked
 from torch2ms.analysis.evaluation.arguments import Given, bind_arguments
 from torch2ms.analysis.evaluation.containers import element, entered
@@ -129,6 +129,8 @@ def _of_kind(name: str, receiver: Value, given: Given) -> Value | None:
     if kind in ("tensor", "param"):
         value = tensor_method(name, receiver, deps, given.args)
         value = shapes.shaped(value, shapes.called(name, given.node, given.args, receiver))
+        if value.kind == "tensor" and (odd := oddities.called(name, given.node, given.args, receiver)):
+            value = replace(value, odd=odd)
         return masked.called(name, given.node, value, receiver)
     if kind == "module" and receiver.name == "torch.nn.ModuleDict" and name in ("items", "values"):
         return entered(receiver, name)

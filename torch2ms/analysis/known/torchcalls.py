@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from torch2ms.analysis import shapes
+from torch2ms.analysis import oddities, shapes
 from torch2ms.analysis.evaluation.arguments import Given
 from torch2ms.analysis.evaluation.containers import element
 from torch2ms.analysis.known import activations, torchapi
@@ -73,6 +73,8 @@ def tensor_function(name: str, given: Given) -> Value:
     shape = shapes.called(name.rpartition(".")[2], given.node, given.args)
     places = len(given.node.args) - 1 if not any(a.kind == "tensor" for a in given.args[1:]) else 0
     value = shapes.shaped(torchapi.result(name, given.deps, places), shape)
+    if value.kind == "tensor" and (odd := oddities.called(name.rpartition(".")[2], given.node, given.args)):
+        value = replace(value, odd=odd)
     return replace(value, leaf=True) if value.kind == "tensor" and given.on("requires_grad") else value
 
 

@@ -62,7 +62,7 @@ def conv(use: Use) -> Choice:
     pad, assume, uses = _conv_padding(use)
     if pad is None:
         return Choice(refuse="cannot tell what the padding is", todo="write the padding as a number or a tuple")
-    k = "|only" if cell == "Conv1d" else ""
+    k = "|only" if cell == "Conv1d" else "|axes"  # MindSpore takes tuples alone
     return Choice(_CONV.format(cell=cell, pad=pad, k=k), assume=assume, uses=uses)
 
 
@@ -110,7 +110,7 @@ def conv_transpose(use: Use) -> Choice:
     name = use.short
     dims = name[-2]
     cell = f"Conv{dims}dTranspose"
-    k = "|only" if dims == "1" else ""
+    k = "|only" if dims == "1" else "|axes"
     if use.given("padding_mode"):
         return Choice(refuse="only zeros are padded", todo="leave padding_mode out")
     if dims == "3" and use.given("dilation"):
@@ -162,9 +162,8 @@ def avg_pool(use: Use) -> Choice:
 
 
 def _pool(use: Use, extra: str) -> Choice:
-    only = "|only" if use.short.endswith("1d") else ""
-    if only == "":
-        extra = extra.replace("|only", "")
+    only = "|only" if use.short.endswith("1d") else "|axes"
+    extra = extra.replace("|only", only).replace("{dilation}", f"{{dilation{only}}}")
     if use.given("stride"):
         return Choice(f"nn.{use.short}({{kernel_size{only}:kernel_size}}, {{stride{only}:stride}}{extra})")
     return Choice(f"nn.{use.short}({{kernel_size{only}}}, {{kernel_size{only}}}{extra})", uses=("stride",))

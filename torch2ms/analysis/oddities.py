@@ -1,0 +1,50 @@
+"""Tensors that the source shows to be without elements, or to have NaN: some of MindSpore's functions err there."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import libcst as cst
+
+from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.analysis.values import Value
+
+EMPTY, NAN = "empty", "nan"
+
+_WRITTEN = {"tensor", "as_tensor", "asarray", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "IntTensor"}
+_SIZED = {"zeros", "ones", "empty", "rand", "randn", "full", "new_zeros", "new_ones", "new_empty", "new_full"}
+_KEEPING = set(
+    "reshape view flatten ravel t transpose permute unsqueeze squeeze clone detach contiguous to float double half "
+    "requires_grad_ cpu cuda view_as reshape_as".split()
+)
+_NAN = re.compile(r"""\bfloat\(\s*["']\+?nan["']\s*\)|\b(?:torch|math|np|numpy)\.(?:nan|NaN|NAN)\b""")
+
+
+def called(name: str, node: cst.Call, values: Sequence[Value], receiver: Value | None = None) -> str:
+    """What is odd about the elements of what the function or method `name` gives; "" where nothing is known to be."""
+    if receiver is None and name in _WRITTEN and len(node.args) and not node.args[0].star:
+        data = node.args[0].value
+        if values and values[0].kind == "tensor":
+            return values[0].odd
+        return EMPTY if _hollow(data) else NAN if _NAN.search(code(data)) else ""
+    if name in _SIZED and any(_zero(arg) for arg in node.args):
+        return EMPTY
+    first = receiver or (values[0] if values else Value())
+    return first.odd if name in _KEEPING else ""
+
+
+def _hollow(data: cst.BaseExpression) -> bool:
+    """`[]`, `[[], []]`: lists in which no number is."""
+    if not isinstance(data, (cst.List, cst.Tuple)):
+        return False
+    return not data.elements or all(_hollow(element.value) for element in data.elements)
+
+
+def _zero(arg: cst.Arg) -> bool:
+    """Whether a size of nothing stands there: `0`, `(0, 3)`, `size=(2, 0)`."""
+    if arg.keyword is not None and arg.keyword.value not in ("size", "shape"):
+        return False
+    sizes = arg.value
+    parts = [element.value for element in sizes.elements] if isinstance(sizes, (cst.Tuple, cst.List)) else [sizes]
+    return any(type(constant(part)) is int and constant(part) == 0 for part in parts)
