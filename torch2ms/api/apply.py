@@ -311,7 +311,7 @@ def _plain(rule: Rule, form: Form) -> bool:
 
 def takes_as_written(rule: Rule) -> bool:
     """Whether what stands for the name takes torch's arguments as they are, whatever they are."""
-    typed = rule.floats or rule.lacks or rule.narrow or len(rule.forms) > 1
+    typed = rule.floats or any(kind not in detours.ODD for kind in rule.lacks) or rule.narrow or len(rule.forms) > 1
     return rule.choose is None and not typed and _plain(rule, rule.main)
 
 

@@ -14,7 +14,7 @@ from torch2ms.api.transforms import axes
 
 WHOLE = ("int", "uint", "bool")
 _DIMENSIONLESS = "0-d"
-_ODD = {
+ODD = {
     "empty": "MindSpore's form takes no tensors without elements",
     "nan": "MindSpore's form on CPU compares NaN another way than PyTorch's",
 }
@@ -72,8 +72,8 @@ def floated(form: Form, use: Use) -> Detour:
 def around(rule: Rule, form: Form, use: Use) -> Detour | str | None:
     """The way around what the rule's function does not take, or why there is none; None where none is needed."""
     names = [n for n in ("self", *form.signature.by_name) if use.kind(n) == "tensor"]
-    if (odd := next((use.odd(n) for n in names if use.odd(n) in rule.lacks), "")) in _ODD:
-        return _ODD[odd]
+    if (odd := next((use.odd(n) for n in names if use.odd(n) in rule.lacks), "")) in ODD:
+        return ODD[odd]
     for name in names:
         dtype = use.dtype(name)
         if not dtype.startswith(tuple(kind for kind in rule.lacks if kind != _DIMENSIONLESS)):
