@@ -305,7 +305,7 @@ def apply_whole(rule: Rule, updated: cst.Call) -> Outcome | None:
 
 def _plain(rule: Rule, form: Form) -> bool:
     """Whether the bare name takes torch's arguments as they are."""
-    bare = _bare(rule, form) if rule.value is None else None
+    bare = _bare(rule, form) if rule.value is None and form.to is not None else None
     return bare is not None and not bare[1] and bare[2].tier is Tier.EXACT
 
 
@@ -335,7 +335,7 @@ def full_value(rule: Rule) -> str:
 
 
 _MADE_WITH = ("device", "dtype", "size_average", "reduce")  # arguments that no caller gives a class in a variable
-_CLASS = re.compile(r"(\w+\.)*[A-Z]\w*")
+_CLASS = re.compile(r"(\w+\.)*[A-Z]\w*|tuple")
 
 
 def apply_class(rule: Rule, node: cst.BaseExpression) -> Outcome:

@@ -118,6 +118,10 @@ class MethodCalls:
             why = "a group of MindSpore's optimizer has fewer and other settings"
             self.work.refuse("T2M605", "torch.optim.Optimizer.param_groups", why, "name the settings")
             return updated
+        if receiver.name == "param_group" and name in ("update", "setdefault", "pop"):
+            why = "the learning rate of a group is a Parameter, which a number in its place leaves as it was"
+            self.work.refuse("T2M605", "torch.optim.Optimizer.param_groups", why, "write each setting by its name")
+            return updated
         if receiver.name == PACKED:
             return self.work.ruled(f"torch.nn.utils.rnn.PackedSequence.{name}", original, updated)
         if receiver.kind in OWNERS:

@@ -26,7 +26,7 @@ from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forward.shared import join
 from torch2ms.tape.forwards import Outside, forward_of
-from torch2ms.tape.functions.clearing import called_clears, clearing
+from torch2ms.tape.functions.clearing import called_clears, clearing, unasked
 from torch2ms.tape.functions.episodes import plan_episode
 from torch2ms.tape.functions.exports import plan_closure, plan_export
 from torch2ms.tape.functions.handing import Handed, own_value
@@ -84,7 +84,7 @@ def plan_scope(
         or id(i.scope) not in kept
         and not (i.module.uses_mindspore and not find(i.scope, i.module))
     ]  # a method that clears what an optimizer keeps does it itself, or was translated before
-    if events := drop_idle(called_clears(events, lifting), scope, module, plan):
+    if events := drop_idle(unasked(called_clears(events, lifting), plan), scope, module, plan):
         handed, taken = lifting.handed.get(id(scope)), lifting.taken.get(id(scope))
         planner = _ScopePlanner(
             scope, module, plan, info, joined(events, scope, module), project, lifting.callee, handed, taken,

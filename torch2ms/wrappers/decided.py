@@ -26,10 +26,13 @@ TAPE = (".backward(", ".grad")
 def decided(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that ask so around gradients, by name."""
     plain: dict[str, Plain] = {}
+    unsure: set[str] | None = None
     for module in project.modules.values():
         if module.uses_mindspore or "isinstance" not in module.source:
             continue
-        writer = Decided(module, {n for m in project.modules.values() for n in _perhaps_none(m)})
+        if unsure is None:
+            unsure = {n for m in project.modules.values() for n in _perhaps_none(m)}
+        writer = Decided(module, unsure)
         if not writer.answers():
             continue
         made = writer.plain()

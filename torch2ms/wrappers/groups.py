@@ -1,4 +1,7 @@
-"""`optimizer.state_dict()["param_groups"]` to read a learning rate, written as `optimizer.param_groups`."""
+"""`optimizer.state_dict()["param_groups"]` to read a learning rate, written as `optimizer.param_groups`.
+
+`optimizer.param_groups[0].update(lr=0.1)` becomes a statement for each setting.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +17,7 @@ def direct(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that read groups so, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or "state_dict()[" not in module.source:
+        if module.uses_mindspore or not ("state_dict()[" in module.source or ".update(" in module.source):
             continue
         groups = Groups(module)
         made = groups.plain()
@@ -27,6 +30,17 @@ class Groups(Suites):
     """One module, with the groups themselves."""
 
     changed = False
+
+    def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        call = node.value if isinstance(node, cst.Expr) else None
+        func = call.func if isinstance(call, cst.Call) else None
+        if not isinstance(call, cst.Call) or not isinstance(func, cst.Attribute) or func.attr.value != "update":
+            return super().small(node)
+        settings = _settings(call)
+        if self.module.value(func.value).name != "param_group" or not settings:
+            return super().small(node)
+        self.changed = True
+        return [_write(func.value, key, value) for key, value in settings.items()]
 
     def leave_Subscript(self, original: cst.Subscript, updated: cst.Subscript) -> cst.BaseExpression:
         call, index = updated.value, original.slice[0].slice
@@ -41,3 +55,26 @@ class Groups(Suites):
         self.changed = True
         assert isinstance(call.func, cst.Attribute)
         return call.func.with_changes(attr=cst.Name("param_groups"))
+
+
+def _settings(call: cst.Call) -> dict[str, cst.BaseExpression]:
+    """What `update` writes, by key; nothing where that is not seen."""
+    args = list(call.args)
+    found: dict[str, cst.BaseExpression] = {}
+    if args and args[0].keyword is None and isinstance(listed := args[0].value, cst.Dict) and not args[0].star:
+        args.pop(0)
+        for element in listed.elements:
+            key = constant(element.key) if isinstance(element, cst.DictElement) else None
+            if not isinstance(key, str):
+                return {}
+            found[key] = element.value
+    if any(arg.keyword is None for arg in args):
+        return {}
+    return found | {arg.keyword.value: arg.value for arg in args if arg.keyword is not None}
+
+
+def _write(group: cst.BaseExpression, key: str, value: cst.BaseExpression) -> cst.Assign:
+    """`group["lr"] = 0.1`"""
+    index = cst.SubscriptElement(cst.Index(cst.SimpleString(f'"{key}"')))
+    target = cst.Subscript(group.deep_clone(), [index])
+    return cst.Assign([cst.AssignTarget(target)], value.deep_clone())

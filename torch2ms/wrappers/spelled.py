@@ -112,7 +112,7 @@ class Aliased(Suites):
                 if value is None or value.kind != "api" or not FUNCTION.fullmatch(value.name):
                     continue
                 rule = rules.find(value.name)
-                if rule is not None and not rule.attribute and not takes_as_written(rule):
+                if rule is not None and not (rule.attribute or rule.hopeless or takes_as_written(rule)):
                     found.append(node)
         names = [(node, dotted(node.targets[0].target)) for node in found]
         own = self.module.name

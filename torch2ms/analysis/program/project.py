@@ -145,6 +145,14 @@ class ClassInfo:
                 found += parent.lineage(seen | {id(self)})
         return found
 
+    def heirs(self, seen: frozenset[int] = frozenset()) -> list[ClassInfo]:
+        """The classes below this one."""
+        found: list[ClassInfo] = []
+        for child in self.children:
+            if id(child) not in seen and child is not self:
+                found += [child, *child.heirs(seen | {id(self)})]
+        return found
+
 
 @dataclass(eq=False)
 class Plain:

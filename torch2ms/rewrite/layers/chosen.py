@@ -104,10 +104,13 @@ def _settled(home: str, names: list[str], work: Translation) -> None:
 
 
 def _let_go(home: str, work: Translation) -> None:
-    """Forget what was told of the module's own name, and what it would need."""
+    """Forget what was told of the module's own name, and what it would need; another in the statement stays told."""
     rule = work.rules.find(home)
     work.notes.needs -= {rule.value} if rule is not None and rule.value else set()
-    work.notes.findings = [f for f in work.notes.findings if f.what not in (home, f"{home}.__dict__")]
+    for what in (home, f"{home}.__dict__"):
+        told = [at for at, finding in enumerate(work.notes.findings) if finding.what == what]
+        if told:  # the innermost came last
+            del work.notes.findings[told[-1]]
 
 
 @lru_cache(maxsize=1)

@@ -8,9 +8,11 @@ from torch2ms.analysis.evaluation.arguments import bind_arguments
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.values import Value
 from torch2ms.tape.functions.lifting import Lifting
 from torch2ms.tape.ledger.events import Event, find
 from torch2ms.tape.ledger.records import LOADS
+from torch2ms.tape.plan import Plan
 
 DEEP = 3  # calls into which clears are followed
 UNNAMED = "*"  # a place that the caller has no name for: what it owns tells whose gradients they are
@@ -24,9 +26,23 @@ def clearing(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
     for stmt in scope.body.walk():
         for call in stmt.calls:
             info = lifting.callee.get(id(call))
-            if info is not None and id(info.scope) not in lifting.exports and _only_clears(info, lifting):
+            if info is None or id(info.scope) in lifting.exports:
+                continue
+            if _only_clears(info, lifting):
                 found += _events(info, call, stmt, scope, module, lifting)
+            elif _may_clear(info, lifting):
+                found += _of_leaves(info, call, stmt, scope, module, lifting)
     return found
+
+
+def _of_leaves(
+    info: FunctionInfo, call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, lifting: Lifting
+) -> list[Event]:
+    """The clears that a function which does more to gradients does to the tensors that it is handed."""
+    leaves = [e for e in _events(info, call, stmt, scope, module, lifting, 0) if e.value.kind == "tensor"]
+    for event in leaves:
+        event.problem = event.problem or f"`{info.name}` does more to its gradients than clear them"
+    return leaves
 
 
 def called_clears(events: list[Event], lifting: Lifting) -> list[Event]:
@@ -41,6 +57,18 @@ def called_clears(events: list[Event], lifting: Lifting) -> list[Event]:
             event.lifted = event.called = True
         found.append(event)
     return found
+
+
+def unasked(events: list[Event], plan: Plan) -> list[Event]:
+    """The events of a function that does nothing but clear, without its questions whether there is something to."""
+    clears = {id(e.stmt) for e in events if e.kind == "clear"}
+    questions = [e for e in events if e.kind != "clear"]
+    for event in questions:
+        blocks = event.stmt.blocks
+        if not _asks(event) or len(blocks) != 1 or not all(id(s) in clears for s in blocks[0].stmts):
+            return events
+    plan.replaced |= {id(event.stmt): [] for event in questions}
+    return [e for e in events if e.kind == "clear"]
 
 
 def _nothing_else(info: FunctionInfo, lifting: Lifting, depth: int = 3) -> bool:
@@ -73,7 +101,7 @@ def _only_clears(info: FunctionInfo, lifting: Lifting) -> bool:
 
 def _kinds(info: FunctionInfo, lifting: Lifting, depth: int = DEEP) -> set[str]:
     """What a function does to gradients, with all that it calls."""
-    kinds = {e.kind for e in find(info.scope, info.module)}
+    kinds = {e.kind for e in find(info.scope, info.module) if not _asks(e)}
     if depth:
         kinds = kinds.union(*(_kinds(inner, lifting, depth - 1) for inner, *_ in _called(info, lifting)))
     return kinds
@@ -82,9 +110,52 @@ def _kinds(info: FunctionInfo, lifting: Lifting, depth: int = DEEP) -> set[str]:
 def _may_clear(info: FunctionInfo, lifting: Lifting, depth: int = DEEP) -> bool:
     """By the names in it."""
     for stmt in info.scope.body.walk():
-        if any(_method(c) == "zero_grad" for c in stmt.calls) or any(d.endswith(".grad") for d in stmt.defs):
+        if any(_method(c) == "zero_grad" or _zeroes(c) for c in stmt.calls) or any(
+            d.endswith(".grad") for d in stmt.defs
+        ):
             return True
     return depth > 0 and any(_may_clear(inner, lifting, depth - 1) for inner, *_ in _called(info, lifting))
+
+
+def _zeroes(call: cst.Call) -> bool:
+    """`x.grad.zero_()`"""
+    return _method(call) == "zero_" and dotted(call.func).rpartition(".")[0].removesuffix(".data").endswith(".grad")
+
+
+def _asks(event: Event) -> bool:
+    """`if x.grad is not None:` wants to know of a gradient only whether it is there."""
+    node = event.stmt.node
+    return event.kind == "leaf_grad" and type(node) is cst.If and _there(node.test, event.place)
+
+
+def _there(test: cst.BaseExpression, place: str) -> bool:
+    """The condition holds where the place has a gradient."""
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        only = test.comparisons[0]
+        compared = isinstance(only.operator, (cst.IsNot, cst.NotEqual)) and dotted(only.comparator) == "None"
+        return compared and _there(test.left, place)
+    return dotted(test) == f"{place}.grad"
+
+
+def _surely(clear: Event, given: Value | None, module: ModuleInfo) -> bool:
+    """What is cleared is so whenever the function runs with this argument and there is something to clear."""
+    block = clear.stmt.block
+    while (owner := block.owner) is not None:
+        node = owner.node
+        if type(node) is not cst.If or owner.blocks[0] is not block:
+            return False
+        tensor = given is not None and given.kind == "tensor" and _of_tensors(node.test, clear.place, module)
+        if not tensor and not _there(node.test, clear.place):
+            return False
+        block = owner.block
+    return not clear.problem
+
+
+def _of_tensors(test: cst.BaseExpression, place: str, module: ModuleInfo) -> bool:
+    """`isinstance(x, torch.Tensor)`"""
+    if not isinstance(test, cst.Call) or dotted(test.func) != "isinstance" or len(test.args) != 2:
+        return False
+    return dotted(test.args[0].value) == place and module.value(test.args[1].value).name == "torch.Tensor"
 
 
 def _called(info: FunctionInfo, lifting: Lifting) -> list[tuple[FunctionInfo, cst.Call, Stmt]]:
@@ -129,7 +200,7 @@ def _events(
         base = base or UNNAMED
         place = f"{base}.{rest}" if rest else base
         event = Event("clear", stmt, call, place, value, lifted=True, called=True)
-        if clear.stmt.block.owner is not None or clear.problem:
+        if not _surely(clear, bound.get(head) if not rest else None, info.module):
             event.problem = clear.problem or f"`{info.name}` clears its gradients on some paths only"
         found.append(event)
     return found

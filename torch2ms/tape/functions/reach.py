@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import libcst as cst
 
@@ -31,6 +33,43 @@ class Known:
     taken: set[int]  # ids of scopes whose callers hand them gradients
     everything: Everything
 
+    @cached_property
+    def ways(self) -> Ways:
+        """Everything that calls, looked up by what it may call; none of it depends on what is asked for."""
+        return Ways(self)
+
+
+Caller = tuple[Scope, ModuleInfo, cst.Call]
+
+
+class Ways:
+    """The calls of a project by the scope, or else by the name, that they may get to: more than do get there."""
+
+    def __init__(self, known: Known) -> None:
+        self.every = [(s, m) for m in known.project.modules.values() for s in m.scope.walk()]
+        self.by_id = {id(s): s for s, _ in self.every}
+        self.certain: dict[int, list[Caller]] = defaultdict(list)
+        self.named: dict[str, list[Caller]] = defaultdict(list)
+        self.open: list[Caller] = []  # of what `getattr` gives, of names that hold functions
+        for scope, module in self.every:
+            for stmt in scope.body.walk() if scope.is_function else ():
+                for call in stmt.calls:
+                    self.add((scope, module, call), known.callee.get(id(call)))
+
+    def add(self, caller: Caller, info: FunctionInfo | None) -> None:
+        scope, _, call = caller
+        if info is not None:
+            for each in (info, *overriding(info)):
+                self.certain[id(each.scope)].append(caller)
+        elif type(call.func) is cst.Attribute:
+            self.named[call.func.attr.value].append(caller)
+        else:
+            name = dotted(call.func)
+            for each_name in {name, "__call__"}:
+                self.named[each_name].append(caller)
+            if type(call.func) is cst.Call or name in scope.locals:
+                self.open.append(caller)
+
 
 class Reach:
     """Which calls may get to one of some scopes."""
@@ -39,15 +78,30 @@ class Reach:
         self.known = known
         self.project = known.project
         self.valued = valued
-        self.every = [(s, m) for m in self.project.modules.values() for s in m.scope.walk()]
-        self.scopes = set(targets)
-        before = -1
-        while before != len(self.scopes):
-            before = len(self.scopes)
-            self.names = {s.name for s, _ in self.every if id(s) in self.scopes}
-            for scope, module in self.every:
-                if id(scope) not in self.scopes and scope.is_function and any(True for _ in self.calls(scope, module)):
-                    self.scopes.add(id(scope))
+        self.every = known.ways.every
+        self.scopes: set[int] = set()
+        self.names: set[str] = set()
+        self.waiting = list(targets)
+        while self.waiting:
+            while self.waiting:
+                self.include(self.waiting.pop())
+            self.enlist(known.ways.open)
+
+    def include(self, key: int) -> None:
+        """One more scope that is reached, and those that may call it."""
+        ways = self.known.ways
+        if key in self.scopes:
+            return
+        self.scopes.add(key)
+        if (scope := ways.by_id.get(key)) is not None:
+            self.names.add(scope.name)
+            self.enlist(ways.named.get(scope.name, []))
+        self.enlist(ways.certain.get(key, []))
+
+    def enlist(self, callers: list[Caller]) -> None:
+        for scope, module, call in callers:
+            if id(scope) not in self.scopes and self.hits(call, scope, module):
+                self.waiting.append(id(scope))
 
     def calls(self, scope: Scope, module: ModuleInfo) -> Iterator[tuple[Stmt, cst.Call]]:
         for stmt in scope.body.walk():
@@ -99,9 +153,11 @@ class Reach:
 
 
 def family(own: ClassInfo, project: Project) -> list[ClassInfo]:
-    """A class with those above and below it."""
-    classes = [c for m in project.modules.values() for c in m.classes.values()]
-    return [c for c in classes if own in c.lineage() or c in own.lineage()]
+    """A class with those above and below it, in the order in which the project has them."""
+    near = {id(c) for c in (*own.lineage(), *own.heirs())}
+    if len(near) == 1:
+        return [own]
+    return [c for m in project.modules.values() for c in m.classes.values() if id(c) in near]
 
 
 def used_as_values(project: Project) -> set[str]:

@@ -379,8 +379,15 @@ def _clears(stmt: Stmt, grad: cst.Attribute) -> bool:
             base = func.value
             if isinstance(base, cst.Attribute) and base.attr.value == "data":
                 base = base.value
-            return base is grad
+            return base is grad and (func.attr.value == "zero_" or _zeroed_behind(stmt, dotted(grad)))
     return False
+
+
+def _zeroed_behind(stmt: Stmt, grad: str) -> bool:
+    """`x.grad.detach_()` alone cuts a gradient from its graph and leaves what is in it."""
+    behind = (s.node for s in stmt.block.stmts if s.number > stmt.number)
+    calls = (n.value for n in behind if isinstance(n, cst.Expr) and isinstance(n.value, cst.Call))
+    return any(dotted(c.func) in (f"{grad}.zero_", f"{grad}.data.zero_") for c in calls)
 
 
 def _writes(stmt: Stmt, grad: cst.Attribute) -> bool:
