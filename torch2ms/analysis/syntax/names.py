@@ -10,7 +10,10 @@ from torch2ms.packs import packs
 
 # packages whose objects are torch's: what is imported from them is translated or marked
 _KNOWN = ("torch", "torchvision", "torchaudio", "apex", "functorch", "accelerate", "deepspeed", "lightning",
-           "lightning_fabric", "pytorch_lightning", "timm", "torchmetrics")  # fmt: skip
+           "lightning_fabric", "pytorch_lightning", "timm", "torchmetrics", "botorch", "captum", "gpytorch", "higher",
+           "ignite", "kornia", "learn2learn", "opacus", "pyro", "pytorch_metric_learning", "skorch", "tensordict",
+           "torch_geometric", "torch_optimizer", "torch_scatter", "torch_sparse", "torchattacks", "torchdiffeq",
+           "torchrl", "torchtext", "torch_xla")  # fmt: skip
 FOREIGN = frozenset(_KNOWN).union(*(pack.roots for pack in packs()))
 
 

@@ -39,7 +39,12 @@ def _of_leaves(
     info: FunctionInfo, call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, lifting: Lifting
 ) -> list[Event]:
     """The clears that a function which does more to gradients does to the tensors that it is handed."""
-    leaves = [e for e in _events(info, call, stmt, scope, module, lifting, 0) if e.value.kind == "tensor"]
+    own = find(info.scope, info.module)
+    bound = {d for s in info.scope.body.walk() for d in s.defs}
+    given = {e.place for e in own if e.kind == "clear"} & set(info.scope.params) - bound
+    if not given or any(e.kind == "backward" for e in own):
+        return []
+    leaves = [e for e in _events(info, call, stmt, scope, module, lifting, 0) if _leaf(e, call, module)]
     for event in leaves:
         event.problem = event.problem or f"`{info.name}` does more to its gradients than clear them"
     return leaves
@@ -115,6 +120,12 @@ def _may_clear(info: FunctionInfo, lifting: Lifting, depth: int = DEEP) -> bool:
         ):
             return True
     return depth > 0 and any(_may_clear(inner, lifting, depth - 1) for inner, *_ in _called(info, lifting))
+
+
+def _leaf(event: Event, call: cst.Call, module: ModuleInfo) -> bool:
+    """What is cleared is a tensor that the call is handed."""
+    handed = {dotted(a.value) for a in call.args if module.value(a.value).kind == "tensor"}
+    return event.place in handed
 
 
 def _zeroes(call: cst.Call) -> bool:
