@@ -30,7 +30,7 @@ def clearing(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
                 continue
             if _only_clears(info, lifting):
                 found += _events(info, call, stmt, scope, module, lifting)
-            elif _may_clear(info, lifting):
+            elif id(call) not in lifting.takings and _may_clear(info, lifting):
                 found += _of_leaves(info, call, stmt, scope, module, lifting)
     return found
 
