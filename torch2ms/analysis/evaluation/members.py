@@ -74,7 +74,8 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
             return rebase(returned, "self", base.place)
         return Value("method", name=attr, place=base.place)
     if cls.kind == "module":
-        return _of_module(base, attr, place)
+        inner = torchapi.LAYERS_OF.get(cls.torch_base, {}).get(attr)
+        return Value("module", name=inner, place=place) if inner is not None else _of_module(base, attr, place)
     if cls.kind == "autograd" and attr == "apply":
         return Value("autograd", name=cls.qualified)
     guessed = guess.by_name(attr)
