@@ -360,6 +360,8 @@ _SHARED = {"nn.GroupNorm", "nn.Upsample"}  # cells that stand for several torch 
 
 def _bare(rule: Rule, form: Form) -> tuple[cst.BaseExpression, list[cst.Arg], Finding] | None:
     """The callee of a target, the arguments it must always have, and what that assumes of the caller."""
+    if form.to is None:  # refused, whatever it is called with
+        return None
     root = form.template.root
     if not isinstance(root, cst.Call) or rule.choose is not None or form.condition:
         return None

@@ -26,6 +26,8 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
         work.notes.needs.add("ops")
         work.tell("T2M601", "shift of a tensor", f"ops.{shift}: MindSpore's tensors have no such operator")
         return cst.parse_expression(f"{work.alias('ops')}.{shift}({code(updated.left)}, {code(updated.right)})")
+    if type(original.operator) is cst.Add and left.kind == right.kind and left.kind in ("module", "dataset"):
+        return _chained(left.kind, {left.name, right.name}, updated, work)
     if any(isinstance(part, cst.Imaginary) for part in (original.left, original.right)):
         return _complex(original, updated, work)
     if left.kind == "unknown" and right.kind in ("tensor", "param") and right.deps:
@@ -42,6 +44,22 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
     why = "NumPy would make an array of the tensor, and lose its gradient: converted"
     work.notes.findings.append(Finding("T2M613", tier, f"{code(original.left)} beside a tensor", why))
     return updated.with_changes(left=made)
+
+
+def _chained(kind: str, names: set[str], updated: cst.BinaryOperation, work: Translation) -> cst.BaseExpression:
+    """Two containers of layers, or two datasets, one behind the other: MindSpore's have no `+`."""
+    parts = f"*{code(parenthesised(updated.left))}, *{code(parenthesised(updated.right))}"
+    if names == {"torch.nn.Sequential"}:
+        work.notes.needs.add("nn")
+        work.tell("T2M601", "nn.Sequential + nn.Sequential", "a SequentialCell of the layers of both")
+        return cst.parse_expression(f"{work.alias('nn')}.SequentialCell({parts})")
+    if kind == "dataset":
+        parts = ", ".join(code(part) for part in (updated.left, updated.right))
+        why = "a list of the samples of both; assumed: a sample is the same every time it is asked for"
+        work.notes.findings.append(Finding("T2M604", Tier.ASSUMED, "Dataset + Dataset", why))
+        return cst.parse_expression(f"[part[i] for part in ({parts}) for i in range(len(part))]")
+    work.refuse("T2M605", "sum of two modules", "MindSpore's cells have no +", "make one container of both")
+    return updated
 
 
 def _complex(original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation) -> cst.BaseExpression:

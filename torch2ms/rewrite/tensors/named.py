@@ -10,6 +10,7 @@ from torch2ms.rewrite.facts import TYPE
 from torch2ms.rewrite.layers import either
 from torch2ms.rewrite.translation import Translation
 
+_WRITTEN_OTHERWISE = {"module": "layer", "tensor": "tensor", "size": "shape"}
 _SIMPLE = (cst.Name, cst.Attribute, cst.Subscript)
 
 
@@ -29,9 +30,9 @@ def compared(original: cst.Comparison, updated: cst.Comparison, work: Translatio
 def asked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
     """`str(x.dtype)`, `str(x.device)` and `isinstance(x, torch.FloatTensor)`; nothing for any other call."""
     called = dotted(original.func)
-    if called in ("str", "repr") and _layer_kept(original, work):
-        why = "MindSpore writes layers in another way"
-        work.refuse("T2M605", f"{called} of a layer", why, "print it, or write the text yourself")
+    if called in ("str", "repr") and (what := _text_kept(original, work)):
+        why = f"MindSpore writes {what}s in another way"
+        work.refuse("T2M605", f"{called} of a {what}", why, "print it, or write the text yourself")
         return updated
     if called == "str" and len(original.args) == 1:
         return _spelled(original.args[0].value, updated, work)
@@ -40,12 +41,16 @@ def asked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseE
     return either.asked(original, updated, work)
 
 
-def _layer_kept(original: cst.Call, work: Translation) -> bool:
-    """The text of a layer is bound to a name: what is printed or logged is for people."""
-    value = work.module.value(original.args[0].value) if len(original.args) == 1 else None
+def _text_kept(original: cst.Call, work: Translation) -> str:
+    """What it is of which the text is bound to a name, where the frameworks write it differently; what is printed or
+    logged is for people."""
     stmt = work.stmt.node if work.stmt is not None else None
-    kept = isinstance(stmt, cst.Assign) and stmt.value is original
-    return kept and value is not None and value.kind == "module" and not value.likely
+    if len(original.args) != 1 or not isinstance(stmt, cst.Assign) or stmt.value is not original:
+        return ""
+    value = work.module.value(original.args[0].value)
+    if value.kind == "object" and value.name.startswith("torch.distributions."):
+        return "distribution"
+    return _WRITTEN_OTHERWISE.get(value.kind, "") if not value.likely else ""
 
 
 def _lower(original: cst.BaseExpression, updated: cst.BaseExpression, work: Translation) -> cst.BaseExpression:
