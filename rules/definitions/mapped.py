@@ -79,6 +79,21 @@ def jacobian_of_dicts(function, argnums=0):
     return jacobian
 
 
+def jacobian_of(function):
+    """The derivatives of a function's values at a tensor, row by row."""
+
+    def number(x, place):
+        return function(x).reshape(-1)[place]
+
+    row = ms.grad(number)
+
+    def jacobian(x):
+        values = function(x)
+        return ops.stack([row(x, place) for place in range(values.size)]).reshape(values.shape + x.shape)
+
+    return jacobian
+
+
 def hessian_product(function, x, v):
     """A function's value at a tensor, and its second derivative there along v; compiled, as it is right there alone."""
 

@@ -181,6 +181,7 @@ class Verdicts:
                     or place in made
                     or root(place) in made
                     or value.leaf
+                    or value.of_leaves
                     or value.kind not in ("tensor", "list", "tuple", "dict", "unknown")
                 ):
                     continue

@@ -252,10 +252,10 @@ def _function_value(target: Value, given: Given, ev: Evaluator) -> Value:
 def _forward(target: Value, given: Given, ev: Evaluator) -> Value:
     """A module called: what its forward returns, varied with its parameters."""
     last = target.name.rpartition(".")[2]
-    if target.kind == "lossfn" or last.endswith("Loss"):
+    cls = class_of(target, ev.module, ev.project)
+    if target.kind == "lossfn" or last.endswith("Loss") and not (cls is not None and cls.weighted):
         return Value("tensor", deps=given.deps, likely=target.likely)
     deps = target.own | given.deps
-    cls = class_of(target, ev.module, ev.project)
     forward = cls.method("forward") if cls is not None else None
     if forward is not None:
         return spread(_function(forward, given, ev, target), deps)

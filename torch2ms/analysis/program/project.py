@@ -121,6 +121,14 @@ class ClassInfo:
         below = [value for cls in self.below() if (value := cls.attrs.get(name)) is not None]
         return reduce(join, below) if below else None
 
+    @property
+    def weighted(self) -> bool:
+        """It holds weights, its own or those of layers."""
+        held = [value for cls in self.lineage() for value in cls.attrs.values()]
+        parts = [*held, *(part for value in held for part in value.parts)]
+        layers = any(v.kind == "module" and not v.name.endswith("Loss") for v in parts)
+        return layers or any(v.leaf or v.kind in ("param", "params") for v in parts)
+
     def below(self, seen: frozenset[int] = frozenset()) -> Iterator[ClassInfo]:
         """The classes that are derived from it."""
         for child in self.children:
@@ -219,6 +227,13 @@ class ModuleInfo:
             if child.is_function:
                 found.setdefault(child.name, self.functions[id(child)])
         return found
+
+    def weightless(self, value: Value) -> bool:
+        """A module that is a loss without weights of its own."""
+        name = value.name.rpartition(".")[2]
+        return value.kind == "module" and name.endswith("Loss") and not (
+            name in self.classes and self.classes[name].weighted
+        )
 
     def value(self, node: cst.CSTNode) -> Value:
         return self.values.get(id(node), UNKNOWN)

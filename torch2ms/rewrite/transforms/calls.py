@@ -12,7 +12,7 @@ from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.transforms import compiled, structured
 from torch2ms.rewrite.translation import Translation
 
-HESSIAN = "hessian_of"
+BY_ROWS = {"hessian": "hessian_of", "jacobian": "jacobian_of", "jacrev": "jacobian_of", "jacfwd": "jacobian_of"}
 DICTS = "gradients of dicts that are differentiated again are right in compiled code alone"
 
 
@@ -70,25 +70,32 @@ def transformed(
         updated = updated.with_changes(args=[first, *updated.args[1:]])
         work.tell("T2M221", rule.name, "MindSpore reads the source of the function: the lambda has a name")
     if point is not None:
-        work.notes.needs.add(HESSIAN)
-        work.tell("T2M221", rule.name, "a definition that compiles the second derivatives, row by row")
-        made = cst.Call(cst.Name(HESSIAN), [cst.Arg(updated.args[0].value)])
+        work.notes.needs.add(BY_ROWS[kind])
+        how = "compiles the second derivatives" if kind == "hessian" else "takes the derivatives"
+        work.tell("T2M221", rule.name, f"a definition that {how}, row by row")
+        made = cst.Call(cst.Name(BY_ROWS[kind]), [cst.Arg(updated.args[0].value)])
         return made if len(updated.args) == 1 else cst.Call(made, [cst.Arg(updated.args[1].value)])
     return work.take(work.apply(rule, original, updated), left)
 
 
 def _point(kind: str, original: cst.Call, where: Positions, functions: compiled.Functions) -> cst.BaseExpression | None:
-    """Where the Hessian of a function of one tensor is taken: `hessian(f)(x)`, `hessian(f, x)`, or mapped."""
+    """Where derivatives of a function of one tensor are taken that MindSpore's own transforms fail on or get wrong.
+
+    `hessian(f)(x)`, `hessian(f, x)`, or mapped; Jacobians of products with vectors.
+    """
     options = {a.keyword.value for a in original.args if a.keyword is not None}
     plain = [a.value for a in original.args if a.keyword is None and not a.star]
     outer = where.applied.get(id(original))
-    if kind != "hessian" or not plain or isinstance(plain[0], cst.Call):
+    if kind not in BY_ROWS or not plain or isinstance(plain[0], cst.Call):
         return None
-    if not functions.again and not functions.fails_mapped(plain[0]):
+    if kind != "hessian":
+        if functions.again or not functions.multiplies_vectors(plain[0]):
+            return None
+    elif not functions.again and not functions.fails_mapped(plain[0]):
         return None  # MindSpore's own
     if outer is not None and len(plain) == len(original.args) == 1 and len(outer.args) == 1:
         return outer.args[0].value if not outer.args[0].star and outer.args[0].keyword is None else None
-    if outer is None and len(original.args) == 1 and id(original) in where.called:  # one sample after the other
+    if kind == "hessian" and outer is None and len(original.args) == 1 and id(original) in where.called:  # one sample after the other
         info = functions.resolve(plain[0])
         return plain[0] if info is not None and len(set(info.scope.params) - {"self"}) == 1 else None
     tensor = len(plain) == 2 and where.module.value(plain[1]).kind == "tensor"

@@ -161,10 +161,10 @@ class Functions:
 
     def multiplies_vectors(self, node: cst.BaseExpression) -> bool:
         """The function has products whose right side may be a vector."""
-        for _, part in self.parts(node, frozenset()):
+        for module, part in self.parts(node, frozenset()):
             if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.MatrixMultiply):
                 transposed = isinstance(part.right, cst.Attribute) and part.right.attr.value in ("T", "mT")
-                if not transposed:
+                if not transposed and (module.value(part.right).rank or 0) < 2:
                     return True
             if isinstance(part, cst.Call):
                 last = part.func.attr.value if isinstance(part.func, cst.Attribute) else dotted(part.func)

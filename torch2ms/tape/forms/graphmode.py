@@ -440,7 +440,7 @@ def _networks(source: cst.CSTNode, module: ModuleInfo) -> Iterator[str]:
     """The places of networks that an expression names; losses have no parameters."""
     for node in descend(source):
         value = module.value(node)
-        if isinstance(node, (cst.Name, cst.Attribute)) and value.kind == "module" and not value.name.endswith("Loss"):
+        if isinstance(node, (cst.Name, cst.Attribute)) and value.kind == "module" and not module.weightless(value):
             parts = dotted(node).split(".")
             yield ".".join(parts[: 2 if parts[0] == "self" else 1])
 

@@ -20,17 +20,22 @@ def through_layers(event: Event, scope: Scope, module: ModuleInfo, project: Proj
     reads = [
         (s, n)
         for s in chain
-        if not s.blocks
+        if not s.blocks and not isinstance(s.node, (cst.ClassDef, cst.FunctionDef))
         for n in descend(s.node)
         if isinstance(n, cst.Attribute) and n.attr.value in kept and module.value(n.value).kind in ("unknown", "module")
     ]
     runs = [s for s in event.stmt.block.stmts if s.number < event.stmt.number and _runs(s, module)]
     if not reads or not runs or any(s.number < runs[0].number for s, _ in reads):
         return set(), ""
-    holders = {root(dotted(n.value)) for _, n in reads}
+    holders = {_holder(n.value) for _, n in reads}
+    if "" in holders:
+        return set(), ""
     for stmt in chain:
         if isinstance(stmt.node, cst.For) and stmt.defs & holders:
             holders |= {root(u) for u in stmt.uses}
+        for node in () if stmt.blocks else descend(stmt.node):
+            if isinstance(node, cst.CompFor) and {dotted(n) for n in descend(node.target)} & holders:
+                holders |= {root(dotted(n)) for n in descend(node.iter) if isinstance(n, (cst.Name, cst.Attribute))}
     for stmt in runs:
         stmt.muts |= holders
     active = {id(s) for s in [*runs, *chain] if s.number >= runs[0].number}
@@ -46,11 +51,19 @@ def _kept(project: Project) -> set[str]:
     return found
 
 
+def _holder(node: cst.BaseExpression) -> str:
+    """The name that an expression begins with, "" if it begins with none: `taps[k]`."""
+    while isinstance(node, (cst.Attribute, cst.Subscript)):
+        node = node.value
+    return dotted(node)
+
+
 def _runs(stmt: Stmt, module: ModuleInfo) -> bool:
     """A model is called for what it leaves behind."""
     node = stmt.node
+    unused = isinstance(node, cst.Assign) and len(node.targets) == 1 and dotted(node.targets[0].target) == "_"
     return (
-        isinstance(node, cst.Expr)
+        (isinstance(node, cst.Expr) or isinstance(node, cst.Assign) and unused)
         and isinstance(node.value, cst.Call)
         and module.value(node.value.func).kind == "module"
     )

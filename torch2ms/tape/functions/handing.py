@@ -167,7 +167,7 @@ def more_than(name: str, region: Region, module: ModuleInfo) -> str:
         for node in descend(source):
             if isinstance(node, (cst.Name, cst.Attribute)) and (place := dotted(node)) and root(place) not in made:
                 value = module.value(node)
-                if value.kind == "module" and value.name.endswith("Loss"):
+                if module.weightless(value):
                     continue
                 if value.deps and value.kind not in ("int", "float", "bool", "str", "none", "optimizer", "object"):
                     return place

@@ -59,6 +59,13 @@ def plan_clears(records: Records, plan: Plan, dropped: set[int]) -> None:
             else "gradient functions start from nothing at each call: dropped"
         )
         plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=event.lineno))
+        for inner in (s for block in event.stmt.blocks for s in block.walk() if any(map(_cuts, s.calls))):
+            plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=inner.lineno))
+
+
+def _cuts(call: cst.Call) -> bool:
+    """`p.grad.detach_()` before the gradient is set to zero."""
+    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "detach_"
 
 
 def start_accumulators(records: Records, scope: Scope, plan: Plan) -> None:
