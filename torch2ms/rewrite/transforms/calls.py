@@ -95,7 +95,8 @@ def _point(kind: str, original: cst.Call, where: Positions, functions: compiled.
         return None  # MindSpore's own
     if outer is not None and len(plain) == len(original.args) == 1 and len(outer.args) == 1:
         return outer.args[0].value if not outer.args[0].star and outer.args[0].keyword is None else None
-    if kind == "hessian" and outer is None and len(original.args) == 1 and id(original) in where.called:  # one sample after the other
+    called = kind == "hessian" and outer is None and id(original) in where.called
+    if called and len(original.args) == 1:  # one sample after the other
         info = functions.resolve(plain[0])
         return plain[0] if info is not None and len(set(info.scope.params) - {"self"}) == 1 else None
     tensor = len(plain) == 2 and where.module.value(plain[1]).kind == "tensor"
