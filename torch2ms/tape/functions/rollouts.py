@@ -32,7 +32,7 @@ MOST_CALLS = 200  # followed from what fills a list up to the caller
 QUIET = {"print", "len", "float", "int", "str", "format", "item", "append", "round"}
 MODELS = ("module", "optimizer", "params", "named_params", "param", "scheduler")
 SIMPLE = (cst.Name, cst.Attribute, cst.Integer, cst.Float, cst.SimpleString, cst.UnaryOperation, cst.Minus)
-MIXED = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.BaseComp, cst.NamedExpr, cst.Comparison, cst.BaseString)
+MIXED = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.BaseComp, cst.NamedExpr, cst.Comparison)
 
 
 class Episodes:
@@ -217,12 +217,17 @@ class Episodes:
         path = list(_path(node, call))
         calls = [n for n in path if isinstance(n, cst.Call)]
         outer = {id(n) for c in calls for n in descend(c.func)}
-        others = [c for c in episode.site.stmt.calls if c is not call and c not in calls]
+        others = [c for c in episode.site.stmt.calls if c is not call and c not in calls and not self.counted(c, episode)]
         if others or any(isinstance(n, MIXED) for n in path):
             return False
         own = {id(n) for n in descend(call)}
         rest = [n for n in descend(node) if id(n) not in own | outer]
         return not any(isinstance(n, (cst.Attribute, cst.Subscript, *MIXED)) for n in rest)
+
+    def counted(self, call: cst.Call, episode: Episode) -> bool:
+        """`round(total, 3)`: a number of numbers, whenever it is taken."""
+        numbers = _rounds(call) and episode.site.module.value(call.func).kind == "builtin"
+        return numbers and all(isinstance(a.value, (cst.Name, cst.Integer, cst.Float)) for a in call.args)
 
     def loss_name(self, episode: Episode) -> str:
         if episode.target and episode.result == "{}":
@@ -397,6 +402,11 @@ class Episodes:
 
 
 _DEFINING = (cst.FunctionDef, cst.ClassDef, cst.Global, cst.Nonlocal, cst.Import, cst.ImportFrom)
+
+
+def _rounds(call: cst.Call) -> bool:
+    """A call of what makes numbers of numbers."""
+    return dotted(call.func) in ("round", "abs", "int", "float")
 
 
 def _expressions(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
