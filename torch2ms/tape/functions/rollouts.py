@@ -217,7 +217,8 @@ class Episodes:
         path = list(_path(node, call))
         calls = [n for n in path if isinstance(n, cst.Call)]
         outer = {id(n) for c in calls for n in descend(c.func)}
-        others = [c for c in episode.site.stmt.calls if c is not call and c not in calls and not self.counted(c, episode)]
+        around = [c for c in episode.site.stmt.calls if c is not call and c not in calls]
+        others = [c for c in around if not self.counted(c, episode)]
         if others or any(isinstance(n, MIXED) for n in path):
             return False
         own = {id(n) for n in descend(call)}
