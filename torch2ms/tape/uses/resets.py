@@ -17,8 +17,9 @@ def dead_clears(records: Records) -> set[int]:
     dead = set()
     stores = [e for e in records.events if e.kind == "backward"]
     live_owners = [
-        o for o in records.owners if o.stored or any(records.accumulates(e, o) for e in stores) or records.gaps(o)
-    ]
+        o for o in records.owners
+        if o.stored or o.initial or any(records.accumulates(e, o) for e in stores) or records.gaps(o)
+    ]  # fmt: skip
     for event in records.events:
         if event.kind == "clear" and not any(
             o.cleared_by(event, len(records.owners) == 1) and (not o.stored or records.held(event, o))
@@ -32,7 +33,8 @@ def plan_clears(records: Records, plan: Plan, dropped: set[int]) -> None:
     for event in records.events:
         if event.kind == "clear" and event.lifted and id(event.stmt) not in dropped:
             for owner in records.owners:
-                if (owner.accumulating or owner.stored) and owner.cleared_by(event, len(records.owners) == 1):
+                held = owner.accumulating or owner.stored or owner.initial
+                if held and owner.cleared_by(event, len(records.owners) == 1):
                     where = plan.before if event.taking is None else plan.behind  # used first, cleared then
                     there = where.setdefault(id(event.stmt), [])
                     if not any(isinstance(i, Text) and i.template == f"{owner.variable} = None" for i in there):
@@ -42,7 +44,8 @@ def plan_clears(records: Records, plan: Plan, dropped: set[int]) -> None:
         items: list[Text] = []
         if id(event.stmt) not in dropped:
             for owner in records.owners:
-                if owner.cleared_by(event, len(records.owners) == 1) and (owner.accumulating or owner.stored):
+                held = owner.accumulating or owner.stored or owner.initial
+                if held and owner.cleared_by(event, len(records.owners) == 1):
                     zeroed = owner.kind == "leaf" and isinstance(event.stmt.node, cst.Expr)
                     plan.needs |= {"ops"} if zeroed else set()
                     items.append(
