@@ -95,12 +95,6 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
             events.append(loop)
             if loop.kind == "clear":
                 skip |= {id(s) for b in stmt.blocks for s in b.walk()}
-        if type(stmt.node) is cst.If and len(scope.body.stmts) == 1 and (
-            guarded := _guarded_clear(stmt, scope, module)
-        ):
-            events.append(guarded)
-            skip |= {id(s) for b in stmt.blocks for s in b.walk()}
-            continue
         for event in _statement(stmt, module):
             if event.kind == "step" and shares_groups(event.place, scope, module):
                 event.place, event.through = "self", event.place
@@ -452,19 +446,6 @@ def _module_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
     if not isinstance(call, cst.Call) or dotted(call.func) != cleared:
         return None
     return Event("clear", stmt, node, iterated.place, iterated, told=inner[0])
-
-
-def _guarded_clear(stmt: Stmt, scope: Scope, module: ModuleInfo) -> Event | None:
-    """`if t.grad is not None: t.grad.zero_()` as all that a function does which is handed the leaf."""
-    grads = grads_of(stmt)
-    place = dotted(grads[0].value) if len(grads) == 1 else ""
-    asked = code(stmt.node.test).strip("()")
-    if not scope.is_function or place not in scope.params or asked != f"{place}.grad is not None":
-        return None
-    inner = [(s, g) for b in stmt.blocks for s in b.walk() for g in grads_of(s)]
-    if stmt.node.orelse is not None or any(dotted(g.value) != place for _, g in inner) or not _only_clears(stmt, inner):
-        return None
-    return Event("clear", stmt, stmt.node, place, module.value(grads[0].value))
 
 
 def _fills(loop: Stmt, stmt: Stmt, grad: cst.Attribute) -> bool:
