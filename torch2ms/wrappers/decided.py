@@ -7,6 +7,8 @@ with what runs.
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torch2ms.analysis.program import flow
@@ -21,6 +23,7 @@ from torch2ms.wrappers.suites import Made, Suites
 ASKED = {"torch.optim.Optimizer": "optimizer", "torch.optim.optimizer.Optimizer": "optimizer",
          "torch.nn.Module": "module", "torch.nn.modules.module.Module": "module", "torch.Tensor": "tensor"}  # fmt: skip
 TAPE = (".backward(", ".grad")
+OBJECTS = ("object", "module", "optimizer", "scaler")
 
 
 def decided(project: Project) -> dict[str, Plain]:
@@ -28,11 +31,12 @@ def decided(project: Project) -> dict[str, Plain]:
     plain: dict[str, Plain] = {}
     unsure: set[str] | None = None
     for module in project.modules.values():
-        if module.uses_mindspore or "isinstance" not in module.source:
+        asked = "isinstance" in module.source or any(word in module.source for word in TAPE)
+        if module.uses_mindspore or not asked:
             continue
         if unsure is None:
             unsure = {n for m in project.modules.values() for n in _perhaps_none(m)}
-        writer = Decided(module, unsure)
+        writer = Decided(module, unsure, project)
         if not writer.answers():
             continue
         made = writer.plain()
@@ -50,12 +54,23 @@ def _perhaps_none(module: ModuleInfo) -> set[str]:
 class Decided(Suites):
     """One module, with the branches that run."""
 
-    def __init__(self, module: ModuleInfo, unsure: set[str]) -> None:
+    def __init__(self, module: ModuleInfo, unsure: set[str], project: Project) -> None:
         super().__init__(module)
+        self.there: set[int] = set()  # tests for None of what every caller gives an object
         asking = [(scope, s) for scope in module.scope.walk() for s in scope.body.walk() if _asks(s)]
         self.given = {id(stmt.node): _given(scope, stmt) for scope, stmt in asking if scope.name not in unsure}
         self.around = {id(stmt.node): scope.node for scope, stmt in asking if scope.is_function}
         self.tests = {id(stmt.node): stmt.node.test for _, stmt in asking if isinstance(stmt.node, cst.If)}
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk() if scope.is_function and scope.name != "__init__" else ():
+                name = _none_asked(stmt.node)
+                if not name or name not in scope.params or any(name in s.defs for s in scope.body.walk()):
+                    continue
+                if any(word in code(stmt.node) for word in TAPE) and _always_given(name, scope, project):
+                    assert isinstance(stmt.node, cst.If)
+                    self.there.add(id(stmt.node.test))
+                    self.tests[id(stmt.node)] = stmt.node.test
+                    self.given.setdefault(id(stmt.node), set())
 
     def answers(self) -> bool:
         """Whether any condition is known."""
@@ -85,6 +100,9 @@ class Decided(Suites):
 
     def answer(self, test: cst.BaseExpression, given: set[str]) -> bool | None:
         """What the condition is in the whole project; None where that is not seen."""
+        if id(test) in self.there:
+            assert isinstance(test, cst.Comparison)
+            return isinstance(test.comparisons[0].operator, cst.IsNot)
         if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
             inner = self.answer(test.expression, given)
             return None if inner is None else not inner
@@ -93,6 +111,44 @@ class Decided(Suites):
 
 def _asks(stmt: Stmt) -> bool:
     return type(stmt.node) is cst.If and any(dotted(call.func) == "isinstance" for call in stmt.calls)
+
+
+def _none_asked(node: cst.CSTNode) -> str:
+    """The name that a condition compares with None, "" for other conditions."""
+    test = node.test if isinstance(node, cst.If) else None
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return ""
+    asked = test.comparisons[0]
+    plain = isinstance(asked.operator, (cst.Is, cst.IsNot)) and dotted(asked.comparator) == "None"
+    return test.left.value if plain and isinstance(test.left, cst.Name) else ""
+
+
+def _always_given(name: str, scope: Scope, project: Project) -> bool:
+    """Every call of the function, and nothing else names it, gives the parameter an object that is seen."""
+    found = mentions = 0
+    for module in project.modules.values():
+        mentions += len(re.findall(rf"(?<!def )\b{scope.name}\b", module.source))
+        mentions -= len(re.findall(rf"^\s*(?:from|import)\b.*\b{scope.name}\b", module.source, re.M))
+        for stmt in (s for home in module.scope.walk() for s in home.body.walk()):
+            for call in stmt.calls:
+                if dotted(call.func).rpartition(".")[2] != scope.name:
+                    continue
+                found += 1
+                given = _argument(call, name, scope)
+                value = module.value(given) if given is not None else None
+                if value is None or value.kind not in OBJECTS or value.likely or not value.name:
+                    return False
+    return found > 0 and mentions == found
+
+
+def _argument(call: cst.Call, name: str, scope: Scope) -> cst.BaseExpression | None:
+    if any(arg.star for arg in call.args):
+        return None
+    named = next((a.value for a in call.args if a.keyword is not None and a.keyword.value == name), None)
+    position = scope.params.index(name) - (scope.cls is not None and scope.params[0] == "self")
+    if named is not None or not 0 <= position < len(call.args) or call.args[position].keyword is not None:
+        return named
+    return call.args[position].value
 
 
 def _given(scope: Scope, test: Stmt) -> set[str]:
