@@ -153,7 +153,7 @@ class Comparison:
         pairs = list(zip(left, right, strict=False))
         for which, library in enumerate(("NumPy", "Python's random")):
             begun = self.torch.meta["streams"][which]
-            drawn = any(a["streams"][which] != begun for a, _ in pairs)  # by the program: MindSpore's own layers draw too
+            drawn = any(a["streams"][which] != begun for a, _ in pairs)  # by the program; MindSpore's layers draw too
             parted = (i for i, (a, b) in enumerate(pairs, 1) if a["streams"][which] != b["streams"][which])
             if drawn and (step := next(parted, 0)):
                 text = f"{library}: the sides have not drawn equally often from step {step} on"
