@@ -97,6 +97,21 @@ def plan_scope(
             return
         planner.run()
         lifting.stores.used |= planner.used
+        _mark_steps(events, scope, plan, lifting)
+
+
+def _mark_steps(events: list[Event], scope: Scope, plan: Plan, lifting: Lifting) -> None:
+    """A step that a method takes has no gradients either where the backward call before it stays as it is."""
+    if not any(e.kind == "backward" and id(e.node) in plan.refused for e in events):
+        return
+    for stmt in scope.body.walk():
+        for call in stmt.calls:
+            callee = lifting.callee.get(id(call))
+            if callee is None or id(call) in plan.refused or id(stmt) in plan.replaced or id(call) in plan.expressions:
+                continue
+            kinds = {e.kind for e in find(callee.scope, callee.module)}
+            if kinds & {"step", "scaler_step"} and "backward" not in kinds:
+                refuse(Event("step", stmt, call), "the backward call before it stays as it is", plan)
 
 
 class _ScopePlanner:
