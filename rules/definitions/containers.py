@@ -26,6 +26,17 @@ def with_cells(sequence, cells):
     return sequence
 
 
+class FunctionCell(nn.Cell):
+    """A function among cells."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def construct(self, *args, **kwargs):
+        return self.function(*args, **kwargs)
+
+
 class ModuleDict(nn.Cell):
     """Cells under names of their own, SequentialCells and CellLists among them, which nn.CellDict refuses."""
 

@@ -15,6 +15,7 @@ from torch2ms.api.facts import Facts, Use
 from torch2ms.api.imports import IMPORTS
 from torch2ms.api.rules import DROPPED, UNKEPT, Form, Rule
 from torch2ms.api.signature import BindError, Binding, StarError
+from torch2ms.api.transforms import CELL
 from torch2ms.api.types import typed
 from torch2ms.findings import Finding, Tier
 
@@ -164,6 +165,8 @@ def _fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | 
         node = detour.back(node)
     typed = detour is not None or "|or_float32" in form.template.text
     names = needs(form.template) | ({"ms"} if typed and "ms." in code(node) else frozenset())
+    if "|celled" in form.template.text and CELL in code(node):
+        names |= {CELL}
     if varied and rule.gradient and form.tier is Tier.EXACT:
         form = replace(form, assume=rule.gradient)
     return Outcome(node, (_told(rule, form, node), *dropped), names, form.returns, form=form)

@@ -9,6 +9,9 @@ from decimal import Decimal
 import libcst as cst
 
 from torch2ms.analysis.syntax.tree import code
+from torch2ms.api import definitions
+
+CELL = "FunctionCell"  # the definition that makes a function a layer
 
 Value = cst.BaseExpression | Sequence[cst.Arg]
 
@@ -131,6 +134,38 @@ def listed(value: Value) -> cst.BaseExpression:
     return node
 
 
+def celled(value: Value) -> cst.BaseExpression:
+    """Functions that stand for layers in a list or dict, as cells: what MindSpore's containers take."""
+    return _celled(_single(value))
+
+
+def _celled(node: cst.BaseExpression) -> cst.BaseExpression:
+    if is_function(node):
+        return cst.Call(cst.Name(CELL), [cst.Arg(node.with_changes(lpar=[], rpar=[]))])
+    if isinstance(node, (cst.List, cst.Tuple, cst.Dict)):
+        parts = [e.with_changes(value=_celled(e.value)) for e in node.elements]
+        return node.with_changes(elements=parts)
+    if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+        return node.with_changes(elt=_celled(node.elt))
+    if isinstance(node, cst.DictComp):
+        return node.with_changes(value=_celled(node.value))
+    if isinstance(node, cst.Call) and code(node.func).rpartition(".")[2] in ("OrderedDict", "dict", "list", "tuple"):
+        return node.with_changes(args=[arg.with_changes(value=_celled(arg.value)) for arg in node.args])
+    return node
+
+
+def is_function(node: cst.CSTNode) -> bool:
+    """What a rule wrote for a layer is a function: `ops.cross_entropy`, a partial, a lambda, a definition."""
+    if isinstance(node, cst.Lambda):
+        return True
+    if isinstance(node, cst.Call):
+        return code(node.func) == "partial"
+    text = code(node)
+    if text.startswith("ops."):
+        return text[4:].isidentifier() and text.islower()
+    return text in definitions.table() and text.islower()
+
+
 def sequence(value: Value) -> cst.BaseExpression:
     """A `range` as a list: MindSpore makes no tensor of a range."""
     node = _single(value)
@@ -177,6 +212,7 @@ def inner(value: Value) -> cst.BaseExpression:
 
 TRANSFORMS: dict[str, Callable[[Value], cst.BaseExpression]] = {
     "listed": listed,
+    "celled": celled,
     "sequence": sequence,
     "inner": inner,
     "ckpt": ckpt,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -11,6 +10,7 @@ from torch2ms.analysis.syntax.tree import code
 from torch2ms.api.apply import Choice
 from torch2ms.api.facts import Use
 from torch2ms.api.signature import UNKNOWN
+from torch2ms.api.transforms import is_function
 
 _ARITHMETIC = (cst.BinaryOperation, cst.UnaryOperation, cst.Integer)
 _NUMERIC = ("int", "len", "max", "min")
@@ -267,9 +267,6 @@ def module_to(use: Use) -> Choice:
     return Choice("{self}", uses=("target",), assume=assume)
 
 
-_FUNCTION = re.compile(r"(ops\.softplus|partial\(ops\.|lambda )")
-
-
 def _layers(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The layers that are written down in the argument of a container."""
     if isinstance(node, (cst.List, cst.Tuple, cst.Set)):
@@ -291,26 +288,19 @@ def _layers(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
         yield from _layers(part)
 
 
-def _container(use: Use, name: str, target: str) -> Choice:
-    """A container of layers takes cells only."""
-    bounds = use.binding.variadic.get(name) or [b for n, b in use.binding.single.items() if n == name]
+def sequential(use: Use) -> Choice:
+    """`nn.Sequential(...)`: it takes cells only."""
+    bounds = use.binding.variadic.get("args") or [b for n, b in use.binding.single.items() if n == "args"]
     for bound in bounds:
-        if any(_FUNCTION.match(code(layer)) for layer in _layers(bound.updated.value)):
+        if any(is_function(layer) for layer in _layers(bound.updated.value)):
             return Choice(
                 refuse="a layer that is a function in MindSpore stands among cells",
                 todo="write a cell whose construct calls the function",
             )
-    return Choice(target)
-
-
-def sequential(use: Use) -> Choice:
-    """`nn.Sequential(...)`."""
-    return _container(use, "args", "nn.SequentialCell({*args})")
-
-
+    return Choice("nn.SequentialCell({*args})")
 def cell_list(use: Use) -> Choice:
     """`nn.ModuleList([...])`."""
-    return _container(use, "modules", "nn.CellList({modules|listed})")
+    return Choice("nn.CellList({modules|listed|celled})")
 
 
 def cell_dict(use: Use) -> Choice:
@@ -318,8 +308,8 @@ def cell_dict(use: Use) -> Choice:
     node = use.node("modules")
     plain = isinstance(node, cst.Dict) and not any(w in code(node) for w in ("Sequential", "ModuleList", "ModuleDict"))
     if not plain:
-        return _container(use, "modules", "ModuleDict({modules})")
-    return _container(use, "modules", "nn.CellDict({modules})")
+        return Choice("ModuleDict({modules|celled})")
+    return Choice("nn.CellDict({modules|celled})")
 
 
 def add_module(use: Use) -> Choice:
