@@ -66,8 +66,8 @@ def test_a_long_file_is_parsed_in_pieces(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_nodes_are_asked_again_after_a_parse() -> None:
     with pytest.raises(cst.ParserSyntaxError):
         parse("x = (")
-    with parsing._unasked():
-        with parsing._unasked():
+    with parsing.unasked():
+        with parsing.unasked():
             cst.Name("")
         cst.Name("")
     with pytest.raises(cst.CSTValidationError):

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from subprocess import CompletedProcess
+from zlib import crc32
 
 import pytest
 
@@ -144,7 +145,8 @@ def test_an_ignored_code_is_still_translated() -> None:
 
 
 def test_two_steps_add_up() -> None:
-    changed, waiting = counted(all_cases()[::6])
+    """A sixth of the fixtures, by their names: the same ones, whichever are added (`python -m tests.splits`: all)."""
+    changed, waiting = counted(case for case in all_cases() if crc32(case.name.encode()) % 6 == 0)
     assert changed > 40 and len(waiting) < 0.4 * changed, waiting
 
 
