@@ -340,7 +340,7 @@ class Emitter:
         if isinstance(holder, cst.IndentedBlock):
             first = stmts[0]
             plan, top = self.plan, block.stmts[0] if block.stmts else None
-            stays = top is not None and id(top) not in plan.moved and id(top) not in plan.replaced | plan.before
+            stays = top is not None and not any(id(top) in edits for edits in (plan.moved, plan.replaced, plan.before))
             if top is None or not stays or top.modes:
                 stmts[0] = replaced(first, leading_lines=layout.strip_blank(tuple(first.leading_lines)))  # type: ignore[attr-defined]
             return changed(holder, body=stmts, footer=[*pending, *holder.footer])

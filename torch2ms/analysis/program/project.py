@@ -220,6 +220,22 @@ class ModuleInfo:
         return TRAINING.search(self.source) is not None
 
     @cached_property
+    def bound(self) -> frozenset[str]:
+        """Every name that a scope of the module binds, or an import."""
+        return frozenset(n for scope in self.scope.walk() for n in scope.locals) | self.imports.table.keys()
+
+    @cached_property
+    def own_names(self) -> frozenset[str]:
+        """What statements of its own body bind, imports left out."""
+        stmts = (s for s in self.scope.body.walk() if type(s.node) not in (cst.Import, cst.ImportFrom))
+        return frozenset(name for stmt in stmts for name in stmt.defs)
+
+    @cached_property
+    def outer(self) -> dict[str, Value]:
+        """What names of its own body hold in the end; asked for once its values are inferred."""
+        return {n: v for s in self.scope.body.walk() for n, v in s.out.items() if "." not in n}
+
+    @cached_property
     def named(self) -> dict[str, FunctionInfo]:
         """The functions of the module by name; of several the first."""
         found: dict[str, FunctionInfo] = {}

@@ -24,7 +24,7 @@ class Writer:
         self.plan = plan
         self.project = project
         self.gone: set[int] = set()  # statements that are dropped
-        self.names = {n for s in module.scope.walk() for n in s.locals} | set(module.imports.table)
+        self.names = set(module.bound)
 
     def fresh(self, base: str) -> str:
         name, i = base, 2

@@ -22,7 +22,7 @@ def reachable(scope: Scope, module: ModuleInfo, project: Project) -> dict[str, V
         found = {f"self.{name}": value for name, value in held}
     around = scope.parent if scope.is_function else scope
     while around is not None:
-        outer = {n: v for s in around.body.walk() for n, v in s.out.items() if "." not in n}
+        outer = module.outer if around.is_module else _outer(around)
         if not isinstance(around.node, cst.ClassDef):
             found |= {n: v for n, v in outer.items() if n not in scope.locals or around is scope}
         around = around.parent
@@ -34,12 +34,16 @@ def reachable(scope: Scope, module: ModuleInfo, project: Project) -> dict[str, V
     return found
 
 
+def _outer(scope: Scope) -> dict[str, Value]:
+    return {n: v for s in scope.body.walk() for n, v in s.out.items() if "." not in n}
+
+
 def imported(module: ModuleInfo, project: Project) -> dict[str, Value]:
     """The optimizers of other modules that a module imports by their names."""
     found: dict[str, Value] = {}
-    stmts = (s for s in module.scope.body.walk() if not isinstance(s.node, (cst.Import, cst.ImportFrom)))
-    own = {name for stmt in stmts for name in stmt.defs}
-    for name, target in module.imports.table.items() - {(n, module.imports.table.get(n)) for n in own}:
+    for name, target in module.imports.table.items():
+        if name in module.own_names:
+            continue
         home, _, last = target.rpartition(".")
         owner = project.modules.get(home) or (project.by_suffix(home) if home else None)
         value = owner.env.get(last) if owner is not None else None
