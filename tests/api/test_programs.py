@@ -50,6 +50,7 @@ PROGRAMS = {
     "s = torch.arange(1.0, 11.0).reshape(2, 5)\n"
     "result = torch.zeros(3, 5).scatter_(0, torch.tensor([[0, 1, 2, 0]]), s)": ["result"],
     "s = torch.ones(2, 5)\nresult = torch.zeros(3, 5).scatter_add(0, torch.tensor([[0, 1, 2, 0, 0]]), s)": ["result"],
+    "k = torch.full((3,), 0)\nresult = k.max() + k.new_full((2, 2), 0).min()": ["result"],
     "result = torch.linspace(torch.tensor(1), torch.tensor(7), 4)": ["result"],
     "result = torch.linspace(start=torch.tensor(1), end=7, steps=4, dtype=torch.float64)": ["result"],
     X + "result = torch.narrow(x, 0, torch.tensor(1), 1)": ["result"],

@@ -14,6 +14,7 @@ EMPTY, NAN = "empty", "nan"
 
 _WRITTEN = {"tensor", "as_tensor", "asarray", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "IntTensor"}
 _SIZED = {"zeros", "ones", "empty", "rand", "randn", "full", "new_zeros", "new_ones", "new_empty", "new_full"}
+_FILLED = {"full", "new_full"}  # behind the size stands what they are filled with
 _KEEPING = set(
     "reshape view flatten ravel t transpose permute unsqueeze squeeze clone detach contiguous to float double half "
     "requires_grad_ cpu cuda view_as reshape_as".split()
@@ -28,7 +29,7 @@ def called(name: str, node: cst.Call, values: Sequence[Value], receiver: Value |
         if values and values[0].kind == "tensor":
             return values[0].odd
         return EMPTY if _hollow(data) else NAN if _NAN.search(code(data)) else ""
-    if name in _SIZED and any(_zero(arg) for arg in node.args):
+    if name in _SIZED and any(_zero(arg) for arg in (node.args[:1] if name in _FILLED else node.args)):
         return EMPTY
     first = receiver or (values[0] if values else Value())
     return first.odd if name in _KEEPING else ""
