@@ -28,6 +28,7 @@ from torch2ms.rewrite.emit import Emitter
 from torch2ms.rewrite.functions import planning
 from torch2ms.rewrite.writer import Told, Writer
 from torch2ms.tape.autocast import plan_autocast
+from torch2ms.tape.derivatives.transforms import plan_transforms
 from torch2ms.tape.functions.lifting import lift
 from torch2ms.tape.plan import Plan
 from torch2ms.tape.planner import plan_scope
@@ -167,6 +168,7 @@ def plan_project(project: Project, config: Config) -> dict[str, Plan]:
             if id(scope) in refused:  # the whole class stays
                 continue
             plan_scope(scope, module, plan, module.functions.get(id(scope)), lifting, project)
+            plan_transforms(scope, module, project, plan, lifting.callee)
             refuse_phases(scope, module, project, plan)
             keep_values(scope, module, plan)
         planning.plan_functions(module, plan)

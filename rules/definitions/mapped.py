@@ -97,10 +97,11 @@ def jacobian_of(function):
 def hessian_product(function, x, v):
     """A function's value at a tensor, and its second derivative there along v; compiled, as it is right there alone."""
 
-    slope = ms.grad(function)
+    def value(x):  # compiled code does not know the defaults of what it is given
+        return function(x)
 
     def along(x, v):
-        return (slope(x) * v).sum()
+        return (ms.grad(value)(x) * v).sum()
 
     return function(x), ms.jit(ms.grad(along))(x, v)
 
@@ -108,8 +109,11 @@ def hessian_product(function, x, v):
 def hessian_of(function):
     """The second derivatives of a function at a tensor, row by row; compiled, as they are right there alone."""
 
+    def value(x):  # compiled code does not know the defaults of what it is given
+        return function(x)
+
     def along(x, v):
-        return (ms.grad(function)(x) * v).sum()
+        return (ms.grad(value)(x) * v).sum()
 
     @ms.jit
     def row(x, v):

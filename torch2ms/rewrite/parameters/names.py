@@ -15,14 +15,20 @@ from torch2ms.rewrite.parameters.lists import parameter_modules
 from torch2ms.rewrite.translation import Translation
 
 LEAVES = ("weight", "bias")
+NUMBERS = {"0", "1", "2"}
 
 
 def told_apart(original: cst.Call, updated: cst.Call, work: Translation) -> list[str]:
     """Lines that give the parameters of several cells, which one optimizer or compiled function takes, other names."""
     mine = work.module.value(original).owns or frozenset()
     owns = mine.union(*(group for group in work.plan.together if group & mine))
-    if len(owns) < 2 or "CellList(" in code(updated) or _joined_before(original, work):
+    if len(owns) < 2 or "CellList(" in code(updated):
         return []
+    lists = _joined_before(original, work)
+    if original.args and dotted(original.args[0].value) in lists:
+        return []
+    joined = frozenset[str]().union(*lists.values())
+    owns, mine = owns - joined, mine - joined
     cells = {v.place: v for v in _alone(owns, work)}
     held = {item.place for cell in cells.values() for item in cell.items or ()}
     cells = {place: cell for place, cell in cells.items() if place not in held}
@@ -32,7 +38,9 @@ def told_apart(original: cst.Call, updated: cst.Call, work: Translation) -> list
         mine = frozenset(
             p for p in mine if any(_alike(cells[p], cells[o], work) for o in places if o != p and p in cells)
         )
-    if not any(_alike(cells[a], cells[b], work) for a in places for b in places if a < b):
+    heads = [_heads(cell, work) for cell in cells.values()] if lists else []
+    numbered = any(found is None or found & NUMBERS for found in heads)
+    if not numbered and not any(_alike(cells[a], cells[b], work) for a in places for b in places if a < b):
         return []
     work.tell("T2M506", "parameters of several modules", "each cell's get a prefix: they may have equal names")
     prefixes = {place: place.removeprefix("self.").replace(".", "_") for place in places if place in mine}
@@ -47,12 +55,18 @@ def _perhaps_none(place: str, work: Translation) -> bool:
     return any(isinstance(value, cst.Name) and value.value == "None" for value in values)
 
 
-def _joined_before(original: cst.Call, work: Translation) -> bool:
-    """The parameters have a name, under which they were joined by a CellList."""
-    name = dotted(original.args[0].value) if original.args else ""
-    stmts = (stmt for scope in work.module.scope.walk() for stmt in scope.body.walk() if name and name in stmt.defs)
-    values = [stmt.node.value for stmt in stmts if isinstance(stmt.node, cst.Assign)]
-    return any(len(parameter_modules(value, work.module) or ()) > 1 for value in values)
+def _joined_before(original: cst.Call, work: Translation) -> dict[str, frozenset[str]]:
+    """The names in the first argument under which parameters were joined by a CellList, which numbers its cells."""
+    names = {dotted(n) for n in descend(original.args[0].value)} - {""} if original.args else set()
+    found: dict[str, frozenset[str]] = {}
+    for stmt in (s for scope in work.module.scope.walk() for s in scope.body.walk()):
+        if not names & stmt.defs or not isinstance(stmt.node, cst.Assign):
+            continue
+        modules = parameter_modules(stmt.node.value, work.module) or ()
+        if len(modules) > 1 or any(m.startswith("*") for m in modules):
+            held = (work.module.value(n) for n in descend(stmt.node.value))
+            found |= dict.fromkeys(names & stmt.defs, frozenset(v.place for v in held if v.kind == "module"))
+    return found
 
 
 def _alone(owns: frozenset[str], work: Translation) -> Iterator[Value]:
@@ -76,7 +90,7 @@ def _heads(value: Value, work: Translation) -> set[str] | None:
     if cls is not None and cls.kind == "module":
         return set(cls.attrs)
     if value.name == "torch.nn.Sequential":
-        return {"0", "1", "2"}  # whatever it holds: the first with parameters is among them
+        return NUMBERS  # whatever it holds: the first with parameters is among them
     if value.name.rpartition(".")[2] in (*RECURRENT, "RNNCell", "LSTMCell", "GRUCell"):
         return {"weight_ih", "weight_hh", "bias_ih", "bias_hh"}
     return set(LEAVES) if value.name.startswith("torch.nn.") else None

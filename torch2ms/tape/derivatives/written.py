@@ -47,12 +47,17 @@ def found_in(stmts: list[Stmt], module: ModuleInfo) -> dict[int, Stmt]:
     return {id(c): s for s in stmts for c in s.calls if kind_of(c, module)}
 
 
-def within(stmts: list[Stmt], around: Around, bare: Callable[[str], bool]) -> tuple[dict[int, str], str]:
-    """The calls of such losses in functions that the statements call: which they are; and why that cannot be."""
-    direct = {id(c) for s in stmts for c in s.calls}
+def within(
+    stmts: list[Stmt], around: Around, bare: Callable[[str], bool], *, direct: bool = False
+) -> tuple[dict[int, str], str]:
+    """The calls of such losses in functions that the statements call: which they are; and why that cannot be.
+
+    `direct`: those in the statements themselves as well.
+    """
+    own = set() if direct else {id(c) for s in stmts for c in s.calls}
     found: dict[int, str] = {}
     for node, home in calls_run(stmts, around):
-        if id(node) in direct or not (kind := kind_of(node, home)):
+        if id(node) in own or not (kind := kind_of(node, home)):
             continue
         if home is not around.module:
             return {}, "a cross entropy in another module has no second derivative here"

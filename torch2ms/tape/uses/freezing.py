@@ -72,6 +72,8 @@ def _called(stmt: Stmt, call: cst.Call, module: ModuleInfo, project: Project, de
     found = []
     inner = toggles(info.scope, info.module, project, depth - 1) if depth else _toggles(info.scope.body, info.module)
     for toggle in inner:
+        if toggle.flag is False and _put_back(toggle, inner, info.scope, info.module, project):
+            continue
         head, _, rest = toggle.place.removeprefix("^").partition(".")
         place = receiver if head == "self" else _given(bound[head]) if head in bound else ""
         if not place and head not in info.scope.locals:  # a name from around it
@@ -178,7 +180,7 @@ def _flag(stmt: Stmt) -> tuple[bool | None, str]:
     elif not called and isinstance(stmt.node, cst.Assign):
         given = stmt.node.value
     flag = constant(given)
-    return flag if isinstance(flag, bool) else None, dotted(given)
+    return (flag, "") if isinstance(flag, bool) else (None, dotted(given))
 
 
 def _named(call: cst.Call) -> str:
@@ -245,6 +247,7 @@ def refuse_phases(scope: Scope, module: ModuleInfo, project: Project, plan: Plan
         for made, optimizer in _taken(toggle, scope, module):
             frozen_first = any(t.flag is False and overlaps(t.place, toggle.place) and _early(t, made) for t in found)
             matters = frozen_first if toggle.flag else optimizer.dtype != "plain"
+            matters = matters and not _put_back(toggle, found, scope, module, project)
             if matters and not _steps(scope, module, optimizer.place) and _goes_on(toggle, scope, optimizer.place):
                 why = (
                     "torch leaves frozen parameters alone, MindSpore's optimizer moves all that were trainable at first"
@@ -272,6 +275,19 @@ def _taken(toggle: Toggle, scope: Scope, module: ModuleInfo) -> list[tuple[Stmt 
 
 def _early(toggle: Toggle, made: Stmt | None) -> bool:
     return made is None or toggle.stmt.number < made.number
+
+
+def _put_back(toggle: Toggle, found: list[Toggle], scope: Scope, module: ModuleInfo, project: Project) -> bool:
+    """The function leaves every parameter thawed, and lets nobody else step in between."""
+    mine = [t for t in found if overlaps(t.place, toggle.place)]
+    if not scope.is_function or _left(scope.body.stmts, {id(t.stmt): t for t in mine}) != (frozenset({True}), False):
+        return False
+    first, last = (edge(t.stmt.number for t in mine) for edge in (min, max))
+    between = [s for s in scope.body.walk() if first < s.number < last]
+    if any(isinstance(s.node, (cst.Return, cst.Yield)) for s in between):
+        return False
+    called = (c for s in between for c in s.calls if (_named(c) or dotted(c.func)) in project.stepping)
+    return all(_named(c) == "step" and module.value(c.func.value).kind == "optimizer" for c in called)  # type: ignore[attr-defined]
 
 
 def _steps(scope: Scope, module: ModuleInfo, place: str) -> bool:
