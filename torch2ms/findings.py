@@ -30,6 +30,10 @@ class Finding:
     todo: str = ""
     line: int = 0
 
+    def at(self, line: int) -> Finding:
+        """The same of a line of the source."""
+        return Finding(self.code, self.tier, self.what, self.why, self.todo, line)
+
     @property
     def mark(self) -> str:
         """The comment placed above a refused line."""

@@ -41,7 +41,10 @@ _asking = cst.CSTNode.__post_init__
 
 @contextmanager
 def unasked() -> Iterator[None]:
-    """LibCST asks every node whether it is valid, those of its own parser too: a quarter of the time of a parse."""
+    """LibCST asks every node whether it is valid, those of its own parser too: a quarter of the time of a parse.
+
+    Setting the method makes Python forget what it knew of every class of nodes: a conversion does it once.
+    """
     with _lock:
         _parsing.append(None)
         cst.CSTNode.__post_init__ = lambda self: None  # type: ignore[method-assign]

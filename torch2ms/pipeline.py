@@ -22,7 +22,7 @@ from torch2ms.bounds import TOO_DEEP, TURN, deep_recursion, unparsable
 from torch2ms.check import check_output, gained_comments
 from torch2ms.config import Config
 from torch2ms.findings import Finding, Result
-from torch2ms.parsing import parse
+from torch2ms.parsing import parse, unasked
 from torch2ms.rewrite import imports
 from torch2ms.rewrite.emit import Emitter
 from torch2ms.rewrite.functions import planning
@@ -49,7 +49,7 @@ def convert_module(source: str, config: Config, path: str) -> Result:
 
 def convert_project(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
     """Translate modules that belong together; keys are POSIX paths relative to the project's root."""
-    with TURN, _without_collector(), deep_recursion():
+    with TURN, _without_collector(), deep_recursion(), unasked():  # what comes out is compiled
         if config.stage == "modules":
             from torch2ms.stages import first_step
 

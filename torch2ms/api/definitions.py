@@ -12,10 +12,13 @@ import re
 from collections.abc import Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cached_property, lru_cache
+from pathlib import Path
 
 from torch2ms.api.imports import IMPORTS
 from torch2ms.data import rules_dir
+
+TOP = re.compile(r"^(?:def|class) (\w+)", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -24,43 +27,68 @@ class Definition:
 
     name: str
     text: str
-    imports: frozenset[str]
-    uses: frozenset[str]
-    asks: frozenset[str]  # `ops.norm`, `ops.norm(ord=)`: what MindSpore must have
     node: ast.FunctionDef | ast.ClassDef
+
+    @cached_property
+    def nodes(self) -> list[ast.AST]:
+        """All of it, in one walk."""
+        return list(ast.walk(self.node))
+
+    @cached_property
+    def names(self) -> set[str]:
+        """The names that it reads from around it; its own may be called like a definition."""
+        read = {n.id for n in self.nodes if isinstance(n, ast.Name)}
+        bound = {n.id for n in self.nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        return read - bound - {n.arg for n in self.nodes if isinstance(n, ast.arg)}
+
+    @cached_property
+    def imports(self) -> frozenset[str]:
+        """The packages that it needs, by their names in `IMPORTS`."""
+        return frozenset(self.names & IMPORTS.keys())
+
+    @cached_property
+    def uses(self) -> frozenset[str]:
+        """The other definitions that it needs."""
+        return frozenset(self.names & (table().keys() - {self.name}))
+
+    @cached_property
+    def asks(self) -> frozenset[str]:
+        """What MindSpore must have: `ops.norm`, `ops.norm(ord=)`."""
+        asks = {ast.unparse(n) for n in self.nodes if isinstance(n, ast.Attribute) and _root(n) in IMPORTS}
+        for call in self.nodes:
+            if isinstance(call, ast.Call) and _root(call.func) in IMPORTS:
+                asks |= {f"{ast.unparse(call.func)}({k.arg}=)" for k in call.keywords if k.arg is not None}
+        return frozenset(asks)
 
     @property
     def says(self) -> set[str]:
         """The attributes it names."""
-        return {n.attr for n in ast.walk(self.node) if isinstance(n, ast.Attribute)}
+        return {n.attr for n in self.nodes if isinstance(n, ast.Attribute)}
 
 
 @lru_cache(maxsize=1)
-def table() -> dict[str, Definition]:
-    """All definitions by name."""
-    found: dict[str, tuple[str, ast.FunctionDef | ast.ClassDef]] = {}
-    for path in sorted((rules_dir() / "definitions").glob("*.py")):
-        source = path.read_text(encoding="utf-8")
-        lines = source.splitlines()
-        for node in ast.parse(source).body:
-            if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-                start = min([node.lineno, *(d.lineno for d in node.decorator_list)])
-                text = "\n".join(lines[start - 1 : node.end_lineno])
-                found[node.name] = text, node
-    return {name: _definition(name, text, node, found.keys() - {name}) for name, (text, node) in found.items()}
+def table() -> dict[str, Path]:
+    """The names of all definitions, and the files that they are in; few programs need more than this."""
+    paths = sorted((rules_dir() / "definitions").glob("*.py"))
+    return {name: path for path in paths for name in TOP.findall(path.read_text(encoding="utf-8"))}
 
 
-def _definition(
-    name: str, text: str, node: ast.FunctionDef | ast.ClassDef, others: AbstractSet[str]
-) -> Definition:
-    bound = {n.id for n in ast.walk(node) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
-    bound |= {n.arg for n in ast.walk(node) if isinstance(n, ast.arg)}
-    used = {n.id for n in ast.walk(node) if isinstance(n, ast.Name)} - bound  # locals may have a definition's name
-    asks = {ast.unparse(n) for n in ast.walk(node) if isinstance(n, ast.Attribute) and _root(n) in IMPORTS}
-    for call in ast.walk(node):
-        if isinstance(call, ast.Call) and _root(call.func) in IMPORTS:
-            asks |= {f"{ast.unparse(call.func)}({k.arg}=)" for k in call.keywords if k.arg is not None}
-    return Definition(name, text, frozenset(used & IMPORTS.keys()), frozenset(used & others), frozenset(asks), node)
+def named(name: str) -> Definition:
+    """One definition of the table."""
+    return _within(table()[name])[name]
+
+
+@lru_cache(maxsize=100)
+def _within(path: Path) -> dict[str, Definition]:
+    """The definitions of one file."""
+    source = path.read_text(encoding="utf-8")
+    lines = source.splitlines()
+    found: dict[str, Definition] = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            start = min([node.lineno, *(d.lineno for d in node.decorator_list)])
+            found[node.name] = Definition(node.name, "\n".join(lines[start - 1 : node.end_lineno]), node)
+    return found
 
 
 def _root(node: ast.AST) -> str:
@@ -90,7 +118,7 @@ def _closure(names: Iterable[str], said: AbstractSet[str] | None) -> list[Defini
 
 def _add(name: str, ordered: dict[str, Definition], said: AbstractSet[str] | None) -> None:
     """A definition, behind those that it uses."""
-    definition = table()[name]
+    definition = named(name)
     if said is not None and _is_distribution(definition):
         definition = _reduced(definition, said)
     for used in sorted(definition.uses - ordered.keys()):
@@ -102,7 +130,7 @@ def _is_distribution(definition: Definition) -> bool:
     if definition.name == "Distribution":
         return True
     bases = {n.id for n in getattr(definition.node, "bases", ()) if isinstance(n, ast.Name)} & table().keys()
-    return any(_is_distribution(table()[base]) for base in bases)
+    return any(_is_distribution(named(base)) for base in bases)
 
 
 def _reduced(definition: Definition, said: AbstractSet[str]) -> Definition:
@@ -125,7 +153,7 @@ def _reduced(definition: Definition, said: AbstractSet[str]) -> Definition:
     text = "\n".join(lines)
     node = ast.parse(text).body[0]
     assert isinstance(node, ast.ClassDef)
-    return _definition(definition.name, text, node, table().keys() - {definition.name})
+    return Definition(definition.name, text, node)
 
 
 def _unnamed(name: str, said: AbstractSet[str]) -> bool:

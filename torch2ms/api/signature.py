@@ -5,12 +5,13 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
+from functools import cache, cached_property
 from typing import Any
 
 import libcst as cst
 
 from torch2ms.analysis.syntax.text import code
+from torch2ms.analysis.syntax.tree import literal_value
 
 # keywords that torch's argument parser accepts for NumPy's sake, on every function
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
@@ -189,11 +190,10 @@ def bind(signature: Signature, original: cst.Call, updated: cst.Call) -> Binding
     return Binding(signature, single, {name: tuple(bounds) for name, bounds in variadic.items()})
 
 
-@lru_cache(maxsize=10_000)
 def literal_text(text: str) -> Any:
     """The value of a Python literal given as text; nobody may change it."""
     try:
-        return ast.literal_eval(text)
+        return literal_value(text)
     except (ValueError, SyntaxError):
         return UNKNOWN
 

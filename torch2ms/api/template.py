@@ -19,7 +19,7 @@ from functools import cache
 
 import libcst as cst
 
-from torch2ms.analysis.syntax.tree import changed, children, code, code_fields, is_node
+from torch2ms.analysis.syntax.tree import changed, children, code, code_fields, descend, is_node
 from torch2ms.api import transforms
 from torch2ms.api.signature import Binding, Bound, Signature
 from torch2ms.parsing import constant
@@ -76,6 +76,7 @@ class Template:
     placeholders: dict[str, Placeholder]
     uses: Counter[str] = field(default_factory=Counter)
     marked: dict[int, tuple[Placeholder, ...]] = field(default_factory=dict)  # by id of an argument of a call in it
+    open: dict[int, bool] = field(default_factory=dict)  # by id of a node: there is something to fill in it
 
     @property
     def fixed_callee(self) -> bool:
@@ -179,6 +180,8 @@ class Filler:
         kind = node.__class__
         if kind is cst.Name:
             return self._name(node, operand)  # type: ignore[arg-type]
+        if not _is_open(node, self.template):
+            return node
         operands = _OPERANDS.get(kind, ())
         changes: dict[str, object] = {}
         for name in code_fields(kind):
@@ -369,6 +372,15 @@ def _marks(node: cst.CSTNode, template: Template) -> Iterator[Placeholder]:
         if type(current) is cst.Name and current.value in template.placeholders:
             yield template.placeholders[current.value]
         stack += [current.func] if type(current) is cst.Call else children(current)
+
+
+def _is_open(node: cst.CSTNode, template: Template) -> bool:
+    """There is a placeholder in a part of a template, or a call, whose arguments may go."""
+    known = template.open.get(id(node))
+    if known is None:
+        asked = (type(n) is cst.Call or type(n) is cst.Name and n.value in template.placeholders for n in descend(node))
+        known = template.open[id(node)] = any(asked)
+    return known
 
 
 def _commented(arg: cst.Arg, space: cst.BaseParenthesizableWhitespace, followed: bool) -> cst.Arg:

@@ -29,7 +29,7 @@ ORDER = ("ms", "nn", "ops", "mint", "optim", "lr_scheduler")
 def conflicts(scope: Scope, imports: Imports) -> dict[str, str]:
     """Names the output wants that the user has for something else -> the alias to use instead."""
     taken = {n for s in scope.walk() if not isinstance(s.node, cst.ClassDef) for n in s.locals}
-    keeps = kept_names(scope)
+    keeps, rebound = kept_names(scope), _rebound(scope)
     found = {}
     for name, statement in IMPORTS.items():
         target = imports.table.get(name, "")
@@ -37,12 +37,12 @@ def conflicts(scope: Scope, imports: Imports) -> dict[str, str]:
             found[name] = f"ms_{name}" if name != "ms" else "mindspore"
         if name not in taken or name in found:
             continue
-        bound_by_import = bool(target) and not _rebound(scope, name)
+        bound_by_import = bool(target) and name not in rebound
         if bound_by_import and (is_foreign(target) or _same(target, name, statement)):
             continue
         found[name] = f"ms_{name}" if name != "ms" else "mindspore"
     for name in definitions.table().keys() & taken:
-        if not is_foreign(imports.table.get(name, "")) or _rebound(scope, name):
+        if not is_foreign(imports.table.get(name, "")) or name in rebound:
             found[name] = f"ms_{name}"
     return found
 
@@ -64,12 +64,15 @@ def _same(target: str, name: str, statement: str) -> bool:
     return target == f"{module}.{name}"
 
 
-def _rebound(scope: Scope, name: str) -> bool:
-    return any(
-        name in stmt.defs and not isinstance(stmt.node, (cst.Import, cst.ImportFrom))
-        for s in scope.walk()
-        for stmt in s.body.walk()
-    ) or any(name in s.params for s in scope.walk())
+def _rebound(scope: Scope) -> set[str]:
+    """The names that something other than an import binds."""
+    found: set[str] = set()
+    for inner in scope.walk():
+        found.update(inner.params)
+        for stmt in inner.body.walk():
+            if stmt.defs and type(stmt.node) not in (cst.Import, cst.ImportFrom):
+                found |= stmt.defs
+    return found
 
 
 def lost(before: cst.Module, after: cst.Module, imports: Imports) -> set[str]:

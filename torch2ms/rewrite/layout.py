@@ -9,7 +9,6 @@ import libcst as cst
 
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.tree import changed, code, replaced
-from torch2ms.parsing import unasked
 
 Lines = tuple[cst.EmptyLine, ...]
 BLANK = cst.EmptyLine(indent=False)
@@ -65,9 +64,7 @@ def strip_blank(lines: Sequence[cst.EmptyLine]) -> Lines:
 
 def parse(text: str) -> list[cst.BaseStatement]:
     """Statements from generated text."""
-    with unasked():
-        module = cst.parse_module(text if text.endswith("\n") else text + "\n")
-    return list(module.body)
+    return list(cst.parse_module(text if text.endswith("\n") else text + "\n").body)
 
 
 @lru_cache(maxsize=2000)

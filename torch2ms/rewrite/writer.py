@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import libcst as cst
 
@@ -82,7 +81,7 @@ class Writer:
     def absorb(self, notes: Notes) -> None:
         line = self.line
         for finding in notes.findings:
-            placed = replace(finding, line=line)
+            placed = finding.at(line)
             self.findings.append(placed)
             if finding.tier is Tier.REFUSED:
                 self.marked.append(placed)

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from collections.abc import Iterator
 from dataclasses import fields
+from functools import lru_cache
 from typing import Any, TypeVar
 
 import libcst as cst
@@ -21,6 +24,9 @@ _BACKWARDS: dict[type, tuple[str, ...]] = {}  # the same, as a stack takes them
 _ALL_FIELDS: dict[type, tuple[str, ...]] = {}
 _ORDER: dict[type, tuple[str, ...]] = {cst.IfExp: ("body", "test", "orelse"),
           cst.Parameters: ("posonly_params", "params", "star_arg", "kwonly_params", "star_kwarg")}  # fmt: skip
+WORD = re.compile(r"""'[^'\\\r\n]*'|"[^"\\\r\n]*\"""")
+DIGITS = re.compile(r"0|[1-9][0-9]*")
+WORDS = {"None": None, "True": True, "False": False}
 _IS_NODE: dict[type, bool] = {}  # asking the abstract base class each time would cost more than the walk
 
 
@@ -101,6 +107,19 @@ def changed(node: Node, **changes: Any) -> Node:
     return node
 
 
+@lru_cache(maxsize=10_000)
+def literal_value(text: str) -> Any:
+    """The value of a Python literal given as text; nobody may change it. Raises ValueError or SyntaxError for others.
+
+    Most are plain words and numbers: `ast.literal_eval` parses, and leaves a circle of functions to the collector.
+    """
+    if WORD.fullmatch(text):
+        return text[1:-1]
+    if DIGITS.fullmatch(text):
+        return int(text)
+    return WORDS[text] if text in WORDS else ast.literal_eval(text)
+
+
 def constant(node: cst.CSTNode | None) -> object:
     """The Python value of a literal (number, string, True, False, None), `...` for anything else."""
     if type(node) is cst.Name:
@@ -110,7 +129,7 @@ def constant(node: cst.CSTNode | None) -> object:
     if type(node) is cst.Float:
         return float(node.value.replace("_", ""))
     if type(node) is cst.SimpleString:
-        return node.evaluated_value
+        return literal_value(node.value)
     if type(node) is cst.UnaryOperation and type(node.operator) is cst.Minus:
         value = constant(node.expression)
         return -value if isinstance(value, (int, float)) and not isinstance(value, bool) else ...

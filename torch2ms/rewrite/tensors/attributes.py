@@ -7,7 +7,7 @@ import libcst as cst
 from torch2ms.analysis.known.torchapi import PACKED
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code
+from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
 from torch2ms.api import apply_attribute, definitions
 from torch2ms.findings import Finding, Tier
@@ -98,7 +98,7 @@ def _index(original: cst.Attribute, updated: cst.Attribute, work: Translation) -
     """`device.index`: the number behind the colon, where there is one."""
     place = code(updated.value)
     if isinstance(updated.value, cst.SimpleString):
-        number = str(updated.value.evaluated_value).partition(":")[2]
+        number = str(constant(updated.value)).partition(":")[2]
         made = number or "None"
     elif dotted(updated.value):
         made = f"(int({place}.partition(':')[2]) if ':' in {place} else None)"

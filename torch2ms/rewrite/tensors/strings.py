@@ -6,7 +6,7 @@ import re
 
 import libcst as cst
 
-from torch2ms.analysis.syntax.tree import code
+from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import EITHER
 from torch2ms.rewrite.inplace.sharing import is_parameter
 from torch2ms.rewrite.positions import Positions
@@ -26,7 +26,7 @@ def plain(
     """A string literal: the name of a checkpoint, or of a class that `type(m).__name__` is compared with."""
     if (text := checkpoint(updated.value, work)) != updated.value:
         return updated.with_changes(value=text)
-    named = str(original.evaluated_value)
+    named = str(constant(original))
     name = CLASSES.get(named) if id(original) in where.class_names and not work.mixed else None
     if name is None:
         return updated
