@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.inlining.candidates import CALL, Candidate, fits, movable, named, plain
+from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.functions.sites import Site, overriding, resolve
 
 MOST = 40  # statements that all the calls together become
@@ -81,6 +82,8 @@ def _candidate(info: FunctionInfo, sites: list[Site], reached: set[int]) -> Cand
         return None  # written out later, when those are
     if _part_of_caller(info, sites):
         return plain(info, sites, scope.body.stmts[0].lineno, ends=True)
+    if (through := _through_layers(info, sites)) is not None:
+        return plain(info, sites, through.lineno, ends=True)
     backward = next((s for s, c in calls if _backward(c) and _of_parameter(c, scope)), None)
     if backward is None:
         return None
@@ -141,6 +144,41 @@ def _of_parameter(call: cst.Call, scope: Scope) -> bool:
         named = any(isinstance(n, cst.Name) and n.value in given for n in nodes)
         return named and not any(isinstance(n, cst.Call) for n in nodes)
     return isinstance(source, cst.Name) and source.value in given
+
+
+def _through_layers(info: FunctionInfo, sites: list[Site]) -> Stmt | None:
+    """Its backward call where layers here run on what callers' layers made: neither of them has the whole forward.
+
+    `def __call__(self, x, y): loss = self.criterion(self.generator(x), y); loss.backward()`, with `x = model(batch)`.
+    """
+    found = next(((s, c.func) for s in info.scope.body.walk() for c in s.calls if _backward(c)), None)
+    if found is None:
+        return None
+    reaching = info.module.value(found[1].value).deps  # type: ignore[attr-defined]
+    params = [p for p in info.scope.params if f"@{p}" in reaching and p not in ("self", "cls")]
+    given = [p for p in params if _fed_to_layers(p, info)]
+    return found[0] if any(_varied(site, info, given) for site in sites) else None
+
+
+def _fed_to_layers(name: str, info: FunctionInfo) -> bool:
+    """The parameter, or what is made of it, is given to layers that have weights."""
+    made = {name}
+    for stmt in info.scope.body.walk():
+        for call in stmt.calls:
+            target = info.module.value(call.func)
+            given = {root(u) for a in call.args for u in expression_uses(a.value, stmt)}
+            if given & made and target.kind == "module" and target.place and not info.module.weightless(target):
+                return True
+        if not stmt.blocks and {root(u) for u in stmt.uses} & made:
+            made |= {root(d) for d in stmt.defs}
+    return False
+
+
+def _varied(site: Site, info: FunctionInfo, names: list[str]) -> bool:
+    """The call gives one of these parameters something that layers made."""
+    bound = bound_arguments(info, site.call)
+    values = [site.module.value(bound[name].value) for name in names if name in bound]
+    return any(v.kind in ("tensor", "unknown") and any(d[0] not in "@^" for d in v.deps) for v in values)
 
 
 def _chosen(call: cst.Call, stmt: Stmt, scope: Scope) -> bool:

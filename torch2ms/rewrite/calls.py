@@ -63,7 +63,7 @@ class MethodCalls:
         self.where = where
 
     def method(self, original: cst.Call, func: cst.Attribute, updated: cst.Call) -> cst.BaseExpression:
-        if func.attr.value == "format" and isinstance(text := constant(func.value), str):
+        if func.attr.value == "format" and isinstance(text := strings.written(func.value), str):
             return strings.formatted(original, text, updated, self.work)
         if func.attr.value == "format" and any(strings.holds_tensors(arg, self.work) for arg in original.args):
             return strings.attributes_formatted(original, updated, self.work)

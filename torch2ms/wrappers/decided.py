@@ -12,17 +12,18 @@ import re
 import libcst as cst
 
 from torch2ms.analysis.program import flow
-from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.analysis.values import Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.wrappers.suites import Made, Suites
 
 ASKED = {"torch.optim.Optimizer": "optimizer", "torch.optim.optimizer.Optimizer": "optimizer",
          "torch.nn.Module": "module", "torch.nn.modules.module.Module": "module", "torch.Tensor": "tensor"}  # fmt: skip
-TAPE = (".backward(", ".grad")
+TAPE = (".backward(", ".grad", ".zero_grad(")
 OBJECTS = ("object", "module", "optimizer", "scaler")
 
 
@@ -31,8 +32,8 @@ def decided(project: Project) -> dict[str, Plain]:
     plain: dict[str, Plain] = {}
     unsure: set[str] | None = None
     for module in project.modules.values():
-        asked = "isinstance" in module.source or any(word in module.source for word in TAPE)
-        if module.uses_mindspore or not asked:
+        text = module.source if module.plain is None else code(module.tree)  # bodies of functions of other files
+        if module.uses_mindspore or not any(word in text for word in ("isinstance", *TAPE)):
             continue
         if unsure is None:
             unsure = {n for m in project.modules.values() for n in _perhaps_none(m)}
@@ -64,13 +65,20 @@ class Decided(Suites):
         for scope in module.scope.walk():
             for stmt in scope.body.walk() if scope.is_function and scope.name != "__init__" else ():
                 name = _none_asked(stmt.node)
-                if not name or name not in scope.params or any(name in s.defs for s in scope.body.walk()):
+                if not name or not any(word in code(stmt.node) for word in TAPE):
                     continue
-                if any(word in code(stmt.node) for word in TAPE) and _always_given(name, scope, project):
+                if self.always_there(stmt.node.test.left, name, scope, project):  # type: ignore[union-attr]
                     assert isinstance(stmt.node, cst.If)
                     self.there.add(id(stmt.node.test))
                     self.tests[id(stmt.node)] = stmt.node.test
                     self.given.setdefault(id(stmt.node), set())
+
+    def always_there(self, asked: cst.BaseExpression, name: str, scope: Scope, project: Project) -> bool:
+        """Every caller gives an object for the parameter that is asked for, or for the attribute that keeps one."""
+        if isinstance(asked, cst.Attribute):
+            return _always_kept(asked.attr.value, self.module.value(asked.value), self.module, project)
+        kept = name in scope.params and not any(name in s.defs for s in scope.body.walk())
+        return kept and _always_given(name, scope, project, scope.name)
 
     def answers(self) -> bool:
         """Whether any condition is known."""
@@ -120,18 +128,39 @@ def _none_asked(node: cst.CSTNode) -> str:
         return ""
     asked = test.comparisons[0]
     plain = isinstance(asked.operator, (cst.Is, cst.IsNot)) and dotted(asked.comparator) == "None"
-    return test.left.value if plain and isinstance(test.left, cst.Name) else ""
+    return dotted(test.left) if plain else ""
 
 
-def _always_given(name: str, scope: Scope, project: Project) -> bool:
+def _always_kept(attr: str, holder: Value, module: ModuleInfo, project: Project) -> bool:
+    """Objects of the class keep in the attribute what they were made with, and nobody makes one without."""
+    cls = project.find(holder.name, module) if holder.kind == "object" and holder.name else None
+    init = cls.methods.get("__init__") if isinstance(cls, ClassInfo) else None
+    if init is None or init.cls is None or len(init.cls.lineage()) > 1 or init.cls.heirs():
+        return False
+    writes = [
+        (scope, stmt) for m in project.modules.values() for scope in m.scope.walk() for stmt in scope.body.walk()
+        if any(d.rpartition(".")[2] == attr and "." in d for d in stmt.defs)
+    ]  # fmt: skip
+    hidden = any("setattr(" in m.source for m in project.modules.values())
+    if len(writes) != 1 or writes[0][0] is not init.scope or hidden:
+        return False
+    node = writes[0][1].node
+    given = node.value.value if isinstance(node, cst.Assign) and isinstance(node.value, cst.Name) else ""
+    bound = any(given in s.defs for s in init.scope.body.walk())
+    if writes[0][1].block is not init.scope.body or given not in init.scope.params or bound:
+        return False
+    return _always_given(given, init.scope, project, init.cls.qualified.rpartition(".")[2])
+
+
+def _always_given(name: str, scope: Scope, project: Project, called: str) -> bool:
     """Every call of the function, and nothing else names it, gives the parameter an object that is seen."""
     found = mentions = 0
     for module in project.modules.values():
-        mentions += len(re.findall(rf"(?<!def )\b{scope.name}\b", module.source))
-        mentions -= len(re.findall(rf"^\s*(?:from|import)\b.*\b{scope.name}\b", module.source, re.M))
+        mentions += len(re.findall(rf"(?<!def )(?<!class )\b{called}\b", module.source))
+        mentions -= len(re.findall(rf"^\s*(?:from|import)\b.*\b{called}\b", module.source, re.M))
         for stmt in (s for home in module.scope.walk() for s in home.body.walk()):
             for call in stmt.calls:
-                if dotted(call.func).rpartition(".")[2] != scope.name:
+                if dotted(call.func).rpartition(".")[2] != called:
                     continue
                 found += 1
                 given = _argument(call, name, scope)

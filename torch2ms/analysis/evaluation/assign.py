@@ -13,7 +13,7 @@ from torch2ms.analysis.evaluation.containers import element
 from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.evaluation.usage import used
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import NOT_RUN, PART, UNKNOWN, UNPLACED, Value, join, joined_deps
+from torch2ms.analysis.values import EITHER, NOT_RUN, PART, UNKNOWN, UNPLACED, Value, join, joined_deps
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
@@ -69,7 +69,8 @@ def remember(place: str, value: Value, ev: Evaluator, source: cst.CSTNode) -> No
     bound[id(source)] = value
     held: Value | None = None
     for one in bound.values():
-        nothing = held is None or held.name == NOT_RUN or held.kind == "unknown" and not held.deps
+        unseen = held is not None and held.kind == "unknown" and not held.deps and held.name != EITHER
+        nothing = held is None or held.name == NOT_RUN or unseen
         held = one if nothing or held is None else join(held, one)
     assert held is not None
     ev.cls.attrs[attr] = held

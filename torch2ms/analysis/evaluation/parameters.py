@@ -11,7 +11,7 @@ from torch2ms.analysis.evaluation.usage import NONE, used
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project, qualified
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import NO_DEPS, Value
+from torch2ms.analysis.values import EITHER, NO_DEPS, Value
 
 LITERALS = {cst.Integer: "int", cst.Float: "float", cst.SimpleString: "str", cst.Tuple: "tuple", cst.List: "list",
             cst.Dict: "unknown", cst.UnaryOperation: "unknown"}  # fmt: skip
@@ -58,6 +58,8 @@ def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
         return replace(passed, place=name, deps=passed.deps | own)
     if param.annotation is not None and (declared := _declared(info, param.annotation, name, project)) is not None:
         return declared
+    if passed is not None and passed.name == EITHER:  # `meter.update(loss.item())`, and elsewhere a tensor
+        return Value("unknown", EITHER, passed.deps | own, place=name)
     guessed = guess.by_name(name)
     if guessed.kind == "unknown":
         guessed = used(guessed, name, info.module.used.get(id(info.scope), NONE))

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from typing import cast
 
 import libcst as cst
 
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import EITHER
 from torch2ms.rewrite.inplace.sharing import is_parameter
@@ -15,6 +18,7 @@ from torch2ms.rewrite.translation import Translation
 CLASSES = {"Linear": "Dense", "ConvTranspose": "Transpose", "Sequential": "SequentialCell", "ModuleList": "CellList",
            "ModuleDict": "CellDict", "Module": "Cell"} | {
                f"ConvTranspose{n}d": f"Conv{n}dTranspose" for n in (1, 2, 3)}  # fmt: skip
+TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 CHECKPOINT = re.compile(r"(\.pth\.tar|\.pt\.tar|\.pth|\.pt)(?=['\"]*$)")
 PICKLE = re.compile(r"\.pkl(?=['\"]*$)")
 PICKLERS = re.compile(r"pickle|joblib|dill|\bmsgpack\b")  # others that write files with that ending
@@ -60,6 +64,11 @@ def inserted(
     return updated.with_changes(expression=_number(updated.expression))
 
 
+def written(node: cst.BaseExpression) -> object:
+    """The text of a literal, which may stand in several pieces."""
+    return node.evaluated_value if isinstance(node, cst.ConcatenatedString) else constant(node)
+
+
 def formatted(original: cst.Call, text: str, updated: cst.Call, work: Translation) -> cst.BaseExpression:
     """`"{:.4f}".format(loss)`: as in f-strings."""
     asked = _specified(text)
@@ -70,7 +79,57 @@ def formatted(original: cst.Call, text: str, updated: cst.Call, work: Translatio
             work.tell("T2M612", "formatted tensor", "formatted as a number")
             new = new.with_changes(value=_number(new.value))
         args.append(new)
-    return updated.with_changes(args=args)
+    return _attributes(original, text, updated.with_changes(args=args), work)
+
+
+def _attributes(original: cst.Call, text: str, updated: cst.Call, work: Translation) -> cst.Call:
+    """`"{top1.avg:.2f}".format(top1=top1)`: attributes that may be tensors become arguments of their own."""
+    given = {a.keyword.value: a.value for a in original.args if a.keyword is not None}
+    own: dict[str, list[str]] = {}  # by argument: its attributes that take its place
+    for key in _fields(text):
+        head, dot, attr = key.partition(".")
+        cls = work.class_of(work.module.value(given[head])) if dot and head in given and dotted(given[head]) else None
+        value = cls.attrs.get(attr) if cls is not None else None
+        free = f"{head}_{attr}" not in given and f"{head}_{attr}" not in text
+        if key in _specified(text) and value is not None and (value.kind == "tensor" or value.name == EITHER) and free:
+            own.setdefault(head, []).append(attr)
+    if not own or not isinstance(updated.func, cst.Attribute):
+        return updated
+    work.tell("T2M612", "formatted tensor", "formatted as a number")
+    names = {f"{head}.{attr}": f"{head}_{attr}" for head, attrs in own.items() for attr in attrs}
+    still = {root(key) for key in _fields(text) if key not in names}
+    comma = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
+    args: list[cst.Arg] = []
+    for old, new in zip(original.args, updated.args, strict=True):
+        head = old.keyword.value if old.keyword is not None else ""
+        made = [
+            cst.Arg(_number(cst.Attribute(new.value, cst.Name(attr))), cst.Name(f"{head}_{attr}"), TIGHT)
+            for attr in own.get(head, ())
+        ]
+        made = [new, *made] if not made or head in still else made
+        args += [a.with_changes(comma=comma) for a in made[:-1]] + [made[-1].with_changes(comma=new.comma)]
+    template = cast(cst.BaseExpression, updated.func.value.visit(_Fields(names)))
+    return updated.with_changes(func=updated.func.with_changes(value=template), args=args)
+
+
+class _Fields(cst.CSTTransformer):
+    """Other names for fields of a template."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        super().__init__()
+        self.names = names
+
+    def leave_SimpleString(self, original_node: cst.SimpleString, updated_node: cst.SimpleString) -> cst.SimpleString:
+        text = updated_node.value
+        for old, new in self.names.items():
+            text = re.sub(rf"\{{{re.escape(old)}(?=:)", f"{{{new}", text)
+        return updated_node.with_changes(value=text)
+
+
+def _fields(text: str) -> list[str]:
+    """All that a template names, by number or name, once and in order."""
+    fields = enumerate(re.findall(r"\{([^{}]*)\}", text))
+    return list(dict.fromkeys(re.split(r"[:!]", field)[0] or str(i) for i, field in fields))
 
 
 def _specified(text: str) -> set[str]:

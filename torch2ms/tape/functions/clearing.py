@@ -10,6 +10,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value
 from torch2ms.tape.functions.lifting import Lifting
+from torch2ms.tape.functions.sites import receiver
 from torch2ms.tape.ledger.events import Event, find
 from torch2ms.tape.ledger.records import LOADS
 from torch2ms.tape.plan import Plan
@@ -194,15 +195,16 @@ def _events(
     lifting: Lifting,
     depth: int = DEEP,
 ) -> list[Event]:
-    as_method = info.cls is not None and not info.static and isinstance(call.func, cst.Attribute)
+    called = receiver(info, call)
+    as_method = called is not None
     values = [module.value(a.value) for a in call.args]
     bound = bind_arguments(info, call, values, skip_self=as_method)
     found = []
     for clear in _clears(info, lifting, depth):
         head, _, rest = clear.place.partition(".")
         value = clear.value
-        if head == "self" and as_method and isinstance(call.func, cst.Attribute):
-            base = dotted(call.func.value)
+        if head == "self" and called is not None:
+            base = dotted(called)
         elif head in bound:
             base = bound[head].place
             value = value if rest else bound[head]

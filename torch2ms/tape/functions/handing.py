@@ -20,6 +20,7 @@ from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.tape.forward.dependents import dependents
 from torch2ms.tape.forward.regions import Region
+from torch2ms.tape.functions.sites import receiver, receiving
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import Records
@@ -187,7 +188,7 @@ def handing_at(handed: Handed, call: cst.Call, caller: ModuleInfo, scope: Scope)
     for owner in handed.owners:
         head, _, rest = owner.place.partition(".")
         if head == "self" and handed.info.cls is not None:
-            base = dotted(call.func.value) if isinstance(call.func, cst.Attribute) else ""
+            base = receiving(handed.info, call)
             if not base:
                 return None
             optimizers.append(f"{base}.{rest}")
@@ -223,7 +224,7 @@ def bound_arguments(info: FunctionInfo, call: cst.Call) -> dict[str, cst.Arg]:
     node = info.scope.node
     assert isinstance(node, cst.FunctionDef)
     names = [p.name.value for p in [*node.params.posonly_params, *node.params.params]]
-    if info.cls is not None and not info.static and isinstance(call.func, cst.Attribute):
+    if receiver(info, call) is not None:
         names = names[1:]
     bound: dict[str, cst.Arg] = {}
     free = iter(names)

@@ -25,7 +25,7 @@ from torch2ms.tape.functions.foreign import spread_changes, spread_foreign
 from torch2ms.tape.functions.handing import Handed, Handing, bound_arguments, event_of, handed_of, handing_at
 from torch2ms.tape.functions.reach import Known
 from torch2ms.tape.functions.rollouts import Episodes
-from torch2ms.tape.functions.sites import Site, resolve, versions
+from torch2ms.tape.functions.sites import Site, receiving, resolve, versions
 from torch2ms.tape.functions.stores import Stores, find_stores
 from torch2ms.tape.functions.taking import Taken, Taking, events_of, fed, taken_of, taking_at, usable
 from torch2ms.tape.functions.within import reachable
@@ -317,11 +317,10 @@ def called_events(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Ev
 
 def _narrow(info: FunctionInfo, site: Site) -> None:
     """A call of a known method reads what the method reads, not the whole object."""
-    if info.cls is not None and isinstance(site.call.func, cst.Attribute):
-        base = dotted(site.call.func.value)
+    if base := receiving(info, site.call):
         bare = any(isinstance(a.value, cst.Name) and a.value.value == base for a in site.call.args)
-        if base and not bare:
-            site.stmt.uses -= {base, f"{base}.{site.call.func.attr.value}"}
+        if not bare:
+            site.stmt.uses -= {base, dotted(site.call.func)}
 
 
 def _whole(stmt: Stmt, info: FunctionInfo, lifting: Lifting) -> bool:
@@ -341,9 +340,7 @@ def _whole(stmt: Stmt, info: FunctionInfo, lifting: Lifting) -> bool:
 
 def _spread(info: FunctionInfo, site: Site, lifting: Lifting) -> None:
     """What the callee does to attributes of its object, as places of the caller."""
-    if info.cls is None or not isinstance(site.call.func, cst.Attribute):
-        return
-    base = dotted(site.call.func.value)
+    base = receiving(info, site.call)
     if not base:
         return
     for stmt in info.scope.body.walk():
@@ -416,7 +413,7 @@ def lifted(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
             export = lifting.exports.get(id(info.scope)) if info is not None else None
             if info is None or export is None or export.closure:
                 continue
-            base = dotted(call.func.value) if isinstance(call.func, cst.Attribute) else ""
+            base = receiving(info, call)
             for clear in export.clears:
                 place = _outside(clear.place, info, call, module, base)
                 found.append(Event("clear", stmt, call, place, replace(clear.value, place=place), lifted=True))

@@ -22,6 +22,7 @@ from torch2ms.tape.forward.effects import leaves
 from torch2ms.tape.forward.stashes import Stash, emptied, examine, graph_places, read_in, related, used_among
 from torch2ms.tape.functions.episodes import CLIPS, Episode, clip_limit, clip_text
 from torch2ms.tape.functions.handing import bound_arguments
+from torch2ms.tape.functions.sites import receiving
 from torch2ms.tape.ledger.events import Event
 
 if TYPE_CHECKING:
@@ -246,7 +247,7 @@ class Episodes:
         head, _, rest = place.partition(".")
         info = episode.info
         if head == "self" and info.cls is not None:
-            base = dotted(site.call.func.value) if isinstance(site.call.func, cst.Attribute) else ""
+            base = receiving(info, site.call)
             episode.place = f"{base}.{rest}"
             value = episode.step.value
             owns = None if value.owns is None else frozenset(self.outside(o, site, info) for o in value.owns)
@@ -283,7 +284,7 @@ class Episodes:
         head, _, rest = place.lstrip("^@").partition(".")
         tail = f".{rest}" if rest else ""
         if head == "self" and info.cls is not None:
-            base = dotted(site.call.func.value) if isinstance(site.call.func, cst.Attribute) else ""
+            base = receiving(info, site.call)
             return base + tail if base else ""
         if head in info.scope.params:
             argument = self.bound(site, info).get(head)

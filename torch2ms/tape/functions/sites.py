@@ -9,6 +9,10 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.values import Value
+
+CALL = "__call__"
 
 
 @dataclass(eq=False)
@@ -31,7 +35,7 @@ def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, projec
             return cls.known(func.attr.value) if cls is not None else None
         of_module = module.value(func)
         found = project.find(of_module.name, module) if of_module.kind in ("api", "function") else None
-        return found if isinstance(found, FunctionInfo) else None
+        return found if isinstance(found, FunctionInfo) else _called_object(of_module, module, project)
     value = module.value(func)
     if value.kind == "function" and value.name:
         current: Scope | None = scope
@@ -42,7 +46,29 @@ def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, projec
             current = current.parent
         found = project.find(value.name, module)
         return found if isinstance(found, FunctionInfo) else None
-    return None
+    return _called_object(value, module, project)
+
+
+def _called_object(value: Value, module: ModuleInfo, project: Project) -> FunctionInfo | None:
+    """The `__call__` of an object of the project."""
+    cls = _class(value.name, module, project) if value.kind == "object" and value.name else None
+    return cls.known(CALL) if cls is not None else None
+
+
+def receiver(info: FunctionInfo, call: cst.Call) -> cst.BaseExpression | None:
+    """The object whose method a call reaches; one that is called stands alone. None in calls of functions."""
+    func = call.func
+    if info.cls is None or info.static:
+        return None
+    if info.name == CALL and not (type(func) is cst.Attribute and func.attr.value == CALL):
+        return func
+    return func.value if type(func) is cst.Attribute else None
+
+
+def receiving(info: FunctionInfo, call: cst.Call) -> str:
+    """The place of that object, "" where it has none."""
+    found = receiver(info, call)
+    return dotted(found) if found is not None else ""
 
 
 def overriding(info: FunctionInfo) -> list[FunctionInfo]:

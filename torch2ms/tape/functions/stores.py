@@ -23,7 +23,7 @@ from torch2ms.tape.functions.aliases import ANY, Aliases, Creation, Key
 from torch2ms.tape.functions.flows import Part, settle
 from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.functions.reach import Known, Reach, used_as_values
-from torch2ms.tape.functions.sites import Site, overriding
+from torch2ms.tape.functions.sites import Site, overriding, receiver, receiving
 from torch2ms.tape.functions.within import by_attribute, own_module, reachable
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import ENTRY, LEFT_OVER, Owner
@@ -378,8 +378,9 @@ class _Search:
         free = iter(names)
         bound = {a.keyword.value if a.keyword is not None else next(free, ""): a.value for a in site.call.args}
         found = {dotted(bound[g]) for g in given if g in bound}
-        if "self" in given and isinstance(site.call.func, cst.Attribute):
-            found.add(dotted(site.call.func.value))
+        callee = self.known.callee.get(id(site.call))
+        if "self" in given and callee is not None and receiver(callee, site.call) is not None:
+            found.add(receiving(callee, site.call))
         return found
 
     def clears(self, owners: dict[int, list[Owner]]) -> bool:

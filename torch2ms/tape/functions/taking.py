@@ -18,6 +18,7 @@ from torch2ms.analysis.values import UNKNOWN, Value, entries
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.functions.handing import bound_arguments, moved
+from torch2ms.tape.functions.sites import receiver, receiving
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.owners import concerns
@@ -130,11 +131,12 @@ def taking_at(taken: Taken, call: cst.Call, caller: ModuleInfo, scope: Scope) ->
     for owner in taken.owners:
         head, _, rest = owner.place.partition(".")
         if head == "self" and taken.info.cls is not None:
-            base = dotted(call.func.value) if isinstance(call.func, cst.Attribute) else ""
+            base = receiving(taken.info, call)
             if not base:
                 return None
             place = base + owner.place[4:]
-            whole = caller.value(call.func.value) if isinstance(call.func, cst.Attribute) else UNKNOWN
+            called = receiver(taken.info, call)
+            whole = caller.value(called) if called is not None else UNKNOWN
             if whole.kind == "optimizer" and not rest:  # an optimizer of the program
                 found.places.append((whole.place or place, whole))
                 continue
@@ -256,8 +258,8 @@ def _words(event: Event) -> str:
     assert event.taking is not None
     taken, call = event.taking.taken, event.taking.call
     head, dot, rest = event.name.partition(".")
-    if head == "self" and isinstance(call.func, cst.Attribute):
-        return dotted(call.func.value) + dot + rest
+    if head == "self" and receiving(taken.info, call):
+        return receiving(taken.info, call) + dot + rest
     given = bound_arguments(taken.info, call).get(head)
     return dotted(given.value) if given is not None else event.name
 

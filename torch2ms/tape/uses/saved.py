@@ -17,7 +17,7 @@ from torch2ms.tape.plan import Plan
 
 def keep_values(scope: Scope, module: ModuleInfo, plan: Plan) -> None:
     """Copy what the scope puts aside of parameters to which it gives other values later."""
-    if ".data" not in module.source:
+    if module.plain is None and ".data" not in module.source:
         return
     stmts = list(scope.body.walk())
     given = [s for s in stmts if any(_of_parameter(t, module) for t in _targets(s))]

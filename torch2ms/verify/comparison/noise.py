@@ -11,7 +11,7 @@ elements at their true value, zero, and everything must agree within the ordinar
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -43,10 +43,10 @@ def candidates(torch: Trace, mindspore: Trace) -> set[str]:
     found: set[str] = set()
     for left, right in zip(torch.of("step"), mindspore.of("step"), strict=False):
         pairs, _, _ = pair_parameters(left["parameters"], right["parameters"], torch, mindspore)
-        sizes = {key_of(a): _larger(_flat(torch, a), _flat(mindspore, b)) for a, b in pairs}
+        sizes = [_larger(_flat(torch, a), _flat(mindspore, b)) for a, b in pairs]  # copies of layers may have no key
         limit = TINY * _biggest(sizes)
-        for a, b in pairs:
-            x, y, size = _flat(torch, a), _flat(mindspore, b), sizes[key_of(a)]
+        for (a, b), size in zip(pairs, sizes, strict=True):
+            x, y = _flat(torch, a), _flat(mindspore, b)
             if x is not None and y is not None and size is not None:
                 apart = (np.abs(x - y) > UNSTABLE * size) & (size <= limit)
                 found |= {key_of(a)} - {""} if apart.any() else set()
@@ -57,9 +57,9 @@ def tiny(trace: Trace) -> set[str]:
     """Parameters with elements whose gradient is tiny at some step: what one side alone can suspect."""
     found: set[str] = set()
     for step in trace.of("step"):
-        sizes = {key_of(entry): _larger(_flat(trace, entry)) for entry in step["parameters"]}
-        limit = TINY * _biggest(sizes)
-        found |= {k for k, size in sizes.items() if k and size is not None and ((size > 0) & (size <= limit)).any()}
+        sizes = [(key_of(entry), _larger(_flat(trace, entry))) for entry in step["parameters"]]
+        limit = TINY * _biggest(size for _, size in sizes)
+        found |= {k for k, size in sizes if k and size is not None and ((size > 0) & (size <= limit)).any()}
     return found
 
 
@@ -67,7 +67,7 @@ def confirmed(torch: Trace, disturbed: Trace, wanted: set[str]) -> dict[str, Noi
     """Of the candidates, those whose tiny elements a rounding error in the weights changes; with the figures."""
     found: dict[str, Noise] = {}
     for left, right in _steps_alike(torch, disturbed):
-        biggest = _biggest({key_of(a): _larger(_flat(torch, a)) for a in left["parameters"]})
+        biggest = _biggest(_larger(_flat(torch, a)) for a in left["parameters"])
         for a, b in zip(left["parameters"], right["parameters"], strict=False):
             key, x, y = key_of(a), _flat(torch, a), _flat(disturbed, b)
             if key not in wanted or x is None or y is None:
@@ -96,8 +96,8 @@ def _larger(*arrays: Array | None) -> Array | None:
     return np.maximum.reduce(sizes) if len(sizes) == len(arrays) else None
 
 
-def _biggest(sizes: dict[str, Array | None]) -> float:
-    return max((largest(size) for size in sizes.values() if size is not None), default=0.0)
+def _biggest(sizes: Iterable[Array | None]) -> float:
+    return max((largest(size) for size in sizes if size is not None), default=0.0)
 
 
 def _steps_alike(left: Trace, right: Trace) -> Iterator[tuple[Entry, Entry]]:
