@@ -20,3 +20,7 @@ def assert_close(actual, expected, rtol=None, atol=None, equal_nan=False, msg=No
     rtol = relative.get(str(expected.dtype), 0) if rtol is None else rtol
     atol = absolute.get(str(expected.dtype), 0) if atol is None else atol
     np.testing.assert_allclose(actual, expected, rtol, atol, equal_nan, msg or "")
+
+
+def equal(x, other):
+    return x.shape == other.shape and bool((x == other).all())

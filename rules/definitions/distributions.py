@@ -245,6 +245,10 @@ class Independent(Distribution):
     def variance(self):
         return self.base_dist.variance
 
+    def expand(self, batch_shape):
+        inner = self.event_shape[: self.count]
+        return Independent(self.base_dist.expand((*batch_shape, *inner)), self.count)
+
     def summed(self, values):
         return values.sum(tuple(range(-self.count, 0))) if self.count else values
 

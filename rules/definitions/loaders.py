@@ -54,16 +54,17 @@ class DistributedIndices:
         self.shuffle, self.seed, self.epoch = shuffle, seed, 0
         rest = self.count % num_replicas
         short = rest if drop_last else 0
-        self.total = self.count - short if short or not rest else self.count + num_replicas - rest
+        self.total_size = self.count - short if short or not rest else self.count + num_replicas - rest
+        self.num_samples = self.total_size // num_replicas
 
     def __iter__(self):
         order = np.arange(self.count)
         if self.shuffle:
             order = np.random.default_rng(self.seed + self.epoch).permutation(self.count)
-        return iter(np.resize(order, self.total)[self.rank :: self.replicas].tolist())
+        return iter(np.resize(order, self.total_size)[self.rank :: self.replicas].tolist())
 
     def __len__(self):
-        return self.total // self.replicas
+        return self.num_samples
 
     def set_epoch(self, epoch):
         self.epoch = epoch

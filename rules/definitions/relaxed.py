@@ -82,6 +82,11 @@ class MixtureSameFamily(Distribution):
         place = len(shape) - self.event_dims - 1
         return shape[:place] + shape[place + 1 :]
 
+    def expand(self, batch_shape):
+        count = self.shares.shape[-1]
+        mixture, component = self.mixture_distribution, self.component_distribution
+        return MixtureSameFamily(mixture.expand(batch_shape), component.expand((*batch_shape, count)))
+
     def mixed(self, values):
         shares = self.shares.reshape(self.shares.shape + (1,) * self.event_dims)
         return (shares * values).sum(-1 - self.event_dims)

@@ -67,6 +67,7 @@ class ChainedScheduler:
 def scheduler_state(scheduler):
     """What a scheduler goes on from: its counters, and the learning rates that it has set."""
     state = {name: value.item() for name, value in vars(scheduler).items() if isinstance(value, ms.Parameter)}
+    state |= {name: int(state[name]) for name in ("last_epoch", "_step_count") if name in state}
     state |= {name: value for name, value in vars(scheduler).items() if isinstance(value, (int, float))}
     state["_last_lr"] = [float(lr) for lr in scheduler.get_last_lr()]
     if hasattr(scheduler, "_schedulers"):

@@ -12,6 +12,7 @@ import libcst as cst
 
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api.signature import UNKNOWN, Binding, Signature, literal
+from torch2ms.api.template import simple
 
 
 class Facts(Protocol):
@@ -57,6 +58,7 @@ _QUESTIONS = (
     "rank",
     "dtype",
     "varied",
+    "simple",
     "asks",
 )
 _LITERAL_KINDS = {bool: "bool", int: "int", float: "float", str: "str", list: "list", tuple: "tuple", dict: "dict"}
@@ -160,6 +162,11 @@ class Use:
         """True where a gradient is known to flow into the argument."""
         node = self.node(name)
         return node is not None and self.facts.varied(node)
+
+    def simple(self, name: str) -> bool:
+        """True where an argument may as well be evaluated twice, or is not there."""
+        node = self.node(name)
+        return node is None or simple(node)
 
     def asks(self, name: str) -> bool:
         """A question about the whole project; true where nobody knows."""

@@ -20,6 +20,7 @@ GROUP_DECAY = re.compile(r"""["']weight_decay["']\]?\s*[:=][^=]|dict\([^()]*\bwe
 WEIGHT = re.compile(r"(?:^|[._])(?:w|b|p|param|parameter|weight|bias|theta)s?_?\d*$", re.IGNORECASE)
 OTHER_TYPE = re.compile(r"\b(half|double|bfloat16|float16|float64)\b")
 SINGLE = re.compile(r"\b((Conv|ConvTranspose|BatchNorm|InstanceNorm)[123]d|SyncBatchNorm|SGD|conv[123]d|batch_norm)\b")
+_IMPORTING = re.compile(r"^[ \t]*from\s+[\w.]+\s+import\s*(?:\([^)]*\)|[^\n]*)", re.MULTILINE)
 _WRITTEN = (cst.List, cst.Tuple, cst.UnaryOperation, cst.BinaryOperation, cst.Imaginary)  # data of a tensor
 TYPE = re.compile(r"torch\.(\w+Tensor)")  # the name of a type, which programs give a name of their own
 
@@ -123,7 +124,7 @@ class ModuleFacts:
     @property
     def loads(self) -> bool:
         """Some module of the project names a loader, to which samplers may go."""
-        return any("DataLoader" in module.source for module in self.project.modules.values())
+        return any(_loads(module.source) for module in self.project.modules.values())
 
     @property
     def other_types(self) -> bool:
@@ -167,3 +168,10 @@ def _may_be_none(node: cst.BaseExpression) -> bool:
 def _by_variable(node: cst.Subscript) -> bool:
     part = node.slice[0].slice
     return len(node.slice) == 1 and isinstance(part, cst.Index) and constant(part.value) is ...
+
+
+def _loads(source: str) -> bool:
+    """A loader is more than imported under its own name."""
+    if "DataLoader" not in source:
+        return False
+    return "DataLoader as " in source or "DataLoader" in _IMPORTING.sub("", source)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import builtins
+
 import libcst as cst
 
 from torch2ms.analysis.program.flow import root
@@ -12,11 +14,47 @@ from torch2ms.api import Rule, binding_of
 from torch2ms.rewrite.inplace.nested import LATE
 from torch2ms.tape.plan import Plan
 
+_BASES = {"input": "tensor"}
+
+
+def named_in_order(
+    part: str, rule: Rule, original: cst.Call, updated: cst.Call, stmt: Stmt, taken: set[str], moved: set[int]
+) -> tuple[cst.Call, dict[str, str]] | None:
+    """The call with names in place of an argument and of what is evaluated before it, and the lines that bind them."""
+    lines: dict[str, str] = {}
+    for each in [*_before(part, rule, original, updated), part]:
+        made = named(each, rule, original, updated, stmt, taken, moved)
+        if made is None:
+            return None
+        updated, lines[each] = made
+    return updated, lines
+
+
+def _before(part: str, rule: Rule, original: cst.Call, updated: cst.Call) -> list[str]:
+    """The receiver and the arguments that stand before one and are not evaluated without a trace."""
+    binding = binding_of(rule, original, updated, part) if part != "self" else None
+    if binding is None or part not in binding.single:
+        return []
+    places = {id(bound.original): name for name, bound in binding.single.items()}
+    end = next((i for i, arg in enumerate(original.args) if arg is binding.single[part].original), 0)
+    pairs = list(zip(original.args, updated.args, strict=True))[:end]
+    front = [(places.get(id(arg), ""), arg.value, now.value) for arg, now in pairs]
+    if isinstance(original.func, cst.Attribute) and isinstance(updated.func, cst.Attribute):
+        front.insert(0, ("self", original.func.value, updated.func.value))
+    return [name for name, node, now in front if name and _called(node) and not isinstance(now, cst.Name)]
+
+
+def _called(node: cst.CSTNode) -> bool:
+    return any(isinstance(n, (cst.Call, cst.Await, cst.NamedExpr)) for n in descend(node))
+
 
 def named(
-    part: str, rule: Rule, original: cst.Call, updated: cst.Call, stmt: Stmt, taken: set[str]
+    part: str, rule: Rule, original: cst.Call, updated: cst.Call, stmt: Stmt, taken: set[str], moved: set[int]
 ) -> tuple[cst.Call, str] | None:
-    """The call with a name in place of one argument (or of `self`), and the line that binds it."""
+    """The call with a name in place of one argument (or of `self`), and the line that binds it.
+
+    `moved` are the parts of the statement that have names already.
+    """
     if part == "self":
         if not isinstance(original.func, cst.Attribute) or not isinstance(updated.func, cst.Attribute):
             return None
@@ -26,9 +64,11 @@ def named(
         if binding is None or part not in binding.single:
             return None
         bound = binding.single[part]
-        before, after, base = bound.original.value, bound.updated.value, part if part != "input" else "tensor"
-    if not undisturbed(stmt, before):
+        before, after, base = bound.original.value, bound.updated.value, _BASES.get(part, part)
+        base = f"{base}_value" if hasattr(builtins, base) else base
+    if not undisturbed(stmt, before, moved):
         return None
+    moved.add(id(before))
     name = free(base, taken)
     taken.add(name)
     text = code(after)
@@ -67,7 +107,7 @@ def free(base: str, taken: set[str]) -> str:
     return name
 
 
-def undisturbed(stmt: Stmt, part: cst.CSTNode) -> bool:
+def undisturbed(stmt: Stmt, part: cst.CSTNode, moved: set[int]) -> bool:
     """The part is evaluated once whenever the statement is, and nothing that matters is evaluated before it."""
     path = _path(stmt.node, part)
     if path is None or stmt.blocks or any(isinstance(node, LATE) for node in path):
@@ -76,9 +116,14 @@ def undisturbed(stmt: Stmt, part: cst.CSTNode) -> bool:
         for child in children(outer):
             if child is inner:
                 break
-            if any(isinstance(n, (cst.Call, cst.Await, cst.NamedExpr)) for n in descend(child)):
+            if not _gone(child, moved) and _called(child):
                 return False
     return True
+
+
+def _gone(node: cst.CSTNode, moved: set[int]) -> bool:
+    """What is left of a part that has moved above the statement is a name."""
+    return isinstance(node, (cst.Arg, cst.Attribute)) and id(node.value) in moved
 
 
 def _path(node: cst.CSTNode, wanted: cst.CSTNode) -> list[cst.CSTNode] | None:

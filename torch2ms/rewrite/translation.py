@@ -16,7 +16,7 @@ from torch2ms.api.imports import IMPORTS
 from torch2ms.findings import Finding, Tier
 from torch2ms.parsing import constant
 from torch2ms.rewrite.facts import ModuleFacts
-from torch2ms.rewrite.naming import named, taken_names
+from torch2ms.rewrite.naming import named_in_order, taken_names
 from torch2ms.rewrite.stars import constants, in_place, of_two, written_out
 from torch2ms.tape.plan import Plan
 
@@ -92,12 +92,14 @@ class Translation:
         """What the rule makes of a call; what it needs twice gets a name above the statement."""
         outcome = apply_call(rule, original, updated, self.facts)
         lines: dict[str, str] = {}  # parts that have a name by now, and the line that gives it
+        moved: set[int] = set()
         while outcome.twice and outcome.twice not in lines and self.stmt is not None and not self.mixed:
             taken = taken_names(self.module, self.plan)
-            made = named(outcome.twice, rule, original, updated, self.stmt, taken)
+            made = named_in_order(outcome.twice, rule, original, updated, self.stmt, taken, moved)
             if made is None:
                 return outcome
-            updated, lines[outcome.twice] = made
+            updated = made[0]
+            lines |= made[1]
             outcome = apply_call(rule, original, updated, self.facts)
         if outcome.node is not None:
             self.notes.first += lines.values()

@@ -26,6 +26,16 @@ _SIZE = re.compile(
 _DEVICE_WORDS = ("dev", "cuda", "cpu", "gpu", "rank")
 
 
+def device(use: Use) -> Choice:
+    """`torch.device('cuda', 0)`: MindSpore places nothing by it, its name stands for it."""
+    kind, index = use.value("type"), use.value("index")
+    placed = "only passed on to what places tensors"
+    if isinstance(kind, str) and isinstance(index, int):
+        text = use.text("type")
+        return Choice(f"{text[:-1]}:{index}{text[-1]}", assume=placed, uses=("type", "index"))
+    return Choice("{type}", assume=placed)
+
+
 def to(use: Use) -> Choice:
     """`x.to(device | dtype | tensor, ...)`: the device goes, the dtype stays."""
     if use.passed("dtype") and use.kind("dtype") != "bool":  # .to(device, dtype); a bool there is non_blocking

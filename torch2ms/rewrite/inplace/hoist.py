@@ -13,7 +13,7 @@ import libcst as cst
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.api.template import atomic
+from torch2ms.api.template import atomic, parenthesised
 from torch2ms.findings import Tier
 from torch2ms.rewrite.inplace.nested import evaluated_first
 from torch2ms.rewrite.inplace.sharing import fresh, is_parameter
@@ -31,6 +31,9 @@ def hoisted(in_place: InPlace, stmt: Stmt) -> list[cst.BaseStatement]:
         return []
     if _out(call) is not None:
         lines, place = _written(in_place, stmt, call)
+    elif _is_initialiser(in_place, call):
+        lines = in_place.drawn(stmt, call) or []
+        place = code(call.args[0].value) if lines else ""
     else:
         method = _as_method(call)
         lines = in_place.in_place(stmt, method) or []
@@ -45,9 +48,18 @@ def hoisted(in_place: InPlace, stmt: Stmt) -> list[cst.BaseStatement]:
 def _first(in_place: InPlace, stmt: Stmt) -> cst.Call | None:
     """The call that changes a tensor and is evaluated before anything else of the statement."""
     for node in evaluated_first(stmt, in_place.module):
-        if type(node) is cst.Call and (_is_function(in_place, node) or _writes(in_place, node)):
+        if type(node) is not cst.Call:
+            continue
+        if _is_function(in_place, node) or _writes(in_place, node) or _is_initialiser(in_place, node):
             return node
     return None
+
+
+def _is_initialiser(in_place: InPlace, call: cst.Call) -> bool:
+    """`init.normal_(w)`, as a part of what the statement computes."""
+    name = in_place.module.value(call.func).name
+    held = call.args[0] if call.args else None
+    return name.startswith("torch.nn.init.") and held is not None and held.keyword is None and bool(dotted(held.value))
 
 
 def _is_function(in_place: InPlace, call: cst.Call) -> bool:
@@ -87,6 +99,8 @@ def _written(in_place: InPlace, stmt: Stmt, call: cst.Call) -> tuple[list[cst.Ba
         args[-1] = args[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
     if isinstance(target, cst.Attribute):
         return _stored(in_place, stmt, call.with_changes(args=args), target)
+    if isinstance(target, cst.Call) and (dtype := _made_for_it(in_place, target)):
+        return [], _unkept(in_place, call, call.with_changes(args=args), dtype)
     many = isinstance(target, cst.Tuple) and all(isinstance(e.value, cst.Name) for e in target.elements)
     held = module.value(target) if target is not None else None
     if target is None or held is None or not (many or isinstance(target, cst.Name)):
@@ -110,6 +124,27 @@ def _written(in_place: InPlace, stmt: Stmt, call: cst.Call) -> tuple[list[cst.Ba
     why = f"written into `{place}`, which has other names; assumed: it has the shape of the result"
     writer.tell("T2M611", "out=", why, Tier.ASSUMED)
     return in_place.written(stmt, target, place, code(made)) or [], place
+
+
+_FACTORIES = {f"torch.{name}" for name in ("empty", "zeros", "ones", "full", "tensor", "empty_like", "zeros_like")}
+
+
+def _made_for_it(in_place: InPlace, target: cst.Call) -> str:
+    """The element type of a tensor that is made in `out=torch.empty(0)` itself, so that nobody else has it."""
+    if in_place.module.value(target.func).name not in _FACTORIES:
+        return ""
+    held = in_place.module.value(target)
+    return held.dtype if held.kind == "tensor" and not held.likely else ""
+
+
+def _unkept(in_place: InPlace, call: cst.Call, left: cst.Call, dtype: str) -> str:
+    """The result itself, in the element type of the tensor that nobody has."""
+    made = in_place.writer.expression(left)
+    assert isinstance(made, cst.BaseExpression)
+    in_place.writer.tell("T2M611", "out=", "nobody has the tensor that it would be written into")
+    if in_place.module.value(call).dtype == dtype:
+        return code(made)
+    return f"{code(parenthesised(made))}.astype(ms.{dtype})"
 
 
 def _stored(
