@@ -51,7 +51,7 @@ class Assignments:
             return []
         if is_data(target, self.module):
             assert type(target) is cst.Attribute
-            return self.data(target, node)
+            return self.data(stmt, target, node)
         if type(target) is cst.Attribute and (made := self.normalised(target, node.value)):
             return made
         if type(target) is cst.Attribute and target.attr.value == "requires_grad":
@@ -138,7 +138,7 @@ class Assignments:
             *self.writer.text(f"{{0}} = {held}", place, name),
         ]
 
-    def data(self, target: cst.Attribute, node: cst.Assign) -> list[cst.BaseStatement] | None:
+    def data(self, stmt: Stmt, target: cst.Attribute, node: cst.Assign) -> list[cst.BaseStatement] | None:
         base = target.value
         value = self.module.value(base)
         if is_parameter(base, value, self.module, self.writer.plan) or value.kind == "unknown":
@@ -147,7 +147,13 @@ class Assignments:
             self.writer.tell("T2M611", "write of .data", "ops.assign, which compiled code sees too", tier)
             return self.writer.text("ops.assign({0}, {1})", base, node.value)
         if isinstance(base, cst.Name):
-            self.writer.tell("T2M611", "write of .data", "the local tensor is bound again")
+            if self.given_by_callers(stmt, base.value):
+                self.writer.tell("T2M611", "write of .data", "written into the tensor, which callers hold too")
+                return self.writer.text("{0}.copy_({1})", base, node.value)
+            why, tier = "the local tensor is bound again", Tier.EXACT
+            if self.given_unseen(stmt, base.value):
+                why, tier = f"{why}; assumed: callers go on with what the function returns", Tier.ASSUMED
+            self.writer.tell("T2M611", "write of .data", why, tier)
             return self.writer.text("{0} = {1}", base, node.value)
         return None
 
@@ -196,9 +202,11 @@ class Assignments:
         self, stmt: Stmt, node: cst.AugAssign, target: cst.CSTNode, value: Value
     ) -> list[cst.BaseStatement] | None:
         """`y = x; y += 1`: the change reaches `x`, where something still reads it."""
-        if not isinstance(target, cst.Name) or value.leaf:
+        if not isinstance(target, cst.Name):
             return None
         name = target.value
+        if value.leaf:
+            return self.written_into(stmt, name, node) if self.given_by_callers(stmt, name) else None
         if value.kind == "unknown" and target is not node.target:  # `.data` of what is not seen: whoever has it too
             return self.written_into(stmt, name, node)
         if value.kind != "tensor":
@@ -237,12 +245,19 @@ class Assignments:
     def given_by_callers(self, stmt: Stmt, name: str) -> bool:
         """The tensor is the caller's own, who reads it again after the call."""
         scope = self.writer.scope
-        if self.writer.differentiated or name not in scope.params:
+        if self.writer.differentiated:
             return False
-        if any(name in s.defs and s.number < stmt.number for s in scope.body.walk()):
-            return False
+        given = _parameters_behind(name, stmt, scope)
         homes = (h for m in self.writer.project.modules.values() for h in m.scope.walk())
-        return any(_read_again(name, scope, home) for home in homes)
+        return bool(given) and any(_read_again(one, scope, home) for home in homes for one in given)
+
+    def given_unseen(self, stmt: Stmt, name: str) -> bool:
+        """The tensor may be that of a caller, and nothing here calls the function."""
+        scope = self.writer.scope
+        if self.writer.differentiated or not _parameters_behind(name, stmt, scope):
+            return False
+        stmts = (s for m in self.writer.project.modules.values() for h in m.scope.walk() for s in h.body.walk())
+        return not any(dotted(c.func).rpartition(".")[2] == scope.name for s in stmts for c in s.calls)
 
     def constructed(self, stmt: Stmt, node: cst.Assign, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
         """Modules of torch start in training mode, cells do not."""
@@ -272,6 +287,20 @@ class Assignments:
 def _key(node: cst.Subscript) -> object:
     part = node.slice[0].slice
     return constant(part.value) if isinstance(part, cst.Index) else None
+
+
+def _parameters_behind(name: str, stmt: Stmt, scope: Scope) -> list[str]:
+    """The parameters of a function whose tensor a name may hold at a statement: itself, or `delta = delta_init`."""
+    blocks = {id(stmt.block), *(id(a.block) for a in stmt.ancestors())}
+    found = [name] if name in scope.params else []
+    for earlier in scope.body.walk():
+        if name not in earlier.defs or earlier.number >= stmt.number:
+            continue
+        value = earlier.node.value if isinstance(earlier.node, cst.Assign) else None
+        sides = [value.body, value.orelse] if isinstance(value, cst.IfExp) else [value]
+        given = [n.value for n in sides if isinstance(n, cst.Name) and n.value in scope.params]
+        found = [*(found if id(earlier.block) not in blocks else []), *given]
+    return found
 
 
 def _read_again(name: str, scope: Scope, home: Scope) -> bool:

@@ -54,6 +54,18 @@ def own_name(method: FunctionInfo) -> str:
     return OWN_METHODS["train"] if mode else "train"
 
 
+def method_alias(original: cst.Name, updated: cst.Name, work: Translation) -> cst.Name:
+    """A name in the body of a class of modules itself: `predict = forward`, `forward = predict`."""
+    scope = work.stmt.block.scope if work.stmt is not None else None
+    if scope is None or original.value not in OWN_METHODS or not isinstance(scope.node, cst.ClassDef):
+        return updated
+    cls = work.module.classes.get(scope.name)
+    if cls is None or cls.scope is not scope or cls.kind != "module":
+        return updated
+    method = cls.methods.get(original.value)
+    return updated.with_changes(value=own_name(method) if method is not None else OWN_METHODS[original.value])
+
+
 class MethodCalls:
     """Translates `receiver.method(...)` by what is known of the receiver."""
 
@@ -86,7 +98,7 @@ class MethodCalls:
         cls = self.work.class_of(receiver)
         if cls is not None:
             if (own := cls.method(name)) is not None:
-                named = own_name(own) if cls.kind == "module" else name
+                named = own_name(own) if cls.kind == "module" and own.name == name else name
                 return updated if named == name else renamed(updated, named)
             if cls.kind == "autograd" and name == "apply":
                 if cls.refused:

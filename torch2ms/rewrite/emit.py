@@ -19,7 +19,7 @@ from torch2ms.rewrite.items import Items
 from torch2ms.rewrite.layout import BLANK
 from torch2ms.rewrite.statements import Statements
 from torch2ms.rewrite.writer import Writer
-from torch2ms.tape.plan import Class, Function, Item
+from torch2ms.tape.plan import Class, Function, Item, Text
 
 MARK = re.compile(r"#\s*torch2ms: (T2M\d{3}) (.*?) -> (.*)")
 
@@ -126,6 +126,8 @@ class Emitter:
                 nodes = layout.spaced(nodes, top)
                 if top and len(nodes) > 1 and not _starts_blank(layout.leading(nodes[1])):
                     nodes[1] = layout.led(nodes[1], (BLANK, BLANK))
+            if not moved and stmt.blocks and all(isinstance(item, Text) for item in items):
+                gone += self.lost_inside(stmt, nodes)
             lead = pending + (() if moved else own) + gone
             return self.mark(stmt, _lead(nodes, layout.strip_blank(lead) if fresh else lead)), ()
         if moved:
@@ -214,13 +216,12 @@ class Emitter:
             return ()
         kept = [c.comment.value for node in nodes for c in layout.inner_comments(node) if c.comment is not None]
         kept = kept[: len(kept) - 1] if stmt.trailing is not None and stmt.trailing.comment is not None else kept
-        lost: list[cst.EmptyLine] = []
-        for line in layout.inner_comments(stmt.node):
-            if line.comment is not None and line.comment.value in kept:
-                kept.remove(line.comment.value)
-            else:
-                lost.append(line)
-        return tuple(lost)
+        return _without(layout.inner_comments(stmt.node), kept)
+
+    def lost_inside(self, stmt: Stmt, nodes: list[cst.BaseStatement]) -> layout.Lines:
+        """Comments among the statements of a compound one that became a single expression."""
+        kept = [c.comment.value for node in nodes for c in layout.inner_comments(node) if c.comment is not None]
+        return _without(layout.inner_comments(stmt.node.with_changes(leading_lines=())), kept)
 
     def mark(self, stmt: Stmt, nodes: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
         marks = [*self.plan.marks.get(id(stmt), ()), *self.writer.marked]
@@ -279,6 +280,7 @@ class Emitter:
             changes["items"] = [changed(i, item=self.writer.expression(i.item)) for i in node.items]
         elif isinstance(node, cst.Match):
             changes["subject"] = self.writer.expression(node.subject)
+            changes["cases"] = [self.case(case) for case in node.cases]
         elif isinstance(node, (cst.Try, cst.TryStar)):
             changes["handlers"] = [
                 handler if handler.type is None else changed(handler, type=self.writer.expression(handler.type))
@@ -295,6 +297,11 @@ class Emitter:
         result = self.with_bodies(stmt, header, bodies)
         self.writer.marked = held
         return result, ()
+
+    def case(self, node: cst.MatchCase) -> cst.MatchCase:
+        """The pattern and the guard of a case; its suite is emitted like any other."""
+        guard = None if node.guard is None else self.writer.expression(node.guard)
+        return changed(node, pattern=self.writer.expression(node.pattern), guard=guard)
 
     def with_bodies(self, stmt: Stmt, node: cst.CSTNode, bodies: Sequence[cst.BaseSuite | None]) -> cst.BaseStatement:
         handlers: list[cst.CSTNode] = []
@@ -363,6 +370,17 @@ def _lead(nodes: list[cst.BaseStatement], lines: layout.Lines) -> list[cst.BaseS
     if nodes and lines:
         nodes = [layout.led(nodes[0], lines), *nodes[1:]]
     return nodes
+
+
+def _without(lines: layout.Lines, kept: list[str]) -> layout.Lines:
+    """The comments that are not among those kept; each of them counts once."""
+    lost: list[cst.EmptyLine] = []
+    for line in lines:
+        if line.comment is not None and line.comment.value in kept:
+            kept.remove(line.comment.value)
+        else:
+            lost.append(line)
+    return tuple(lost)
 
 
 def _starts_blank(lines: layout.Lines) -> bool:

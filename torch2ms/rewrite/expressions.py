@@ -12,7 +12,7 @@ from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import apply_call
 from torch2ms.rewrite import apis, layout
 from torch2ms.rewrite.asked import answered
-from torch2ms.rewrite.calls import MethodCalls
+from torch2ms.rewrite.calls import MethodCalls, method_alias
 from torch2ms.rewrite.facts import TYPE
 from torch2ms.rewrite.layers import chosen, derived
 from torch2ms.rewrite.layers.keywords import positional
@@ -147,7 +147,7 @@ class Expressions(Positions):
         value = self.module.values.get(id(original), UNKNOWN)
         if value.kind in ("api", "dtype") and is_foreign(value.name) and original.value in self.module.imports.table:
             return apis.used(value.name, original, updated, self.work, self)
-        return updated
+        return method_alias(original, updated, self.work)
 
     def leave_Subscript(self, original: cst.Subscript, updated: cst.Subscript) -> cst.BaseExpression:
         if id(original) in self.plan.expressions:

@@ -116,7 +116,7 @@ def rewrite(
     body: list[cst.BaseStatement] = list(tree.body)
     new = [layout.constant(line) for line in lines]
     position = transformer.position(body)
-    if new and position is None:
+    if (new or wanted) and position is None:
         position = _after_header(body)
     anchors = [i for i, s in enumerate(body) if _is_anchor(s)]
     shorter = (i for i, s in enumerate(body) if s is not before[i] and _is_import(before[i]))

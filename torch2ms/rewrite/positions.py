@@ -94,6 +94,9 @@ class Positions(Rewriter):
                 part = part.value if type(part) is cst.Attribute else cst.Pass()
         return None
 
+    def visit_MatchClass(self, node: cst.MatchClass) -> None:
+        self.mark_classes(node.cls)
+
     def visit_Comparison(self, node: cst.Comparison) -> None:
         parts = [node.left, *(c.comparator for c in node.comparisons)]
         if any(self.module.value(p).name == CLASS_NAME for p in parts):

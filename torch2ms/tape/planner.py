@@ -25,6 +25,7 @@ from torch2ms.tape.forms.placement import adjacent
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forward.shared import join
+from torch2ms.tape.forward.unseen import unseen_step
 from torch2ms.tape.forwards import Outside, forward_of
 from torch2ms.tape.functions.clearing import called_clears, clearing, unasked
 from torch2ms.tape.functions.episodes import plan_episode
@@ -308,6 +309,8 @@ class _ScopePlanner:
         elif any(e.kind in LOADS for e in self.records.events) and not self.verdicts.placed(event):
             refuse(event, "whose gradients it fills is not seen", self.plan)
         elif (name := self.verdicts.stepping(event)) and self.scope.is_module:
+            refuse(event, f"`{name}` may use the gradients it stores", self.plan)
+        elif name := unseen_step(event, self.scope, self.module):
             refuse(event, f"`{name}` may use the gradients it stores", self.plan)
         elif has_hooks(self.module):
             watching = watched(event, self.module)

@@ -11,7 +11,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import UNKNOWN, any_overlap, overlaps
 from torch2ms.tape.forward.regions import Finder, Region
-from torch2ms.tape.forward.unseen import through_unseen
+from torch2ms.tape.forward.unseen import through_unseen, unseen_step
 from torch2ms.tape.functions.handing import Handed
 from torch2ms.tape.functions.taking import Taken
 from torch2ms.tape.ledger import owners
@@ -74,6 +74,8 @@ class Verdicts:
                 for owner in takers[id(event)]:
                     if owner.stored and (place := self.left_out(event, owner, deps)):
                         return NO_GRADIENT.format(place)
+                if not takers[id(event)] and (name := unseen_step(event, self.scope, self.module)):
+                    return f"`{name}` may use the gradients it stores"
                 waiting = self.loadless() and has_hooks(self.module) and watched(event, self.module)
                 if not takers[id(event)] and self.scope.is_function and not self.unread(event) and not waiting:
                     return "no step or read of the gradients stands in this function"

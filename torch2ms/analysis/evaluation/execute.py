@@ -19,6 +19,7 @@ from torch2ms.analysis.evaluation.narrow import narrowed
 from torch2ms.analysis.program.project import qualified
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import UNKNOWN, Value
 
 DEEPEST = 4  # loops in loops that are gone through twice each: more would double the work again and again
@@ -142,6 +143,12 @@ def _try(stmt: Stmt, node: cst.Try | cst.TryStar, ev: Evaluator) -> None:
 
 def _match(stmt: Stmt, node: cst.Match, ev: Evaluator) -> None:
     ev.ev(node.subject)
+    for case in node.cases:
+        for part in descend(case.pattern):
+            if isinstance(part, (cst.MatchClass, cst.MatchValue)):
+                ev.ev(part.cls if isinstance(part, cst.MatchClass) else part.value)
+        if case.guard is not None:
+            ev.ev(case.guard)
     _branches(stmt.blocks, ev, complete=False)
 
 

@@ -105,7 +105,20 @@ class ClassInfo:
         for cls in self.lineage():
             if name in cls.methods:
                 return cls.methods[name]
+            if (other := cls.other_names.get(name)) is not None:
+                return cls.methods.get(other)
         return None
+
+    @cached_property
+    def other_names(self) -> dict[str, str]:
+        """Further names that the body of the class gives to its methods: `predict = forward`."""
+        assigned = [s.node for s in self.scope.body.stmts if isinstance(s.node, cst.Assign)]
+        return {
+            dotted(target.target): dotted(node.value)
+            for node in assigned
+            for target in node.targets
+            if isinstance(node.value, cst.Name) and node.value.value in self.methods
+        }
 
     def known(self, name: str) -> FunctionInfo | None:
         """The method of the class, or the one that its subclasses agree on where it has none itself."""

@@ -58,6 +58,22 @@ def leading_to(event: Event, scope: Scope) -> list[Stmt]:
     return found[::-1]
 
 
+def unseen_step(event: Event, scope: Scope, module: ModuleInfo) -> str:
+    """The step of something unknown that was made of what the event fills: `updater = make(net)`, `updater.step()`."""
+    tainted = {root(d) for d in event.value.deps if not d.startswith("@")}
+    for stmt in scope.body.walk():
+        if {root(u) for u in stmt.uses} & tainted:
+            tainted |= {root(d) for d in stmt.defs}
+    for stmt in scope.body.walk():
+        for call in stmt.calls:
+            func = call.func
+            if not isinstance(func, cst.Attribute) or func.attr.value != "step":
+                continue
+            if root(dotted(func.value)) in tainted and module.value(func.value).kind == "unknown":
+                return dotted(func)
+    return ""
+
+
 def _models(calls: list[cst.Call], scope: Scope, module: ModuleInfo) -> Iterator[str]:
     """The callables among the calls of which nothing is known."""
     for call in calls:
