@@ -104,7 +104,7 @@ class ModuleFacts:
         groups = [item for item in value.items or () if item.kind == "dict"]
         if value.items is not None and all(group.keys is not None for group in groups):
             return any(key == "weight_decay" for group in groups for key, _ in group.keys or ())
-        return any(GROUP_DECAY.search(m.source) for m in self.project.modules.values())
+        return self.project.mentions(GROUP_DECAY.search)
 
     def varied_targets(self, criterion: str) -> bool:
         """A gradient flows into what a criterion of this class is given second, somewhere in the project."""
@@ -124,17 +124,17 @@ class ModuleFacts:
     @property
     def loads(self) -> bool:
         """Some module of the project names a loader, to which samplers may go."""
-        return any(_loads(module.source) for module in self.project.modules.values())
+        return self.project.mentions(_loads)
 
     @property
     def other_types(self) -> bool:
         """Something of the project may be given another type than float32."""
-        return any(OTHER_TYPE.search(module.source) for module in self.project.modules.values())
+        return self.project.mentions(OTHER_TYPE.search)
 
     @property
     def single_precision(self) -> bool:
         """The project names layers that MindSpore does not compute in float64."""
-        return any(SINGLE.search(module.source) for module in self.project.modules.values())
+        return self.project.mentions(SINGLE.search)
 
     @cached_property
     def named_settings(self) -> bool:
@@ -153,7 +153,7 @@ class ModuleFacts:
 
     def called_with_more(self, name: str, signature: Signature) -> bool:
         """Whether the project calls what may be this class or function with arguments it could leave out."""
-        return any(call.exceeds(name, signature) for call in held_calls(self.project))
+        return held_calls(self.project).exceed(name, signature)
 
     def varied(self, node: cst.BaseExpression) -> bool:
         return any(not d.startswith("@") for d in self.module.value(node).deps)

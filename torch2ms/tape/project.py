@@ -34,9 +34,9 @@ def prepare(project: Project) -> None:
     ]  # fmt: skip
     project.freezes = bool(frozen)
     project.freezes_trained = not all(freezes_copy(*f) or freezes_untrained(*f, project) for f in frozen)
-    project.renames = any(RENAMED.search(m.source) for m in project.modules.values())
-    project.draws = any(DRAWS.search(m.source) for m in project.modules.values())
-    project.keeps_state = any(STATE.search(m.source) for m in project.modules.values())
+    project.renames = project.mentions(RENAMED.search)
+    project.draws = project.mentions(DRAWS.search)
+    project.keeps_state = project.mentions(STATE.search)
     project.buffers = frozenset(buffers(project))
     project.moves_state = moves_state(project)
     project.stepping = stepping(project)
@@ -74,7 +74,7 @@ def buffers(project: Project) -> Iterator[str]:
 
 def moves_state(project: Project) -> bool:
     """Running a module may change statistics or buffers; masks and frequencies that are only read stay as they are."""
-    if any(STATISTICS.search(m.source) for m in project.modules.values()) or "" in project.buffers:
+    if project.mentions(STATISTICS.search) or "" in project.buffers:
         return True
     return any(
         project.buffers & set(place.split("."))

@@ -26,15 +26,13 @@ TRANSPARENT = {
 
 
 def build(
-    module: cst.Module,
-    source: str,
-    imports: Imports,
-    off: frozenset[int] = frozenset(),
-    numbers: list[tuple[int, int]] | None = None,
+    module: cst.Module, lines: list[tuple[int, int]], imports: Imports, off: frozenset[int] = frozenset()
 ) -> Scope:
-    """The scope tree of a module; fills `imports` on the way. `off` are lines that must stay as they are, `numbers` the
-    lines of the statements where the tree is no longer that of the source."""
-    builder = _Builder(imports, lines(source) if numbers is None else numbers, off)
+    """The scope tree of a module; fills `imports` on the way.
+
+    `lines` are those of its statements in the source, `off` those that must stay as they are.
+    """
+    builder = _Builder(imports, lines, off)
     scope = Scope(module, "", None)
     scope.body = Block(scope, None, "body", module)
     builder.fill(scope.body, module.body)

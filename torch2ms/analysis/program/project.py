@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 
@@ -195,6 +195,7 @@ class ModuleInfo:
     imports: Imports
     scope: Scope
     source: str
+    lines: list[tuple[int, int]]  # the first and the last of each statement
     values: dict[int, Value] = field(default_factory=dict)
     env: Env = field(default_factory=Env)
     classes: dict[str, ClassInfo] = field(default_factory=dict)
@@ -300,6 +301,7 @@ class Project:
     freezes_trained: bool = False  # ... of what may be part of a network that is trained
     held: frozenset[str] = frozenset()  # paths of modules whose gradient code stays as it is
     found: dict[tuple[str, str], Found] = field(default_factory=dict)  # answers that `find` gave
+    texts: dict[Callable[[str], object], bool] = field(default_factory=dict)  # searches, and whether they find
     suffixes: dict[str, dict[str, ModuleInfo]] = field(default_factory=lambda: defaultdict(dict))
 
     @cached_property
@@ -309,6 +311,12 @@ class Project:
         if any(UNSAID.search(text) for text in texts):
             return None
         return {name for text in texts for name in SAID.findall(text)}
+
+    def mentions(self, finds: Callable[[str], object]) -> bool:
+        """Some source has what is searched for; asked of whole projects at every call of some kinds."""
+        if finds not in self.texts:
+            self.texts[finds] = any(finds(module.source) for module in self.modules.values())
+        return self.texts[finds]
 
     @cached_property
     def kept(self) -> list[Kept]:
@@ -325,7 +333,9 @@ class Project:
         """The same modules, with other trees for some of them; nothing is inferred yet. This project is let go of."""
         made = Project(held=self.held)
         for name, module in self.modules.items():
-            made.add(module.path, module.tree, module.source, module.directives.off, plain.get(name, module.plain))
+            new = plain.get(name)
+            tree, lines = (new.tree, new.lines) if new is not None else (module.tree, module.lines)
+            made.add(module.path, tree, module.source, module.directives.off, new or module.plain, lines)
         self.close()
         return made
 
@@ -351,19 +361,22 @@ class Project:
         source: str,
         off: frozenset[int] = frozenset(),
         plain: Plain | None = None,
+        lines: list[tuple[int, int]] | None = None,
     ) -> ModuleInfo:
+        """A module more; `lines` are those of its statements, found in the source where they are not given."""
         name = module_name(path)
         package = name if path.endswith("__init__.py") else name.rpartition(".")[0]
         imports = Imports(package)
         asked = directives.read(source, off)
-        tree = plain.tree if plain is not None else tree
-        scope = flow.build(tree, source, imports, asked.off, plain.lines if plain is not None else None)
-        module = ModuleInfo(name, path, tree, imports, scope, source, directives=asked, plain=plain)
+        lines = flow.lines(source) if lines is None else lines
+        scope = flow.build(tree, lines, imports, asked.off)
+        module = ModuleInfo(name, path, tree, imports, scope, source, lines, directives=asked, plain=plain)
         module.held = path in self.held
         module.reshapes = _reshapes(source)
         for inner in scope.walk():
             self._register(module, inner)
         self.modules[name] = module
+        self.texts.clear()
         self.__dict__.pop("kept", None)
         self.__dict__.pop("packages", None)
         self.found.clear()

@@ -38,10 +38,24 @@ class HeldCall:
         return bool(self.keywords & signature.by_name.keys()) or activation and self.positional > 0
 
 
+class HeldCalls:
+    """All of a project, with the answers that were given: every class that is a value asks."""
+
+    def __init__(self, project: Project) -> None:
+        self.calls = [call for module in project.modules.values() for call in _of_module(module)]
+        self.answers: dict[tuple[str, Signature], bool] = {}
+
+    def exceed(self, name: str, signature: Signature) -> bool:
+        """Whether what may be this class or function is called with arguments that could be left out."""
+        if (name, signature) not in self.answers:
+            self.answers[name, signature] = any(call.exceeds(name, signature) for call in self.calls)
+        return self.answers[name, signature]
+
+
 @lru_cache(maxsize=1)
-def held_calls(project: Project) -> list[HeldCall]:
-    """All of a project; every class that is a value asks for them."""
-    return [call for module in project.modules.values() for call in _of_module(module)]
+def held_calls(project: Project) -> HeldCalls:
+    """Those of the project that was asked about last."""
+    return HeldCalls(project)
 
 
 def _of_module(module: ModuleInfo) -> Iterator[HeldCall]:

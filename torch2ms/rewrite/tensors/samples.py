@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 
 import libcst as cst
 
@@ -28,12 +29,18 @@ def columns(dataset: Value, module: ModuleInfo, project: Project) -> int | None:
         return 0 if unseen and any(_apart(m, unseen) for m in project.modules.values()) else len(sample.items)
     if sample.kind in BARE and not sample.likely:
         return 0
-    taken = {count for m in project.modules.values() for count in _taken(m)}
+    taken = _all_taken(project)
     if len(taken) > 1 and isinstance(project.find(dataset.name, module), ClassInfo):
         return 0  # put together as torch does it, whatever a sample is
     if len(taken) == 1 and any(_apart(m, list(range(max(taken)))) for m in project.modules.values()):
         return 0  # a column that a loop takes apart is a list of tensors
-    return taken.pop() if len(taken) == 1 else None
+    return max(taken) if len(taken) == 1 else None
+
+
+@lru_cache(maxsize=1)
+def _all_taken(project: Project) -> frozenset[int]:
+    """The counts of all modules; every loader of a project asks for them."""
+    return frozenset(count for module in project.modules.values() for count in _taken(module))
 
 
 def _sample(dataset: Value, module: ModuleInfo, project: Project) -> Value:
