@@ -15,7 +15,7 @@ from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.tape.ledger.events import Event
 
 # names of values that may carry a graph of their own
@@ -82,8 +82,24 @@ def _models(calls: list[cst.Call], scope: Scope, module: ModuleInfo) -> Iterator
         guessed = value.kind == "unknown" or (
             value.kind == "lossfn" and value.likely and all(d.startswith("@") for d in value.deps)
         )
-        if place and "." not in place and guessed and call.args and not place[:1].isupper() and _bound(place, scope):
+        if not place or not guessed or not call.args or place[:1].isupper():
+            continue
+        if _bound(place, scope) if "." not in place else _of_made(call, scope, module):
             yield place
+
+
+def _of_made(call: cst.Call, scope: Scope | None, module: ModuleInfo) -> bool:
+    """A method of an object that is not seen, over which an optimizer is made: `loss_module.actor_loss(batch)`."""
+    func = call.func
+    if not isinstance(func, cst.Attribute) or not isinstance(func.value, cst.Name):
+        return False
+    name, value = func.value.value, module.value(func.value)
+    if value.kind != "unknown" or all(constant(a.value) is not ... for a in call.args):
+        return False
+    while scope is not None and name not in scope.params and name not in scope.locals:
+        scope = scope.parent
+    stmts = scope.body.walk() if scope is not None else ()
+    return any(name in s.uses and any(v.kind == "optimizer" for v in map(s.out.get, s.defs) if v) for s in stmts)
 
 
 def _bound(name: str, scope: Scope | None) -> bool:
