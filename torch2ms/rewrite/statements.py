@@ -11,7 +11,6 @@ from torch2ms.analysis.values import FILLING
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.assignments import Assignments
 from torch2ms.rewrite.inplace.activated import activated
-from torch2ms.rewrite.inplace.chains import is_change
 from torch2ms.rewrite.inplace.hoist import hoisted
 from torch2ms.rewrite.inplace.nested import raise_changes
 from torch2ms.rewrite.inplace.stores import InPlace, changes
@@ -39,8 +38,7 @@ class Statements:
         node = stmt.node
         special = None
         if type(node) in (cst.Assign, cst.Expr, cst.Return) and not self.module.uses_mindspore:
-            alone = type(node) is cst.Expr and is_change(node.value)
-            above = [] if alone else raise_changes(self.in_place, stmt)
+            above = raise_changes(self.in_place, stmt)
             above += hoisted(self.in_place, stmt)
             if above:
                 return [*above, *self.small(stmt)]

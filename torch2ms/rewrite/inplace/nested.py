@@ -27,7 +27,8 @@ def raise_changes(in_place: InPlace, stmt: Stmt) -> list[cst.BaseStatement]:
     writer = in_place.writer
     above: list[cst.BaseStatement] = []
     first = True
-    for call in _changes(stmt.node):
+    whole = stmt.node.value if isinstance(stmt.node, cst.Expr) else None  # it stays, what it is given is looked at
+    for call in _given(whole) if whole is not None and is_change(whole) else _changes(stmt.node):
         target = base(call)
         receiver = in_place.module.value(target)
         if id(call) in writer.plan.expressions:
@@ -75,6 +76,14 @@ def evaluated_first(stmt: Stmt, module: ModuleInfo) -> Iterator[cst.CSTNode]:
             node = node.elements[0].value if node.elements else None
         else:
             return
+
+
+def _given(chain: cst.CSTNode) -> Iterator[cst.Call]:
+    """The changes in the arguments of a chain of them: `p.add_(update.sign_(), alpha=-lr)`."""
+    if is_change(chain):
+        yield from _given(chain.func.value)  # type: ignore[attr-defined]
+        for arg in chain.args:  # type: ignore[attr-defined]
+            yield from _changes(arg)
 
 
 def _changes(node: cst.CSTNode) -> Iterator[cst.Call]:

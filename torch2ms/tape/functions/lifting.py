@@ -25,7 +25,7 @@ from torch2ms.tape.functions.foreign import spread_changes, spread_foreign
 from torch2ms.tape.functions.handing import Handed, Handing, bound_arguments, event_of, handed_of, handing_at
 from torch2ms.tape.functions.reach import Known
 from torch2ms.tape.functions.rollouts import Episodes
-from torch2ms.tape.functions.sites import Site, receiving, resolve, versions
+from torch2ms.tape.functions.sites import Site, inherited, receiving, resolve, versions
 from torch2ms.tape.functions.stores import Stores, find_stores
 from torch2ms.tape.functions.taking import Taken, Taking, events_of, fed, taken_of, taking_at, usable
 from torch2ms.tape.functions.within import reachable
@@ -86,6 +86,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
                     if info is None and type(call.func) is cst.Attribute and id(call) not in own:
                         base = module.value(call.func.value).kind
                         above = call.func.attr.value == "__init__" and base in ("builtin_super", "class")
+                        above = above or inherited(call.func, module, project)  # `scheduler.step()`
                         if base in OBJECTS and not above:  # that of a class by its name, or of the classes above
                             unseen.add(call.func.attr.value)
                     if info is not None and (stmt.off or module.held):

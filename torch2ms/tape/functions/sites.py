@@ -55,6 +55,14 @@ def _called_object(value: Value, module: ModuleInfo, project: Project) -> Functi
     return cls.known(CALL) if cls is not None else None
 
 
+def inherited(func: cst.Attribute, module: ModuleInfo, project: Project) -> bool:
+    """A method that a class of the project, known as that of the object, has from a class outside of the project."""
+    value = module.value(func.value)
+    cls = _class(value.name, module, project) if value.kind == "object" and value.name else None
+    name = func.attr.value
+    return cls is not None and cls.known(name) is None and not cls.overriding(name) and cls.attr(name) is None
+
+
 def receiver(info: FunctionInfo, call: cst.Call) -> cst.BaseExpression | None:
     """The object whose method a call reaches; one that is called stands alone. None in calls of functions."""
     func = call.func
