@@ -14,8 +14,10 @@ from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.tape.copies import freezes_copy, freezes_untrained
 from torch2ms.tape.ledger.events import argument
 
+# an InstanceNorm keeps statistics only where it is asked to
 STATISTICS = re.compile(
-    r"BatchNorm|InstanceNorm|spectral_norm|track_running_stats|torchvision|timm|hub\.load|from_pretrained|transformers"
+    r"BatchNorm|spectral_norm|track_running_stats(?!\s*=\s*False\b)|InstanceNorm\dd\([^()]*,[^()]*,[^()]*,[^()]*,|"
+    r"torchvision|timm|hub\.load|from_pretrained|transformers"
 )
 
 STATE = re.compile(f"{STATISTICS.pattern}|register_buffer")

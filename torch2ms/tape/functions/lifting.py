@@ -143,13 +143,18 @@ def _store(
     """Find the optimizers that keep gradients, and the functions that go backward from what callers made into them."""
     settled = {*lifting.exports, *lifting.episodes, *lifting.closures}
 
+    from torch2ms.tape.functions.clearing import clearing  # it knows liftings
+
     def everything(scope: Scope, module: ModuleInfo) -> list[Event]:
         return _all_events(scope, module, lifting, events)
+
+    def cleared(scope: Scope, module: ModuleInfo) -> list[Event]:
+        return clearing(scope, module, lifting)
 
     handed = set(lifting.handed)  # callers see to it that these are entered without gradients
     while True:
         taken = set(lifting.taken)
-        known = Known(project, lifting.callee, lifting.sites, unseen, settled, handed, taken, everything)
+        known = Known(project, lifting.callee, lifting.sites, unseen, settled, handed, taken, everything, cleared)
         lifting.stores = find_stores(known)
         if not lifting.stores.freed:
             break

@@ -32,6 +32,7 @@ class Known:
     handed: set[int]  # ids of scopes whose callers see to it that they are entered without gradients
     taken: set[int]  # ids of scopes whose callers hand them gradients
     everything: Everything
+    cleared: Everything = lambda scope, module: []  # what calls of functions that only clear are to their callers
 
     @cached_property
     def ways(self) -> Ways:

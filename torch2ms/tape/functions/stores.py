@@ -85,7 +85,7 @@ class _Search:
 
     def needs(self, scope: Scope, module: ModuleInfo) -> set[str]:
         """Places of optimizers in whose gradients this scope meets other calls."""
-        records = self.records.get(id(scope))
+        records = self.with_clears(scope, module)
         apart = id(scope) in self.known.handed | self.known.taken
         if records is None or apart or any(e.problem or e.kind == "step_closure" for e in records.events):
             return set()
@@ -108,6 +108,14 @@ class _Search:
             for event in lost:
                 found |= self.reaching(self.deps(event, scope, module), scope, module)
         return found
+
+    def with_clears(self, scope: Scope, module: ModuleInfo) -> Records | None:
+        """The records of the scope, where what it calls clears, too."""
+        records = self.records.get(id(scope))
+        clears = self.known.cleared(scope, module) if records is not None else []
+        if not clears:
+            return records
+        return Records(scope, module, sorted([*self.events[id(scope)], *clears], key=lambda e: e.stmt.number))
 
     def used(self, records: Records, scope: Scope, module: ModuleInfo) -> set[str]:
         """Optimizers of networks whose gradients the scope finds and uses, without naming the optimizers."""
