@@ -6,17 +6,18 @@ two classes call the same counts as one place.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import libcst as cst
 
 from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import overlaps
+from torch2ms.tape.functions.sites import receiving
 
 NO_GRAPH = ("module", "optimizer", "params", "named_params", "param", "class", "function", "lossfn", "scheduler")
 EMPTY = ("list", "deque", "collections.deque")
@@ -143,7 +144,7 @@ def _written(stmt: Stmt, scope: Scope, module: ModuleInfo) -> Iterator[str]:
         if "." not in place and place in scope.locals and not scope.is_module:
             continue
         if place == target and value is not None:
-            if module.value(value).deps:
+            if module.value(value).deps and not _number(value, scope, module):
                 yield place
             continue
         out = stmt.out.get(place)
@@ -151,6 +152,16 @@ def _written(stmt: Stmt, scope: Scope, module: ModuleInfo) -> Iterator[str]:
             continue
         if any(not d.startswith("@") for d in out.deps):
             yield place
+
+
+def _number(value: cst.BaseExpression, scope: Scope, module: ModuleInfo) -> bool:
+    """A parameter for which every caller gives a number: `memory.store(log_prob, reward)`."""
+    info = module.functions.get(id(scope))
+    rebound = isinstance(value, cst.Name) and any(value.value in s.defs for s in scope.body.walk())
+    if info is None or not isinstance(value, cst.Name) or rebound:
+        return False
+    passed = info.args.get(value.value)
+    return passed is not None and passed.kind in ("int", "float", "bool", "str") and not passed.deps
 
 
 def appended(stmt: Stmt) -> tuple[str, cst.BaseExpression | None]:
@@ -179,6 +190,27 @@ def emptied(stmt: Stmt) -> str:
     return ""
 
 
+def emptied_by(stmt: Stmt, callee: Mapping[int, FunctionInfo]) -> set[str]:
+    """The places that a statement empties, by itself or in a method that does nothing else: `self.memory.clear()`."""
+    call = stmt.node.value if isinstance(stmt.node, cst.Expr) else None
+    info = callee.get(id(call))
+    if info is None or not isinstance(call, cst.Call):
+        return {emptied(stmt)} - {""}
+    if not (base := receiving(info, call)):
+        return set()
+    found = set()
+    for inner in info.scope.body.stmts:
+        if isinstance(inner.node, cst.Expr) and isinstance(inner.node.value, cst.SimpleString):
+            continue
+        place = emptied(inner)
+        if not place and isinstance(inner.node, cst.Assign) and constant(inner.node.value) is not ...:
+            place = dotted(inner.node.targets[0].target) if len(inner.node.targets) == 1 else ""
+        if not place.startswith("self."):
+            return set()
+        found.add(base + place[4:])
+    return found
+
+
 def _empty(value: cst.BaseExpression) -> bool:
     if isinstance(value, cst.List):
         return not value.elements
@@ -202,7 +234,9 @@ def used_among(stash: Stash, used: set[str]) -> bool:
     return any(stash.name in u.split(".")[1:] for u in used)
 
 
-def examine(stash: Stash, modules: list[ModuleInfo], reader: Scope) -> None:
+def examine(
+    stash: Stash, modules: list[ModuleInfo], reader: Scope, callee: Mapping[int, FunctionInfo]
+) -> None:
     """Find what fills the place; a problem if anything but `reader` does something else with it."""
     stash.fills, stash.problem = [], ""
     explained: set[int] = set()
@@ -213,10 +247,10 @@ def examine(stash: Stash, modules: list[ModuleInfo], reader: Scope) -> None:
             for stmt in scope.body.walk():
                 place = emptied(stmt)
                 target, value = appended(stmt)
+                if scope is reader and stmt.block is scope.body:
+                    cleared |= {p for p in emptied_by(stmt, callee) if names(stash, p)}
                 if names(stash, place):
                     explained |= {id(n) for n in descend(stmt.node)}
-                    if scope is reader and stmt.block is scope.body:
-                        cleared.add(place)
                 elif names(stash, target) and value is not None:
                     assert isinstance(stmt.node, cst.Expr) and isinstance(stmt.node.value, cst.Call)
                     explained |= {id(n) for n in descend(stmt.node.value.func)}
@@ -229,6 +263,8 @@ def examine(stash: Stash, modules: list[ModuleInfo], reader: Scope) -> None:
         stash.problem = f"`{stash.name}` keeps what was appended from one episode to the next"
     for module in modules:
         for node in descend(module.tree):
+            if isinstance(node, cst.Call) and dotted(node.func) == "len" and len(node.args) == 1:
+                explained.add(id(node.args[0].value))
             if id(node) not in explained and (_is(stash, node) or _mentions(stash, node)):
                 stash.problem = stash.problem or f"`{stash.name}` is used elsewhere too"
 

@@ -19,7 +19,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import UNKNOWN, Value, overlaps
 from torch2ms.tape.forward.effects import leaves
-from torch2ms.tape.forward.stashes import Stash, emptied, examine, graph_places, read_in, related, used_among
+from torch2ms.tape.forward.stashes import Stash, emptied_by, examine, graph_places, read_in, related, used_among
 from torch2ms.tape.functions.episodes import CLIPS, Episode, clip_limit, clip_text
 from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.functions.sites import receiving
@@ -109,7 +109,7 @@ class Episodes:
 
     def quiet(self, stmt: Stmt, episode: Episode) -> bool:
         """The step changes nothing that the statement reads, nor the other way round."""
-        if emptied(stmt):
+        if emptied_by(stmt, self.lifting.callee):
             return True
         module, scope = episode.info.module, episode.info.scope
         if stmt.blocks or episode.root in stmt.defs | stmt.muts or not isinstance(stmt.node, (cst.Expr, cst.Assign)):
@@ -146,7 +146,7 @@ class Episodes:
             fills: list[Stmt] = []
             deps: set[str] = set()
             for stash in filled:
-                examine(stash, self.modules, info.scope)
+                examine(stash, self.modules, info.scope, self.lifting.callee)
                 if stash.problem:
                     return stash.problem
                 if reason := self.follow(stash, episode, fills, deps):
