@@ -72,6 +72,7 @@ def embedding_bag(ids, weight, offsets=None, mode="mean", per_sample_weights=Non
 
 def _reduced_bag(bag, weight, mode, scale, padding_idx):
     if padding_idx is not None:
+        padding_idx %= weight.shape[0]
         kept = [i for i, n in enumerate(bag.asnumpy().tolist()) if n != padding_idx]
         bag = bag[kept] if kept else bag[:0]
     if bag.shape[0] == 0:

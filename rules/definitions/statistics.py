@@ -192,3 +192,12 @@ def drawn_poisson(rate):
 
 def drawn_binomial(count, prob):
     return ms.Tensor(np.random.binomial(count.asnumpy().astype(np.int64), prob.asnumpy()), prob.dtype)
+
+
+def diff(x, n, dim=-1, prepend=None, append=None):
+    """Differences of differences, n times."""
+    parts = [part for part in (prepend, x, append) if part is not None]
+    x = ops.cat(parts, dim) if len(parts) > 1 else x
+    for _ in range(n):
+        x = ops.diff(x, axis=dim)
+    return x

@@ -64,6 +64,8 @@ PROGRAMS = {
     X + "result = [torch.equal(x * k, x + x) for k in range(3)]": ["result"],
     "d = torch.device('cuda', 1)\nresult = d.index * 10 + len(d.type)": ["result"],
     "result = torch.ones(2).bernoulli_(1)": ["result"],
+    X + "i, o = torch.tensor([0, 1, 1]), torch.tensor([0, 2])\n"
+    "result = torch.nn.functional.embedding_bag(i, x, o, padding_idx=-1)": ["result"],
     X + "v, i = torch.sort(x)\nw, j = x.topk(1, dim=0)": ["v", "i", "w", "j"],
     X + "i = torch.sort(x).indices\nj = torch.cummin(x, 1)[1]": ["i", "j"],
     X + "def first(t: torch.Tensor):\n    _, i = torch.sort(t)\n    i = i.t()\n    return t[i[0]], i == 1\n"

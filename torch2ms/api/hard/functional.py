@@ -71,8 +71,10 @@ def avg_pool(use: Use) -> Choice:
         padding = "padding=tuple(p for p in {padding} for _ in range(2))" if use.kind("padding") == "tuple" else padding
     stride = "{stride}" if use.given("stride") else "{kernel_size}"
     rest = "ceil_mode={ceil_mode}, count_include_pad={count_include_pad}, divisor_override={divisor_override}"
+    if use.given("divisor_override") and use.given("count_include_pad"):  # its gradient divides by the count
+        rest = "ceil_mode={ceil_mode}, divisor_override={divisor_override}"
     to = f"ops.{use.short}({{input}}, {{kernel_size}}, {stride}, {padding}, {rest})"
-    return Choice(to, uses=("stride", "padding"))
+    return Choice(to, uses=("stride", "padding", "count_include_pad"))
 
 
 def lp_pool(use: Use) -> Choice:

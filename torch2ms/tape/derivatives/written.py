@@ -16,7 +16,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.tape.derivatives.paths import Around, calls_run
-from torch2ms.tape.forms.graphmode import measured
+from torch2ms.tape.forms.graphmode import EINSUM, measured, read_when_run
 from torch2ms.tape.plan import Copy, Item, Text
 
 CROSS_ENTROPY = ("torch.nn.CrossEntropyLoss", "torch.nn.functional.cross_entropy")
@@ -86,6 +86,8 @@ def unmeasured(stmts: list[Stmt], around: Around) -> str:
     for node, home in calls_run(stmts, around):
         value = home.value(node.func)
         if value.name in fails and not kind_of(node, home) and value.kind in ("api", "module", "lossfn"):
+            return value.name
+        if value.name == EINSUM and read_when_run(node):
             return value.name
         if value.kind == "module":
             made = [] if value.items else _made(value.name, home, around.project)

@@ -30,6 +30,7 @@ else:
 if TYPE_CHECKING:
     from torch2ms.tape.forms.calls import Call, Outputs
 
+EINSUM = "torch.einsum"
 PLAIN = ("int", "float", "bool", "str", "none")
 EXPRESSIONS = (
     cst.Name, cst.Attribute, cst.Integer, cst.Float, cst.SimpleString, cst.Call, cst.Arg, cst.BinaryOperation,
@@ -54,6 +55,16 @@ def measured(key: str = "holds", table: str = "graph") -> frozenset[str]:
     The table `twice` has those that hold where the compiled gradient is differentiated again.
     """
     return frozenset(tomllib.loads((rules_dir() / f"{table}.toml").read_text(encoding="utf-8"))[key])
+
+
+def read_when_run(call: cst.Call) -> bool:
+    """The call becomes a function that reads its equation, which is Python that MindSpore does not compile."""
+    first = call.args[0].value if call.args else None
+    equation = first.evaluated_value if isinstance(first, cst.SimpleString) else None
+    if not isinstance(equation, str) or "." in equation:
+        return True
+    terms = equation.replace(" ", "").partition("->")[0].split(",")
+    return len(terms) > 2 or any(len(set(term)) != len(term) for term in terms)
 
 
 def unfit(call: Call, params: list[str], outputs: Outputs, loop: Stmt | None, at: tuple[ModuleInfo, Project]) -> str:
@@ -231,6 +242,8 @@ class Check:
             last = target.name.rpartition(".")[2]
             if target.name.startswith("torch.nn.") and last[:1].isupper():
                 raise Unfit("it makes a layer")
+            if target.name == EINSUM and read_when_run(node):
+                raise Unfit("the equation of an einsum is read when it runs")
             self.rule(target.name)
         elif target.kind in ("module", "lossfn"):
             self.layer(target, module)
