@@ -6,15 +6,20 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from torch2ms.analysis.program.flow import expression_uses
+from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Stmt
 from torch2ms.tape.forward.computed import computes
 from torch2ms.tape.forward.dependents import dependents
+from torch2ms.tape.forward.effects import effects
 from torch2ms.tape.forward.layers import through_layers
 from torch2ms.tape.forward.regions import Finder, Region
+from torch2ms.tape.forward.shared import Regions, together
 from torch2ms.tape.forward.stashes import Stash, feeding, related, used_among
 from torch2ms.tape.forward.unseen import through_unseen
 from torch2ms.tape.functions.handing import more_than
 from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.hooks import has_hooks
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.verdicts import Verdicts
 
@@ -75,6 +80,46 @@ def forward_of(
     if wanted and not computes(region, verdicts.module):
         return region, "the loss is made by the caller of this function"
     return region, ""
+
+
+def fit_together(
+    pair: tuple[Event, Event], regions: Regions, takers: dict[int, list[Owner]], finder: Finder, verdicts: Verdicts,
+    outside: Outside, compiled: bool,
+) -> bool:  # fmt: skip
+    """One function may hold both forwards, and those of all other events stay what they are.
+
+    What stood between may come along where it only computes; not into functions that may be `compiled`. Hooks see each
+    of the two gradients, not their sum.
+    """
+    if any(has_hooks(m) for m in verdicts.project.modules.values()):
+        return False
+    first, second = pair
+    both, trial = together(second, first), finder.without(first)
+    alone = {id(s) for e, r in regions if e in (first, second) for s in r.all}
+    found: Regions = []
+    for event, before in regions:
+        if event is first:
+            continue
+        region, problem = forward_of(both if event is second else event, takers[id(event)], trial, verdicts, outside)
+        if problem or region.guards != before.guards or region.cut != before.cut or region.late != before.late:
+            return False
+        if event is not second and region.all != before.all:
+            return False
+        more = [s for s in region.all if event is second and id(s) not in alone]
+        if more and compiled or not all(_only_computes(s, takers[id(event)], verdicts.module) for s in more):
+            return False
+        for stmt in region.all:
+            trial.taken.setdefault(id(stmt), region)
+        found.append((event, region))
+    return verdicts.overlap(found, trial) is None
+
+
+def _only_computes(stmt: Stmt, owners: list[Owner], module: ModuleInfo) -> bool:
+    """Nothing is printed or called that is not known, and the weights stay what they are."""
+    if not stmt.is_small or effects(stmt, module) & {"io", "mode"}:
+        return False
+    weights = {root(place) for o in owners for place in (o.place, *(o.owns or ()))}
+    return not any(root(m) in weights for m in stmt.all_muts)
 
 
 def _left_elsewhere(event: Event, verdicts: Verdicts, left: list[Stash]) -> str:

@@ -24,9 +24,9 @@ from torch2ms.tape.forms.naming import name_gradients
 from torch2ms.tape.forms.placement import adjacent
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.regions import Finder, Region
-from torch2ms.tape.forward.shared import join
+from torch2ms.tape.forward.shared import absorb, following, join
 from torch2ms.tape.forward.unseen import unseen_step
-from torch2ms.tape.forwards import Outside, forward_of
+from torch2ms.tape.forwards import Outside, fit_together, forward_of
 from torch2ms.tape.functions.clearing import called_clears, clearing, unasked
 from torch2ms.tape.functions.episodes import plan_episode
 from torch2ms.tape.functions.exports import plan_closure, plan_export
@@ -206,6 +206,7 @@ class _ScopePlanner:
         finder.event_stmts -= {id(e.stmt) for e in self.records.events if id(e) in chained}
         finder.event_stmts |= self.staying
         finder.units = compiled.groups
+        finder.draws = self.project.draws
         finder.mixed = self.plan.contexts.keys() | self.plan.halved.keys()
         finder.foreign = self.verdicts.foreign()
         finder.holders = {n for s in self.scope.body.walk() for c in s.calls if (n := dotted(c.func))}
@@ -231,6 +232,11 @@ class _ScopePlanner:
         if join(regions, takers, self.records, self.plan):
             self.restart()
             return
+        for pair in following(regions, takers, self.records):
+            if fit_together(pair, regions, takers, finder, self.verdicts, self.outside, self.plan.config.jit):
+                absorb(pair[1], pair[0], "one function with the next: it returns the sum", self.records, self.plan)
+                self.restart()
+                return
         if (late := self.still_open(regions)) is not None:
             self.without(late, takers[id(late)], "two graphs are open at once: MindSpore plays the last one back first")
             return

@@ -1,17 +1,25 @@
-"""`optimizer` that is bound again to an optimizer of other parameters: from there on it has a name of its own.
+"""Names that mean one thing after the other, and need to mean one.
 
-The ledger keeps gradients by the name of the optimizer. A script that trains one network after the other, under one
-name, has as many optimizers as it binds.
+`optimizer` that is bound again to an optimizer of other parameters: from there on it has a name of its own. The ledger
+keeps gradients by the name of the optimizer. A script that trains one network after the other, under one name, has as
+many optimizers as it binds.
+
+`loss` that is bound again while its graph is kept: until there it has a name of its own. One function gives both.
 """
 
 from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import count
 
 import libcst as cst
 
 from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
+from torch2ms.tape.forward.effects import leaves
 from torch2ms.wrappers.suites import Suites
 
 
@@ -52,8 +60,46 @@ def _names(module: ModuleInfo, alone: bool) -> dict[int, str]:
                 new = f"{name}_{number}"
                 if new in taken:
                     break
-                found |= {id(n): new for n in _occurrences(name, binding, bindings[number:], scope)}
+                found |= {id(n): new for n in _occurrences(name, binding, bindings[number:])}
+        for name, binding, again in _kept_losses(scope) if "retain_graph" in module.source else ():
+            taken = taken or {n.value for n in descend(module.tree) if isinstance(n, cst.Name)}
+            new = next(f"{name}_{number}" for number in count(1) if f"{name}_{number}" not in taken)
+            taken.add(new)
+            found |= {id(n): new for n in _occurrences(name, binding, [again])}
     return found
+
+
+def _kept_losses(scope: Scope) -> Iterator[tuple[str, Stmt, Stmt]]:
+    """Names that a block binds, goes back from keeping the graph, and binds again, with the two statements."""
+    if not scope.is_function and not scope.is_module:
+        return
+    hidden = _seen_elsewhere(scope)
+    for block in {id(s.block): s.block for s in scope.body.walk()}.values():
+        last: dict[str, Stmt] = {}
+        for stmt in block.stmts:
+            name = _bound(stmt)
+            if name and name in last and _goes_back(name, last[name], stmt) and name not in hidden:
+                yield name, last[name], stmt
+            if name and not stmt.off:
+                last[name] = stmt
+            elif not isinstance(stmt.node, cst.AugAssign):
+                last = {n: s for n, s in last.items() if n not in stmt.all_defs}
+
+
+def _goes_back(name: str, binding: Stmt, again: Stmt) -> bool:
+    """Between two statements of a block a loss is played back, its graph kept, and nothing leaves the block."""
+    stmts = binding.block.stmts
+    between = stmts[stmts.index(binding) + 1 : stmts.index(again)]
+    kept = (c for s in between if s.is_small for c in s.calls if dotted(c.func) == f"{name}.backward")
+    keeping = any(a.keyword is not None and a.keyword.value == "retain_graph" for c in kept for a in c.args)
+    return keeping and not any(leaves(s) for s in between)
+
+
+def _bound(stmt: Stmt) -> str:
+    """The one name that a plain assignment binds."""
+    node = stmt.node
+    plain = type(node) is cst.Assign and len(node.targets) == 1 and type(node.targets[0].target) is cst.Name
+    return node.targets[0].target.value if plain else ""  # type: ignore[union-attr]
 
 
 def _bindings(scope: Scope, module: ModuleInfo) -> dict[str, list[Stmt]]:
@@ -68,21 +114,26 @@ def _bindings(scope: Scope, module: ModuleInfo) -> dict[str, list[Stmt]]:
     if not any(len(bindings) > 1 for bindings in found.values()):
         return {}
     bound = [name for stmt in scope.body.walk() for name in stmt.defs]
-    inner = {root(use) for child in scope.children for use in free_uses(child)}
-    inner |= {item.name.value for child in scope.walk() for stmt in child.body.walk()
-              if isinstance(stmt.node, (cst.Global, cst.Nonlocal)) for item in stmt.node.names}  # fmt: skip
+    inner = _seen_elsewhere(scope)
     return {
         name: bindings for name, bindings in found.items()
         if len(bindings) > 1 and bound.count(name) == len(bindings) and name in scope.locals and name not in inner
     }  # fmt: skip
 
 
-def _occurrences(name: str, binding: Stmt, later: list[Stmt], scope: Scope) -> list[cst.Name]:
+def _seen_elsewhere(scope: Scope) -> set[str]:
+    """The names of a scope that functions inside of it read, or that are not its own."""
+    inner = {root(use) for child in scope.children for use in free_uses(child)}
+    return inner | {item.name.value for child in scope.walk() for stmt in child.body.walk()
+                    if isinstance(stmt.node, (cst.Global, cst.Nonlocal)) for item in stmt.node.names}  # fmt: skip
+
+
+def _occurrences(name: str, binding: Stmt, later: list[Stmt]) -> list[cst.Name]:
     """Where the name means what the statement binds it to: until it is bound again."""
     end = later[0] if later else None
     assert isinstance(binding.node, cst.Assign)
     nodes: list[cst.CSTNode] = [binding.node.targets[0]]
-    stmts = scope.body.stmts
+    stmts = binding.block.stmts
     for stmt in stmts[stmts.index(binding) + 1 :]:
         if stmt is end:
             assert isinstance(end.node, cst.Assign)

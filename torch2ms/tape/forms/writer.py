@@ -51,6 +51,8 @@ class Writer:
     def suffix(self, call: Call) -> str:
         if not call.several:
             return ""
+        if len(call.event.roots) > 1 and len(call.owners) == 1 and call.owners[0].variable.endswith("_grads"):
+            return call.owners[0].variable.removesuffix("_grads")  # a sum of several: they have the network in common
         node = call.event.roots[0]
         name = call.event.name or dotted(node).rpartition(".")[2]
         if not name and isinstance(node, cst.Call):

@@ -7,12 +7,17 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.values import any_overlap
 
 CONTAINERS = {"OrderedDict", "collections.OrderedDict", "defaultdict", "collections.defaultdict", "deque", "Counter"}
 
 
-def effects(stmt: Stmt, module: ModuleInfo) -> set[str]:
-    """Which orders the statement takes part in: io, rng (random draws), and mode (of networks: training or not)."""
+RUN = "run "  # begins the effect of running a network: its place follows
+
+
+def effects(stmt: Stmt, module: ModuleInfo, draws: bool = True) -> set[str]:
+    """Which orders the statement takes part in: io, rng (random draws), mode (of networks: training or not), and the
+    networks that it runs, whose statistics may change; `draws`: they may draw random numbers too."""
     found: set[str] = set()
     for inner in stmt.walk():
         for call in inner.calls:
@@ -30,7 +35,7 @@ def effects(stmt: Stmt, module: ModuleInfo) -> set[str]:
                     found.add("rng")
             elif target.kind == "module":
                 if not target.name.rpartition(".")[2].endswith("Loss"):
-                    found |= {"rng", "mode"}
+                    found |= {RUN + place for place in target.own or {""}} | ({"rng"} if draws else set())
             elif name in CONTAINERS:
                 continue
             elif target.kind in ("function", "class", "unknown", "method") and not isinstance(
@@ -62,6 +67,16 @@ def effects(stmt: Stmt, module: ModuleInfo) -> set[str]:
                 else:
                     found |= {"io", "rng", "mode"}
     return found
+
+
+def clash(one: set[str], other: set[str]) -> bool:
+    """Two statements with these effects must keep their order."""
+    if one & other:
+        return True
+    mine, theirs = ({e.removeprefix(RUN) for e in effects if e.startswith(RUN)} for effects in (one, other))
+    if mine and "mode" in other or theirs and "mode" in one:
+        return True
+    return bool(mine and theirs) and ("" in mine | theirs or any_overlap(frozenset(mine), frozenset(theirs)))
 
 
 def leaves(stmt: Stmt, in_loop: bool = False) -> str:

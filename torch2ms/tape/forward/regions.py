@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from copy import copy
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -15,7 +16,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.tape.forward.dependents import silenced
-from torch2ms.tape.forward.effects import effects, leaves
+from torch2ms.tape.forward.effects import clash, effects, leaves
 from torch2ms.tape.ledger.events import LEFT, Event
 from torch2ms.tape.ledger.hooks import late_hooks
 
@@ -97,7 +98,15 @@ class Finder:
         self.known: set[int] | None = None
         self.mixed: set[int] = set()  # `with` blocks of mixed precision
         self.units: list[set[int]] = []  # ids of statements that gave way to one call: none goes in without the others
+        self.draws = True  # networks may draw random numbers
         self.repeating = False  # a forward outside of a loop may run again in each turn
+
+    def without(self, event: Event) -> Finder:
+        """One that has found nothing yet, for a scope in which the event happens together with another."""
+        other = copy(self)
+        other.dropped, other.event_stmts = self.dropped | {id(event.stmt)}, self.event_stmts - {id(event.stmt)}
+        other.taken = {}
+        return other
 
     def find(self, event: Event, owns: frozenset[str] | None, active: set[int] | None = None) -> Region:
         """The region of an event whose gradients go to the owners of `owns` (None: to anyone).
@@ -407,13 +416,13 @@ class Finder:
         """The statement commutes with the others: no shared writes, no shared order of effects."""
         writes = {root(w) for w in stmt.all_defs | stmt.all_muts}
         reads = {root(u) for u in stmt.all_uses}
-        own = effects(stmt, self.module)
+        own = effects(stmt, self.module, self.draws)
         for other in others:
             other_writes = {root(w) for w in other.all_defs | other.all_muts}
             other_reads = {root(u) for u in other.all_uses}
             if writes & (other_reads | other_writes) or reads & other_writes:
                 return False
-            if own & effects(other, self.module):
+            if clash(own, effects(other, self.module, self.draws)):
                 return False
         return True
 

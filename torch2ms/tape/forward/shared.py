@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import pairwise
 
 from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.structure import Stmt
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.forward.effects import leaves
 from torch2ms.tape.forward.regions import Region
 from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.events import Event
@@ -24,17 +28,49 @@ def join(regions: Regions, takers: dict[int, list[Owner]], records: Records, pla
             continue
         if not _alike(first, second) or not _joinable(first, second, takers):
             continue
+        waits = not _changed(first, second) & {root(u) for u in first.stmt.uses}  # the root is the same later
         inner = {id(e) for e in records.events if e.kind == "gradcall" and e.create_graph and e.stmt in two.all}
-        if all(id(e) in inner for e in _between(first, second, records)):  # a penalty on the gradient of the first
-            _absorb(second, first, "one function with the next: it returns the sum", records, plan)
+        if waits and all(id(e) in inner for e in _between(first, second, records)):  # a penalty on its gradient
+            absorb(second, first, "one function with the next: it returns the sum", records, plan)
             return True
         if (clears := _brought_forward(first, second, two, takers, records)) is not None:
             for clear in clears:
                 _move(clear, first, records, plan)
             why = "one function with the one before: what is recorded then does not change until here"
-            _absorb(first, second, why, records, plan)
+            absorb(first, second, why, records, plan)
             return True
     return False
+
+
+def following(
+    regions: Regions, takers: dict[int, list[Owner]], records: Records
+) -> Iterator[tuple[Event, Event]]:
+    """Backward calls that follow each other in a block, for the same owners: nothing between looks at gradients.
+
+    `real_loss.backward(); fake_loss.backward(); optimizer.step()`: the gradients add up, one function gives their sum.
+    """
+    for (first, one), (second, two) in pairwise(regions):
+        plain = not any(e.lifted or e.episode or e.branches or e.inputs or e.create_graph for e in (first, second))
+        whole = not any(r.guards or r.cut or r.tried or r.late or not r.stmts for r in (one, two))
+        if not plain or not whole or not _alike(first, second) or one.block is not two.block:
+            continue
+        same = {id(o) for o in takers[id(first)]} == {id(o) for o in takers[id(second)]} != set()
+        waits = not _changed(first, second) & {root(u) for u in first.stmt.uses}
+        stays = not any(leaves(s) for s in _stmts_between(first, second))
+        if same and waits and stays and not _between(first, second, records):
+            yield first, second
+
+
+def together(kept: Event, gone: Event) -> Event:
+    """One event for both, at the place of `kept`."""
+    first, second = (gone, kept) if gone.stmt.number < kept.stmt.number else (kept, gone)
+    return replace(
+        kept,
+        value=replace(kept.value, deps=kept.value.deps | gone.value.deps),
+        roots=[*first.roots, *second.roots],
+        cotangents=[*first.cotangents, *second.cotangents],
+        absorbed=[*kept.absorbed, gone, *gone.absorbed],
+    )
 
 
 def _interleaved(one: Region, two: Region) -> bool:
@@ -63,6 +99,16 @@ def _between(first: Event, second: Event, records: Records) -> list[Event]:
     return [e for e in records.events if first.stmt.number < e.stmt.number < second.stmt.number and e.kind in kinds]
 
 
+def _stmts_between(first: Event, second: Event) -> list[Stmt]:
+    stmts = first.stmt.block.stmts
+    return stmts[stmts.index(first.stmt) + 1 : stmts.index(second.stmt)]
+
+
+def _changed(first: Event, second: Event) -> set[str]:
+    """The names that statements between two events of a block bind or change."""
+    return {root(d) for s in _stmts_between(first, second) for d in s.all_defs | s.all_muts}
+
+
 def _brought_forward(
     first: Event, second: Event, region: Region, takers: dict[int, list[Owner]], records: Records
 ) -> list[Event] | None:
@@ -74,10 +120,8 @@ def _brought_forward(
     mine = takers[id(second)]
     if any(o in takers[id(first)] for o in mine) or any(s.number > first.stmt.number for s in region.all):
         return None
-    stmts = first.stmt.block.stmts
-    between = stmts[stmts.index(first.stmt) + 1 : stmts.index(second.stmt)]
-    changed = {root(d) for s in between for d in s.all_defs | s.all_muts}
-    if changed & {root(u) for u in second.stmt.uses}:
+    between = _stmts_between(first, second)
+    if _changed(first, second) & {root(u) for u in second.stmt.uses}:
         return None
     clears: list[Event] = []
     for event in _between(first, second, records):
@@ -104,13 +148,10 @@ def _move(clear: Event, first: Event, records: Records, plan: Plan) -> None:
     records.events.insert(records.events.index(first), clear)
 
 
-def _absorb(kept: Event, gone: Event, why: str, records: Records, plan: Plan) -> None:
+def absorb(kept: Event, gone: Event, why: str, records: Records, plan: Plan) -> None:
     """One event for both, at the place of one of them."""
-    in_order = [gone, kept] if gone.stmt.number < kept.stmt.number else [kept, gone]
-    kept.value = replace(kept.value, deps=kept.value.deps | gone.value.deps)
-    kept.roots = [r for e in in_order for r in e.roots]
-    kept.cotangents = [c for e in in_order for c in e.cotangents]
-    kept.absorbed += [gone, *gone.absorbed]
+    both = together(kept, gone)
+    kept.value, kept.roots, kept.cotangents, kept.absorbed = both.value, both.roots, both.cotangents, both.absorbed
     records.events.remove(gone)
     records.joined.add(id(gone.stmt))
     plan.replaced[id(gone.stmt)] = []
