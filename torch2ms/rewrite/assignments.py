@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.program.project import qualified
+from torch2ms.analysis.program.project import ModuleInfo, qualified
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import code, constant, descend
@@ -206,8 +206,12 @@ class Assignments:
             return None
         name = target.value
         if value.leaf:
-            return self.written_into(stmt, name, node) if self.given_by_callers(stmt, name) else None
+            held = not self.writer.differentiated and self.given_by_callers(stmt, name)
+            return self.written_into(stmt, name, node) if held else None
         if value.kind == "unknown" and target is not node.target:  # `.data` of what is not seen: whoever has it too
+            return self.written_into(stmt, name, node)
+        unsure = value.kind == "unknown" or value.kind == "tensor" and value.likely
+        if unsure and self.given_by_callers(stmt, name, tensors=True):
             return self.written_into(stmt, name, node)
         if value.kind != "tensor":
             return None
@@ -236,20 +240,22 @@ class Assignments:
         symbol = code(node.operator).strip().removesuffix("=")
         value_text = "{0}" if atomic(node.value) else "({0})"
         value_text = value_text.format(code(self.writer.expression(node.value)))
-        text = f"{name} {symbol} {value_text}"
+        saved = symbol == "**" or symbol in ("*", "/") and not self.in_place.number(node.value)
+        own = ".copy()" if saved and self.writer.differentiated else ""  # its gradient needs the tensor as it was
+        text = f"{name}{own} {symbol} {value_text}"
         if shift := SHIFTS.get(type(node.operator)):
             self.writer.needs.add("ops")
             text = f"ops.{shift}({name}, {value_text})"
         return self.in_place.written(stmt, cst.Name(name), name, text)
 
-    def given_by_callers(self, stmt: Stmt, name: str) -> bool:
-        """The tensor is the caller's own, who reads it again after the call."""
+    def given_by_callers(self, stmt: Stmt, name: str, *, tensors: bool = False) -> bool:
+        """The tensor is the caller's own, who reads it again after the call; `tensors`: callers know it for one."""
         scope = self.writer.scope
-        if self.writer.differentiated:
-            return False
+        if self.writer.differentiated and scope.name == "forward":
+            return False  # what a network is given is a gradient function's own: nothing is written into that
         given = _parameters_behind(name, stmt, scope)
-        homes = (h for m in self.writer.project.modules.values() for h in m.scope.walk())
-        return bool(given) and any(_read_again(one, scope, home) for home in homes for one in given)
+        homes = ((h, m) for m in self.writer.project.modules.values() for h in m.scope.walk())
+        return any(_read_again(one, scope, home, m if tensors else None) for home, m in homes for one in given)
 
     def given_unseen(self, stmt: Stmt, name: str) -> bool:
         """The tensor may be that of a caller, and nothing here calls the function."""
@@ -294,7 +300,7 @@ def _parameters_behind(name: str, stmt: Stmt, scope: Scope) -> list[str]:
     blocks = {id(stmt.block), *(id(a.block) for a in stmt.ancestors())}
     found = [name] if name in scope.params else []
     for earlier in scope.body.walk():
-        if name not in earlier.defs or earlier.number >= stmt.number:
+        if name not in earlier.defs or earlier.number >= stmt.number or type(earlier.node) is cst.AugAssign:
             continue
         value = earlier.node.value if isinstance(earlier.node, cst.Assign) else None
         sides = [value.body, value.orelse] if isinstance(value, cst.IfExp) else [value]
@@ -303,14 +309,21 @@ def _parameters_behind(name: str, stmt: Stmt, scope: Scope) -> list[str]:
     return found
 
 
-def _read_again(name: str, scope: Scope, home: Scope) -> bool:
-    """Some call in `home` gives the function what it knows as `name`, and looks at it afterwards."""
+def _read_again(name: str, scope: Scope, home: Scope, asked: ModuleInfo | None = None) -> bool:
+    """Some call in `home` gives the function what it knows as `name`, and looks at it afterwards.
+
+    `asked`: the module of `home`, where it is to be a tensor for certain.
+    """
     body = list(home.body.walk())
     for caller in body:
         for call in caller.calls:
             if dotted(call.func).rpartition(".")[2] != scope.name or (given := _argument(call, name, scope)) is None:
                 continue
             kept = dotted(given.value if isinstance(given, cst.Subscript) else given)
+            if asked is not None and asked.value(given).kind != "tensor":
+                continue
+            if kept in caller.defs:  # it is bound to what the function returns
+                continue
             turns = [s for owner in caller.ancestors() if owner.is_loop for s in owner.walk()]
             read = [s for s in (*(s for s in body if s.number > caller.number), *turns) if s is not caller]
             if kept and (root(kept) == "self" or any(root(kept) in map(root, s.uses) for s in read)):

@@ -363,6 +363,8 @@ class _Uses:
             self.add(arg.value)
             if arg.keyword is not None and arg.keyword.value == "out":
                 self.stmt.muts |= target_places(arg.value)
+            if arg.keyword is not None and arg.keyword.value == "inplace" and dotted(arg.value) == "True":
+                self.stmt.muts |= {dotted(node.args[0].value)} - {""}  # F.relu(x, inplace=True)
 
     def scoped(self, node: cst.CSTNode) -> None:
         """A lambda or comprehension: its own names are not uses of the scope."""

@@ -22,6 +22,10 @@ TYPED = {"eq_", "ne_", "gt_", "ge_", "lt_", "le_", "greater_", "less_", "not_equ
          "logical_not_", "logical_and_", "logical_or_", "logical_xor_"}  # fmt: skip
 
 
+UNSAVED = {"add_", "sub_", "neg_", "zero_", "fill_", "copy_", "relu_", "exp_", "sigmoid_", "tanh_", "sqrt_", "t_",
+           "masked_fill_", "detach_", "unsqueeze_", "squeeze_", "transpose_"}  # they need not what was there
+
+
 class InPlace:
     """Statements that change a tensor without an assignment."""
 
@@ -59,7 +63,10 @@ class InPlace:
         if planned is None and is_gradient(target):
             return None  # gradient code that is refused, or that waits for the second step, stands as it stood
         place = planned or code(self.writer.expression(target))
-        result: cst.BaseExpression = cst.parse_expression(place)
+        alone = self.alone(stmt, target)
+        plain = alone or weight or unrecorded(stmt, self.writer) or not self.saves(chain[-1])
+        own = "" if plain else ".copy()"
+        result: cst.BaseExpression = cst.parse_expression(place + own)
         for link in reversed(chain):
             assert isinstance(link.func, cst.Attribute)
             made = self.functional(link, link.func.attr.value, result, place)
@@ -68,7 +75,6 @@ class InPlace:
             result = made
             if methods[chain.index(link)] in TYPED:
                 result = cst.parse_expression(f"{code(result)}.astype({place}.dtype)")
-        alone = self.alone(stmt, target)
         if not alone and RESHAPING & set(methods):
             self.writer.refuse("T2M610", f"Tensor.{methods[0]}", "other names hold the tensor, and its shape changes",
                         "assign the result to each of them")  # fmt: skip
@@ -81,6 +87,17 @@ class InPlace:
             self.writer.needs.add("ops")  # MindSpore records what copy_ writes, into buffers too
             result = cst.parse_expression(f"{self.writer.alias('ops')}.stop_gradient({code(result)})")
         return self.store(stmt, target, value, place, result, alone and not copied, copied)
+
+    def saves(self, call: cst.Call) -> bool:
+        """The gradient of the method needs the tensor as it was: MindSpore refuses what was changed since."""
+        if not self.writer.differentiated or not isinstance(call.func, cst.Attribute):
+            return False
+        name = call.func.attr.value
+        scaled = name in ("mul_", "div_") and len(call.args) == 1 and self.number(call.args[0].value)
+        return name not in UNSAVED and not scaled
+
+    def number(self, node: cst.BaseExpression) -> bool:
+        return constant(node) is not ... or self.module.value(node).kind in ("int", "float")
 
     def of_gradient(self, stmt: Stmt, node: cst.CSTNode) -> list[cst.BaseStatement] | None:
         """`p.grad.data.clamp_(a, b)` in the second of two steps, which finds everything else translated."""

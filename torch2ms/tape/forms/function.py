@@ -13,7 +13,15 @@ from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.tape.forms.bodies import body_of, declare, late_cotangent, weighted
 from torch2ms.tape.forms.calls import Call, Outputs, Repeats, all_ones
 from torch2ms.tape.forms.graphmode import unfit
-from torch2ms.tape.forms.interface import differentiated_by, leaves_first, outputs_of, parameters_of, weight_nodes
+from torch2ms.tape.forms.interface import (
+    alone,
+    changed_in_place,
+    differentiated_by,
+    leaves_first,
+    outputs_of,
+    parameters_of,
+    weight_nodes,
+)
 from torch2ms.tape.forms.placement import place
 from torch2ms.tape.forms.playbacks import write_cut, write_handed, write_played, write_vjp
 from torch2ms.tape.forms.receiving import receive
@@ -68,6 +76,10 @@ def write(writer: Writer, call: Call) -> str:
     params = parameters_of(writer, call, stmts, loop, outputs)
     params = leaves_first(call, params)
     body = body_of(writer, stmts, outputs, call.event)
+    for name in changed_in_place(writer, params, stmts):
+        if not alone(name, writer, stmts):
+            return f"its forward changes `{name}` in place, which others may hold"
+        body.insert(0, Text(f"{name} = {name}.copy()"))
     target = ", ".join(params)
     differentiated = differentiated_by(writer, call, params)
     if event.beside and (outputs.aux or outputs.shared):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torch2ms.analysis.program import liveness
@@ -18,6 +20,7 @@ from torch2ms.tape.forward.regions import Region
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
 
+MOVED = re.compile("to|cuda|cpu|float|type|contiguous|clone")
 PLAIN = {"int", "float", "str", "bool", "none"}
 NOT_RETURNED = {
     "object",
@@ -137,6 +140,37 @@ def parameters_of(writer: Writer, call: Call, stmts: list[Stmt], loop: Stmt | No
     return [
         n for n in used if n in changing and n in writer.scope.locals and n not in outputs.shared and n not in declared
     ]
+
+
+def changed_in_place(writer: Writer, params: list[str], stmts: list[Stmt]) -> list[str]:
+    """Parameters that the statements write into: MindSpore forbids that for what a gradient function is given."""
+    inner = [i for s in stmts for i in s.walk()]
+    written = {m for i in inner if not isinstance(i.node, cst.AugAssign) for m in i.muts}  # `x += y` binds x again
+    return [p for p in params if p in written and "tensor" in writer.kinds(p, stmts)]
+
+
+def alone(name: str, writer: Writer, stmts: list[Stmt]) -> bool:
+    """Nobody else holds the tensor that the statements find under the name: batches of a loader, results of calls."""
+    made = [s for s in writer.scope.body.walk() if name in s.defs and s not in {i for o in stmts for i in o.walk()}]
+    return bool(made) and all(_batch(s, writer) or _own_result(s, name) for s in made)
+
+
+def _batch(stmt: Stmt, writer: Writer) -> bool:
+    """A loop over a loader, which makes the batches of its own, binds it."""
+    node = stmt.node
+    given = node.iter if isinstance(node, cst.For) else None
+    if isinstance(given, cst.Call) and dotted(given.func) in ("enumerate", "tqdm") and given.args:
+        given = given.args[0].value
+    return given is not None and writer.module.value(given).kind == "loader"
+
+
+def _own_result(stmt: Stmt, name: str) -> bool:
+    """`x = x.to(device)`: what is of the name alone stays so."""
+    node = stmt.node
+    read = {n.value for n in descend(node.value) if isinstance(n, cst.Name)} if isinstance(node, cst.Assign) else set()
+    used = {root(u) for u in stmt.uses} & read
+    return isinstance(node, cst.Assign) and isinstance(node.value, cst.Call) and name in used and MOVED.fullmatch(
+        node.value.func.attr.value if isinstance(node.value.func, cst.Attribute) else "") is not None  # fmt: skip
 
 
 def _only_called(name: str, stmts: list[Stmt], loop: Stmt, writer: Writer) -> bool:

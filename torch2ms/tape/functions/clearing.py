@@ -213,6 +213,7 @@ def _events(
         base = base or UNNAMED
         place = f"{base}.{rest}" if rest else base
         event = Event("clear", stmt, call, place, value, lifted=True, called=True)
+        event.zeroed = clear.zeroed or isinstance(clear.stmt.node, cst.Expr) and any(map(_zeroes, clear.stmt.calls))
         if not _surely(clear, bound.get(head) if not rest else None, info.module):
             event.problem = clear.problem or f"`{info.name}` clears its gradients on some paths only"
         found.append(event)

@@ -24,6 +24,8 @@ from torch2ms.tape.functions.sites import versions
 
 ROUNDS = 3  # a container is handed on through as many functions
 CONTAINERS = ("list", "dict", "tuple", "object", "unknown")  # what a called function may fill
+SHOWING = ("view", "reshape", "squeeze", "unsqueeze", "flatten", "t", "transpose", "permute", "detach", "contiguous",
+           "data", "T", "to", "requires_grad_")  # fmt: skip
 OF_TENSORS = {
     "grad",
     "grads",
@@ -64,7 +66,7 @@ def spread_changes(known: Known) -> None:
             return
         valued = used_as_values(known.project) if valued is None else valued
         reach = Reach(known, valued, set(changing))
-        again = False
+        again = _through_networks(known, {k: c for k, c in changing.items() if infos[k].name == "forward"})
         for scope, module in reach.every:
             for stmt, call in reach.calls(scope, module):
                 info = known.callee.get(id(call))
@@ -74,6 +76,21 @@ def spread_changes(known: Known) -> None:
                     again |= _hand_over_all(stmt, call, [infos[key] for key in changing], scope, module)
         if not again:
             return
+
+
+def _through_networks(known: Known, changing: dict[int, set[str]]) -> bool:
+    """What networks change of the tensors that they are called with; whether that is new."""
+    more = False
+    for module in known.project.modules.values() if changing else ():
+        for scope in module.scope.walk():
+            for stmt, call in ((s, c) for s in scope.body.walk() for c in s.calls):
+                value = module.value(call.func)
+                found = known.project.find(value.name, module) if value.kind == "module" and value.name else None
+                info = found.method("forward") if isinstance(found, ClassInfo) else None
+                if info is not None and id(info.scope) in changing:
+                    run = call.with_changes(func=cst.Attribute(call.func, cst.Name("forward")))
+                    more |= _hand_over(stmt, run, info, changing[id(info.scope)], scope, module)
+    return more
 
 
 def _changed(info: FunctionInfo) -> set[str]:
@@ -101,12 +118,39 @@ def _hand_over(
         if head in info.scope.params:
             given = bound.get(head)
             held = dotted(given.value) if given is not None else ""
-            if held and module.value(given.value).kind in CONTAINERS:  # type: ignore[union-attr]
+            value = module.value(given.value) if given is not None else UNKNOWN
+            if held and value.kind in CONTAINERS:
                 more |= _change(stmt, f"{held}.{rest}" if rest else held, scope)
+            elif held and not rest and value.kind == "tensor" and _written_into(head, info):
+                more |= _change(stmt, held, scope)
         elif head in scope.locals and info.scope.parent is scope:
             more |= _change(stmt, place, scope)
             stmt.rebinds |= any(place in s.defs - s.muts for s in info.scope.body.walk())
     return more
+
+
+def _written_into(name: str, info: FunctionInfo) -> bool:
+    """The function writes into the tensor that it is given under the name, and not into one that it made of it."""
+    for stmt in info.scope.body.walk():
+        if name in stmt.muts and not _only_flags(stmt, name):
+            return True
+        if name in stmt.defs and stmt.block is info.scope.body and not _same(stmt.node, name):
+            return False
+    return False
+
+
+def _only_flags(stmt: Stmt, name: str) -> bool:
+    """`x.requires_grad_()` is all that the statement does in place to what has the name."""
+    methods = [c.func for c in stmt.calls if isinstance(c.func, cst.Attribute) and dotted(c.func.value) == name]
+    changing = {m.attr.value for m in methods if m.attr.value.endswith("_")}
+    return changing == {"requires_grad_"}
+
+
+def _same(node: cst.CSTNode, name: str) -> bool:
+    """`x = x.view(n, -1)`: the memory is that of before."""
+    value = node.value if isinstance(node, cst.Assign) else None
+    called = value.func if isinstance(value, cst.Call) else value
+    return isinstance(called, cst.Attribute) and dotted(called.value) == name and called.attr.value in SHOWING
 
 
 def _hand_over_all(stmt: Stmt, call: cst.Call, infos: list[FunctionInfo], scope: Scope, module: ModuleInfo) -> bool:

@@ -59,6 +59,7 @@ class Event:
     writes: bool = False
     lifted: bool = False  # it happens in a function that the statement calls
     called: bool = False  # ... which does nothing else to gradients
+    zeroed: bool = False  # a clear in a called function that leaves zeros, not nothing
     taking: Taking | None = None  # the call uses gradients
     handing: Handing | None = None  # the call hands a loss on
     closure: Closure | None = None  # the gradients leave with the value that the statement returns

@@ -6,6 +6,8 @@ import libcst as cst
 
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import leaf_made
 from torch2ms.tape.ledger.records import Records
 from torch2ms.tape.plan import Plan, Text
@@ -37,8 +39,9 @@ def plan_clears(records: Records, plan: Plan, dropped: set[int]) -> None:
                 if held and owner.cleared_by(event, len(records.owners) == 1):
                     where = plan.before if event.taking is None else plan.behind  # used first, cleared then
                     there = where.setdefault(id(event.stmt), [])
-                    if not any(isinstance(i, Text) and i.template == f"{owner.variable} = None" for i in there):
-                        there.append(Text(f"{owner.variable} = None"))
+                    text = f"{owner.variable} = {_emptied(event, owner, records, plan)}"
+                    if not any(isinstance(i, Text) and i.template == text for i in there):
+                        there.append(Text(text))
         if event.kind != "clear" or event.lifted:
             continue
         items: list[Text] = []
@@ -64,6 +67,15 @@ def plan_clears(records: Records, plan: Plan, dropped: set[int]) -> None:
         plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=event.lineno))
         for inner in (s for block in event.stmt.blocks for s in block.walk() if any(map(_cuts, s.calls))):
             plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=inner.lineno))
+
+
+def _emptied(event: Event, owner: Owner, records: Records, plan: Plan) -> str:
+    """What a function that clears leaves in the gradient of a leaf: zeros if it has one, or nothing."""
+    if not event.zeroed or owner.kind != "leaf":
+        return "None"
+    plan.needs.add("ops")
+    zeros = f"ops.zeros_like({owner.variable})"
+    return f"None if {owner.variable} is None else {zeros}" if records.may_be_empty(event, owner) else zeros
 
 
 def _cuts(call: cst.Call) -> bool:
