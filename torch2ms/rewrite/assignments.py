@@ -216,7 +216,7 @@ class Assignments:
         if value.kind != "tensor":
             return None
         others = {place for place in (held_in(stmt, name, self.module),) if place}
-        if value.likely and not others:
+        if value.likely and not value.deps and not others:
             return None
         for other in self.writer.scope.body.walk():
             if name in other.defs and other.number < stmt.number:
@@ -225,7 +225,8 @@ class Assignments:
             if isinstance(other.node, cst.Assign) and isinstance(other.node.value, cst.Name):
                 held = self.module.value(other.node.value)
                 pair = {other.node.value.value, *(dotted(t.target) for t in other.node.targets)}
-                if name in pair and other.number < stmt.number and held.kind == "tensor" and not held.likely:
+                sure = held.kind == "tensor" and (not held.likely or bool(held.deps))
+                if name in pair and other.number < stmt.number and sure:
                     others |= pair - {name}
         later = [s for s in self.writer.scope.body.walk() if s.number > stmt.number]
         loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]

@@ -8,7 +8,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project, qualified
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.rewrite.rewriter import Rewriter
 from torch2ms.stateless.layers import PLAIN, WEIGHTED, Unfit, applied, made_by, weights_of
 
@@ -65,6 +65,10 @@ class Forwards:
 
     def chain(self, call: cst.Call, module: ModuleInfo) -> Layer:
         """`nn.Sequential(...)`, which must be one of layers with a function."""
+        named = _entries(call, module)
+        if named is not None:
+            keys, nodes = list(named), list(named.values())
+            return Layer("Sequential", call, module, [self._layer(n, module) for n in nodes], keys=keys)
         return Layer("Sequential", call, module, parts=[self._layer(a, module) for a in _plain(call.args)])
 
     def _attributes(self, cls: ClassInfo) -> Iterator[tuple[str, Layer]]:
@@ -147,16 +151,19 @@ class Layer:
         parts: list[Layer] | None = None,
         of: ClassInfo | None = None,
         inside: list[str] | None = None,
+        keys: list[str] | None = None,
     ) -> None:
         self.kind, self.call, self.module, self.of, self.inside = kind, call, module, of, inside or []
         self.parts = parts or []
+        self.keys = keys or [str(i) for i in range(len(self.parts))]
         if kind == "Sequential" and not any(p.kind for p in self.parts):
             self.kind = ""
 
     def names(self, at: str) -> list[str]:
         """The names of the weights of the layer that has a place."""
         if self.kind == "Sequential":
-            return [n for i, part in enumerate(self.parts) for n in part.names(f"{at}.{i}" if at else str(i))]
+            pairs = zip(self.keys, self.parts, strict=True)
+            return [n for key, part in pairs for n in part.names(f"{at}.{key}" if at else key)]
         if self.kind in ("", "Parameter"):
             return [at] if self.kind else []
         ends = self.inside if self.of is not None else weights_of(self.kind, self.call)
@@ -167,8 +174,8 @@ class Layer:
         if self.kind != "Sequential":
             yield self, at, owner
             return
-        for i, part in enumerate(self.parts):
-            yield from part.steps(f"{at}.{i}" if at else str(i), f"{owner}[{i}]")
+        for i, (key, part) in enumerate(zip(self.keys, self.parts, strict=True)):
+            yield from part.steps(f"{at}.{key}" if at else key, f"{owner}[{i}]")
 
     def run(self, at: str, owner: str, args: str, weights: str, forwards: Forwards, functional: str) -> str:
         """The code of a call of a single layer."""
@@ -334,6 +341,28 @@ def _own(node: cst.CSTNode) -> str:
 def _parameter(node: cst.BaseExpression, module: ModuleInfo) -> bool:
     call = made_by(node)
     return call is not None and qualified(call.func, module.imports) == "torch.nn.Parameter"
+
+
+def _entries(call: cst.Call, module: ModuleInfo) -> dict[str, cst.BaseExpression] | None:
+    """The layers by name of `nn.Sequential(OrderedDict(...))`; None where it has no names."""
+    only = call.args[0].value if len(call.args) == 1 and not call.args[0].star else None
+    if not isinstance(only, cst.Call) or qualified(only.func, module.imports) != "collections.OrderedDict":
+        return None
+    listed = only.args[0].value if len(only.args) == 1 and only.args[0].keyword is None else None
+    found: dict[str, cst.BaseExpression] = {}
+    for arg in only.args if listed is None else ():
+        if arg.keyword is None:
+            raise Unfit("how a layer is made is not seen")
+        found[arg.keyword.value] = arg.value
+    if listed is not None and not isinstance(listed, (cst.List, cst.Tuple)):
+        raise Unfit("how a layer is made is not seen")
+    for element in listed.elements if isinstance(listed, (cst.List, cst.Tuple)) else ():
+        pair = element.value.elements if isinstance(element.value, cst.Tuple) else ()
+        key = constant(pair[0].value) if len(pair) == 2 else None
+        if not isinstance(key, str):
+            raise Unfit("how a layer is made is not seen")
+        found[key] = pair[1].value
+    return found
 
 
 def _plain(args: Sequence[cst.Arg]) -> list[cst.BaseExpression]:

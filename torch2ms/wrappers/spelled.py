@@ -17,7 +17,7 @@ from torch2ms.wrappers.suites import Suites
 HELD = ("api", "tensor", "param")  # what a text that is written out may ask for an attribute
 METHOD = re.compile(r"torch\.Tensor\.([a-z]\w*)")
 FUNCTION = re.compile(r"torch\.(?!Tensor\b)(?:\w+\.)*[a-z]\w*")  # a method of the class is kept to be replaced
-ASKED = re.compile(r"""getattr\(|\bTensor\.[a-z]""")
+ASKED = re.compile(r"""getattr\(|\bTensor\.[a-z]|\.grad\.detach\(\)\.\w+_\(""")
 BOUND = re.compile(r"^[ \t]*\w+ *= *[A-Za-z_][\w.]* *(?:#.*)?$", re.MULTILINE)
 
 
@@ -56,6 +56,9 @@ class Spelled(Suites):
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         if dotted(original.func) == "getattr":
             return self.attribute(original, updated)
+        if (shared := _detached_gradient(updated)) is not None:
+            self.changed = True
+            return updated.with_changes(func=shared)
         of_class = isinstance(original.func, cst.Attribute) and dotted(original.func.value).endswith("Tensor")
         found = METHOD.fullmatch(self.module.value(original.func).name) if of_class else None
         first = updated.args[0] if updated.args else None
@@ -76,6 +79,17 @@ class Spelled(Suites):
             return updated
         self.changed = True
         return cst.Attribute(parenthesised(updated.args[0].value), cst.Name(name))
+
+
+def _detached_gradient(call: cst.Call) -> cst.Attribute | None:
+    """What `p.grad.detach().copy_(x)` calls: it is the memory of the gradient, as with `p.grad.data.copy_(x)`."""
+    func = call.func
+    if not isinstance(func, cst.Attribute) or not func.attr.value.endswith("_") or not isinstance(func.value, cst.Call):
+        return None
+    held = func.value.func
+    if not dotted(held).endswith(".grad.detach") or func.value.args or not isinstance(held, cst.Attribute):
+        return None
+    return func.with_changes(value=cst.Attribute(held.value, cst.Name("data")))
 
 
 class Aliased(Suites):

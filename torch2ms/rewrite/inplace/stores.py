@@ -273,6 +273,7 @@ def _plain_index(node: cst.Subscript, module: ModuleInfo) -> bool:
         part = element.slice
         if not isinstance(part, cst.Index) or module.value(part.value).kind == "int":
             continue
-        if not isinstance(part.value, (cst.Integer, cst.Name, cst.Attribute, cst.UnaryOperation, cst.Ellipsis)):
+        plain = (cst.Integer, cst.SimpleString, cst.Name, cst.Attribute, cst.UnaryOperation, cst.Ellipsis)
+        if not isinstance(part.value, plain):
             return False
     return True

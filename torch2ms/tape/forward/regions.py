@@ -118,7 +118,18 @@ class Finder:
             region.problem = LEFT
         if not region.problem and any(inner.rebinds for stmt in region.all for inner in stmt.walk()):
             region.problem = "a nested function that it calls binds a name of this function"
+        if not region.problem and (name := self.overwritten(region)):
+            region.problem = f"`{name}` is written into where gradients are off, which MindSpore would record"
         return region
+
+    def overwritten(self, region: Region) -> str:
+        """A tensor with a graph that a statement under no_grad changes: torch plays back as if it had not; or ""."""
+        made: set[str] = set()
+        for stmt in (inner for s in region.all for inner in s.walk()):
+            if stmt.muts and stmt.modes and silenced(stmt, self.module) and (hit := sorted(stmt.muts & made)):
+                return hit[0]
+            made |= {p for p, v in stmt.out.items() if p in stmt.defs and v.kind == "tensor" and v.deps and not v.leaf}
+        return ""
 
     def cut(self, event: Event, owns: frozenset[str] | None, active: set[int] | None) -> Region:
         """The statements that feed the event, whether or not they may become a function."""
@@ -290,7 +301,8 @@ class Finder:
         found: set[str] = set()
         hidden: set[str] = set()
         for inner in stmt.walk():
-            if inner.muts or not isinstance(inner.node, (cst.Assign, cst.AnnAssign, cst.If, cst.While)):
+            changed = {m for m in inner.muts if root(m) not in self.module.imports.table}  # torch.zeros(2).fill_(1)
+            if changed or not isinstance(inner.node, (cst.Assign, cst.AnnAssign, cst.If, cst.While)):
                 hidden |= inner.uses
                 continue
             parts = inner.node.test if isinstance(inner.node, (cst.If, cst.While)) else inner.node.value

@@ -213,7 +213,8 @@ def _events(
         base = base or UNNAMED
         place = f"{base}.{rest}" if rest else base
         event = Event("clear", stmt, call, place, value, lifted=True, called=True)
-        event.zeroed = clear.zeroed or isinstance(clear.stmt.node, cst.Expr) and any(map(_zeroes, clear.stmt.calls))
+        written = any(_zeroes(c) or _method(c) == "detach_" for c in clear.stmt.calls)
+        event.zeroed = clear.zeroed or isinstance(clear.stmt.node, cst.Expr) and written
         if not _surely(clear, bound.get(head) if not rest else None, info.module):
             event.problem = clear.problem or f"`{info.name}` clears its gradients on some paths only"
         found.append(event)

@@ -120,11 +120,11 @@ def _hand_over(
             held = dotted(given.value) if given is not None else ""
             value = module.value(given.value) if given is not None else UNKNOWN
             if held and value.kind in CONTAINERS:
-                more |= _change(stmt, f"{held}.{rest}" if rest else held, scope)
+                more |= change(stmt, f"{held}.{rest}" if rest else held, scope)
             elif held and not rest and value.kind == "tensor" and _written_into(head, info):
-                more |= _change(stmt, held, scope)
+                more |= change(stmt, held, scope)
         elif head in scope.locals and info.scope.parent is scope:
-            more |= _change(stmt, place, scope)
+            more |= change(stmt, place, scope)
             stmt.rebinds |= any(place in s.defs - s.muts for s in info.scope.body.walk())
     return more
 
@@ -160,10 +160,10 @@ def _hand_over_all(stmt: Stmt, call: cst.Call, infos: list[FunctionInfo], scope:
     if not any(root(p) in i.scope.params for i in named for p in _changed(i)):
         return False
     held = [dotted(a.value) for a in call.args if module.value(a.value).kind in ("list", "dict")]
-    return any([_change(stmt, place, scope) for place in held if place])
+    return any([change(stmt, place, scope) for place in held if place])
 
 
-def _change(stmt: Stmt, place: str, scope: Scope) -> bool:
+def change(stmt: Stmt, place: str, scope: Scope) -> bool:
     """The statement changes what is in the place; whether that is new."""
     if place in stmt.muts:
         return False

@@ -23,6 +23,7 @@ from torch2ms.tape.functions.episodes import Episode
 from torch2ms.tape.functions.exported import USES, Export, export_of
 from torch2ms.tape.functions.foreign import spread_changes, spread_foreign
 from torch2ms.tape.functions.handing import Handed, Handing, bound_arguments, event_of, handed_of, handing_at
+from torch2ms.tape.functions.memory import spread_writes
 from torch2ms.tape.functions.reach import Known
 from torch2ms.tape.functions.rollouts import Episodes
 from torch2ms.tape.functions.sites import Site, inherited, receiving, resolve, versions
@@ -99,7 +100,9 @@ def lift(project: Project, stores: bool = True) -> Lifting:
         _narrow(info, site)
     none: set[int] = set()
     called = Known(project, lifting.callee, lifting.sites, unseen, none, none, none, lambda scope, _: events[id(scope)])
+    spread_writes(project)
     spread_changes(called)
+    spread_writes(project)
     spread_foreign(called)
     for _ in range(3):
         for info, site in reached:

@@ -71,7 +71,7 @@ def plan_clears(records: Records, plan: Plan, dropped: set[int]) -> None:
 
 def _emptied(event: Event, owner: Owner, records: Records, plan: Plan) -> str:
     """What a function that clears leaves in the gradient of a leaf: zeros if it has one, or nothing."""
-    if not event.zeroed or owner.kind != "leaf":
+    if not event.zeroed or owner.kind != "leaf" or not (owner.initial or records.gaps(owner)):
         return "None"
     plan.needs.add("ops")
     zeros = f"ops.zeros_like({owner.variable})"
