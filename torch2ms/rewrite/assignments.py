@@ -206,8 +206,8 @@ class Assignments:
             return None
         name = target.value
         if value.leaf:
-            held = not self.writer.differentiated and self.given_by_callers(stmt, name)
-            return self.written_into(stmt, name, node) if held else None
+            again = not self.writer.differentiated and self.given_by_callers(stmt, name)
+            return self.written_into(stmt, name, node) if again else None
         if value.kind == "unknown" and target is not node.target:  # `.data` of what is not seen: whoever has it too
             return self.written_into(stmt, name, node)
         unsure = value.kind == "unknown" or value.kind == "tensor" and value.likely
