@@ -16,6 +16,7 @@ from torch2ms.wrappers.asked import asked
 from torch2ms.wrappers.clipped import clipped
 from torch2ms.wrappers.closures import without_closures
 from torch2ms.wrappers.conditional import conditional
+from torch2ms.wrappers.constructors import constructors
 from torch2ms.wrappers.contexts import parted
 from torch2ms.wrappers.decided import decided
 from torch2ms.wrappers.defaults import defaults
@@ -62,6 +63,7 @@ def understood(project: Project) -> Project:
     project = _with(project, aliased(project))
     project = _with(project, defaults(project))
     project = _with(project, as_modules(project))  # plain layers
+    project = _with(project, constructors(project))
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
     project = _with(project, unwrapped(project, wrapped) if wrapped else {})
     project = _with(project, opened(project))
