@@ -170,6 +170,11 @@ class UniformDistribution(Distribution):
         return ops.where(covered, gap, ops.full_like(gap, float("inf")))
 
 
+def lower_part(matrix):
+    """What stands above the diagonal is not looked at, and gets no gradient."""
+    return matrix * ops.tril(ops.ones_like(matrix))
+
+
 class MultivariateNormal(Distribution):
     has_rsample = True
     event_dims = 1
@@ -208,7 +213,7 @@ class MultivariateNormal(Distribution):
         return ops.log((self.scale_tril * ops.eye(self.loc.shape[-1])).sum(-1)).sum(-1)
 
     def log_prob(self, value):
-        solved = ops.matmul(ops.inverse(self.scale_tril), (value - self.loc).expand_dims(-1)).squeeze(-1)
+        solved = ops.matmul(ops.inverse(lower_part(self.scale_tril)), (value - self.loc).expand_dims(-1)).squeeze(-1)
         count = self.loc.shape[-1]
         return -0.5 * (count * math.log(2 * math.pi) + ops.square(solved).sum(-1)) - self.half_determinant()
 
@@ -216,7 +221,7 @@ class MultivariateNormal(Distribution):
         return 0.5 * self.loc.shape[-1] * (1 + math.log(2 * math.pi)) + self.half_determinant()
 
     def divergence(self, other):
-        back = ops.inverse(other.scale_tril)
+        back = ops.inverse(lower_part(other.scale_tril))
         ratio = ops.square(ops.matmul(back, self.scale_tril)).sum((-2, -1))
         gap = ops.square(ops.matmul(back, (other.loc - self.loc).expand_dims(-1)).squeeze(-1)).sum(-1)
         return other.half_determinant() - self.half_determinant() + 0.5 * (ratio + gap - self.loc.shape[-1])

@@ -156,17 +156,19 @@ def avg_pool(use: Use) -> Choice:
     extra = ""
     if any(use.given(name) for name in ("padding", "ceil_mode", "count_include_pad", "divisor_override")):
         extra = ", pad_mode='pad', padding={padding|only}, ceil_mode={ceil_mode}, count_include_pad={count_include_pad}"
-        if use.short != "AvgPool1d":
+        if use.short != "AvgPool1d" and use.given("divisor_override"):  # with the count its gradient is another one
+            extra = ", pad_mode='pad', padding={padding|only}, ceil_mode={ceil_mode}"
             extra += ", divisor_override={divisor_override}"
+            return _pool(use, extra, ("count_include_pad",))
     return _pool(use, extra)
 
 
-def _pool(use: Use, extra: str) -> Choice:
+def _pool(use: Use, extra: str, uses: tuple[str, ...] = ()) -> Choice:
     only = "|only" if use.short.endswith("1d") else "|axes"
     extra = extra.replace("|only", only).replace("{dilation}", f"{{dilation{only}}}")
     if use.given("stride"):
-        return Choice(f"nn.{use.short}({{kernel_size{only}:kernel_size}}, {{stride{only}:stride}}{extra})")
-    return Choice(f"nn.{use.short}({{kernel_size{only}}}, {{kernel_size{only}}}{extra})", uses=("stride",))
+        return Choice(f"nn.{use.short}({{kernel_size{only}:kernel_size}}, {{stride{only}:stride}}{extra})", uses=uses)
+    return Choice(f"nn.{use.short}({{kernel_size{only}}}, {{kernel_size{only}}}{extra})", uses=("stride", *uses))
 
 
 _OWN_NORM = (
