@@ -71,14 +71,14 @@ def _only_reads(event: Event) -> bool:
 
 def _made(stmt: Stmt) -> set[str]:
     """What has its value from the statement alone, whatever was there before."""
-    if isinstance(stmt.node, cst.With):
+    if isinstance(stmt.node, (cst.With, cst.If)):
         return liveness.definite(stmt) - stmt.all_muts
     return set() if stmt.blocks else stmt.defs - stmt.muts
 
 
 def _asked(stmt: Stmt) -> set[str]:
     """What the statement reads of what was there before it."""
-    if not isinstance(stmt.node, cst.With):
+    if not isinstance(stmt.node, (cst.With, cst.If)):
         return stmt.all_uses
     first = set(liveness.exposed([stmt]))
     return {u for u in stmt.all_uses if root(u) in first}
