@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torch2ms.analysis.evaluation.containers import element
-from torch2ms.analysis.program.project import FunctionInfo
+from torch2ms.analysis.program.project import FunctionInfo, Project, qualified
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import UNKNOWN, Value, entries, joined_deps
 
@@ -74,6 +74,18 @@ def bind_arguments(info: FunctionInfo, node: cst.Call, args: list[Value], skip_s
         others = [v for k, v in named.items() if k not in taken]
         bound[fn.params.star_kwarg.name.value] = _gathered("dict", others, spread)
     return bound
+
+
+def left_to_functions(info: FunctionInfo, node: cst.Call, bound: dict[str, Value], project: Project) -> set[str]:
+    """Parameters that a call leaves to defaults which are functions of the project: those bring no weights along."""
+    fn = info.scope.node
+    assert type(fn) is cst.FunctionDef
+    if any(arg.star for arg in node.args):
+        return set()
+    params = [*fn.params.posonly_params, *fn.params.params, *fn.params.kwonly_params]
+    left = {p.name.value: p.default for p in params if p.default is not None and p.name.value not in bound}
+    names = ((name, qualified(default, info.module.imports)) for name, default in left.items())
+    return {name for name, full in names if isinstance(project.find(full, info.module), FunctionInfo)}
 
 
 def _gathered(kind: str, values: list[Value], spread: Sequence[Value] = ()) -> Value:

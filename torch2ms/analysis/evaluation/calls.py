@@ -11,7 +11,7 @@ import libcst as cst
 
 from torch2ms.analysis import oddities, shapes
 from torch2ms.analysis.evaluation import masked
-from torch2ms.analysis.evaluation.arguments import Given, bind_arguments
+from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, left_to_functions
 from torch2ms.analysis.evaluation.containers import element, entered
 from torch2ms.analysis.evaluation.guess import makes_optimizers
 from torch2ms.analysis.evaluation.lookup import PURE_BUILTINS, class_of, function_of
@@ -299,6 +299,7 @@ def _function(info: FunctionInfo, given: Given, ev: Evaluator, receiver: Value |
         else value.deps | (value.owns or NO_DEPS) if value.kind == "dict" else value.deps
         for name, value in bound.items()
     }  # fmt: skip
+    depends |= dict.fromkeys(left_to_functions(info, given.node, bound, ev.project), NO_DEPS)
     own = info.scope.locals - bound.keys()
     homeless = unplaced(returns, own, id(given.node))
     if returns.kind == "module":  # what it was made of has no name outside: it is the module's own
