@@ -89,8 +89,11 @@ class Verdicts:
                 return "step(closure) is not translated here"
         if scaling:
             return scaling
-        if name := given_elsewhere(self.records.events, self.records.owners, self.scope, self.module):
-            return f"`{name}`, which is not seen, may use the gradients of what it is given"
+        clipping = self.project.clipping
+        if name := given_elsewhere(self.records.events, self.records.owners, self.scope, self.module, clipping):
+            seen = name.rpartition(".")[2] in clipping
+            whose = f"`{name}`" if seen else f"`{name}`, which is not seen,"
+            return f"{whose} may use the gradients of what it is given"
         for owner in self.records.owners:
             if why := next(filter(None, (unguarded(e, owner) for e, _ in self.records.gaps(owner))), ""):
                 return why

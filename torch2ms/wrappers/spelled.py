@@ -1,4 +1,8 @@
-"""Other spellings of functions: `getattr(torch, "relu")(x)`, `torch.Tensor.add(x, y)`, `op = torch.topk`."""
+"""Other spellings: `getattr(torch, "relu")(x)`, `torch.Tensor.add(x, y)`, `op = torch.topk`, and two around gradients.
+
+`p.grad.detach().mul_(c)` writes where `p.grad.data.mul_(c)` does; `filter(lambda p: p.grad is not None, parameters)`
+is a comprehension.
+"""
 
 from __future__ import annotations
 
@@ -17,7 +21,7 @@ from torch2ms.wrappers.suites import Suites
 HELD = ("api", "tensor", "param")  # what a text that is written out may ask for an attribute
 METHOD = re.compile(r"torch\.Tensor\.([a-z]\w*)")
 FUNCTION = re.compile(r"torch\.(?!Tensor\b)(?:\w+\.)*[a-z]\w*")  # a method of the class is kept to be replaced
-ASKED = re.compile(r"""getattr\(|\bTensor\.[a-z]|\.grad\.detach\(\)\.\w+_\(""")
+ASKED = re.compile(r"""getattr\(|\bTensor\.[a-z]|\.grad\.detach\(\)\.\w+_\(|\bfilter\(\s*lambda[^\n]*\.grad\b""")
 BOUND = re.compile(r"^[ \t]*\w+ *= *[A-Za-z_][\w.]* *(?:#.*)?$", re.MULTILINE)
 
 
@@ -59,6 +63,8 @@ class Spelled(Suites):
         if (shared := _detached_gradient(updated)) is not None:
             self.changed = True
             return updated.with_changes(func=shared)
+        if dotted(original.func) in ("filter", "list"):
+            return self.filtered(original, updated)
         of_class = isinstance(original.func, cst.Attribute) and dotted(original.func.value).endswith("Tensor")
         found = METHOD.fullmatch(self.module.value(original.func).name) if of_class else None
         first = updated.args[0] if updated.args else None
@@ -67,6 +73,23 @@ class Spelled(Suites):
         self.changed = True
         func = cst.Attribute(parenthesised(first.value), cst.Name(found[1]))
         return updated.with_changes(func=func, args=updated.args[1:])
+
+    def filtered(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        """`filter(lambda p: p.grad is not None, parameters)`, with or without `list` around it."""
+        if dotted(original.func) == "list":
+            made = len(updated.args) == 1 and updated.args[0].value
+            return made if isinstance(made, cst.ListComp) and isinstance(original.args[0].value, cst.Call) else updated
+        if len(updated.args) != 2 or any(arg.star or arg.keyword for arg in updated.args):
+            return updated
+        test, given = updated.args[0].value, updated.args[1].value
+        if not isinstance(test, cst.Lambda) or len(test.params.params) != 1 or test.params.params[0].default:
+            return updated
+        if all(not isinstance(n, cst.Attribute) or n.attr.value != "grad" for n in descend(test.body)):
+            return updated
+        self.changed = True
+        name = test.params.params[0].name
+        chosen = cst.CompIf(test.body, whitespace_before=cst.SimpleWhitespace(" "))
+        return cst.ListComp(name, cst.CompFor(name.deep_clone(), given, [chosen]))
 
     def attribute(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         """`getattr(x, "name")`"""

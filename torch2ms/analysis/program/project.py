@@ -296,6 +296,7 @@ class Project:
     meeting: set[int] = field(default_factory=set)  # ... and of those that are given the same optimizer
     renames: bool = True  # layers whose parameters have other names in MindSpore may be there
     readers: set[str] = field(default_factory=set)  # names of functions that do so
+    clipping: set[str] = field(default_factory=set)  # ... and of those that change gradients they did not take
     reads_gradients: bool = True  # somewhere gradients are read, clipped or applied
     freezes: bool = False  # somewhere a parameter's requires_grad is set to something else than True
     freezes_trained: bool = False  # ... of what may be part of a network that is trained

@@ -28,7 +28,7 @@ from torch2ms.tape.functions.reach import Known
 from torch2ms.tape.functions.rollouts import Episodes
 from torch2ms.tape.functions.sites import Site, inherited, receiving, resolve, versions
 from torch2ms.tape.functions.stores import Stores, find_stores
-from torch2ms.tape.functions.taking import Taken, Taking, events_of, fed, taken_of, taking_at, usable
+from torch2ms.tape.functions.taking import Taken, Taking, clips, events_of, fed, taken_of, taking_at, usable
 from torch2ms.tape.functions.within import reachable
 from torch2ms.tape.ledger.events import Event, find
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
@@ -125,6 +125,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
             lifting.exports[id(info.scope)] = export
     project.reads_gradients = any(e.kind in USES for found in events.values() for e in found)
     project.readers = {i.name for _, i in functions if any(e.kind in USES for e in events[id(i.scope)])}
+    project.clipping = {i.name for _, i in functions if clips(events[id(i.scope)])}
     project.leaving = {
         id(scope) for m in project.modules.values() for scope in m.scope.walk() if _leaves(events[id(scope)], scope, m)
     }

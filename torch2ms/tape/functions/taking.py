@@ -119,6 +119,11 @@ def _changes(event: Event) -> bool:
     return event.writes or event.kind in ("clip_norm", "clip_value")
 
 
+def clips(events: list[Event]) -> bool:
+    """A function changes gradients that others took."""
+    return any(_changes(e) for e in events) and not any(e.kind in FILLS for e in events)
+
+
 def taking_at(taken: Taken, call: cst.Call, caller: ModuleInfo, scope: Scope) -> Taking | None:
     """One call in the caller's words; None where its arguments are not seen."""
     if any(a.star for a in call.args):

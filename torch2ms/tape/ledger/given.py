@@ -25,8 +25,13 @@ OWN = ("zero_grad", "requires_grad_")
 HOLDERS = frozenset({"module", "optimizer", "params", "named_params"})
 
 
-def given_elsewhere(events: list[Event], owners: list[Owner], scope: Scope, module: ModuleInfo) -> str:
-    """A call between a backward call and a step behind it that hands such a function what has gradients, "" if none."""
+def given_elsewhere(
+    events: list[Event], owners: list[Owner], scope: Scope, module: ModuleInfo, clipping: set[str]
+) -> str:
+    """A call between a backward call and a step behind it that hands such a function what has gradients, "" if none.
+
+    `clipping` are functions of the project that change gradients: a call that is no event could not hand it any.
+    """
     backwards = [e.stmt.number for e in events if e.kind == "backward"]
     steps = [e.stmt.number for e in events if e.kind in ("step", "scaler_step")]
     known = {id(e.node) for e in events}
@@ -36,7 +41,8 @@ def given_elsewhere(events: list[Event], owners: list[Owner], scope: Scope, modu
         if last <= stepped or not any(s > stmt.number for s in steps):
             continue
         for call in stmt.calls:
-            if id(call) not in known and _imported(call, module) and any(_holds(a.value, module) for a in call.args):
+            uses = _imported(call, module) or dotted(call.func) in clipping or _brought(call, module) in clipping
+            if id(call) not in known and uses and any(_holds(a.value, module) for a in call.args):
                 return dotted(call.func)
             if id(call) not in known and _of_network(call, module):
                 if not any(_of_processes(a) for a in stmt.ancestors()):
@@ -44,6 +50,12 @@ def given_elsewhere(events: list[Event], owners: list[Owner], scope: Scope, modu
                 for owner in owners:
                     owner.assumed.add(f"one process trains: `{dotted(call.func)}`, which is not seen, does nothing")
     return ""
+
+
+def _brought(call: cst.Call, module: ModuleInfo) -> str:
+    """The last name of a function that is called by the name of an imported module: `utils.clip(parameters)`."""
+    name = dotted(call.func)
+    return name.rpartition(".")[2] if name and root(name) in module.imports.table else ""
 
 
 def _imported(call: cst.Call, module: ModuleInfo) -> bool:
