@@ -230,6 +230,9 @@ class InPlace:
                                "MindSpore copies", "write into the other tensor by index")  # fmt: skip
             return None
         if shown == views.WHOLE or isinstance(target, cst.Subscript) and self.contained(target):
+            if self.writer.differentiated and not text.startswith(f"{self.writer.alias('ops')}.stop_gradient("):
+                # where the tensor shows another, as that of nn.Dense does, MindSpore's gradient of copy_ is wrong
+                return self.writer.translated(f"{place}[{index}] = {text}")
             return self.writer.translated(f"{place}.copy_({text})")
         known = isinstance(target, cst.Subscript) and self.module.value(target.value).kind in views.TENSORS
         return self.writer.translated(f"{place} = {text}" if known else f"{place}[{index}] = {text}")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import libcst as cst
+
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.tape.forms.calls import Call
@@ -20,7 +22,7 @@ def place(
         plan.moved.add(id(stmt))
     for stmt in region.after:
         plan.moved.add(id(stmt))
-    after: list[Item] = list(region.after)
+    after = [i for s in region.after for i in (plan.replaced.get(id(s), [s]) if isinstance(s.node, cst.Del) else [s])]
     listing = lists_weights(call)
     plan.moved |= {id(s) for s in listing}
     asked, line = line, [*listing, *definition, *line]
