@@ -78,7 +78,7 @@ def confirmed(torch: Trace, disturbed: Trace, wanted: set[str]) -> dict[str, Noi
             if level > (found[key].level if key in found else 0.0):
                 part = "its gradient" if size.max() <= level else "a part of its gradient"
                 text = (
-                    f"{a['name'] or a['uid']}: {part} ({largest(size[noisy]):.1e}; the step's largest is "
+                    f"{a['name'] or key}: {part} ({largest(size[noisy]):.1e}; the step's largest is "
                     f"{biggest:.1e}) is rounding noise: a disturbance of 1e-7 in the weights changes it by "
                     f"{largest(change[noisy] / size[noisy]):.0%}; compared with it held at zero on both sides"
                 )

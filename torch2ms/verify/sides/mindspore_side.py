@@ -56,7 +56,9 @@ class MindSporeSide:
         self.taken: set[str] = set()
         self.layers: list[tuple[dict[str, Any], Any]] = []
         self.owned = Owned()
-        self.own = OwnParameters(self.owned, lambda cell: iter([*cell._params.items()]))
+        self.own = OwnParameters(
+            self.owned, lambda cell: iter([*cell._params.items()]), lambda cell: [*cell.parameters_and_names()]
+        )
         steps = session.replay.of("step") if session.replay else []
         self.buffered = set().union(*(step["buffers"] for step in steps))
         self.uids: dict[int, tuple[Any, str]] = {}
@@ -342,7 +344,8 @@ class MindSporeSide:
 
     def _called(self, parameter: Any) -> dict[str, str]:
         """What identifies a parameter on both sides, and what to call it."""
-        return {"uid": self.uid_of(parameter), "own": self.own.name(parameter), "name": parameter.name}
+        uid = self.uid_of(parameter)
+        return {"uid": uid, "own": self.own.name(parameter, not uid), "name": parameter.name}
 
     def _zeroed(self, optimizer: Any, gradients: list[Any]) -> tuple[Any, ...]:
         """The gradients, at zero where they are noise."""

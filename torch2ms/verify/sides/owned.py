@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 LIMIT = 4096  # modules kept alive; programs that make more make them in a loop
+ALIKE = {"gamma": "weight", "beta": "bias", "embedding_table": "weight"}  # what MindSpore calls them
 FRAMEWORKS = ("torch", "mindspore", "torch2ms", "torchvision")
 
 
@@ -51,16 +52,19 @@ class Owned:
 class OwnParameters:
     """Looks up which module of the program holds a parameter: `Net#0.scale`."""
 
-    def __init__(self, owned: Owned, members: Callable[[Any], Iterator[tuple[str, Any]]]) -> None:
-        self.owned, self.members = owned, members
+    def __init__(
+        self, owned: Owned, members: Callable[[Any], Iterator[tuple[str, Any]]], every: Callable[[Any], Any]
+    ) -> None:
+        self.owned, self.members, self.every = owned, members, every
         self.known: dict[int, tuple[Any, str]] = {}
+        self.inside: dict[int, str] = {}
 
-    def name(self, parameter: Any) -> str:
-        """The name, "" for a parameter that no module of the program holds directly."""
+    def name(self, parameter: Any, below: bool = False) -> str:
+        """The name, "" for a parameter that no module of the program holds directly, or, if asked, in its layers."""
         found = self.known.get(id(parameter))
         if found is None or found[0]() is not parameter:
             found = self.known[id(parameter)] = (weakref.ref(parameter), self._search(parameter))
-        return found[1]
+        return found[1] or (self.below(parameter) if below else "")
 
     def _search(self, parameter: Any) -> str:
         for name, module in self.owned.modules:
@@ -68,3 +72,12 @@ class OwnParameters:
                 if value is parameter:
                     return f"{name}.{attribute}"
         return ""
+
+    def below(self, parameter: Any) -> str:
+        """Where in a module of the program the parameter of a copied layer is: `Net#0.layers.1.fc.weight`."""
+        if id(parameter) not in self.inside:
+            for name, module in self.owned.modules:
+                for path, value in self.every(module):
+                    above, _, last = path.rpartition(".")
+                    self.inside.setdefault(id(value), ".".join(p for p in (name, above, ALIKE.get(last, last)) if p))
+        return self.inside.setdefault(id(parameter), "")

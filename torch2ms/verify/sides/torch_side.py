@@ -45,7 +45,9 @@ class TorchSide:
         self.quiet = Quiet()
         self.layers: list[tuple[str, Any]] = []  # (layer id, module), in order of construction
         self.owned = Owned()
-        self.own = OwnParameters(self.owned, lambda module: iter([*module._parameters.items()]))
+        self.own = OwnParameters(
+            self.owned, lambda module: iter([*module._parameters.items()]), lambda module: [*module.named_parameters()]
+        )
         self.owners: dict[int, tuple[Any, str]] = {}  # id of a parameter or module -> (weak owner, attribute)
         self.uids: dict[int, tuple[Any, str]] = {}  # id of a parameter -> (weak parameter, "L3.weight")
         self.optimizers: dict[int, int] = {}
@@ -310,11 +312,8 @@ class TorchSide:
 
     def _called(self, parameter: Any) -> dict[str, str]:
         """What identifies a parameter on both sides, and what to call it."""
-        return {
-            "uid": self.uid_of(parameter),
-            "own": self.own.name(parameter),
-            "name": self.variable(parameter),
-        }
+        uid = self.uid_of(parameter)
+        return {"uid": uid, "own": self.own.name(parameter, not uid), "name": self.variable(parameter)}
 
     def _disturb(self, optimizer: Any) -> None:
         """Change weights by a rounding error, if that is what this run is for."""
