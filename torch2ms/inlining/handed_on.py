@@ -19,6 +19,7 @@ from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.functions.sites import Site, overriding, resolve
 
 MOST = 40  # statements that all the calls together become
+CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
 OTHERS = ("tensor", "param", "api", "list", "dict", "tuple", "float", "int", "str", "optimizer", "scheduler", "none")
 
 
@@ -50,7 +51,7 @@ def _sites(project: Project) -> dict[int, tuple[FunctionInfo, list[Site]]]:
                     if info is None:
                         continue
                     nested = _nested(info) and _goes_backward(scope)
-                    if _goes_backward(info.scope) or nested or _only_fills(info.scope):
+                    if _goes_backward(info.scope) or nested or _only_fills(info.scope) or _only_clips(info):
                         found.setdefault(id(info.scope), (info, []))[1].append(Site(module, scope, stmt, call))
     return found
 
@@ -75,7 +76,7 @@ def _candidate(info: FunctionInfo, sites: list[Site], reached: set[int]) -> Cand
     kinds = ("object", "optimizer", "module") if fills else ("object", "optimizer")
     if overriding(info) or not movable(info) or info.cls is not None and info.cls.kind not in kinds:
         return None
-    if fills:
+    if fills or _only_clips(info):
         return plain(info, sites, scope.body.stmts[0].lineno, ends=True)
     calls = [(s, c) for s in scope.body.walk() for c in s.calls]
     if any(id(c) in reached for _, c in calls):
@@ -107,6 +108,16 @@ def _only_fills(scope: Scope) -> bool:
     names = {c.func.attr.value for s in stmts for c in s.calls if isinstance(c.func, cst.Attribute)}
     values = [n for s in stores for n in descend(s.node.value) if _is_grad(n)]  # type: ignore[union-attr]
     return len(reads) == len(stores) and not values and not names & {"backward", "step", "zero_grad"}
+
+
+def _only_clips(info: FunctionInfo) -> bool:
+    """`def clip_grad_norm_(self, parameters, limit): return torch.nn.utils.clip_grad_norm_(parameters, limit)`."""
+    stmts = [s.node for s in info.scope.body.stmts if not isinstance(s.node, cst.Pass)]
+    call = stmts[0].value if len(stmts) == 1 and isinstance(stmts[0], (cst.Expr, cst.Return)) else None
+    if info.cls is None or not isinstance(call, cst.Call) or not call.args:
+        return False
+    clips = info.module.value(call.func).name in CLIPS
+    return clips and dotted(call.args[0].value) in set(info.scope.params) - {"self"}
 
 
 def _is_grad(node: cst.CSTNode) -> bool:
@@ -141,7 +152,8 @@ def _of_parameter(call: cst.Call, scope: Scope) -> bool:
         made = [s.node for s in scope.body.walk() if source.value in s.defs]
         value = made[0].value if len(made) == 1 and isinstance(made[0], cst.Assign) else None
         nodes = list(descend(value)) if value is not None else []
-        named = any(isinstance(n, cst.Name) and n.value in given for n in nodes)
+        params = {*given, source.value} & set(scope.params)  # `loss = loss / self.steps`
+        named = any(isinstance(n, cst.Name) and n.value in params for n in nodes)
         return named and not any(isinstance(n, cst.Call) for n in nodes)
     return isinstance(source, cst.Name) and source.value in given
 
