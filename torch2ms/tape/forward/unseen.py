@@ -99,7 +99,8 @@ def _of_made(call: cst.Call, scope: Scope | None, module: ModuleInfo) -> bool:
     while scope is not None and name not in scope.params and name not in scope.locals:
         scope = scope.parent
     stmts = scope.body.walk() if scope is not None else ()
-    return any(name in s.uses and any(v.kind == "optimizer" for v in map(s.out.get, s.defs) if v) for s in stmts)
+    made = (s for s in stmts if any(v.kind == "optimizer" for v in map(s.out.get, s.defs) if v))
+    return any(isinstance(a.value, cst.Name) and a.value.value == name for s in made for c in s.calls for a in c.args)
 
 
 def _bound(name: str, scope: Scope | None) -> bool:
