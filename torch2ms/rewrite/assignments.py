@@ -147,8 +147,11 @@ class Assignments:
             self.writer.tell("T2M611", "write of .data", "ops.assign, which compiled code sees too", tier)
             return self.writer.text("ops.assign({0}, {1})", base, node.value)
         if isinstance(base, cst.Name):
-            if self.given_by_callers(stmt, base.value):
-                self.writer.tell("T2M611", "write of .data", "written into the tensor, which callers hold too")
+            scope = self.writer.scope
+            outer = scope.is_function and base.value not in scope.locals and base.value not in scope.params
+            if outer or self.given_by_callers(stmt, base.value):
+                holds = "the scope around holds" if outer else "callers hold too"
+                self.writer.tell("T2M611", "write of .data", f"written into the tensor, which {holds}")
                 return self.writer.text("{0}.copy_({1})", base, node.value)
             why, tier = "the local tensor is bound again", Tier.EXACT
             if self.given_unseen(stmt, base.value):

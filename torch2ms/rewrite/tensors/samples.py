@@ -8,7 +8,7 @@ from functools import lru_cache
 import libcst as cst
 
 from torch2ms.analysis.evaluation.containers import element
-from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
@@ -16,6 +16,7 @@ from torch2ms.analysis.values import UNKNOWN, Value
 BARE = ("tensor", "numpy", "int", "float", "dict")
 HOLDING = ("tuple", "list", "dict", "none")  # among others: no column of arrays
 LISTS = ("cat", "concat", "stack", "concatenate")  # functions of lists of tensors
+DEEPEST = 4  # functions that hand a batch on
 PASSING = ("enumerate", "tqdm", "iter", "next")  # what stands around a loader without changing what it yields
 
 
@@ -26,13 +27,13 @@ def columns(dataset: Value, module: ModuleInfo, project: Project) -> int | None:
         if any(item.kind in HOLDING for item in sample.items):
             return 0
         unseen = [i for i, item in enumerate(sample.items) if item.kind == "unknown" or item.likely]
-        return 0 if unseen and any(_apart(m, unseen) for m in project.modules.values()) else len(sample.items)
+        return 0 if unseen and any(_apart(m, unseen, project) for m in project.modules.values()) else len(sample.items)
     if sample.kind in BARE and not sample.likely:
         return 0
     taken = _all_taken(project)
     if len(taken) > 1 and isinstance(project.find(dataset.name, module), ClassInfo):
         return 0  # put together as torch does it, whatever a sample is
-    if len(taken) == 1 and any(_apart(m, list(range(max(taken)))) for m in project.modules.values()):
+    if len(taken) == 1 and any(_apart(m, list(range(max(taken))), project) for m in project.modules.values()):
         return 0  # a column that a loop takes apart is a list of tensors
     return max(taken) if len(taken) == 1 else None
 
@@ -88,7 +89,7 @@ def _batch(target: cst.BaseExpression, iterated: cst.BaseExpression, module: Mod
     return target if module.value(iterated).kind == "loader" else None
 
 
-def _apart(module: ModuleInfo, columns: list[int]) -> bool:
+def _apart(module: ModuleInfo, columns: list[int], project: Project) -> bool:
     """Whether the body of a loop takes one of these columns apart as if it were a list: `images[0]`, `cat(images)`."""
     for scope in module.scope.walk():
         for stmt in scope.body.walk():
@@ -101,9 +102,33 @@ def _apart(module: ModuleInfo, columns: list[int]) -> bool:
             names = {part.value for part in parts if isinstance(part, cst.Name)}
             if any(isinstance(part, (cst.Tuple, cst.List)) for part in parts):
                 return True
-            if names and any(_as_list(part, names) for part in descend(node.body)):
+            if names and _taken_apart(node.body, names, project, 0):
                 return True
     return False
+
+
+def _taken_apart(body: cst.CSTNode, names: set[str], project: Project, depth: int) -> bool:
+    """Whether one of the names is used as a list, here or in a function that it is handed to."""
+    for part in descend(body):
+        if _as_list(part, names):
+            return True
+        if isinstance(part, cst.Call) and depth < DEEPEST:
+            for info, inner in _handed(part, names, project):
+                if _taken_apart(info.scope.node, inner, project, depth + 1):
+                    return True
+    return False
+
+
+def _handed(call: cst.Call, names: set[str], project: Project) -> Iterator[tuple[FunctionInfo, set[str]]]:
+    """The functions that a call may mean, of any scope, and the parameters that they receive the names under."""
+    given = [(i, a) for i, a in enumerate(call.args) if not a.star and dotted(a.value) in names]
+    called = dotted(call.func).rpartition(".")[2]
+    if not given or not called:
+        return
+    for info in (f for m in project.modules.values() for f in m.functions.values() if f.name == called):
+        params = info.scope.params[1:] if info.cls is not None and not info.static else info.scope.params
+        inner = {a.keyword.value if a.keyword is not None else "".join(params[i : i + 1]) for i, a in given}
+        yield info, inner & set(params)
 
 
 def _as_list(node: cst.CSTNode, names: set[str]) -> bool:
