@@ -15,7 +15,7 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
-from torch2ms.analysis.values import entries
+from torch2ms.analysis.values import UNPLACED, entries
 from torch2ms.wrappers.suites import Suites
 
 CHANGING = {"update", "pop", "popitem", "clear", "setdefault"}
@@ -99,7 +99,9 @@ def _table(stmt: Stmt, scope: Scope, module: ModuleInfo) -> Table | None:
     place = dotted(node.targets[0].target)
     value = module.value(node.value)
     held = {k: v for k, v in entries(value).items() if v.kind == "optimizer"} if value.kind == "dict" else {}
-    if not place or place.count(".") > place.startswith("self.") or not held or any(v.place for v in held.values()):
+    if not place or place.count(".") > place.startswith("self.") or not held:
+        return None
+    if any(v.place and not v.place.startswith(UNPLACED) for v in held.values()):
         return None
     if not all(k.isidentifier() and sure for k, sure in value.keys or ()):
         return None

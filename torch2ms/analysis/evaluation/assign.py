@@ -131,7 +131,10 @@ def _placed(value: Value, place: str) -> Value:
 
 
 def _owning(value: Value, place: str) -> Value:
-    """A container with leaves that have no other name: they live in it."""
+    """A container with leaves that have no other name: they live in it; optimizers that a function made have none."""
+    if any(item.kind == "optimizer" and item.place.startswith(UNPLACED) for item in value.items or ()):
+        bare = (replace(i, place="") if i.kind == "optimizer" else i for i in value.items or ())
+        value = replace(value, items=tuple(bare))
     own = frozenset({place})
     if value.each is not None and value.each.leaf and not value.each.place:
         return replace(value, deps=own, each=replace(value.each, deps=own, place=f"{place}{PART}>"))

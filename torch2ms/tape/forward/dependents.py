@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import libcst as cst
 
 from torch2ms.analysis.program.flow import root
@@ -77,9 +79,25 @@ def renamed(names: list[str], event: Event, scope: Scope, stmts: list[Stmt]) -> 
     for name in names:
         made = [s for s in scope.body.walk() if name in s.defs and s.number < event.stmt.number]
         other = _same_object(made[-1].node) if made else None
-        if other is not None and dotted(other) != name and any(_uses(other, s) for s in stmts if s is not made[-1]):
+        if other is not None and dotted(other) != name and _used_since(other, made[-1], scope, stmts):
             return True
     return False
+
+
+def _used_since(other: cst.BaseExpression, made: Stmt, scope: Scope, stmts: list[Stmt]) -> bool:
+    """The statements use the expression, while it means what it meant in `made`: until its name is bound again."""
+    again = [s for s in made.block.stmts if s.number > made.number and s.is_small and _binds(other, s)]
+    end = again[0].number if again else math.inf
+    using = (s for s in stmts if s is not made and s.number <= end and not (s.number == end and not _reads(other, s)))
+    return any(_uses(other, s) for s in using)
+
+
+def _binds(other: cst.BaseExpression, stmt: Stmt) -> bool:
+    return isinstance(other, cst.Name) and other.value in stmt.defs
+
+
+def _reads(other: cst.BaseExpression, stmt: Stmt) -> bool:
+    return not isinstance(other, cst.Name) or other.value in {root(u) for u in stmt.uses}
 
 
 def _same_object(node: cst.CSTNode) -> cst.BaseExpression | None:

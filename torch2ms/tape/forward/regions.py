@@ -78,7 +78,7 @@ def _made(stmt: Stmt) -> set[str]:
 
 def _asked(stmt: Stmt) -> set[str]:
     """What the statement reads of what was there before it."""
-    if not isinstance(stmt.node, (cst.With, cst.If)):
+    if not stmt.blocks or isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
         return stmt.all_uses
     first = set(liveness.exposed([stmt]))
     return {u for u in stmt.all_uses if root(u) in first}

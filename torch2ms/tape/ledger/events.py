@@ -227,6 +227,7 @@ def _call(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Event | None:
             return Event("clear", stmt, call, receiver.place or place, receiver)
     elif name == "step" and receiver.kind == "optimizer":
         event = Event("step", stmt, call, receiver.place or place, receiver)
+        event.problem = "" if event.place else "its optimizer has no name"
         if call.args:
             event.kind = "step_closure"
         return event
