@@ -278,9 +278,9 @@ class Finder:
             return made or ({"": TENSOR} if known else {})
         found = {}
         for place, values in lasting(stmt).items():
-            if place in self.holders:
-                continue
             for value in values:
+                if place in self.holders and (value.kind != "tensor" or value.likely):
+                    continue
                 if self.reached(value, owns):
                     alone = {d for d in value.deps if not d.startswith("@")} == {place}
                     held = value.kind in HOLDERS or value.leaf or alone and value.kind in ("list", "tuple")
