@@ -1,4 +1,5 @@
-"""Tensors that the source shows to be without elements, or to have NaN: some of MindSpore's functions err there."""
+"""Tensors that the source shows to be without elements, or to have NaN, or indices below zero: some of MindSpore's
+functions err there."""
 
 from __future__ import annotations
 
@@ -10,14 +11,14 @@ import libcst as cst
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
 
-EMPTY, NAN = "empty", "nan"
+EMPTY, NAN, BELOW = "empty", "nan", "below zero"
 
 _WRITTEN = {"tensor", "as_tensor", "asarray", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "IntTensor"}
 _SIZED = {"zeros", "ones", "empty", "rand", "randn", "full", "new_zeros", "new_ones", "new_empty", "new_full"}
 _FILLED = {"full", "new_full"}  # behind the size stands what they are filled with
 _KEEPING = set(
     "reshape view flatten ravel t transpose permute unsqueeze squeeze clone detach contiguous to float double half "
-    "requires_grad_ cpu cuda view_as reshape_as".split()
+    "requires_grad_ cpu cuda view_as reshape_as long int".split()
 )
 _NAN = re.compile(r"""\bfloat\(\s*["']\+?nan["']\s*\)|\b(?:torch|math|np|numpy)\.(?:nan|NaN|NAN)\b""")
 
@@ -28,7 +29,7 @@ def called(name: str, node: cst.Call, values: Sequence[Value], receiver: Value |
         data = node.args[0].value
         if values and values[0].kind == "tensor":
             return values[0].odd
-        return EMPTY if _hollow(data) else NAN if _NAN.search(code(data)) else ""
+        return EMPTY if _hollow(data) else NAN if _NAN.search(code(data)) else BELOW if _below(data) else ""
     if name in _SIZED and any(_zero(arg) for arg in (node.args[:1] if name in _FILLED else node.args)):
         return EMPTY
     first = receiver or (values[0] if values else Value())
@@ -40,6 +41,14 @@ def _hollow(data: cst.BaseExpression) -> bool:
     if not isinstance(data, (cst.List, cst.Tuple)):
         return False
     return not data.elements or all(_hollow(element.value) for element in data.elements)
+
+
+def _below(data: cst.BaseExpression) -> bool:
+    """`[-1, 0]`: whole numbers, one of them below zero."""
+    if not isinstance(data, (cst.List, cst.Tuple)):
+        return False
+    numbers = [constant(element.value) for element in data.elements]
+    return all(type(n) is int for n in numbers) and any(n < 0 for n in numbers if isinstance(n, int))
 
 
 def _zero(arg: cst.Arg) -> bool:

@@ -8,7 +8,6 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
-from torch2ms.analysis.syntax.names import dotted
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.cells import CellWriter
 from torch2ms.tape.derivatives.again import plan_again
@@ -25,6 +24,7 @@ from torch2ms.tape.forms.placement import adjacent
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forward.shared import absorb, following, join
+from torch2ms.tape.forward.steps import callers
 from torch2ms.tape.forward.unseen import unseen_step
 from torch2ms.tape.forwards import Outside, fit_together, forward_of
 from torch2ms.tape.functions.clearing import called_clears, clearing, unasked
@@ -209,7 +209,7 @@ class _ScopePlanner:
         finder.draws = self.project.draws
         finder.mixed = self.plan.contexts.keys() | self.plan.halved.keys()
         finder.foreign = self.verdicts.foreign()
-        finder.holders = {n for s in self.scope.body.walk() for c in s.calls if (n := dotted(c.func))}
+        finder.callers = callers(self.scope)
         regions: list[tuple[Event, Region]] = []
         turned: dict[int, Repeats] = {}
         for event in self.records.events:

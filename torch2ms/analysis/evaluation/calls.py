@@ -58,7 +58,7 @@ def call(node: cst.Call, ev: Evaluator) -> Value:
         if value is None:
             learn_argument(node, args, target.name, ev)
             value = masked.called(
-                target.name.rpartition(".")[2], node, tensor_function(target.name, given), given.first
+                target.name.rpartition(".")[2], node, tensor_function(target.name, given), given.first, args
             )
         return _named_layers(value, given, ev) if value.name == "torch.nn.ModuleDict" else value
     if target.kind in ("unknown", "none") and makes_optimizers(dotted(node.func)) and given.first.kind in PARTS:
@@ -131,7 +131,7 @@ def _of_kind(name: str, receiver: Value, given: Given) -> Value | None:
         value = shapes.shaped(value, shapes.called(name, given.node, given.args, receiver))
         if value.kind == "tensor" and (odd := oddities.called(name, given.node, given.args, receiver)):
             value = replace(value, odd=odd)
-        return masked.called(name, given.node, value, receiver)
+        return masked.called(name, given.node, value, receiver, given.args)
     if kind == "module" and receiver.name == "torch.nn.ModuleDict" and name in ("items", "values"):
         return entered(receiver, name)
     if kind == "module":

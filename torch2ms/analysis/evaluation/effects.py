@@ -54,7 +54,7 @@ def effects(stmt: Stmt, ev: Evaluator) -> None:
                 _leaf(dotted(part.value), dotted(stmt.node.value) != "False", ev)
             elif type(part) is cst.Subscript:
                 _stored(part, ev.memo.get(id(stmt.node.value), UNKNOWN), ev)
-                if masked.infinite(stmt.node.value):
+                if masked.infinite(stmt.node.value, ev.memo.get(id(stmt.node.value), UNKNOWN)):
                     _masked(dotted(part.value), ev)
 
 
@@ -80,7 +80,8 @@ def _called(call: cst.Call, place: str, method: str, ev: Evaluator) -> None:
     elif method.endswith("_") and not method.endswith("__") and held.kind == "tensor":
         deps = held.deps.union(*(ev.memo.get(id(a.value), UNKNOWN).deps for a in call.args))
         ev.env[place] = replace(held, deps=deps if method != "detach_" else NO_DEPS)
-        if method in masked.FILLING and any(masked.infinite(a.value) for a in call.args):
+        given = ((a.value, ev.memo.get(id(a.value), UNKNOWN)) for a in call.args)
+        if method in masked.FILLING and any(masked.infinite(node, value) for node, value in given):
             _masked(place, ev)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import libcst as cst
 
 from torch2ms.analysis import shapes
-from torch2ms.analysis.evaluation import guess
+from torch2ms.analysis.evaluation import guess, masked
 from torch2ms.analysis.evaluation.assign import bind, iteration
 from torch2ms.analysis.evaluation.effects import effects
 from torch2ms.analysis.evaluation.env import Changes
@@ -49,7 +49,7 @@ def _statement(stmt: Stmt, ev: Evaluator) -> None:
 
 
 def _assign(stmt: Stmt, node: cst.Assign, ev: Evaluator) -> None:
-    value = ev.ev(node.value)
+    value = masked.number(node.value, ev.ev(node.value))
     if ev.flagged and value.kind == "tensor" and dotted(node.targets[0].target) in ev.flagged:
         value = ev.memo[id(node.value)] = replace(value.cut(), leaf=True)
     for target in node.targets:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.oddities import BELOW
 from torch2ms.analysis.program.project import ModuleInfo
-from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
 from torch2ms.api.template import atomic, parenthesised
 from torch2ms.findings import Finding, Tier
@@ -95,20 +96,14 @@ def _widened(node: cst.Subscript, place: int) -> cst.Subscript:
 
 
 def _negative(index: cst.BaseSlice, work: Translation) -> bool:
-    """An index that is seen to be below zero: `x[-k]` of a tensor, or a literal one."""
+    """An index that is seen to be below zero: `x[-k]` of a tensor, or one written as such."""
     if not isinstance(index, cst.Index) or work.module.value(index.value).kind != "tensor":
         return False
     if work.facts.rank(index.value) == 0:
         return False
     node = index.value
-    if isinstance(node, cst.Call) and node.args:  # torch.tensor([-1, 0])
-        made = work.module.value(node.func).name.rpartition(".")[2] in ("tensor", "as_tensor", "LongTensor")
-        return made and any(_minus(part) for part in descend(node.args[0].value))
-    return _minus(node)
-
-
-def _minus(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus)
+    minus = isinstance(node, cst.UnaryOperation) and isinstance(node.operator, cst.Minus)
+    return minus or work.module.value(node).odd == BELOW
 
 
 def _behind_comma(node: cst.Subscript) -> list[cst.SubscriptElement]:

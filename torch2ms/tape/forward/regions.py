@@ -17,14 +17,13 @@ from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.tape.forward.dependents import silenced
 from torch2ms.tape.forward.effects import clash, effects, leaves
+from torch2ms.tape.forward.steps import asked_by, cut_off, is_called, lasting, made_by, same_object, unseen
 from torch2ms.tape.ledger.events import LEFT, Event
 from torch2ms.tape.ledger.hooks import late_hooks
 
 HOLDERS = {"module", "optimizer", "params", "named_params", "param", "object", "function", "class"}  # of weights
 TENSOR = Value("tensor")
 TRIED = "it goes well: the handlers of the `try` around it no longer see it fail"
-CUTTING = {"detach", "item", "tolist", "shape", "size", "dim", "device", "dtype"}  # what has no graph
-MOVING = {"to", "cuda", "cpu", "float", "double", "long", "contiguous", "type"}
 
 
 @dataclass(eq=False)
@@ -69,21 +68,6 @@ def _only_reads(event: Event) -> bool:
     return taking is not None and not taking.taken.gives and isinstance(node, cst.Assign) and node.value is taking.call
 
 
-def _made(stmt: Stmt) -> set[str]:
-    """What has its value from the statement alone, whatever was there before."""
-    if isinstance(stmt.node, (cst.With, cst.If)):
-        return liveness.definite(stmt) - stmt.all_muts
-    return set() if stmt.blocks else stmt.defs - stmt.muts
-
-
-def _asked(stmt: Stmt) -> set[str]:
-    """What the statement reads of what was there before it."""
-    if not stmt.blocks or isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
-        return stmt.all_uses
-    first = set(liveness.exposed([stmt]))
-    return {u for u in stmt.all_uses if root(u) in first}
-
-
 class Finder:
     """Finds regions in one scope. `busy` are statements that must keep their place: events, and regions of others."""
 
@@ -94,7 +78,7 @@ class Finder:
         self.event_stmts = kept - dropped
         self.taken: dict[int, Region] = {}
         self.foreign: frozenset[str] = frozenset()  # leaves that no optimizer of the callers can own
-        self.holders: set[str] = set()  # names that are called: what they hold is no tensor
+        self.callers: dict[str, list[Stmt]] = {}  # by name, the statements that call what it holds: no tensor
         self.known: set[int] | None = None
         self.mixed: set[int] = set()  # `with` blocks of mixed precision
         self.units: list[set[int]] = []  # ids of statements that gave way to one call: none goes in without the others
@@ -158,12 +142,12 @@ class Finder:
                     varied = {}
                 (active_here if varied else feeding).append(stmt)
                 if not isinstance(stmt.node, cst.AugAssign):
-                    made = _made(stmt) | stmt.refills
+                    made = made_by(stmt) | stmt.refills
                     wanted = {u for u in wanted if not any(u == d or u.startswith(f"{d}.") for d in made)}
                 ended &= wanted
                 ends = cut_off(stmt) if varied else self.ended(stmt, owns)
                 ended |= ends - wanted
-                asked = _asked(stmt)
+                asked = asked_by(stmt)
                 wanted |= asked
                 ended -= asked - ends if varied else set()
             if late := late_hooks(block.stmts[:position], active_here):
@@ -278,9 +262,9 @@ class Finder:
             return made or ({"": TENSOR} if known else {})
         found = {}
         for place, values in lasting(stmt).items():
+            if place in self.callers and is_called(place, stmt, self.callers[place]):
+                continue
             for value in values:
-                if place in self.holders and (value.kind != "tensor" or value.likely):
-                    continue
                 if self.reached(value, owns):
                     alone = {d for d in value.deps if not d.startswith("@")} == {place}
                     held = value.kind in HOLDERS or value.leaf or alone and value.kind in ("list", "tuple")
@@ -439,34 +423,6 @@ class Finder:
         return True
 
 
-def cut_off(stmt: Stmt) -> set[str]:
-    """What a small statement reads without its graph wherever it does: `net_d(fake.detach())`."""
-    if stmt.blocks:
-        return set()
-    cut: set[int] = set()
-    for node in descend(stmt.node):
-        if isinstance(node, cst.Attribute) and node.attr.value in CUTTING and dotted(node.value):
-            cut |= {id(n) for n in descend(node)}
-    whole = {dotted(n) for n in descend(stmt.node) if isinstance(n, (cst.Name, cst.Attribute)) and id(n) not in cut}
-    found = {u for u in stmt.uses if u.rpartition(".")[2] in CUTTING and u.rpartition(".")[0] not in whole}
-    return found | {u.rpartition(".")[0] for u in found}
-
-
-def lasting(stmt: Stmt) -> dict[str, list[Value]]:
-    """What the places that a statement writes may hold when it has run: a name that is bound anew holds the last."""
-    found: dict[str, list[Value]] = {place: [value] for place, value in stmt.out.items()}
-    jumps = any(isinstance(s.node, (cst.Break, cst.Continue)) for s in stmt.walk())
-    for block in stmt.blocks:
-        inside: dict[str, list[Value]] = {}
-        for child in block.stmts:
-            for place, values in lasting(child).items():
-                anew = place in child.defs - child.muts and not child.blocks and not jumps
-                inside[place] = values if anew else [*inside.get(place, []), *values]
-        for place, values in inside.items():
-            found.setdefault(place, []).extend(values)
-    return found
-
-
 def invariant(guard: Stmt, region: Region) -> bool:
     """The condition can be asked before the forward: nothing of the forward changes it, and it has no effects."""
     block = region.block.stmts
@@ -488,21 +444,3 @@ def repeated(event: Event, around: list[Stmt]) -> bool:
     return False
 
 
-def same_object(node: cst.CSTNode) -> bool:
-    """`x, y = x.to(device), y.to(device)`: names for what is there already, nothing new is made."""
-    if not isinstance(node, cst.Assign):
-        return False
-    values = [e.value for e in node.value.elements] if isinstance(node.value, cst.Tuple) else [node.value]
-    return all(dotted(_moved(v)) for v in values)
-
-
-def _moved(node: cst.BaseExpression) -> cst.BaseExpression:
-    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in MOVING:
-        node = node.func.value
-    return node
-
-
-def unseen(place: str, stmt: Stmt) -> bool:
-    """Nothing is known of what the statement puts there."""
-    value = stmt.out.get(place)
-    return value is not None and value.kind == "unknown"

@@ -1,0 +1,102 @@
+"""What single statements read, make and cut: the steps of the walk from a loss back to the weights."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program import liveness
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.values import Value
+
+CUTTING = {"detach", "item", "tolist", "shape", "size", "dim", "device", "dtype"}  # what has no graph
+MOVING = {"to", "cuda", "cpu", "float", "double", "long", "contiguous", "type"}
+
+
+def made_by(stmt: Stmt) -> set[str]:
+    """What has its value from the statement alone, whatever was there before."""
+    if isinstance(stmt.node, (cst.With, cst.If)):
+        return liveness.definite(stmt) - stmt.all_muts
+    return set() if stmt.blocks else stmt.defs - stmt.muts
+
+
+def asked_by(stmt: Stmt) -> set[str]:
+    """What the statement reads of what was there before it."""
+    if not stmt.blocks or isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
+        return stmt.all_uses
+    first = set(liveness.exposed([stmt]))
+    return {u for u in stmt.all_uses if root(u) in first}
+
+
+def cut_off(stmt: Stmt) -> set[str]:
+    """What a small statement reads without its graph wherever it does: `net_d(fake.detach())`."""
+    if stmt.blocks:
+        return set()
+    cut: set[int] = set()
+    for node in descend(stmt.node):
+        if isinstance(node, cst.Attribute) and node.attr.value in CUTTING and dotted(node.value):
+            cut |= {id(n) for n in descend(node)}
+    whole = {dotted(n) for n in descend(stmt.node) if isinstance(n, (cst.Name, cst.Attribute)) and id(n) not in cut}
+    found = {u for u in stmt.uses if u.rpartition(".")[2] in CUTTING and u.rpartition(".")[0] not in whole}
+    return found | {u.rpartition(".")[0] for u in found}
+
+
+def lasting(stmt: Stmt) -> dict[str, list[Value]]:
+    """What the places that a statement writes may hold when it has run: a name that is bound anew holds the last."""
+    found: dict[str, list[Value]] = {place: [value] for place, value in stmt.out.items()}
+    jumps = any(isinstance(s.node, (cst.Break, cst.Continue)) for s in stmt.walk())
+    for block in stmt.blocks:
+        inside: dict[str, list[Value]] = {}
+        for child in block.stmts:
+            for place, values in lasting(child).items():
+                anew = place in child.defs - child.muts and not child.blocks and not jumps
+                inside[place] = values if anew else [*inside.get(place, []), *values]
+        for place, values in inside.items():
+            found.setdefault(place, []).extend(values)
+    return found
+
+
+def same_object(node: cst.CSTNode) -> bool:
+    """`x, y = x.to(device), y.to(device)`: names for what is there already, nothing new is made."""
+    if not isinstance(node, cst.Assign):
+        return False
+    values = [e.value for e in node.value.elements] if isinstance(node.value, cst.Tuple) else [node.value]
+    return all(dotted(_moved(v)) for v in values)
+
+
+def _moved(node: cst.BaseExpression) -> cst.BaseExpression:
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in MOVING:
+        node = node.func.value
+    return node
+
+
+def unseen(place: str, stmt: Stmt) -> bool:
+    """Nothing is known of what the statement puts there."""
+    value = stmt.out.get(place)
+    return value is not None and value.kind == "unknown"
+
+
+def callers(scope: Scope) -> dict[str, list[Stmt]]:
+    """The statements that call what a name of the scope holds."""
+    found: dict[str, list[Stmt]] = {}
+    for stmt in scope.body.walk():
+        for call in stmt.calls:
+            if name := dotted(call.func):
+                found.setdefault(name, []).append(stmt)
+    return found
+
+
+def is_called(place: str, made: Stmt, calls: list[Stmt]) -> bool:
+    """What a statement puts into a place may be what one of these calls: until the name is bound again."""
+    stmts = made.block.stmts
+    following = stmts[stmts.index(made) + 1 :]
+    again = next((s.number for s in following if s.is_small and place in s.defs), None)
+    loops = [a for a in made.ancestors() if a.is_loop]
+    for stmt in calls:
+        if stmt.number > made.number and (again is None or stmt.number <= again):
+            return True
+        if again is None and stmt.number <= made.number and any(loop in stmt.ancestors() for loop in loops):
+            return True  # in the next turn
+    return False
