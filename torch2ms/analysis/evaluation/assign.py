@@ -13,7 +13,18 @@ from torch2ms.analysis.evaluation.containers import element
 from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.evaluation.usage import used
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import EITHER, NOT_RUN, PART, UNKNOWN, UNPLACED, Value, join, joined_deps
+from torch2ms.analysis.values import (
+    EITHER,
+    FORMER,
+    NOT_RUN,
+    PART,
+    UNKNOWN,
+    UNPLACED,
+    Value,
+    join,
+    joined_deps,
+    overlaps,
+)
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
@@ -36,6 +47,7 @@ def bind(target: cst.CSTNode, value: Value, ev: Evaluator) -> None:
     if not place:
         ev.ev(target)
         return
+    _rename_former(place, value, target, ev)
     ev.env.forget_below(place)
     if value.place.startswith(UNPLACED):
         ev.env.rebase(value.place, place)
@@ -55,6 +67,23 @@ def bind(target: cst.CSTNode, value: Value, ev: Evaluator) -> None:
     ev.env[place] = value
     ev.memo[id(target)] = value
     remember(place, value, ev, target)
+
+
+def _rename_former(place: str, value: Value, target: cst.CSTNode, ev: Evaluator) -> None:
+    """A local name is bound to another network: what was built from the former one is not built from this one."""
+    former = ev.env.get(place)
+    if former is None or type(target) is not cst.Name or former.kind != "module" or former.likely:
+        return
+    if former.place != place or value.place == place or any(overlaps(place, o) for o in value.own | value.deps):
+        return
+    seen = ev.former.setdefault(place, {})
+    mark = seen.setdefault(id(target), f"{place}{FORMER}{len(seen)}")
+    ev.env.rebase(place, mark)
+    if ev.cls is not None:
+        for attr, held in ev.cls.attrs.items():
+            ev.cls.attrs[attr] = rebase(held, place, mark)
+        for bound in ev.cls.bound.values():
+            bound.update({key: rebase(held, place, mark) for key, held in bound.items()})
 
 
 def remember(place: str, value: Value, ev: Evaluator, source: cst.CSTNode) -> None:

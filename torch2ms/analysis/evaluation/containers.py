@@ -7,6 +7,7 @@ from dataclasses import replace
 import libcst as cst
 
 from torch2ms.analysis import shapes
+from torch2ms.analysis.evaluation.masked import MASKED
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import CHOSEN, OPTIMIZERS, UNKNOWN, Value, entries, join
@@ -96,7 +97,8 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
     if base.kind in ("list", "tuple") and (base.name.startswith("of ") or base.each is not None):
         return element(base) if type(only) is cst.Index else base
     if base.kind == "tensor":
-        value = Value("tensor", deps=base.deps, likely=base.likely)
+        name = MASKED if base.name == MASKED else ""
+        value = Value("tensor", name=name, deps=base.deps, likely=base.likely)
         return shapes.shaped(value, shapes.element(base, node, known))
     if base.kind == "size":
         return Value("int" if type(node.slice[0].slice) is cst.Index else "size")

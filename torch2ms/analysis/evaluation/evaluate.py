@@ -47,6 +47,7 @@ class Evaluator:
         self.modules: frozenset[str] = frozenset()  # places that are used as modules
         self.flagged: frozenset[str] = frozenset()  # tensors that a later loop makes leaves
         self.memo = module.values
+        self.former: dict[str, dict[int, str]] = {}  # local names of networks that are bound again, by the statement
         self.reads = Reads(demand)
 
     def ev(self, node: cst.CSTNode) -> Value:

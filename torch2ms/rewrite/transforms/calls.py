@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.values import UNKNOWN
 from torch2ms.api import Rule
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.naming import taken_names
@@ -13,6 +14,7 @@ from torch2ms.rewrite.transforms import compiled, structured
 from torch2ms.rewrite.translation import Translation
 
 BY_ROWS = {"hessian": "hessian_of", "jacobian": "jacobian_of", "jacrev": "jacobian_of", "jacfwd": "jacobian_of"}
+ROWWISE = ("torch.func:hessian", "torch.func:jacrev", "torch.func:jacfwd")  # may be those, which vmap cannot map
 DICTS = "gradients of dicts that are differentiated again are right in compiled code alone"
 
 
@@ -33,6 +35,9 @@ def transformed(
     if kind == "vmap" and original.args and isinstance(inner := original.args[0].value, cst.Call):
         if _point(compiled.transform(work.module.value(inner.func).name), inner, where, functions) is not None:
             return _of_dicts(kind, rule, original, updated, left, work, functions)
+    held = work.module.value(original.args[0].value) if original.args else UNKNOWN
+    if kind == "vmap" and held.name in ROWWISE and isinstance(original.args[0].value, cst.Name):
+        return _of_dicts(kind, rule, original, updated, left, work, functions)
     problem = functions.problem(kind, original)
     if point is not None and functions.again and (name := functions.carried(original.args[0].value)):
         problem = problem or f"compiled code has no gradient of `{name}`, which the function takes from around it"
@@ -95,7 +100,7 @@ def _point(kind: str, original: cst.Call, where: Positions, functions: compiled.
         return None  # MindSpore's own
     if outer is not None and len(plain) == len(original.args) == 1 and len(outer.args) == 1:
         return outer.args[0].value if not outer.args[0].star and outer.args[0].keyword is None else None
-    called = kind == "hessian" and outer is None and id(original) in where.called
+    called = kind != "jacobian" and outer is None and id(original) in where.called
     if called and len(original.args) == 1:  # one sample after the other
         info = functions.resolve(plain[0])
         return plain[0] if info is not None and len(set(info.scope.params) - {"self"}) == 1 else None
