@@ -119,7 +119,7 @@ def _hand_over(
             given = bound.get(head)
             held = dotted(given.value) if given is not None else ""
             value = module.value(given.value) if given is not None else UNKNOWN
-            if held and value.kind in CONTAINERS:
+            if held and value.kind in CONTAINERS and (rest or _written_into(head, info)):
                 more |= change(stmt, f"{held}.{rest}" if rest else held, scope)
             elif held and not rest and value.kind == "tensor" and _written_into(head, info):
                 more |= change(stmt, held, scope)
@@ -130,7 +130,7 @@ def _hand_over(
 
 
 def _written_into(name: str, info: FunctionInfo) -> bool:
-    """The function writes into the tensor that it is given under the name, and not into one that it made of it."""
+    """The function writes into what it is given under the name, and not into something that it made of it."""
     for stmt in info.scope.body.walk():
         if name in stmt.muts and not _only_flags(stmt, name):
             return True
