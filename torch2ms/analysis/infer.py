@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
+from torch2ms.analysis.evaluation.captured import captured
 from torch2ms.analysis.evaluation.env import Env
 from torch2ms.analysis.evaluation.evaluate import Evaluator
 from torch2ms.analysis.evaluation.execute import block
@@ -108,6 +109,9 @@ class _Inference:
     def run(self, scope: Scope, module: ModuleInfo, outer: Env | None) -> Env:
         """The places of a scope as they are in the end."""
         info = module.functions.get(id(scope))
+        if info is not None and outer is not None and (meant := captured(scope)):
+            outer = Env(outer)
+            outer.update(meant)
         last = self.runs.get(id(scope))
         if last is not None and last.holds(outer, info):
             return last.env

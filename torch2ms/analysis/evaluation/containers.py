@@ -87,6 +87,8 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         one = one_of(base, items)
         return one if one.kind in CHOSEN or one.kind in ELEMENTS else Value("unknown", deps=one.deps)
     if base.kind in ("tuple", "list") and items:
+        if type(only) is cst.Slice:
+            return _part(base, only)
         return picked if picked is not None else one_of(base, items)
     if is_state(base):
         return STORED
@@ -122,6 +124,16 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
     if base.kind == "unknown" and type(only) is cst.Index and isinstance(index, int) and _is_shape(node.value):
         return Value("int")
     return Value("unknown", deps=base.deps)
+
+
+def _part(base: Value, part: cst.Slice) -> Value:
+    """Some of the items of a tuple; of a list, which may hold more by then, whatever its items are."""
+    bounds = [None if b is None else constant(b) for b in (part.lower, part.upper, part.step)]
+    items = base.items or ()
+    if base.kind == "list" or not all(b is None or isinstance(b, int) for b in bounds) or bounds[2] == 0:
+        return replace(base, items=None, keys=None, each=one_of(base, items))
+    lower, upper, step = (b if isinstance(b, int) else None for b in bounds)
+    return replace(base, items=items[lower:upper:step], keys=None)
 
 
 def _is_shape(node: cst.BaseExpression) -> bool:

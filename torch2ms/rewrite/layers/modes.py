@@ -60,12 +60,21 @@ def _made(node: cst.BaseExpression, module: ModuleInfo, project: Project, depth:
     target, value = module.value(node.func), module.value(node)
     if target.kind == "class" or target.kind == "api" and is_foreign(target.name):
         return [(value, module)] if value.kind == "module" and not _cell(target, module, project) else []
-    found = project.find(target.name, module) if target.kind == "function" and target.name else None
-    if not isinstance(found, FunctionInfo):
-        return []
-    returned = [s.node.value for s in found.scope.body.walk() if type(s.node) is cst.Return]
-    parts = [_made(part, found.module, project, depth + 1) if part is not None else [] for part in returned]
+    returned = [
+        (s.node.value, found.module)
+        for found in (_functions(target.name, module, project) if target.kind == "function" else [])
+        for s in found.scope.body.walk()
+        if type(s.node) is cst.Return
+    ]
+    parts = [_made(part, home, project, depth + 1) if part is not None else [] for part, home in returned]
     return [made for part in parts for made in part] if all(parts) else []
+
+
+def _functions(name: str, module: ModuleInfo, project: Project) -> list[FunctionInfo]:
+    """The function of a name, or those that are defined under it inside of other functions."""
+    if isinstance(found := project.find(name, module) if name else None, FunctionInfo):
+        return [found]
+    return [info for info in module.functions.values() if info.cls is None and info.name == name]
 
 
 def _cell(target: Value, module: ModuleInfo, project: Project) -> bool:
