@@ -154,6 +154,17 @@ def _celled(node: cst.BaseExpression) -> cst.BaseExpression:
     return node
 
 
+def each_celled(value: Value) -> cst.BaseExpression:
+    """A list or dict of losses that have names: whether a name stands for a function or a cell, this is a cell."""
+    node = _single(value)
+    if not isinstance(node, (cst.List, cst.Tuple, cst.Dict)):
+        return node
+    named = (cst.Name, cst.Attribute)
+    parts = [e.with_changes(value=cst.Call(cst.Name(CELL), [cst.Arg(e.value)])) if isinstance(e.value, named) else e
+             for e in node.elements]  # fmt: skip
+    return node.with_changes(elements=parts)
+
+
 def is_function(node: cst.CSTNode) -> bool:
     """What a rule wrote for a layer is a function: `ops.cross_entropy`, a partial, a lambda, a definition."""
     if isinstance(node, cst.Lambda):
@@ -213,6 +224,7 @@ def inner(value: Value) -> cst.BaseExpression:
 TRANSFORMS: dict[str, Callable[[Value], cst.BaseExpression]] = {
     "listed": listed,
     "celled": celled,
+    "each_celled": each_celled,
     "sequence": sequence,
     "inner": inner,
     "ckpt": ckpt,

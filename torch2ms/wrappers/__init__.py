@@ -34,6 +34,7 @@ from torch2ms.wrappers.listed import listed
 from torch2ms.wrappers.objects import wraps
 from torch2ms.wrappers.on_cuda import switched_off
 from torch2ms.wrappers.opened import opened
+from torch2ms.wrappers.own_names import renewed
 from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.regrouped import regrouped
 from torch2ms.wrappers.selfless import renamed
@@ -51,11 +52,11 @@ def understood(project: Project) -> Project:
 
     That is without wrappers around training, with lines of their own for what stands behind a colon, with blocks of
     their own for gradient modes, without branches for what no caller gives, with loops over optimizers and their
-    networks written out, with one name for each optimizer, those in dicts included, for gradients that keep their graph
-    and for norms, with a statement for each gradient that is dropped, with a branch for each kind of layer, with names
-    written out that a star imported, with functions and methods under their own names, without a default element type,
-    with attributes under names that cells leave free, with forwards of weights, and without functions that only
-    differentiate, or go backward from what they are handed.
+    networks written out, with one name for each optimizer, those in dicts included, for what a program trains, for
+    gradients that keep their graph and for norms, with a statement for each gradient that is dropped, with a branch
+    for each kind of layer, with names written out that a star imported, with functions and methods under their own
+    names, without a default element type, with attributes under names that cells leave free, with forwards of
+    weights, and without functions that only differentiate, or go backward from what they are handed.
     """
     infer(project)
     project = _with(project, starred(project))
@@ -79,6 +80,7 @@ def understood(project: Project) -> Project:
     project = _with(project, conditional(project))
     project = _with(project, switched_off(project))
     project = _with(project, told_apart(project))
+    project = _with(project, renewed(project))
     project = _with(project, regrouped(project))
     project = _with(project, direct(project))
     project = _with(project, keyed(project))

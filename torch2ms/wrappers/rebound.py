@@ -73,11 +73,11 @@ def _kept_losses(scope: Scope) -> Iterator[tuple[str, Stmt, Stmt]]:
     """Names that a block binds, goes back from keeping the graph, and binds again, with the two statements."""
     if not scope.is_function and not scope.is_module:
         return
-    hidden = _seen_elsewhere(scope)
+    hidden = seen_elsewhere(scope)
     for block in {id(s.block): s.block for s in scope.body.walk()}.values():
         last: dict[str, Stmt] = {}
         for stmt in block.stmts:
-            name = _bound(stmt)
+            name = bound(stmt)
             if name and name in last and _goes_back(name, last[name], stmt) and name not in hidden:
                 yield name, last[name], stmt
             if name and not stmt.off:
@@ -95,7 +95,7 @@ def _goes_back(name: str, binding: Stmt, again: Stmt) -> bool:
     return keeping and not any(leaves(s) for s in between)
 
 
-def _bound(stmt: Stmt) -> str:
+def bound(stmt: Stmt) -> str:
     """The one name that a plain assignment binds."""
     node = stmt.node
     plain = type(node) is cst.Assign and len(node.targets) == 1 and type(node.targets[0].target) is cst.Name
@@ -114,14 +114,14 @@ def _bindings(scope: Scope, module: ModuleInfo) -> dict[str, list[Stmt]]:
     if not any(len(bindings) > 1 for bindings in found.values()):
         return {}
     bound = [name for stmt in scope.body.walk() for name in stmt.defs]
-    inner = _seen_elsewhere(scope)
+    inner = seen_elsewhere(scope)
     return {
         name: bindings for name, bindings in found.items()
         if len(bindings) > 1 and bound.count(name) == len(bindings) and name in scope.locals and name not in inner
     }  # fmt: skip
 
 
-def _seen_elsewhere(scope: Scope) -> set[str]:
+def seen_elsewhere(scope: Scope) -> set[str]:
     """The names of a scope that functions inside of it read, or that are not its own."""
     inner = {root(use) for child in scope.children for use in free_uses(child)}
     return inner | {item.name.value for child in scope.walk() for stmt in child.body.walk()
@@ -148,4 +148,4 @@ def _occurrences(name: str, binding: Stmt, later: list[Stmt]) -> list[cst.Name]:
     ]  # fmt: skip
 
 
-__all__ = ["told_apart"]
+__all__ = ["Renamer", "bound", "seen_elsewhere", "told_apart"]

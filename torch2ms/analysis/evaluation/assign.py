@@ -61,6 +61,8 @@ def bind(target: cst.CSTNode, value: Value, ev: Evaluator) -> None:
         if target.attr.value == "data" and owner.kind not in ("object", "module", "class", "modulefile"):
             ev.memo[id(target)] = Value("tensor")
             return
+    if type(target) is cst.Attribute:
+        value = _moved_in(value, place, ev)
     value = used(_placed(value, place), place, ev.modules)
     if value.kind == "unknown":
         value = _guessed(value, place)
@@ -84,6 +86,32 @@ def _rename_former(place: str, value: Value, target: cst.CSTNode, ev: Evaluator)
             ev.cls.attrs[attr] = rebase(held, place, mark)
         for bound in ev.cls.bound.values():
             bound.update({key: rebase(held, place, mark) for key, held in bound.items()})
+
+
+def _moved_in(value: Value, place: str, ev: Evaluator) -> Value:
+    """`self.net = net`: what a constructor made under a local name lives in the object, where other methods find it."""
+    function, cls = ev.function, ev.cls
+    if function is None or cls is None or function.name != "__init__" or place.count(".") != 1:
+        return value
+    if not place.startswith("self.") or value.kind != "module":
+        return value
+    own = set(function.scope.locals) - set(function.scope.params)
+    for local, home in _homes(value, place).items():
+        if local in own:
+            value = rebase(value, local, home)
+            ev.env.rebase(local, home)
+            for bound in cls.bound.values():
+                bound.update({source: rebase(held, local, home) for source, held in bound.items()})
+            cls.attrs.update({name: rebase(held, local, home) for name, held in cls.attrs.items()})
+    return value
+
+
+def _homes(value: Value, place: str) -> dict[str, str]:
+    """The names under which a module and its parts were made, each with its place in the object."""
+    if value.place and value.place != place:
+        return {value.place: place}
+    parts = value.items or ()
+    return {part.place: f"{place}.{i}" for i, part in enumerate(parts) if part.kind == "module" and part.place}
 
 
 def remember(place: str, value: Value, ev: Evaluator, source: cst.CSTNode) -> None:

@@ -300,17 +300,42 @@ def sequential(use: Use) -> Choice:
                 todo="write a cell whose construct calls the function",
             )
     return Choice("nn.SequentialCell({*args})")
+
+
 def cell_list(use: Use) -> Choice:
     """`nn.ModuleList([...])`."""
+    if _named_losses(use):
+        return Choice("nn.CellList({modules|listed|celled|each_celled})")
     return Choice("nn.CellList({modules|listed|celled})")
+
+
+def _held(use: Use) -> list[cst.BaseExpression]:
+    """What stands in the literal list or dict of a container."""
+    node = use.node("modules")
+    return [e.value for e in node.elements] if isinstance(node, (cst.List, cst.Tuple, cst.Dict)) else []
+
+
+def _class(node: cst.BaseExpression, use: Use) -> str:
+    ask = getattr(use.facts, "cls", None)
+    return str(ask(node)) if ask is not None else ""
+
+
+def _named_losses(use: Use) -> bool:
+    """Losses that have names are held, and nothing else that has: some losses are functions in MindSpore."""
+    named = [_class(node, use) for node in _held(use) if isinstance(node, (cst.Name, cst.Attribute))]
+    return bool(named) and all(name.startswith("torch.nn.") and name.endswith("Loss") for name in named)
 
 
 def cell_dict(use: Use) -> Choice:
     """`nn.ModuleDict({...})`: MindSpore's CellDict takes no SequentialCell, CellList or CellDict."""
     node = use.node("modules")
     plain = isinstance(node, cst.Dict) and not any(w in code(node) for w in ("Sequential", "ModuleList", "ModuleDict"))
-    if not plain:
-        return Choice("ModuleDict({modules|celled})")
+    several = {f"torch.nn.{name}" for name in ("Sequential", "ModuleList", "ModuleDict")}
+    each = "|each_celled" if _named_losses(use) else ""
+    if not plain or any(_class(held, use) in several for held in _held(use)):
+        return Choice(f"ModuleDict({{modules|celled{each}}})")
+    if each:
+        return Choice("nn.CellDict({modules|celled|each_celled})")
     return Choice("nn.CellDict({modules|celled})")
 
 

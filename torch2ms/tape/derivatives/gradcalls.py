@@ -56,13 +56,18 @@ def plan_gradcall(
     finder: Finder,
     repeats: bool,
     compiled: Compiled,
+    weights: cst.BaseExpression | None = None,
 ) -> str:
-    """Add the edits of one call to the plan; the reason if that cannot be done."""
+    """Add the edits of one call to the plan; the reason if that cannot be done.
+
+    `weights`: what they are listed from, where the name of the list is not bound in time.
+    """
     if turning(event):
         return "it stands in a comprehension or a lambda whose names it uses"
     call = read(event, module)
     if isinstance(call, str):
         return call
+    call.weights = weights or call.weights
     if call.weights is not None and call.inputs and event.create_graph:
         return "a gradient at tensors and weights together that is differentiated again"
     tainted = dependents(call.inputs, event, scope, module)
@@ -93,14 +98,22 @@ def plan_gradcall(
     if name := unused(call, used | {root(u) for s in region.all for u in s.all_uses}):
         return f"torch gives None for `{name}`, which nothing uses, and MindSpore zeros"
     owners = placed(call)
-    before = plan.saved()
+    before, taken = plan.saved(), set(writer.names)
     receive(call, owners, writer, plan)
     made = Call(event, region, owners)
     made.several = True
     made.keep = id(event.stmt) not in plan.replaced
     if call.weights is not None:
         made.weights = call.weights
-    if problem := write(writer, made):
+    problem = write(writer, made)
+    if not problem and made.form.startswith("ms.vjp"):  # the forward stays where it is, and wants to know the weights
+        behind = _listed_behind(call, region.stmts)
+        problem = "its weights are listed between the forward and the call" if behind == [] else ""
+        if behind:
+            plan.restore(before)
+            writer.names = taken
+            return plan_gradcall(event, scope, module, plan, writer, finder, repeats, compiled, weights=behind[0])
+    if problem:
         plan.restore(before)
         return problem
     for stmt in region.all:
@@ -128,6 +141,31 @@ def unused(call: GradCall, used: set[str]) -> str:
     if not allowed or constant(allowed[0]) is False:
         return ""
     return next((name for name in call.inputs if root(name) not in used), "")
+
+
+def _listed_behind(call: GradCall, forward: list[Stmt]) -> list[cst.BaseExpression] | None:
+    """What the weights are listed from behind the forward: `ws = tuple(net.parameters())`; an empty list where that
+    cannot be asked before it, None where they are known by then."""
+    event, weights = call.event, call.weights
+    if weights is None or not forward:
+        return None
+    names = {root(u) for u in expression_uses(weights, event.stmt)}
+    later = [s for s in event.stmt.block.stmts if forward[-1].number < s.number < event.stmt.number]
+    bound = [s for s in later if names & s.all_defs]
+    if not bound:
+        return None
+    node = bound[-1].node
+    plain = isinstance(node, cst.Assign) and dotted(node.targets[0].target) == dotted(weights) != ""
+    made = {root(d) for s in (*forward, *later) for d in s.all_defs}
+    if not plain or not _only_lists(bound[-1]) or made & {root(u) for u in bound[-1].uses}:
+        return []
+    return [_unpacked(node.value)]  # type: ignore[union-attr]
+
+
+def _unpacked(node: cst.BaseExpression) -> cst.BaseExpression:
+    """What `list(...)` or `tuple(...)` goes over."""
+    held = isinstance(node, cst.Call) and dotted(node.func) in ("list", "tuple") and len(node.args) == 1
+    return node.args[0].value if held else node  # type: ignore[attr-defined]
 
 
 def _only_lists(stmt: Stmt) -> bool:
@@ -185,8 +223,7 @@ def _mixed(node: cst.BaseExpression, module: ModuleInfo) -> tuple[list[str], cst
     if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
         weights = node.right
         node = node.left
-        if isinstance(weights, cst.Call) and dotted(weights.func) in ("list", "tuple") and len(weights.args) == 1:
-            weights = weights.args[0].value
+        weights = _unpacked(weights)
     if not isinstance(node, (cst.Tuple, cst.List)):
         return None
     elements = list(node.elements)
