@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 
 import libcst as cst
 
-from torch2ms.analysis.evaluation.captured import captured
+from torch2ms.analysis.evaluation.captured import Around, captured
 from torch2ms.analysis.evaluation.env import Env
 from torch2ms.analysis.evaluation.evaluate import Evaluator
 from torch2ms.analysis.evaluation.execute import block
@@ -57,6 +57,7 @@ class _Inference:
     def __init__(self, project: Project) -> None:
         self.project = project
         self.runs: dict[int, _Run] = {}  # the last of each scope, by its id
+        self.around: dict[int, Around] = {}  # what functions see of the scope around them, by its id
         self.ran = False  # whether a scope was run in this round
         self.depth = 0  # functions that wait for the one they call
 
@@ -109,9 +110,11 @@ class _Inference:
     def run(self, scope: Scope, module: ModuleInfo, outer: Env | None) -> Env:
         """The places of a scope as they are in the end."""
         info = module.functions.get(id(scope))
-        if info is not None and outer is not None and (meant := captured(scope)):
-            outer = Env(outer)
-            outer.update(meant)
+        if info is not None and outer is not None and scope.parent is not None:
+            around = self.around.setdefault(id(scope.parent), Around(scope.parent))
+            if meant := captured(scope, around):
+                outer = Env(outer)
+                outer.update(meant)
         last = self.runs.get(id(scope))
         if last is not None and last.holds(outer, info):
             return last.env
@@ -130,6 +133,7 @@ class _Inference:
             evaluator.flagged = flagged(scope, module.source)
         self.runs[id(scope)] = _Run(env, evaluator.reads, dict(info.args) if info is not None else {})
         block(scope.body, evaluator)
+        self.around.pop(id(scope), None)  # its statements hold other values now
         return env
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import reduce
+from functools import cached_property, reduce
 
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.values import Value, join
@@ -10,29 +10,44 @@ from torch2ms.analysis.values import Value, join
 UNSEEN = ("unknown", "none")
 
 
-def captured(scope: Scope) -> dict[str, Value]:
+class Around:
+    """A scope that was run, as the functions inside of it find it: collected once for all of them."""
+
+    def __init__(self, scope: Scope) -> None:
+        self.scope = scope
+
+    @cached_property
+    def changing(self) -> dict[str, list[Stmt]]:
+        """The statements that bind each name whose kind they change."""
+        bindings: dict[str, list[Stmt]] = {}
+        for stmt in self.scope.body.walk():
+            for name in stmt.defs & stmt.out.keys():
+                bindings.setdefault(name, []).append(stmt)
+        return {n: all for n, all in bindings.items() if len({s.out[n].kind for s in all} - set(UNSEEN)) > 1}
+
+    @cached_property
+    def users(self) -> dict[str, list[Stmt]]:
+        """The statements that read each name."""
+        found: dict[str, list[Stmt]] = {}
+        for stmt in self.scope.body.walk():
+            for name in stmt.uses:
+                found.setdefault(name, []).append(stmt)
+        return found
+
+
+def captured(scope: Scope, around: Around) -> dict[str, Value]:
     """The names that a function reads and that hold another kind of value where it is called than in the end."""
-    parent = scope.parent
-    if parent is None or not scope.is_function or not (parent.is_function or parent.is_module):
+    parent, changing = around.scope, around.changing
+    if not changing or not scope.is_function or not (parent.is_function or parent.is_module):
         return {}
-    changing = _changing(parent)
-    read = {use.partition(".")[0] for s in scope.body.walk() for use in s.uses} if changing else set()
+    read = {use.partition(".")[0] for s in scope.body.walk() for use in s.uses}
     found: dict[str, Value] = {}
     for name in sorted(read & changing.keys() - scope.locals - set(scope.params)):
-        calls = [s for s in parent.body.walk() if scope.name in s.uses and s.node is not scope.node]
+        calls = [s for s in around.users.get(scope.name, ()) if s.node is not scope.node]
         values = [b.out[name] for c in calls for b in _reaching(c, changing[name]) if name in b.out]
         if any(value.kind != changing[name][-1].out[name].kind for value in values):
             found[name] = reduce(join, values)
     return found
-
-
-def _changing(scope: Scope) -> dict[str, list[Stmt]]:
-    """The statements that bind each name whose kind they change."""
-    bindings: dict[str, list[Stmt]] = {}
-    for stmt in scope.body.walk():
-        for name in stmt.defs & stmt.out.keys():
-            bindings.setdefault(name, []).append(stmt)
-    return {n: all for n, all in bindings.items() if len({s.out[n].kind for s in all} - set(UNSEEN)) > 1}
 
 
 def _reaching(call: Stmt, bindings: list[Stmt]) -> list[Stmt]:
