@@ -87,8 +87,8 @@ EXPRESSIONS = [
     ("F.logsigmoid(x)", "-ops.softplus(-x)"),
     # a whole factor needs recompute_scale_factor and a float
     ("F.interpolate(im, scale_factor=2)", "ops.interpolate(im, scale_factor=2.0, recompute_scale_factor=True)"),
-    # torch.equal is one bool; transpose of a matrix is the identity under ms.jit
-    ("torch.equal(x, y)", "bool((x == y).all())"),
+    # torch.equal is one bool, False for other shapes; transpose of a matrix is the identity under ms.jit
+    ("torch.equal(x, y)", "x.shape == y.shape and bool((x == y).all())"),
     ("x.transpose(0, 1)", "x.swapaxes(0, 1)"),
     # experimental Adam scales epsilon by the bias correction; AdamW decays by default
     ("optim.Adam(net.parameters(), lr=0.1)", "optim.AdamW(net.trainable_params(), lr=0.1, weight_decay=0.0)"),

@@ -250,7 +250,9 @@ class MethodCalls:
     def tensor_method(self, name: str, receiver: Value, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         assert isinstance(updated.func, cst.Attribute)
         if name in ("detach", "detach_"):
-            if id(original) in self.where.host:
+            assert isinstance(original.func, cst.Attribute)  # `g = p.grad.detach(); g.mul_(c)` changes the gradient
+            alias = id(original) in self.where.called and is_gradient(original.func.value)
+            if id(original) in self.where.host or alias:
                 self.work.tell("T2M302", "Tensor.detach", "nothing is recorded here: dropped")
                 return updated.func.value
         if name in ("retain_grad", "requires_grad_"):

@@ -122,7 +122,7 @@ def _sources(node: cst.BaseExpression) -> set[str]:
 
 
 def _source(node: cst.BaseExpression) -> str:
-    """The tensor whose memory an expression shows: `x`, `x.view(-1)`, `x[0]`, `x.add_(1)`, `torch.relu_(x)`."""
+    """The place whose memory an expression shows: `x`, `p.grad.detach()`, `x[0]`, `x.add_(1)`, `torch.relu_(x)`."""
     while True:
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
             last = node.func.attr.value
@@ -133,7 +133,7 @@ def _source(node: cst.BaseExpression) -> str:
         elif isinstance(node, cst.Attribute) and node.attr.value in VIEWS or isinstance(node, cst.Subscript):
             node = node.value
         else:
-            return node.value if isinstance(node, cst.Name) else ""
+            return dotted(node)
 
 
 def is_gradient(node: cst.CSTNode) -> bool:
