@@ -230,3 +230,34 @@ print(np.allclose(found, (cotangent - cotangent.mean(axis=1, keepdims=True)) / 4
 """
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.split()[-1] == str(not spoilt)
+
+
+def test_views_are_written_so_that_what_they_show_changes() -> None:
+    """`view[...] = value` leaves the tensor as it was; `view.copy_(value)` reaches it, and its gradient is wrong.
+
+    Once MindSpore has mended the gradient, `whole` of rewrite/inplace/seen.py goes.
+    """
+    text = converted(
+        "def forward(x):\n    h = net(x)\n    flat = h.view(-1)\n    flat.mul_(2.0)\n    return h.pow(2).mean()\n"
+        "opt = optim.SGD(net.parameters(), lr=0.1)\nloss = forward(x)\nloss.backward()\nopt.step()\n"
+    ).text
+    assert "flat = flat.mul(2.0)\n    h = flat.view(h.shape)\n" in text
+    pytest.importorskip("mindspore")
+    program = """
+import mindspore as ms, numpy as np
+from mindspore import ops
+ms.set_device("CPU")
+def run(write):
+    def forward(w):
+        h = w * w
+        write(h.view(-1))
+        return h.sum()
+    return ms.value_and_grad(forward)(ms.Tensor(np.array([[1, 2], [3, 4]], dtype=np.float32)))
+def indexed(view):
+    view[...] = view.mul(2.0)
+loss, _ = run(indexed)
+copied, gradient = run(lambda view: view.copy_(view.mul(2.0)))
+print(loss == 30, copied == 60, gradient.asnumpy().sum() == 40)
+"""
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.split()[-3:] == ["True", "True", "False"]

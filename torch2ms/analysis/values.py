@@ -81,6 +81,10 @@ SEQUENCE = "list or tuple"  # the name of an unknown value that is one or the ot
 NOT_RUN = "not run yet"  # the name of a value that a function of the project returns which was not run so far
 FILLING = {"append", "extend", "insert", "update", "add", "appendleft"}  # methods by which containers take values in
 MOST_ITEMS = 1000  # with those of its items
+MASKED = "with infinite elements"  # the name of a tensor in which some elements are, or may be, infinite
+ENDLESS = "infinite"  # ... and of such a number
+STICKY = (MASKED, ENDLESS)  # names of what may be the one or the other, of which one has them
+
 UNKNOWN = Value()
 TENSOR = Value("tensor")
 
@@ -125,7 +129,7 @@ def join(a: Value, b: Value) -> Value:
         items = tuple(join(x, y) for x, y in zip(a.items, b.items, strict=False))
     return Value(
         a.kind,
-        a.name if a.name == b.name else "",
+        a.name if a.name == b.name else next((v.name for v in (a, b) if v.name in STICKY), ""),
         deps,
         a.place if a.place == b.place else "",
         items,

@@ -285,9 +285,10 @@ class MethodCalls:
                 named = cst.Name(plain.name.rpartition(".")[2])
                 asked = updated.with_changes(func=updated.func.with_changes(attr=named))
                 return self.work.take(self.work.apply(plain, original, asked), updated)
-            self.work.refuse("T2M610", f"Tensor.{name}", "an in-place change inside an expression",
-                             "write it as a statement of its own; "
-                             "MindSpore's in-place methods do nothing on CPU")  # fmt: skip
+            if not self.work.marked:
+                self.work.refuse("T2M610", f"Tensor.{name}", "an in-place change inside an expression",
+                                 "write it as a statement of its own; "
+                                 "MindSpore's in-place methods do nothing on CPU")  # fmt: skip
             return updated
         if rule is None:
             foreign = receiver.likely or name in MINDSPORE_ONLY

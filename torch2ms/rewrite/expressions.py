@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.evaluation.masked import MASKED
 from torch2ms.analysis.known.torchapi import PACKED
 from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.analysis.syntax.tree import changed, code, constant
-from torch2ms.analysis.values import UNKNOWN, Value
+from torch2ms.analysis.values import MASKED, UNKNOWN, Value
 from torch2ms.api import apply_call
 from torch2ms.rewrite import apis, layout
 from torch2ms.rewrite.asked import answered

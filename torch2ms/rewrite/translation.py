@@ -62,6 +62,7 @@ class Translation:
         self.stmt: Stmt | None = None  # the simple statement that the expression belongs to
         self.differentiated = False  # it stands in a function that is differentiated
         self.in_cell = False  # it stands in a method of a cell
+        self.marked = False  # the statement is refused already
 
     def alias(self, name: str) -> str:
         """The name under which one of MindSpore's packages is imported here."""

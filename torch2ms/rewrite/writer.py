@@ -52,7 +52,7 @@ class Writer:
         """A new sheet for one expression."""
         work = Translation(self.project, self.module, self.rules, self.plan, self.aliases)
         work.stmt = self.stmt
-        work.differentiated = self.differentiated
+        work.differentiated, work.marked = self.differentiated, bool(self.marked)
         owner = self.module.classes.get(self.scope.cls.name) if self.scope.cls is not None else None
         work.in_cell = owner is not None and owner.kind == "module"
         return work

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from torch2ms.analysis.evaluation import masked
 from torch2ms.analysis.evaluation.containers import element
 from torch2ms.analysis.program.project import FunctionInfo, Project, qualified
 from torch2ms.analysis.syntax.tree import constant
@@ -47,6 +48,7 @@ def bind_arguments(info: FunctionInfo, node: cst.Call, args: list[Value], skip_s
     params = [*fn.params.posonly_params, *fn.params.params]
     if skip_self and params:
         params = params[1:]
+    args = [masked.number(a.value, v) for a, v in zip(node.args, args, strict=False)]
     named = {a.keyword.value: v for a, v in zip(node.args, args, strict=False) if a.keyword is not None}
     positional: list[Value] = []
     spread: list[Value] = []  # dicts of which it is not seen what they hold under which name

@@ -61,7 +61,6 @@ def bind(target: cst.CSTNode, value: Value, ev: Evaluator) -> None:
         if target.attr.value == "data" and owner.kind not in ("object", "module", "class", "modulefile"):
             ev.memo[id(target)] = Value("tensor")
             return
-    if type(target) is cst.Attribute:
         value = _moved_in(value, place, ev)
     value = used(_placed(value, place), place, ev.modules)
     if value.kind == "unknown":

@@ -7,10 +7,9 @@ from dataclasses import replace
 import libcst as cst
 
 from torch2ms.analysis import shapes
-from torch2ms.analysis.evaluation.masked import MASKED
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
-from torch2ms.analysis.values import CHOSEN, OPTIMIZERS, UNKNOWN, Value, entries, join
+from torch2ms.analysis.values import CHOSEN, MASKED, OPTIMIZERS, UNKNOWN, Value, entries, join
 
 STORED = Value("tensor", name="buffer")  # what a state dict holds: parameters and buffers themselves, without graphs
 ELEMENTS = ("tensor", "int", "float", "str", "param", "numpy", "module")  # kinds a list is known to hold

@@ -16,6 +16,7 @@ from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import (
     CHOSEN,
     FILLING,
+    MASKED,
     NO_DEPS,
     PART,
     UNKNOWN,
@@ -89,7 +90,7 @@ def _masked(place: str, ev: Evaluator) -> None:
     """Some elements of a tensor become infinite."""
     held = ev.env.get(place)
     if held is not None and held.kind == "tensor" and not held.name:
-        ev.env[place] = replace(held, name=masked.MASKED)
+        ev.env[place] = replace(held, name=MASKED)
 
 
 def _leaf(place: str, on: bool, ev: Evaluator) -> None:

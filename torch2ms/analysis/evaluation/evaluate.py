@@ -9,7 +9,7 @@ from typing import Any
 import libcst as cst
 
 from torch2ms.analysis import shapes
-from torch2ms.analysis.evaluation import calls, containers, lookup, masked, members
+from torch2ms.analysis.evaluation import calls, containers, lookup, members
 from torch2ms.analysis.evaluation.assign import bind, iteration
 from torch2ms.analysis.evaluation.env import Env
 from torch2ms.analysis.evaluation.narrow import narrowed
@@ -22,7 +22,9 @@ from torch2ms.analysis.syntax.tree import children, constant
 from torch2ms.analysis.values import (
     CHOSEN,
     EITHER,
+    MASKED,
     NO_DEPS,
+    STICKY,
     UNKNOWN,
     Value,
     bounded,
@@ -259,7 +261,7 @@ class Evaluator:
         deps = left.deps | right.deps
         kinds = {left.kind, right.kind}
         if "tensor" in kinds or "param" in kinds:
-            name = masked.MASKED if masked.MASKED in (left.name, right.name) else ""
+            name = MASKED if left.name in STICKY or right.name in STICKY else ""
             value = Value("tensor", name, deps, likely=left.likely or right.likely)
             return shapes.shaped(value, shapes.combined(operator, left, right))
         if "numpy" in kinds:

@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import libcst as cst
 
-from torch2ms.analysis.evaluation import guess
+from torch2ms.analysis.evaluation import guess, masked
 from torch2ms.analysis.evaluation.usage import NONE, used
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project, qualified
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import EITHER, NO_DEPS, Value
+from torch2ms.analysis.values import EITHER, ENDLESS, NO_DEPS, UNKNOWN, Value
 
 LITERALS = {cst.Integer: "int", cst.Float: "float", cst.SimpleString: "str", cst.Tuple: "tuple", cst.List: "list",
             cst.Dict: "unknown", cst.UnaryOperation: "unknown"}  # fmt: skip
@@ -54,12 +54,16 @@ def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
     name = param.name.value
     own = frozenset({f"@{name}"})
     passed = info.args.get(name)
+    endless = param.default is not None and masked.infinite(param.default, UNKNOWN)
     if passed is not None and passed.kind not in ("unknown", "none"):
-        return replace(passed, place=name, deps=passed.deps | own)
+        named = ENDLESS if endless and passed.kind in ("int", "float") else passed.name
+        return replace(passed, name=named, place=name, deps=passed.deps | own)
     if param.annotation is not None and (declared := _declared(info, param.annotation, name, project)) is not None:
         return declared
     if passed is not None and passed.name == EITHER:  # `meter.update(loss.item())`, and elsewhere a tensor
         return Value("unknown", EITHER, passed.deps | own, place=name)
+    if endless:
+        return Value("float", ENDLESS, likely=True)
     guessed = guess.by_name(name)
     if guessed.kind == "unknown":
         guessed = used(guessed, name, info.module.used.get(id(info.scope), NONE))

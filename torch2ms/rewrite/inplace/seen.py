@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.rewrite.inplace import views
-from torch2ms.rewrite.inplace.sharing import fresh
+from torch2ms.rewrite.inplace.sharing import fresh, shared
 from torch2ms.rewrite.writer import Writer
 
 WHY = "the tensor is bound to what was written into"
@@ -45,40 +46,74 @@ def into_view(
     ]
 
 
+def whole(stmt: Stmt, target: cst.CSTNode, text: str, writer: Writer) -> list[cst.BaseStatement] | None:
+    """The lines for `flat = x.view(-1)`, `flat.mul_(2)`: both names are bound to the new value; None if refused."""
+    shown = _shown(stmt, target, writer) if isinstance(target, cst.Name) else None
+    if shown is not None and isinstance(target, cst.Name):
+        made, source = shown
+        mine = source in writer.scope.locals and fresh(cst.Name(source), writer.scope, but=made)
+        again = _read_again(source, stmt, writer.scope)
+        back = _back(made, source, target.value, writer.module) if again else ""
+        if mine and not shared(target.value, writer.scope) and bool(back) == again:
+            writer.tell("T2M611", "tensor stored in a view", WHY)
+            return [*writer.translated(f"{target.value} = {text}"), *(writer.text(back) if back else ())]
+    _refuse(writer)
+    return None
+
+
+def of_buffer(stmt: Stmt, target: cst.CSTNode, writer: Writer) -> bool:
+    """A name for a view of a registered buffer: a parameter that nothing trains in MindSpore."""
+    for made in writer.scope.body.walk():
+        if isinstance(target, cst.Name) and target.value in made.defs and isinstance(made.node, cst.Assign):
+            held = made.node.value
+            while isinstance(held, cst.Call) and isinstance(held.func, cst.Attribute):
+                held = held.func.value
+            return isinstance(held, cst.Attribute) and held.attr.value in writer.project.buffers
+    return False
+
+
 def _named(
     stmt: Stmt, target: cst.Subscript, stored: cst.BaseExpression, writer: Writer
 ) -> list[cst.BaseStatement] | None:
     """`flat = x.view(-1)`, `flat[0] = value`, and `x` is read again."""
     assert isinstance(target.value, cst.Name)
-    name, scope, module = target.value.value, writer.scope, writer.module
-    made = [s for s in scope.body.walk() if name in s.defs and s.number < stmt.number]
-    node = made[-1].node if made else None
-    if not isinstance(node, cst.Assign) or not isinstance(node.targets[0].target, cst.Name):
+    shown = _shown(stmt, target.value, writer)
+    if shown is None or writer.module.value(target.value).kind != "tensor":
         return None
-    source = next(iter(views.sources(name, made[-1], module)), "")
-    if not source or module.value(target.value).kind != "tensor":
+    made, source = shown
+    if not _read_again(source, stmt, writer.scope):
         return None
-    loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
-    later = [s for s in scope.body.walk() if s.number > stmt.number]
-    if not any(source in s.uses for s in (*later, *loops)):
-        return None
-    back = _back(node.value, source, name)
-    if not back or source not in scope.locals:
+    back = _back(made, source, target.value.value, writer.module)
+    if not back or source not in writer.scope.locals:
         _refuse(writer)
         return None
     writer.tell("T2M611", "tensor stored in a view", WHY)
     return [*writer.text("{0} = {1}", target, stored), *writer.text(back)]
 
 
-def _back(view: cst.BaseExpression, source: str, name: str) -> str:
+def _shown(stmt: Stmt, target: cst.Name, writer: Writer) -> tuple[Stmt, str] | None:
+    """The statement that made a name a view, and the name of the tensor that it shows."""
+    made = [s for s in writer.scope.body.walk() if target.value in s.defs and s.number < stmt.number]
+    node = made[-1].node if made else None
+    if not isinstance(node, cst.Assign) or not isinstance(node.targets[0].target, cst.Name):
+        return None
+    source = next(iter(views.sources(target.value, made[-1], writer.module)), "")
+    return (made[-1], source) if source else None
+
+
+def _read_again(name: str, stmt: Stmt, scope: Scope) -> bool:
+    loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
+    later = [s for s in scope.body.walk() if s.number > stmt.number]
+    return any(name in s.uses for s in (*later, *loops))
+
+
+def _back(made: Stmt, source: str, name: str, module: ModuleInfo) -> str:
     """The line that gives a tensor what was written into a view of it, "" if there is none."""
+    view = made.node.value if isinstance(made.node, cst.Assign) else None
     if isinstance(view, cst.Subscript) and isinstance(view.value, cst.Name):
         parts = [p for e in view.slice for p in e.slice.children if isinstance(p, cst.BaseExpression)]
         return f"{code(view)} = {name}" if all(constant(p) is not ... for p in parts) else ""
-    called = isinstance(view, cst.Call) and isinstance(view.func, cst.Attribute)
-    if called and view.func.attr.value in views.RESHAPED and isinstance(view.func.value, cst.Name):  # type: ignore[attr-defined]
-        return f"{source} = {name}.view({source}.shape)"
-    return ""
+    return f"{source} = {name}.view({source}.shape)" if views.reshaped(view, source, module) else ""
 
 
 def _refuse(writer: Writer) -> None:

@@ -33,14 +33,19 @@ def fresh(target: cst.CSTNode, scope: Scope, but: Stmt | None = None) -> bool:
     once = but is not None and not any(owner.is_loop for owner in but.ancestors())
     if name in scope.params or name not in scope.locals:
         return False
+    if any(name in stmt.defs and not _makes(stmt, name) for stmt in scope.body.walk()):
+        return False
+    return not shared(name, scope, but, but if once else None)
+
+
+def shared(name: str, scope: Scope, but: Stmt | None = None, until: Stmt | None = None) -> bool:
+    """Something else than one statement has the tensor, too; who shares it after `until` shares what it is then."""
     for stmt in scope.body.walk():
-        if name in stmt.defs and not _makes(stmt, name):
-            return False
-        if once and but is not None and stmt.number > but.number:
-            continue  # who shares the tensor later shares the new one
+        if until is not None and stmt.number > until.number:
+            continue
         if name in stmt.uses and stmt is not but and _shares(stmt, name):
-            return False
-    return not any(root(u) == name for child in scope.children for u in free_uses(child))
+            return True
+    return any(root(u) == name for child in scope.children for u in free_uses(child))
 
 
 def _makes(stmt: Stmt, name: str) -> bool:

@@ -10,7 +10,7 @@ from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
 from torch2ms.api import apply_call
 from torch2ms.rewrite.gradmodes import unrecorded
-from torch2ms.rewrite.inplace import views
+from torch2ms.rewrite.inplace import seen, views
 from torch2ms.rewrite.inplace.chains import base, is_change
 from torch2ms.rewrite.inplace.sharing import fresh, is_gradient, is_parameter, kept
 from torch2ms.rewrite.stars import written_out
@@ -231,11 +231,24 @@ class InPlace:
             return None
         if shown == views.WHOLE or isinstance(target, cst.Subscript) and self.contained(target):
             if self.writer.differentiated and not text.startswith(f"{self.writer.alias('ops')}.stop_gradient("):
-                # where the tensor shows another, as that of nn.Dense does, MindSpore's gradient of copy_ is wrong
-                return self.writer.translated(f"{place}[{index}] = {text}")
+                return self.recorded(stmt, target, place, text, index)
             return self.writer.translated(f"{place}.copy_({text})")
         known = isinstance(target, cst.Subscript) and self.module.value(target.value).kind in views.TENSORS
         return self.writer.translated(f"{place} = {text}" if known else f"{place}[{index}] = {text}")
+
+    def recorded(
+        self, stmt: Stmt, target: cst.CSTNode, place: str, text: str, index: str
+    ) -> list[cst.BaseStatement] | None:
+        """Written where gradients are recorded: MindSpore's gradient of `copy_` is wrong for views, and writes by
+        index into what shows another tensor do not reach that tensor."""
+        shown = views.through(target, stmt, self.writer.scope)
+        if not shown:
+            return self.writer.translated(f"{place}[{index}] = {text}")
+        constant_change = all(self.number(a.value) for call in stmt.calls for a in call.args)
+        if shown & views.CUT or constant_change and seen.of_buffer(stmt, target, self.writer):
+            self.writer.needs.add("ops")
+            return self.writer.translated(f"{place}.copy_({self.writer.alias('ops')}.stop_gradient({text}))")
+        return seen.whole(stmt, target, text, self.writer)
 
     def contained(self, target: cst.Subscript) -> bool:
         """An entry of a container, which is a tensor of its own."""

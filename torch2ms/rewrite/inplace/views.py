@@ -9,6 +9,7 @@ from torch2ms.analysis.program.shown import taken
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
+from torch2ms.rewrite.inplace.chains import is_change
 
 WHOLE, PART, LOST = "whole", "part", "lost"
 TENSORS = ("tensor", "param")
@@ -16,6 +17,7 @@ SAME = frozenset({"detach", "contiguous", "requires_grad_", "to", "cuda", "cpu",
 RESHAPED = frozenset(
     {"view", "reshape", "view_as", "reshape_as", "flatten", "ravel", "unflatten", "unsqueeze", "squeeze"}
 )
+CUT = frozenset({"data", "detach"})
 TURNED = frozenset({"t", "transpose", "permute", "swapaxes", "swapdims", "movedim", "moveaxis", "T", "mT", "narrow",
                     "select", "diagonal", "unfold", "real", "imag", "view_as_real", "expand", "expand_as"})  # fmt: skip
 SPLIT = frozenset({"chunk", "split", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "split_with_sizes"})
@@ -27,6 +29,24 @@ def memory(target: cst.CSTNode, stmt: Stmt, scope: Scope, module: ModuleInfo) ->
     if isinstance(target, cst.Subscript):
         return PART
     return _named(target.value, stmt, scope, module, DEPTH) if isinstance(target, cst.Name) else WHOLE
+
+
+def through(target: cst.CSTNode, stmt: Stmt, scope: Scope, depth: int = DEPTH) -> set[str]:
+    """The methods and attributes by which a name shows the memory of another tensor: `view` for `flat = x.view(-1)`."""
+    found: set[str] = set()
+    for other in scope.body.walk() if isinstance(target, cst.Name) and depth else ():
+        if target.value not in other.defs or other.number > stmt.number or other is stmt:  # type: ignore[attr-defined]
+            continue
+        value = other.node.value if isinstance(other.node, cst.Assign) else None
+        while isinstance(value, (cst.Call, cst.Attribute)):
+            last = _last(value)
+            if last not in SAME | RESHAPED and not is_change(value):
+                break
+            found |= {last} & (SAME | RESHAPED)
+            value = value.value if isinstance(value, cst.Attribute) else value.func.value  # type: ignore[attr-defined]
+        if isinstance(value, cst.Name):
+            found |= through(value, other, scope, depth - 1)
+    return found
 
 
 def sources(name: str, stmt: Stmt, module: ModuleInfo) -> set[str]:
@@ -48,6 +68,15 @@ def sources(name: str, stmt: Stmt, module: ModuleInfo) -> set[str]:
         shown = shown or last not in SAME
         value = inner
     return {value.value} - {name} if shown and value is not None else set()
+
+
+def reshaped(node: cst.BaseExpression | None, name: str, module: ModuleInfo) -> bool:
+    """`x.view(-1)`, `torch.flatten(x).unsqueeze(0)`: every element of `x` in its order, in another shape."""
+    while node is not None and not isinstance(node, cst.Name):
+        if isinstance(node, cst.Subscript) or _last(node) not in RESHAPED:
+            return False
+        node = _receiver(node, module)
+    return node is not None and node.value == name
 
 
 def _plain(node: cst.Subscript, module: ModuleInfo) -> bool:
