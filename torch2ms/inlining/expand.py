@@ -45,6 +45,7 @@ class Inliner(Suites):
         self.going = {id(c.node): c for c in found.values() if c.goes}
         self.gone = {c.info.name for c in self.going.values() if c.info.cls is None}
         self.above: list[cst.BaseStatement] = []  # what the statement at hand needs above it
+        self.said: list[cst.EmptyLine] = []  # comments above the results that take the places of calls
         sites = [s for c in found.values() for s in c.sites if s.module is module]
         self.scopes = {id(s.call): s.scope for s in sites}
         self.once = {id(s.call) for s in sites if runs_once(s)}
@@ -86,20 +87,20 @@ class Inliner(Suites):
         return made
 
     def simple(self, stmt: cst.SimpleStatementLine) -> Made:
-        outer, self.above = self.above, []
+        outer, self.above, self.said = self.above, [], []
         made, waiting = super().simple(stmt)
         above, self.above = self.above, outer
         if not above:
             return made, waiting
         if not made:
             inner = [line for small in stmt.body for line in layout.inner_comments(small)]
-            waiting = (*inner, *layout.trailing_comment(stmt.trailing_whitespace))
+            waiting = (*self.said, *inner, *layout.trailing_comment(stmt.trailing_whitespace))
         for node in above:
             for each in flow.in_order([node]):
                 self.number(each, stmt.body[0])
         lines = [*above, *made]
         if made:
-            lines[-1] = self.renumbered(made[-1], leading_lines=[])
+            lines[-1] = self.renumbered(made[-1], leading_lines=self.said)
         own = layout.comments_only(layout.leading(lines[0]))
         lines[0] = self.renumbered(lines[0], leading_lines=[*stmt.leading_lines, *own])
         return lines, waiting
@@ -194,6 +195,7 @@ class Inliner(Suites):
         assert isinstance(last, cst.SimpleStatementLine) and isinstance(last.body[-1], cst.Return)
         result = last.body[-1].value
         assert result is not None
+        self.said += [line for line in last.leading_lines if line.comment is not None]
         if len(last.body) > 1:
             above.append(last.with_changes(body=last.body[:-1]))
         if original is self.unused and dotted(result):

@@ -146,7 +146,21 @@ class Expressions(Positions):
         value = self.module.values.get(id(original), UNKNOWN)
         if value.kind in ("api", "dtype") and is_foreign(value.name) and original.value in self.module.imports.table:
             return apis.used(value.name, original, updated, self.work, self)
+        unseen = value.kind in ("none", "unknown") and id(original) in self.module.values
+        if unseen and (name := self.perhaps_imported(original)):
+            return apis.used(name, original, updated, self.work, self)
         return method_alias(original, updated, self.work)
+
+    def perhaps_imported(self, node: cst.Name) -> str:
+        """What of torch a local name stands for where a function imports it in one branch: `else: amp = None`."""
+        name, stmt = node.value, self.work.stmt
+        target = self.module.imports.table.get(name, "")
+        if not is_foreign(target) or stmt is None or name not in stmt.block.scope.locals:
+            return ""
+        if type(stmt.node) is cst.Assign and any(t.target is node for t in stmt.node.targets):
+            return ""
+        binding = (s.node for s in stmt.block.scope.body.walk() if name in s.defs)
+        return target if any(type(node) in (cst.Import, cst.ImportFrom) for node in binding) else ""
 
     def leave_Subscript(self, original: cst.Subscript, updated: cst.Subscript) -> cst.BaseExpression:
         if id(original) in self.plan.expressions:

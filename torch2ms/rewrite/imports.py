@@ -172,7 +172,7 @@ def statements(needs: set[str], aliases: dict[str, str]) -> list[str]:
     plain: list[str] = []
     ordered = [n for n in ORDER if n in needs] + sorted(needs - set(ORDER))
     for name in ordered:
-        line = STAYS.get(name) or IMPORTS[name]
+        line = STAYS.get(name) or IMPORTS.get(name) or f"import {name}"  # a library of torch, for what stays of it
         alias = aliases.get(name)
         if line.startswith("import "):
             text = (

@@ -12,12 +12,13 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.forms.function import write
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.dependents import dependents, renamed
-from torch2ms.tape.forward.regions import Finder
+from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.pairs import COMPREHENSIONS, bound, clauses
@@ -75,12 +76,7 @@ def plan_gradcall(
     if region.problem:
         return region.problem
     if call.weights is not None:  # what lists the weights is there before the forward is a function
-        names = {root(u) for u in expression_uses(call.weights, event.stmt)}
-        for stmt in [s for s in region.stmts if {root(d) for d in s.defs} & names and not s.blocks]:
-            earlier = region.stmts[: region.stmts.index(stmt)]
-            bound = {root(d) for s in earlier for d in s.all_defs}
-            if finder.moves(stmt, earlier) or _only_lists(stmt) and not bound & {root(u) for u in stmt.all_uses}:
-                region.stmts.remove(stmt)
+        _list_before(call, region, finder)
     if renamed(call.inputs, event, scope, region.all):
         return "its forward uses an input under another name as well"
     again = [s for s in region.all if id(s) in finder.taken]
@@ -124,6 +120,20 @@ def plan_gradcall(
     plan.findings.append(Finding("T2M201", tier, "torch.autograd.grad", why, line=event.stmt.lineno))
     plan.needs.add("ms")
     return ""
+
+
+def _list_before(call: GradCall, region: Region, finder: Finder) -> None:
+    """Take out of the forward what its weights are listed with; what has a graph stays, whatever it is kept as."""
+    assert call.weights is not None
+    names = expression_uses(call.weights, call.event.stmt)
+    binding = [s for s in region.stmts if any(overlaps(d, name) for d in s.defs for name in names)]
+    for stmt in [s for s in binding if not s.blocks]:
+        earlier = region.stmts[: region.stmts.index(stmt)]
+        made = {root(d) for s in earlier for d in s.all_defs}
+        lists = bool(stmt.calls) and _only_lists(stmt)
+        plain = finder.moves(stmt, earlier) and not finder.varied(stmt, stmt.defs, None)
+        if plain or lists and not made & {root(u) for u in stmt.all_uses}:
+            region.stmts.remove(stmt)
 
 
 def placed(call: GradCall) -> list[Owner]:

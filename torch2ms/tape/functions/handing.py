@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.tape.forward.dependents import dependents
@@ -122,7 +122,21 @@ def made_outside(event: Event, info: FunctionInfo) -> str:
     passed = info.args.get(places[0], UNKNOWN).deps
     if not all(d.startswith(("^", "@")) or d in passed for d in deps) or not arithmetic(places[0], event, info):
         return ""
-    return "" if record(places[0], info) else places[0]
+    return "" if record(places[0], info) or _with_unseen(event, info) else places[0]
+
+
+def _with_unseen(event: Event, info: FunctionInfo) -> bool:
+    """The root is made with what an unseen function gave too: it may be a weight, `log_alpha = parameter_of(...)`."""
+    wanted = {u for r in event.roots for u in expression_uses(r, event.stmt)}
+    for stmt in reversed([s for s in info.scope.body.walk() if s.number < event.stmt.number]):
+        if not wanted & stmt.defs:
+            continue
+        called = [info.module.value(call.func) for call in stmt.calls]
+        unseen = any(v.kind == "unknown" or v.kind == "api" and not is_foreign(v.name) for v in called)
+        if unseen and any(v.kind == "unknown" and not v.deps for p, v in stmt.out.items() if p in wanted):
+            return True
+        wanted |= stmt.uses
+    return False
 
 
 def record(name: str, info: FunctionInfo) -> bool:

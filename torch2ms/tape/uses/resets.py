@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
-from torch2ms.tape.ledger.owners import leaf_made
 from torch2ms.tape.ledger.records import Records
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refuse
@@ -87,8 +86,13 @@ def start_accumulators(records: Records, scope: Scope, plan: Plan) -> None:
     """Accumulators exist before the first loop that adds to them."""
     for owner in records.owners:
         watched = owner.accumulating or owner.initial
-        if owner.kind == "leaf" and watched and (made := leaf_made(owner, scope)) is not None:
-            plan.behind.setdefault(id(made), []).append(Text(f"{owner.variable} = None"))
+        if owner.kind == "leaf" and watched and (made := _bindings(owner, records, scope)):
+            for stmt in made:
+                start = Text(f"{owner.variable} = None")
+                if stmt.blocks:
+                    plan.before.setdefault(id(stmt.blocks[0].stmts[0]), []).append(start)
+                else:
+                    plan.behind.setdefault(id(stmt), []).append(start)
             continue
         if not watched or owner.stored:
             continue
@@ -105,3 +109,29 @@ def start_accumulators(records: Records, scope: Scope, plan: Plan) -> None:
         )  # fmt: skip
         if not covered:
             plan.before.setdefault(id(top), []).append(Text(f"{owner.variable} = None"))
+
+
+def _bindings(owner: Owner, records: Records, scope: Scope) -> list[Stmt]:
+    """The statements after which the name of a leaf is another tensor, without gradient; the last of those in a row."""
+    made = [s for s in scope.body.walk() if owner.place in s.defs and not isinstance(s.node, cst.AugAssign)]
+    marks = [e.stmt.number for e in records.events]
+    found = []
+    for stmt, later in zip(made, [*made[1:], None], strict=True):
+        block = stmt.blocks[0] if stmt.blocks else stmt.block
+        row = later is not None and later.block is block and not later.blocks
+        followed = not row or any(stmt.number <= n <= later.number for n in marks)  # type: ignore[union-attr]
+        if followed and not _filled_first(stmt, owner, records):
+            found.append(stmt)
+    return found
+
+
+def _filled_first(made: Stmt, owner: Owner, records: Records) -> bool:
+    """A backward call that starts afresh is the first that happens after the statement: nothing looks before it."""
+    block = made.block.stmts
+    events = {id(e.stmt): e for e in records.events if e.kind != "backward" or owner in records.takers(e)}
+    for stmt in () if made.blocks else block[block.index(made) + 1 :]:
+        if (event := events.get(id(stmt))) is not None:
+            return event.kind == "backward" and not records.accumulates(event, owner)
+        if any(id(inner) in events for inner in stmt.walk()):
+            return False
+    return False
