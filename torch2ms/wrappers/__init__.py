@@ -45,6 +45,7 @@ from torch2ms.wrappers.taken import out_of_the_way
 from torch2ms.wrappers.turns import written_out
 from torch2ms.wrappers.unroll import unrolled
 from torch2ms.wrappers.unwrap import unwrapped
+from torch2ms.wrappers.walrus import bound_before
 
 
 def understood(project: Project) -> Project:
@@ -52,16 +53,18 @@ def understood(project: Project) -> Project:
 
     That is without wrappers around training, with lines of their own for what stands behind a colon, with blocks of
     their own for gradient modes, without branches for what no caller gives, with loops over optimizers and their
-    networks written out, with one name for each optimizer, those in dicts included, for what a program trains, for
-    gradients that keep their graph and for norms, with a statement for each gradient that is dropped, with a branch
-    for each kind of layer, with names written out that a star imported, with functions and methods under their own
-    names, without a default element type, with attributes under names that cells leave free, with forwards of
-    weights, and without functions that only differentiate, or go backward from what they are handed.
+    networks written out, with assignments for what expressions bind, with one name for each optimizer, those in dicts
+    included, for what a program trains, for gradients that keep their graph and for norms, with a statement for each
+    gradient that is dropped, with a branch for each kind of layer, with names written out that a star imported, with
+    functions and methods under their own names, without a default element type, with attributes under names that
+    cells leave free, with forwards of weights, and without functions that only differentiate, or go backward from
+    what they are handed.
     """
     infer(project)
     project = _with(project, starred(project))
     project = _with(project, spelled(project))
     project = _with(project, aliased(project))
+    project = _with(project, bound_before(project))
     project = _with(project, defaults(project))
     project = _with(project, as_modules(project))  # plain layers
     project = _with(project, constructors(project))

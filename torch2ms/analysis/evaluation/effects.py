@@ -30,6 +30,7 @@ from torch2ms.analysis.values import (
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
 
+TRAINING = {"module", "optimizer", "scheduler", "lossfn", "scaler"}
 REORDERING = {"pop", "popitem", "clear", "setdefault"}
 ELEMENTS = {"tensor", "int", "float", "param", "module", "numpy"}  # kinds a list is known to hold
 
@@ -105,6 +106,8 @@ def _filled(place: str, base: Value, method: str, call: cst.Call, ev: Evaluator)
     value = ev.memo.get(id(call.args[-1].value), UNKNOWN)
     listed = method == "append" and value.kind in ELEMENTS and base.name != "torch.nn.ModuleList"
     name = f"of {value.kind}" if listed else base.name
+    if base.kind == "list" and method == "append" and _mixed(base, value):
+        name = "of unknown"
     keys = base.keys
     if base.kind == "dict":
         both = base.keys is not None and value.keys is not None and method == "update"
@@ -121,6 +124,12 @@ def _filled(place: str, base: Value, method: str, call: cst.Call, ev: Evaluator)
     deps = base.deps | value.deps
     ev.env[place] = replace(base, deps=deps, items=None, name=name, starts=starts, keys=keys, each=each)
     remember(place, ev.env[place], ev, call)
+
+
+def _mixed(base: Value, value: Value) -> bool:
+    """A list gets something of another kind than what it holds: layers, then their optimizer."""
+    held = {base.name[3:]} if base.name.startswith("of ") else {item.kind for item in base.items or ()}
+    return bool(held) and value.kind not in held and bool({value.kind, *held} & TRAINING or "unknown" in held)
 
 
 def _filled_part(part: cst.Subscript, call: cst.Call, ev: Evaluator) -> None:

@@ -112,7 +112,7 @@ def is_parameter(target: cst.CSTNode, value: Value, module: ModuleInfo, plan: Pl
         owner = module.value(target.value)
         if owner.kind == "module" and target.attr.value in ("weight", "bias"):
             return True
-    return place in plan.leaves
+    return place in plan.leaves and (value.leaf or value.kind in ("unknown", "param"))  # what the name means here
 
 
 def _sources(node: cst.BaseExpression) -> set[str]:

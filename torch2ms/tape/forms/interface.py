@@ -230,12 +230,13 @@ def carried(name: str, stmts: list[Stmt]) -> bool:
 
 
 def _target_order(stmt: Stmt) -> list[str]:
-    node = stmt.node
+    node, defs = stmt.node, sorted(d for d in stmt.defs if "." not in d)
+    targets: list[str] = []
     if isinstance(node, cst.Assign):
-        return [n for t in node.targets for n in _flat(t.target) if n in stmt.defs]
+        targets = [n for t in node.targets for n in _flat(t.target) if n in stmt.defs]
     if isinstance(node, cst.For):
-        return [n for n in _flat(node.target) if n in stmt.defs]
-    return sorted(d for d in stmt.defs if "." not in d)
+        targets = [n for n in _flat(node.target) if n in stmt.defs]
+    return [*targets, *(d for d in defs if d not in targets)]  # `loss = f(out := net(x))` binds both
 
 
 def _flat(target: cst.CSTNode) -> list[str]:

@@ -15,7 +15,7 @@ from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import constant, descend
+from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.tape.ledger.events import Event
 
 # names of values that may carry a graph of their own
@@ -63,15 +63,23 @@ def unseen_step(event: Event, scope: Scope, module: ModuleInfo) -> str:
     tainted = {root(d) for d in event.value.deps if not d.startswith("@")}
     for stmt in scope.body.walk():
         if {root(u) for u in stmt.uses} & tainted:
-            tainted |= {root(d) for d in stmt.defs}
+            tainted |= {root(d) for d in stmt.defs | stmt.muts}
     for stmt in scope.body.walk():
         for call in stmt.calls:
             func = call.func
             if not isinstance(func, cst.Attribute) or func.attr.value != "step":
                 continue
-            if root(dotted(func.value)) in tainted and module.value(func.value).kind == "unknown":
-                return dotted(func)
+            if module.value(func.value).kind != "unknown":
+                continue
+            part = isinstance(func.value, (cst.Subscript, cst.Call))  # `held[1].step()`: who knows what it was made of
+            if _roots(func.value) & tainted or not call.args and (part or not event.value.deps):
+                return dotted(func) or f"{code(func.value)}.step"
     return ""
+
+
+def _roots(node: cst.BaseExpression) -> set[str]:
+    """The names that an expression begins with: `held` in `held[1].optimizer`, also what it calls or picks with."""
+    return {n.value for n in descend(node) if isinstance(n, cst.Name)}
 
 
 def _models(calls: list[cst.Call], scope: Scope, module: ModuleInfo) -> Iterator[str]:
