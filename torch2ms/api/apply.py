@@ -130,7 +130,7 @@ def _fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | 
         return lacking
     if rule.name.startswith("torch.nn."):
         use = detours.tupled(use)
-    detour = detours.around(rule, form, use) if rule.lacks else None
+    detour = detours.around(rule, form, use) if rule.lacks or rule.alike else None
     if isinstance(detour, str):
         return _refused(rule, _ARGUMENT, detour)
     varied = any(use.varied(name) for name in ("self", *form.signature.by_name))

@@ -9,6 +9,7 @@ import libcst as cst
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api import template
 from torch2ms.api.facts import Use
+from torch2ms.api.promotion import promoted
 from torch2ms.api.rules import Form, Rule
 from torch2ms.api.transforms import axes
 
@@ -85,16 +86,29 @@ def around(rule: Rule, form: Form, use: Use) -> Detour | str | None:
         if wider is None or not kept:
             return f"MindSpore's form takes no tensors of {dtype}"
         same = form.returns in ("tensor", "tensor:like")
-        return Detour(dict.fromkeys(alike, f".astype(ms.{wider})"), f".astype(ms.{_TYPES.get(dtype, dtype)})" * same)
+        return Detour(dict.fromkeys(alike, f".astype(ms.{wider})"), f".astype(ms.{TYPES.get(dtype, dtype)})" * same)
     if _DIMENSIONLESS in rule.lacks and any(use.rank(n) == 0 for n in ("self", "input") if n in names):
         flat = [n for n in names if use.rank(n) == 0]
         if _DIMENSIONLESS not in rule.through or any(use.rank(n) is None for n in names):
             return "MindSpore's form takes no tensor without dimensions"
         return Detour(dict.fromkeys(flat, ".reshape(1)"), ".reshape(())", form.returns.startswith(_TUPLES))
-    return None
+    return _made_alike(rule, form, use) if rule.alike else None
 
 
-_TYPES = {"bool": "bool_"}
+def _made_alike(rule: Rule, form: Form, use: Use) -> Detour | None:
+    """Tensors of several types, for a function that takes one: those of another type are converted first."""
+    names = [n for n in ("self", *form.signature.by_name) if use.kind(n) == "tensor" and n != "out"]
+    types = {n: use.dtype(n) for n in names}
+    if len(set(types.values())) < 2 or not all(types.values()):
+        return None
+    of_dimensions = {types[n] for n in names if use.rank(n) != 0} or set(types.values())
+    common = promoted(of_dimensions) if rule.alike == "wider" else types[names[0]]
+    if not common or promoted({common, *types.values()}) != common and rule.alike == "wider":
+        return None  # a tensor without dimensions, of another category
+    return Detour({n: f".astype(ms.{TYPES.get(common, common)})" for n in names if types[n] != common})
+
+
+TYPES = {"bool": "bool_"}
 
 
 def _followed(node: cst.BaseExpression, text: str) -> cst.BaseExpression:

@@ -114,6 +114,7 @@ class Rule:
     floats: bool = False  # integers and booleans become float32 first, as torch does it inside
     lacks: tuple[str, ...] = ()  # element types (or their beginnings) that MindSpore's function does not take
     through: Mapping[str, str] = field(default_factory=dict, compare=False)  # what tensors of those go through
+    alike: str = ""  # tensors of one type alone: torch's result has the `wider`, or that of the `first`
     narrow: bool = False  # of values and places, the places are int32: torch's are int64
     gradient: str = ""  # what holds for its values anyway, for its gradients only if this does
     choose: Callable[..., Any] | None = None
@@ -249,17 +250,24 @@ def _typed(path: Path, table: dict[str, Rule]) -> None:
     for kind, names in types["lacks"].items():
         for name in names:
             lacking.setdefault(name, []).append(kind)
-    for name in {*lacking, *types["floats"]}:
+    alike = {name: kind for kind, names in types["alike"].items() for name in names}
+    for name in {*lacking, *types["floats"], *alike}:
         if name not in table:
             raise RuleError(f"{path.name}: there is no rule for {name}")
-        method = f"torch.Tensor.{name.rpartition('.')[2]}"
-        for spelled in (name, method) if name.count(".") == 1 else (name,):
-            if (rule := table.get(spelled)) is not None:
-                both = (*rule.lacks, *lacking.get(name, ()))
-                apart = types["apart"]
-                through = {kind: to for kind, to in types["through"].items() if name not in apart.get(kind, ())}
-                floats = rule.floats or name in types["floats"]
-                table[spelled] = replace(rule, lacks=both, floats=floats, through=through)
+        apart = types["apart"]
+        through = {kind: to for kind, to in types["through"].items() if name not in apart.get(kind, ())}
+        for spelled in _all_spelled(name, table):
+            rule = table[spelled]
+            both = (*rule.lacks, *lacking.get(name, ()))
+            floats = rule.floats or name in types["floats"]
+            table[spelled] = replace(rule, lacks=both, floats=floats, through=through, alike=alike.get(name, ""))
+
+
+def _all_spelled(name: str, table: dict[str, Rule]) -> set[str]:
+    """A function, its method, and the other names that the rules of both have."""
+    method = f"torch.Tensor.{name.rpartition('.')[2]}"
+    both = [spelled for spelled in ((name, method) if name.count(".") == 1 else (name,)) if spelled in table]
+    return {alias for spelled in both for alias in (spelled, *table[spelled].aliases)}
 
 
 def _aliases(path: Path) -> dict[str, str]:

@@ -14,6 +14,7 @@ from torch2ms.api.template import atomic
 from torch2ms.findings import Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.inplace import views
+from torch2ms.rewrite.inplace.nested import widens
 from torch2ms.rewrite.inplace.seen import into_view
 from torch2ms.rewrite.inplace.sharing import held_in, is_parameter, taken_from
 from torch2ms.rewrite.inplace.stores import InPlace, is_data
@@ -176,6 +177,8 @@ class Assignments:
                     "T2M601", "shift of a tensor", f"ops.{shift}: MindSpore's tensors have no such operator"
                 )
                 return self.writer.text(f"{{0}} = ops.{shift}({{0}}, {{1}})", target, node.value)
+            if (kept := self.of_own_type(node, target, value)) is not None:
+                return kept
             return (
                 None
                 if target is node.target
@@ -200,6 +203,16 @@ class Assignments:
         )
         old = "{0}.item()" if group else "{0}"
         return self.writer.text(f"ops.assign({{0}}, {old} {symbol} {right})", target, node.value)
+
+    def of_own_type(self, node: cst.AugAssign, target: cst.CSTNode, value: Value) -> list[cst.BaseStatement] | None:
+        """`x += y` with `y` of a wider type: torch's tensor keeps its own, MindSpore's is bound to the result."""
+        given = cst.Call(cst.Name("_"), [cst.Arg(node.value)])
+        if not isinstance(target, (cst.Name, cst.Attribute)) or not widens(given, value, self.module):
+            return None
+        self.writer.tell("T2M611", "in-place change", "in the element type of the tensor, which torch keeps")
+        symbol = code(node.operator).strip().removesuffix("=")
+        right = "{1}" if atomic(node.value) else "({1})"
+        return self.writer.text(f"{{0}} = ({{0}} {symbol} {right}).astype({{0}}.dtype)", target, node.value)
 
     def through(
         self, stmt: Stmt, node: cst.AugAssign, target: cst.CSTNode, value: Value

@@ -15,8 +15,10 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.api import MISFIT
+from torch2ms.api.detours import TYPES
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.inplace.chains import base
+from torch2ms.rewrite.inplace.nested import TYPED
 from torch2ms.rewrite.inplace.sharing import is_gradient
 from torch2ms.rewrite.layers.keywords import positional
 from torch2ms.rewrite.parameters.lists import enumerated, named
@@ -284,7 +286,8 @@ class MethodCalls:
             if plain is not None and lone:  # a temporary: nobody else sees the change
                 named = cst.Name(plain.name.rpartition(".")[2])
                 asked = updated.with_changes(func=updated.func.with_changes(attr=named))
-                return self.work.take(self.work.apply(plain, original, asked), updated)
+                made = self.work.take(self.work.apply(plain, original, asked), updated)
+                return self.of_type(original, made) if name in TYPED else made
             if not self.work.marked:
                 self.work.refuse("T2M610", f"Tensor.{name}", "an in-place change inside an expression",
                                  "write it as a statement of its own; "
@@ -300,6 +303,19 @@ class MethodCalls:
             why = "the receiver is taken for a tensor by its use"
             outcome = replace(outcome, findings=tuple(_assumed(f, why) for f in outcome.findings))
         return self.work.take(outcome, updated)
+
+    def of_type(self, original: cst.Call, made: cst.BaseExpression) -> cst.BaseExpression:
+        """`x.lt_(y)` as a value: what the comparison gives, in the element type of the tensor."""
+        changed = base(original)
+        assert isinstance(changed, cst.BaseExpression)
+        if dtype := self.work.facts.dtype(changed):
+            self.work.notes.needs.add("ms")
+            return cst.parse_expression(f"{code(made)}.astype({self.work.alias('ms')}.{TYPES.get(dtype, dtype)})")
+        if dotted(changed):
+            return cst.parse_expression(f"{code(made)}.astype({code(changed)}.dtype)")
+        why = "the result has the element type of the tensor, which is not seen"
+        self.work.refuse("T2M610", "in-place comparison", why, "write it as a statement of its own")
+        return made
 
 
 def _zeros(node: cst.Call) -> bool:

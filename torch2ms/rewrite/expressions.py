@@ -15,7 +15,7 @@ from torch2ms.rewrite.calls import MethodCalls, method_alias
 from torch2ms.rewrite.facts import TYPE
 from torch2ms.rewrite.layers import chosen, derived
 from torch2ms.rewrite.layers.keywords import positional
-from torch2ms.rewrite.layers.modes import in_module_class, starts_in_training
+from torch2ms.rewrite.layers.modes import called_from_list, in_module_class, starts_in_training
 from torch2ms.rewrite.layers.smooth import smooth
 from torch2ms.rewrite.parameters.lists import first, joined
 from torch2ms.rewrite.positions import Positions
@@ -43,7 +43,10 @@ class Expressions(Positions):
         if id(original) in self.plan.around:
             return cst.parse_expression(self.plan.around[id(original)].format(code(made)))
         stmt = self.work.stmt
-        kept = id(original) in self.unnamed and stmt is not None and not in_module_class(stmt.block.scope, self.module)
+        kept = id(original) in self.unnamed or id(original) in self.listed and stmt is not None and called_from_list(
+            self.listed[id(original)], stmt.block.scope)  # fmt: skip
+        if stmt is None or in_module_class(stmt.block.scope, self.module):
+            kept = False
         if not kept and id(original) not in self.at_once:
             return made
         if not starts_in_training(original, self.module, self.work.project):

@@ -36,6 +36,7 @@ class Positions(Rewriter):
         self.indexed: set[int] = set()  # calls of which one element is taken
         self.unnamed: set[int] = set()  # calls whose result goes into a list or to code of the project
         self.at_once: set[int] = set()  # calls whose result is called right there: `Net()(x)`
+        self.listed: dict[int, str] = {}  # calls whose result becomes an element of the list of that name
         self.valued: set[int] = set()  # calls of whose values and places only the values are read
         self.filtered: set[int] = set()  # ... or a comprehension that asks for requires_grad
 
@@ -54,6 +55,8 @@ class Positions(Rewriter):
             and not made.name.startswith("torch.")
         ):
             self.unnamed |= {id(arg.value) for arg in node.args}
+        if type(node.func) is cst.Attribute and node.func.attr.value == "append" and len(node.args) == 1:
+            self.listed[id(node.args[0].value)] = dotted(node.func.value)
         if compiled.transform(self.module.value(node.func).name) == "vmap" and node.args:
             self.called.add(id(node.args[0].value))
         if self.module.value(node).kind == "optimizer":
@@ -126,12 +129,23 @@ class Positions(Rewriter):
             self.called.add(id(node.value))
             if type(node.value) is cst.Tuple and self.asked_for(dotted(node.targets[0].target)):
                 self.mark_classes(node.value)
-        if type(node.value) is cst.Dict:
-            self.unnamed |= {id(e.value) for e in node.value.elements}
         value = node.value
+        if type(value) is cst.Dict:
+            self.unnamed |= {id(e.value) for e in value.elements}
+        if type(value) is cst.DictComp:
+            self.unnamed.add(id(value.value))
+        if any(type(t.target) is cst.Subscript for t in node.targets):
+            self.unnamed.add(id(value))
+        if type(value) is cst.Tuple and type(node.targets[0].target) is not cst.Tuple:
+            self.unnamed |= {id(e.value) for e in value.elements}
         if type(value) is cst.ListComp or type(value) is cst.List:
             parts = [value.elt] if isinstance(value, cst.ListComp) else [e.value for e in value.elements]
             self.unnamed |= {id(part) for part in parts if self.module.value(part).name.partition(".")[0] != "torch"}
+            self.listed |= {id(part): dotted(node.targets[0].target) for part in parts}
+
+    def visit_Return(self, node: cst.Return) -> None:
+        if type(node.value) is cst.Dict or type(node.value) is cst.Tuple:
+            self.unnamed |= {id(e.value) for e in node.value.elements}
 
     def asked_for(self, name: str) -> bool:
         """`isinstance(x, name)` stands somewhere in the module."""

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torch2ms.analysis import shapes
 from torch2ms.analysis.evaluation import guess
-from torch2ms.analysis.evaluation.containers import element
+from torch2ms.analysis.evaluation.containers import element, housed
 from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.evaluation.usage import used
 from torch2ms.analysis.syntax.names import dotted
@@ -38,7 +38,7 @@ def bind(target: cst.CSTNode, value: Value, ev: Evaluator) -> None:
     if type(target) is cst.Tuple or type(target) is cst.List:
         value = _named(value, [dotted(part.value) for part in target.elements])
         for i, part in enumerate(target.elements):
-            bind(part.value, _part(value, i, len(target.elements)), ev)
+            bind(part.value, part_of(value, i, len(target.elements)), ev)
         return
     if type(target) is cst.StarredElement:
         bind(target.value, Value("list", deps=value.deps), ev)
@@ -149,10 +149,10 @@ def iteration(node: cst.BaseExpression, iterated: Value, ev: Evaluator) -> Value
     one = element(iterated)
     if one.leaf:  # a leaf reached through a list: changed in place, it is a parameter
         return Value("param", deps=one.deps)
-    return one
+    return housed(one, node)
 
 
-def _part(value: Value, index: int, count: int) -> Value:
+def part_of(value: Value, index: int, count: int) -> Value:
     """What one of several targets gets."""
     if value.items is not None and len(value.items) == count:
         return value.items[index]

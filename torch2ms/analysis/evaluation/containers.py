@@ -9,7 +9,7 @@ import libcst as cst
 from torch2ms.analysis import shapes
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
-from torch2ms.analysis.values import CHOSEN, MASKED, OPTIMIZERS, UNKNOWN, Value, entries, join
+from torch2ms.analysis.values import CHOSEN, MASKED, OPTIMIZERS, PART, UNKNOWN, Value, entries, join
 
 STORED = Value("tensor", name="buffer")  # what a state dict holds: parameters and buffers themselves, without graphs
 ELEMENTS = ("tensor", "int", "float", "str", "param", "numpy", "module")  # kinds a list is known to hold
@@ -62,6 +62,8 @@ def entered(held: Value, method: str) -> Value | None:
         one = STORED
     elif held.name == "of tensor":
         one = Value("tensor", deps=held.deps, likely=held.likely)
+    elif held.name == "of module":
+        one = Value("module")
     elif held.items and held.keys is not None:
         one = one_of(Value("dict"), held.items)
     else:
@@ -70,6 +72,18 @@ def entered(held: Value, method: str) -> Value | None:
         return Value("list", deps=held.deps, name=held.name) if method == "values" else None
     each = one if method == "values" else Value("tuple", items=(Value("str", likely=True), one))
     return Value("list", each=each)
+
+
+def housed(value: Value, node: cst.CSTNode) -> Value:
+    """What is taken out of the container `node`: a module that has no other place lives in the container."""
+    if value.kind == "tuple" and value.items and any(item.kind == "module" for item in value.items):
+        return replace(value, items=tuple(housed(item, node) for item in value.items))
+    if value.kind != "module" or value.place or value.owns is not None:
+        return value
+    if isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Attribute):
+        node = node.func.value if node.func.attr.value in ("values", "items") else node
+    home = dotted(node)
+    return replace(value, deps=value.deps | {f"{home}{PART}>"}) if home else value
 
 
 def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Value:
@@ -93,6 +107,8 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         return STORED
     if base.kind == "dict" and base.name == "of numpy":
         return Value("numpy")
+    if base.kind == "dict" and base.name == "of module":
+        return element(replace(base, kind="list"))
     if base.name == "of tensor" and type(only) is cst.Index:
         return Value("tensor", deps=base.deps, likely=base.likely)
     if base.kind in ("list", "tuple") and (base.name.startswith("of ") or base.each is not None):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torch2ms.analysis.evaluation import hooked, masked
-from torch2ms.analysis.evaluation.assign import remember
+from torch2ms.analysis.evaluation.assign import part_of, remember
 from torch2ms.analysis.evaluation.containers import same_layer
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
@@ -54,6 +54,11 @@ def effects(stmt: Stmt, ev: Evaluator) -> None:
             part = target.target
             if type(part) is cst.Attribute and part.attr.value == "requires_grad":
                 _leaf(dotted(part.value), dotted(stmt.node.value) != "False", ev)
+            elif type(part) is cst.Tuple or type(part) is cst.List:
+                held = ev.memo.get(id(stmt.node.value), UNKNOWN)
+                for i, one in enumerate(part.elements):
+                    if type(one.value) is cst.Subscript:
+                        _stored(one.value, part_of(held, i, len(part.elements)), ev)
             elif type(part) is cst.Subscript:
                 _stored(part, ev.memo.get(id(stmt.node.value), UNKNOWN), ev)
                 if masked.infinite(stmt.node.value, ev.memo.get(id(stmt.node.value), UNKNOWN)):
@@ -170,7 +175,7 @@ def _entered(held: Value, target: cst.Subscript, value: Value) -> Value:
     if held.keys is None or not isinstance(key, str):
         chosen = held.items and value.kind in CHOSEN and all(i.kind in CHOSEN for i in held.items)
         items = (*(held.items or ()), *choices(value)) if chosen else None
-        name = f"of {value.kind}" if value.kind in ("tensor", "numpy") else ""
+        name = f"of {value.kind}" if value.kind in ("tensor", "numpy", "module") else ""
         alike = held.keys == () or held.name == name
         return replace(held, deps=deps, keys=None, items=items, name=name if alike else "")
     keys = joined_keys(held.keys, ((key, True),))

@@ -194,7 +194,7 @@ class Evaluator:
         for element in node.slice:
             for piece in children(element.slice):
                 self.ev(piece)
-        return containers.subscript(base, node, self.memo)
+        return containers.housed(containers.subscript(base, node, self.memo), node.value)
 
     def comprehension(self, node: cst.CSTNode) -> Value:
         self.env.push()

@@ -6,25 +6,9 @@ import libcst as cst
 
 from torch2ms.api.apply import Choice
 from torch2ms.api.facts import Use
+from torch2ms.api.promotion import promoted
 
-_WHOLE = ("uint8", "int8", "int16", "int32", "int64")
-_BROKEN = ("float16", "bfloat16", "float32", "float64")
 _JOINED = {"concat": "cat", "concatenate": "cat"}
-
-
-def promoted(types: set[str]) -> str:
-    """The element type that torch gives a result of several, empty where this table does not say."""
-    if "complex64" in types or "complex128" in types:
-        return "complex128" if types & {"complex128", "float64"} else "complex64"
-    broken = types.intersection(_BROKEN)
-    if broken == {"float16", "bfloat16"}:
-        return "float32"
-    if broken:
-        return max(broken, key=_BROKEN.index)
-    whole = types.intersection(_WHOLE)
-    if whole == {"uint8", "int8"}:
-        return "int16"
-    return max(whole, key=_WHOLE.index) if whole else ""
 
 
 def joined(use: Use) -> Choice:

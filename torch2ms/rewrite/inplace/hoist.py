@@ -144,6 +144,7 @@ def _unkept(in_place: InPlace, call: cst.Call, left: cst.Call, dtype: str) -> st
     in_place.writer.tell("T2M611", "out=", "nobody has the tensor that it would be written into")
     if in_place.module.value(call).dtype == dtype:
         return code(made)
+    in_place.writer.needs.add("ms")
     return f"{code(parenthesised(made))}.astype(ms.{dtype})"
 
 

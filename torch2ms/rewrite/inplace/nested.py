@@ -11,13 +11,26 @@ from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.tree import children, code, descend
+from torch2ms.analysis.values import Value
+from torch2ms.api.promotion import promoted
 from torch2ms.rewrite.inplace.chains import base, is_change
 from torch2ms.rewrite.inplace.sharing import fresh
 
 if TYPE_CHECKING:
     from torch2ms.rewrite.inplace.stores import InPlace
 
+TYPED = {"eq_", "ne_", "gt_", "ge_", "lt_", "le_", "greater_", "less_", "not_equal_", "greater_equal_", "less_equal_",
+         "logical_not_", "logical_and_", "logical_or_", "logical_xor_"}  # fmt: skip
 LATE = (cst.Lambda, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp, cst.IfExp, cst.BooleanOperation)
+
+
+def widens(call: cst.Call, value: Value, module: ModuleInfo) -> bool:
+    """`x.add_(y)` where `y` is of a wider element type: the tensor keeps its own, the method's result does not."""
+    if not value.dtype or value.likely or value.kind != "tensor":
+        return False
+    given = [module.value(arg.value) for arg in call.args]
+    types = {one.dtype for one in given if one.kind == "tensor" and one.dtype and not one.likely and one.rank != 0}
+    return bool(types) and promoted({value.dtype, *types}) not in ("", value.dtype)
 
 
 def raise_changes(in_place: InPlace, stmt: Stmt) -> list[cst.BaseStatement]:

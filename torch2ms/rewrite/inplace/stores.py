@@ -12,14 +12,13 @@ from torch2ms.api import apply_call
 from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.inplace import seen, views
 from torch2ms.rewrite.inplace.chains import base, is_change
+from torch2ms.rewrite.inplace.nested import TYPED, widens
 from torch2ms.rewrite.inplace.sharing import fresh, is_gradient, is_parameter, kept
 from torch2ms.rewrite.stars import written_out
 from torch2ms.rewrite.tensors.subscripts import WHOLE
 from torch2ms.rewrite.writer import Writer
 
 RESHAPING = {"unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_", "resize_", "resize_as_", "set_"}
-TYPED = {"eq_", "ne_", "gt_", "ge_", "lt_", "le_", "greater_", "less_", "not_equal_", "greater_equal_", "less_equal_",
-         "logical_not_", "logical_and_", "logical_or_", "logical_xor_"}  # fmt: skip
 
 
 UNSAVED = {"add_", "sub_", "neg_", "zero_", "fill_", "copy_", "relu_", "exp_", "sigmoid_", "tanh_", "sqrt_", "t_",
@@ -73,7 +72,7 @@ class InPlace:
             if made is None:
                 return None
             result = made
-            if methods[chain.index(link)] in TYPED:
+            if methods[chain.index(link)] in TYPED or widens(link, value, self.module):
                 result = cst.parse_expression(f"{code(result)}.astype({place}.dtype)")
         if not alone and RESHAPING & set(methods):
             self.writer.refuse("T2M610", f"Tensor.{methods[0]}", "other names hold the tensor, and its shape changes",

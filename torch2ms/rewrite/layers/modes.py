@@ -6,7 +6,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
-from torch2ms.analysis.syntax.names import is_foreign
+from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value, choices
 
@@ -36,6 +36,18 @@ def in_module_class(scope: Scope, module: ModuleInfo) -> bool:
     """What is made there is a part of a module, which sets the mode of its parts."""
     owner = scope.cls
     return owner is not None and owner.name in module.classes and module.classes[owner.name].kind == "module"
+
+
+def called_from_list(name: str, scope: Scope) -> bool:
+    """The layers of a list stay in it, as far as is seen: no container takes them, which would set their mode."""
+    if not name:
+        return False
+    home = scope.cls.node if name.startswith("self.") and scope.cls is not None else scope.node
+    for node in descend(home):
+        taken = node.value if isinstance(node, (cst.Arg, cst.Return, cst.Assign, cst.StarredElement)) else None
+        if taken is not None and dotted(taken) == name:
+            return False
+    return True
 
 
 def starts_in_training(node: cst.BaseExpression, module: ModuleInfo, project: Project) -> bool:

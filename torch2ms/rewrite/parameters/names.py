@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -9,7 +10,7 @@ import libcst as cst
 from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.known.torchapi import RECURRENT
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.rewrite.parameters.lists import parameter_modules
 from torch2ms.rewrite.translation import Translation
@@ -32,6 +33,11 @@ def told_apart(original: cst.Call, updated: cst.Call, work: Translation) -> list
     cells = {v.place: v for v in _alone(owns, work)}
     held = {item.place for cell in cells.values() for item in cell.items or ()}
     cells = {place: cell for place, cell in cells.items() if place not in held}
+    items = _items(original, work)
+    lines_of_items = [f'{item}.update_parameters_name("{prefix}.")' for item, prefix in items.items()]
+    lines_of_items = lines_of_items if len(items) + len(cells) > 1 else []
+    if lines_of_items:
+        work.tell("T2M506", "parameters of several modules", "each cell's get a prefix: they may have equal names")
     named = [dotted(node) for node in descend(original)]
     places = sorted(cells, key=lambda place: (named.index(place) if place in named else len(named), place))
     if mine < owns:  # only compiled code needs other names
@@ -41,11 +47,31 @@ def told_apart(original: cst.Call, updated: cst.Call, work: Translation) -> list
     heads = [_heads(cell, work) for cell in cells.values()] if lists else []
     numbered = any(found is None or found & NUMBERS for found in heads)
     if not numbered and not any(_alike(cells[a], cells[b], work) for a in places for b in places if a < b):
-        return []
-    work.tell("T2M506", "parameters of several modules", "each cell's get a prefix: they may have equal names")
+        return lines_of_items
+    if not lines_of_items:
+        work.tell("T2M506", "parameters of several modules", "each cell's get a prefix: they may have equal names")
     prefixes = {place: place.removeprefix("self.").replace(".", "_") for place in places if place in mine}
     lines = [(place, f'{place}.update_parameters_name("{prefix}.")') for place, prefix in prefixes.items()]
-    return [f"if {place} is not None:\n    {line}" if _perhaps_none(place, work) else line for place, line in lines]
+    named_lines = [f"if {p} is not None:\n    {line}" if _perhaps_none(p, work) else line for p, line in lines]
+    return [*named_lines, *lines_of_items]
+
+
+def _items(original: cst.Call, work: Translation) -> dict[str, str]:
+    """Cells that a list or a dict holds, of which the call takes the parameters: `nets["a"]`, each with a prefix."""
+    found = {}
+    for node in descend(original):
+        asked = node.func if isinstance(node, cst.Call) else None
+        if not isinstance(asked, cst.Attribute) or asked.attr.value not in ("parameters", "trainable_params"):
+            continue
+        item = asked.value
+        if not isinstance(item, cst.Subscript) or len(item.slice) != 1 or not dotted(item.value):
+            continue
+        index = item.slice[0].slice
+        key = constant(index.value) if isinstance(index, cst.Index) else ...
+        held = work.module.value(item)
+        if isinstance(key, (str, int)) and held.kind == "module" and not held.place:
+            found[code(item)] = re.sub(r"\W", "_", f"{dotted(item.value).removeprefix('self.')}_{key}")
+    return found
 
 
 def _perhaps_none(place: str, work: Translation) -> bool:

@@ -7,7 +7,7 @@ import libcst as cst
 from torch2ms.analysis.known.torchapi import PACKED
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.api import apply_attribute, definitions
 from torch2ms.findings import Finding, Tier
@@ -179,7 +179,7 @@ def _of_tensor(
         if code(original.value).endswith((".requires_grad_()", ".requires_grad_(True)")):
             work.tell("T2M303", "Tensor.requires_grad", "it was asked for just now")
             return cst.Name("True")
-        if not stored and (known := _requires_grad(receiver, work)) is not None:
+        if not stored and (known := _requires_grad(receiver, original.value, work)) is not None:
             return known
         if not is_weight(receiver):
             if not stored:
@@ -214,12 +214,22 @@ def _data(
     return cst.Call(stopped, [cst.Arg(updated.value)])
 
 
-def _requires_grad(receiver: Value, work: Translation) -> cst.BaseExpression | None:
+def _requires_grad(receiver: Value, node: cst.BaseExpression, work: Translation) -> cst.BaseExpression | None:
     """What the analysis knows stands for the flag, where every source of the tensor is seen."""
     if receiver.name in ("module_param", "parameter") or any(d.startswith(("@", "^")) for d in receiver.deps):
         return None
+    with_graph = receiver.leaf or bool(receiver.deps)
+    if not with_graph and any(_held(part, work) for part in descend(node)):
+        return None  # other code may set the flag of what an object or a container holds, or store a leaf there
     work.tell("T2M303", "Tensor.requires_grad", "what the analysis knows of it stands for it")
-    return cst.Name("True" if receiver.deps else "False")
+    return cst.Name("True" if with_graph else "False")
+
+
+def _held(node: cst.CSTNode, work: Translation) -> bool:
+    """An attribute of an object that is no tensor, or an item of a container."""
+    if not isinstance(node, (cst.Attribute, cst.Subscript)):
+        return False
+    return work.module.value(node.value).kind in ("object", "unknown", "dict", "list", "tuple", "module")
 
 
 def _of_layer(receiver: Value, attr: str, updated: cst.Attribute, work: Translation) -> cst.BaseExpression:

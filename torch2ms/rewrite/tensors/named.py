@@ -31,10 +31,13 @@ def asked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseE
     """`str(x.dtype)`, `str(x.device)` and `isinstance(x, torch.FloatTensor)`; nothing for any other call."""
     called = dotted(original.func)
     if called in ("str", "repr") and (what := _text_kept(original, work)):
+        if what == "shape" and isinstance(original.args[0].value, _SIMPLE):
+            work.tell("T2M601", f"{called} of a shape", "as torch writes it")
+            return cst.parse_expression(f'f"torch.Size({{list({code(updated.args[0].value)})}})"')
         why = f"MindSpore writes {what}s in another way"
         work.refuse("T2M605", f"{called} of a {what}", why, "print it, or write the text yourself")
         return updated
-    if called == "str" and len(original.args) == 1:
+    if called in ("str", "repr") and len(original.args) == 1:
         return _spelled(original.args[0].value, updated, work)
     if called == "isinstance" and len(original.args) == 2:
         return _of_type(original, updated, work)
@@ -81,13 +84,24 @@ def _spelled(asked_for: cst.BaseExpression, updated: cst.Call, work: Translation
 
 
 def _of_type(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
-    """A type that stands for the element type of a tensor."""
-    named = work.module.value(original.args[1].value)
-    tensor = updated.args[0].value
-    if named.kind != "api" or not TYPE.fullmatch(named.name) or not isinstance(tensor, _SIMPLE):
+    """Types that stand for the element type of a tensor, perhaps beside others in a tuple."""
+    asked_for, made, tensor = original.args[1].value, updated.args[1].value, code(updated.args[0].value)
+    pairs = [(asked_for, made)]
+    if isinstance(asked_for, cst.Tuple) and isinstance(made, cst.Tuple):
+        pairs = [(old.value, new.value) for old, new in zip(asked_for.elements, made.elements, strict=True)]
+    named = [work.module.value(old) for old, _ in pairs]
+    typed = [value.kind == "api" and TYPE.fullmatch(value.name) is not None for value in named]
+    if not any(typed) or not isinstance(updated.args[0].value, _SIMPLE):
         return None
     ms = work.alias("ms")
     work.notes.needs.add("ms")
-    work.tell("T2M601", named.name, "a tensor with elements of this type")
-    kind = code(updated.args[1].value)
-    return cst.parse_expression(f"(isinstance({code(tensor)}, {ms}.Tensor) and {code(tensor)}.dtype == {kind})")
+    name = next(value.name for value, of_tensor in zip(named, typed, strict=True) if of_tensor)
+    work.tell("T2M601", name, "a tensor with elements of this type")
+    kinds = list(dict.fromkeys(code(new) for (_, new), of_tensor in zip(pairs, typed, strict=True) if of_tensor))
+    others = [code(new) for (_, new), of_tensor in zip(pairs, typed, strict=True) if not of_tensor]
+    same = f"{tensor}.dtype == {kinds[0]}" if len(kinds) == 1 else f"{tensor}.dtype in ({', '.join(kinds)})"
+    text = f"isinstance({tensor}, {ms}.Tensor) and {same}"
+    if others:
+        classes = others[0] if len(others) == 1 else f"({', '.join(others)})"
+        text = f"isinstance({tensor}, {classes}) or {text}"
+    return cst.parse_expression(f"({text})")

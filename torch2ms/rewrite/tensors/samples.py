@@ -23,7 +23,7 @@ PASSING = ("enumerate", "tqdm", "iter", "next")  # what stands around a loader w
 def columns(dataset: Value, module: ModuleInfo, project: Project) -> int | None:
     """How many values a sample has, 0 for one that is no tuple, None where it is not seen."""
     sample = _sample(dataset, module, project)
-    if sample.kind == "tuple" and sample.items:
+    if sample.kind in ("tuple", "list") and sample.items:
         if any(item.kind in HOLDING for item in sample.items):
             return 0
         unseen = [i for i, item in enumerate(sample.items) if item.kind == "unknown" or item.likely]

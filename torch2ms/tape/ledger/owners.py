@@ -53,12 +53,17 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
             place = clause is not None and kept_under(clause.iter) or place
             if not place.startswith(("^", "@")):
                 found.append(Owner("module", place, event.value.deps))
-        elif event.kind == "leaf_grad" and event.value.leaf and not any(concerns(event, o, found) for o in found):
+        elif leaf_of_name(event) and not any(concerns(event, o, found) for o in found):
             found.append(Owner("leaf", event.place, frozenset({event.place})))
     for owner in found:
         if owner.kind == "leaf":
             owner.parameter = seen_elsewhere(owner.place, scope)
     return found
+
+
+def leaf_of_name(event: Event) -> bool:
+    """A read of the gradient of a leaf that has a name: an item (`d["x"].grad`) cannot be a parameter of a function."""
+    return event.kind == "leaf_grad" and event.value.leaf and bool(event.place)
 
 
 def _given(event: Event, scope: Scope) -> str:

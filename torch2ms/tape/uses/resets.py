@@ -5,6 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
@@ -48,11 +50,9 @@ def plan_clears(records: Records, plan: Plan, dropped: set[int]) -> None:
             for owner in records.owners:
                 held = owner.accumulating or owner.stored or owner.initial
                 if held and owner.cleared_by(event, len(records.owners) == 1):
-                    zeroed = owner.kind == "leaf" and isinstance(event.stmt.node, cst.Expr)
-                    plan.needs |= {"ops"} if zeroed else set()
-                    items.append(
-                        Text(f"{owner.variable} = {f'ops.zeros_like({owner.variable})' if zeroed else 'None'}")
-                    )
+                    text = _left(event, owner, records)
+                    plan.needs |= {"ops"} if "ops." in text else set()
+                    items.append(Text(f"{owner.variable} = {text}"))
         if items and any(id(a) in plan.contexts and id(a) not in plan.halved for a in event.stmt.ancestors()):
             refuse(event, "it stands inside an autocast block, which becomes a function", plan)
             continue
@@ -66,6 +66,19 @@ def plan_clears(records: Records, plan: Plan, dropped: set[int]) -> None:
         plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=event.lineno))
         for inner in (s for block in event.stmt.blocks for s in block.walk() if any(map(_cuts, s.calls))):
             plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=inner.lineno))
+
+
+def _left(event: Event, owner: Owner, records: Records) -> str:
+    """What a clear of this scope leaves in the variable: `x.grad.zero_()` zeros, `opt.zero_grad()` nothing."""
+    if owner.kind != "leaf" or not isinstance(event.stmt.node, cst.Expr):
+        return "None"
+    zeros = f"ops.zeros_like({owner.variable})"
+    cleared = [c for c in event.stmt.calls if dotted(c.func).rpartition(".")[2] == "zero_grad"]
+    if not cleared:
+        return zeros
+    if not any(constant(a.value) is False for c in cleared for a in c.args):
+        return "None"
+    return f"None if {owner.variable} is None else {zeros}" if records.may_be_empty(event, owner) else zeros
 
 
 def _emptied(event: Event, owner: Owner, records: Records, plan: Plan) -> str:
