@@ -7,8 +7,6 @@ with what runs.
 
 from __future__ import annotations
 
-import re
-
 import libcst as cst
 
 from torch2ms.analysis.program import flow
@@ -20,11 +18,11 @@ from torch2ms.analysis.values import Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.wrappers.suites import Made, Suites
+from torch2ms.wrappers.there import always_given
 
 ASKED = {"torch.optim.Optimizer": "optimizer", "torch.optim.optimizer.Optimizer": "optimizer",
          "torch.nn.Module": "module", "torch.nn.modules.module.Module": "module", "torch.Tensor": "tensor"}  # fmt: skip
 TAPE = (".backward(", ".grad", ".zero_grad(")
-OBJECTS = ("object", "module", "optimizer", "scaler")
 
 
 def decided(project: Project) -> dict[str, Plain]:
@@ -78,7 +76,7 @@ class Decided(Suites):
         if isinstance(asked, cst.Attribute):
             return _always_kept(asked.attr.value, self.module.value(asked.value), self.module, project)
         kept = name in scope.params and not any(name in s.defs for s in scope.body.walk())
-        return kept and _always_given(name, scope, project, scope.name)
+        return kept and always_given(name, scope, project, scope.name)
 
     def answers(self) -> bool:
         """Whether any condition is known."""
@@ -149,35 +147,7 @@ def _always_kept(attr: str, holder: Value, module: ModuleInfo, project: Project)
     bound = any(given in s.defs for s in init.scope.body.walk())
     if writes[0][1].block is not init.scope.body or given not in init.scope.params or bound:
         return False
-    return _always_given(given, init.scope, project, init.cls.qualified.rpartition(".")[2])
-
-
-def _always_given(name: str, scope: Scope, project: Project, called: str) -> bool:
-    """Every call of the function, and nothing else names it, gives the parameter an object that is seen."""
-    found = mentions = 0
-    for module in project.modules.values():
-        mentions += len(re.findall(rf"(?<!def )(?<!class )\b{called}\b", module.source))
-        mentions -= len(re.findall(rf"^\s*(?:from|import)\b.*\b{called}\b", module.source, re.M))
-        for stmt in (s for home in module.scope.walk() for s in home.body.walk()):
-            for call in stmt.calls:
-                if dotted(call.func).rpartition(".")[2] != called:
-                    continue
-                found += 1
-                given = _argument(call, name, scope)
-                value = module.value(given) if given is not None else None
-                if value is None or value.kind not in OBJECTS or value.likely or not value.name:
-                    return False
-    return found > 0 and mentions == found
-
-
-def _argument(call: cst.Call, name: str, scope: Scope) -> cst.BaseExpression | None:
-    if any(arg.star for arg in call.args):
-        return None
-    named = next((a.value for a in call.args if a.keyword is not None and a.keyword.value == name), None)
-    position = scope.params.index(name) - (scope.cls is not None and scope.params[0] == "self")
-    if named is not None or not 0 <= position < len(call.args) or call.args[position].keyword is not None:
-        return named
-    return call.args[position].value
+    return always_given(given, init.scope, project, init.cls.qualified.rpartition(".")[2])
 
 
 def _given(scope: Scope, test: Stmt) -> set[str]:
