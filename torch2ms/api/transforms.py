@@ -165,6 +165,12 @@ def each_celled(value: Value) -> cst.BaseExpression:
     return node.with_changes(elements=parts)
 
 
+def as_cell(value: Value) -> cst.BaseExpression:
+    """The name of a function, as a cell that calls it."""
+    node = _single(value)
+    return cst.Call(cst.Name(CELL), [cst.Arg(node)]) if isinstance(node, (cst.Name, cst.Attribute)) else node
+
+
 def is_function(node: cst.CSTNode) -> bool:
     """What a rule wrote for a layer is a function: `ops.cross_entropy`, a partial, a lambda, a definition."""
     if isinstance(node, cst.Lambda):
@@ -225,6 +231,7 @@ TRANSFORMS: dict[str, Callable[[Value], cst.BaseExpression]] = {
     "listed": listed,
     "celled": celled,
     "each_celled": each_celled,
+    "as_cell": as_cell,
     "sequence": sequence,
     "inner": inner,
     "ckpt": ckpt,

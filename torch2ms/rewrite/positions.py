@@ -38,6 +38,7 @@ class Positions(Rewriter):
         self.at_once: set[int] = set()  # calls whose result is called right there: `Net()(x)`
         self.listed: dict[int, str] = {}  # calls whose result becomes an element of the list of that name
         self.valued: set[int] = set()  # calls of whose values and places only the values are read
+        self.initialised: set[int] = set()  # what `torch.nn.init` fills: a tensor, whatever else is seen of it
         self.filtered: set[int] = set()  # ... or a comprehension that asks for requires_grad
 
     def visit_Call(self, node: cst.Call) -> bool | None:
@@ -62,6 +63,8 @@ class Positions(Rewriter):
         if self.module.value(node).kind == "optimizer":
             self.trained |= {id(n) for arg in node.args for n in descend(arg.value)}
             self.handed |= {id(arg.value) for arg in node.args}
+        if self.module.value(node.func).name.startswith("torch.nn.init."):
+            self.initialised |= {id(a.value) for a in node.args if a.keyword is None or a.keyword.value == "tensor"}
         if dotted(node.func).rpartition(".")[2] == "Tensor":
             self.converted |= {id(arg.value) for arg in node.args}
         if dotted(node.func) in ("isinstance", "issubclass") and len(node.args) > 1:

@@ -91,13 +91,22 @@ def _asked(test: cst.BaseExpression, ev: Evaluator) -> tuple[str, list[str]]:
         return (place, _classes(right, ev)) if alike else ("", [])
     if type(left) is cst.Call and type(left.func) is cst.Attribute and left.func.attr.value == "find" and left.args:
         asked = ev.memo.get(id(left.func.value), UNKNOWN)
-        positive = isinstance(test.comparisons[0].operator, (cst.NotEqual, cst.GreaterThan, cst.GreaterThanEqual))
-        return _named(asked, constant(left.args[0].value)) if positive else ("", [])
+        return _named(asked, constant(left.args[0].value)) if _found(test.comparisons[0]) else ("", [])
     if type(test.comparisons[0].operator) is cst.In:
         return _named(ev.memo.get(id(right), UNKNOWN), constant(left))
     if type(test.comparisons[0].operator) is cst.Equal:
         return _named(ev.memo.get(id(left), UNKNOWN), constant(right))
     return "", []
+
+
+def _found(compared: cst.ComparisonTarget) -> bool:
+    """What a text was asked with `find` says that the part is in it: `!= -1`, `> -1`, `>= 0`, and `== 0` at its start."""
+    number = constant(compared.comparator)
+    if isinstance(compared.operator, cst.NotEqual):
+        return number == -1
+    if isinstance(compared.operator, cst.Equal):
+        return number == 0
+    return isinstance(compared.operator, (cst.GreaterThan, cst.GreaterThanEqual))
 
 
 def _classes(given: cst.BaseExpression, ev: Evaluator) -> list[str]:

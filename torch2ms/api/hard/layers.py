@@ -309,6 +309,28 @@ def cell_list(use: Use) -> Choice:
     return Choice("nn.CellList({modules|listed|celled})")
 
 
+def appended(use: Use) -> Choice:
+    """`layers.append(layer)`: a loss that is a function in MindSpore becomes a cell, under its name as well."""
+    return Choice(f"{{self}}.append({{module|{_one(use, 'module')}}})")
+
+
+def inserted(use: Use) -> Choice:
+    """`layers.insert(index, layer)`, likewise."""
+    return Choice(f"{{self}}.insert({{index}}, {{module|{_one(use, 'module')}}})")
+
+
+def extended(use: Use) -> Choice:
+    """`layers.extend([...])`, likewise."""
+    return Choice("{self}.extend({modules|celled})")
+
+
+def _one(use: Use, name: str) -> str:
+    """How a single layer becomes a cell."""
+    node = use.node(name)
+    made = _class(node, use) if isinstance(node, (cst.Name, cst.Attribute)) else ""
+    return "celled|as_cell" if made.startswith("torch.nn.") and made.endswith("Loss") else "celled"
+
+
 def _held(use: Use) -> list[cst.BaseExpression]:
     """What stands in the literal list or dict of a container."""
     node = use.node("modules")

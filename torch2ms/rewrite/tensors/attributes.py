@@ -198,7 +198,8 @@ def _data(
     receiver: Value, original: cst.Attribute, updated: cst.Attribute, work: Translation, where: Positions
 ) -> cst.BaseExpression | None:
     """`x.data`: the tensor itself, and a constant to the function that is being differentiated."""
-    known = receiver.kind in ("tensor", "param")
+    filled = id(original) in where.initialised and receiver.kind == "unknown"
+    known = receiver.kind in ("tensor", "param") or filled
     varied = any(not dep.startswith("@") for dep in receiver.deps)
     if not known and not (receiver.kind == "unknown" and isinstance(original.value, cst.Name) and varied):
         return None

@@ -148,8 +148,13 @@ class MindSporeDraws:
         initializer.Initializer.__call__ = __call__
 
     def _initial(self, source: Any, shape: tuple[int, ...]) -> Array | None:
-        recorded = self.stream.take_initial(shape)
         name = type(source).__name__
+        plain: dict[str, Any] = {}
+        if name == "Normal":
+            plain = {"kind": "normal", "mean": source.mean, "std": source.sigma}
+        elif name == "Uniform":
+            plain = {"kind": "uniform", "low": -source.scale, "high": source.scale}
+        recorded = self.stream.take_initial(shape, **plain)
         if recorded is not None:
             return recorded
         if name == "Normal":

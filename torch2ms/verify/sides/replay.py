@@ -68,13 +68,23 @@ class Stream:
         self.observed.add("divergence", text=text)
         return None
 
-    def take_initial(self, shape: Shape) -> Array | None:
-        """The next recorded initial value of this shape (axes of length one aside)."""
+    def take_initial(self, shape: Shape, kind: str = "", **parameters: Any) -> Array | None:
+        """The next recorded initial value of this shape (axes of length one aside).
+
+        None where a draw of this kind with these parameters comes before it: `w.data.uniform_(a, b)` fills a tensor that
+        torch does not know for a parameter any more.
+        """
         for i, event in enumerate(self.draws):
+            if i in self.used:
+                continue
             same = [n for n in event["shape"] if n != 1] == [n for n in shape if n != 1]
-            if i not in self.used and event["initial"] and same:
+            if event["initial"] and same:
                 self.used.add(i)
                 return self.value(event).reshape(shape)
+            if event["draw"] == kind and tuple(event["shape"]) == tuple(shape) and all(
+                self._same(event.get(name), value) for name, value in parameters.items()
+            ):  # fmt: skip
+                return None
         return None
 
     def initial_of(self, uid: str) -> Array | None:
