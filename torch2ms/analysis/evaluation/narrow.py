@@ -100,7 +100,7 @@ def _asked(test: cst.BaseExpression, ev: Evaluator) -> tuple[str, list[str]]:
 
 
 def _found(compared: cst.ComparisonTarget) -> bool:
-    """What a text was asked with `find` says that the part is in it: `!= -1`, `> -1`, `>= 0`, and `== 0` at its start."""
+    """A text that was asked with `find` has the part: `!= -1`, `> -1`, `>= 0`, and `== 0` for its start."""
     number = constant(compared.comparator)
     if isinstance(compared.operator, cst.NotEqual):
         return number == -1

@@ -23,6 +23,8 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
             found.append(
                 Owner("optimizer", event.place, owns, plain=event.value.dtype == "plain", ordered=event.value.ordered)
             )
+    if len(found) == 1 and not stored:
+        _alone(found[0], scope, events)
     for event in events:
         if event.kind == "taken" and event.value.kind == "optimizer" and all(o.place != event.place for o in found):
             found.append(Owner("optimizer", event.place, event.value.owns, ordered=event.value.ordered))
@@ -64,6 +66,19 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
 def leaf_of_name(event: Event) -> bool:
     """A read of the gradient of a leaf that has a name: an item (`d["x"].grad`) cannot be a parameter of a function."""
     return event.kind == "leaf_grad" and event.value.leaf and bool(event.place)
+
+
+def _alone(owner: Owner, scope: Scope, events: list[Event]) -> None:
+    """The only optimizer of a function holds what the caller has under names that the function does not know.
+
+    A list of modules and the list that the optimizer was made of hold the same ones, for example: what the losses of
+    the function are made of is then among what it moves.
+    """
+    named = all(o.startswith("^") for o in owner.owns or ("",))
+    losses = [e for e in events if e.kind == "backward"]
+    if named and owner.place in scope.params and losses and not any(owner.takes(e.value.deps) for e in losses):
+        owner.owns = None
+        owner.assumed.add(f"`{owner.place}` holds the parameters of the loss, and no others")
 
 
 def _given(event: Event, scope: Scope) -> str:

@@ -71,8 +71,8 @@ class Stream:
     def take_initial(self, shape: Shape, kind: str = "", **parameters: Any) -> Array | None:
         """The next recorded initial value of this shape (axes of length one aside).
 
-        None where a draw of this kind with these parameters comes before it: `w.data.uniform_(a, b)` fills a tensor that
-        torch does not know for a parameter any more.
+        None where a draw of this kind with these parameters comes before it: `w.data.uniform_(a, b)` fills a tensor
+        that torch does not know for a parameter any more.
         """
         for i, event in enumerate(self.draws):
             if i in self.used:
