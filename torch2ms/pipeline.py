@@ -122,6 +122,8 @@ def _translated(sources: Mapping[str, str], config: Config, held: frozenset[str]
         rules = Rules.load(config.target, config.device)
         plans = plan_project(project, config)
     except Exception as error:  # a bug of ours: it must not take the other files along
+        if os.environ.get("TORCH2MS_DEBUG"):
+            raise
         if len(sources) > 1:
             return results | {path: _translated({path: sources[path]}, config, held)[path] for path, _ in modules}
         return results | {path: _failed(path, sources[path], error) for path, _ in modules}
