@@ -37,6 +37,7 @@ from torch2ms.wrappers.opened import opened
 from torch2ms.wrappers.own_names import renewed
 from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.regrouped import regrouped
+from torch2ms.wrappers.saturated import saturated
 from torch2ms.wrappers.selfless import renamed
 from torch2ms.wrappers.spelled import aliased, spelled
 from torch2ms.wrappers.starred import starred
@@ -56,15 +57,16 @@ def understood(project: Project) -> Project:
     networks written out, with assignments for what expressions bind, with one name for each optimizer, those in dicts
     included, for what a program trains, for gradients that keep their graph and for norms, with a statement for each
     gradient that is dropped, with a branch for each kind of layer, with names written out that a star imported, with
-    functions and methods under their own names, without a default element type, with attributes under names that
-    cells leave free, with forwards of weights, and without functions that only differentiate, or go backward from
-    what they are handed.
+    functions and methods under their own names, without a default element type, with a tanh that stays below one
+    where its logarithm is taken, with attributes under names that cells leave free, with forwards of weights, and
+    without functions that only differentiate, or go backward from what they are handed.
     """
     infer(project)
     project = _with(project, starred(project))
     project = _with(project, spelled(project))
     project = _with(project, aliased(project))
     project = _with(project, bound_before(project))
+    project = _with(project, saturated(project))
     project = _with(project, defaults(project))
     project = _with(project, as_modules(project))  # plain layers
     project = _with(project, constructors(project))
