@@ -135,6 +135,7 @@ class _ScopePlanner:
         self.info = info
         self.handed = handed
         self.taken = taken
+        self.handed_back = taken is not None and taken.gives and not taken.clears_if
         self.outside = Outside()
         if handed is not None:
             self.plan_parameter(handed)
@@ -177,7 +178,7 @@ class _ScopePlanner:
         if reason := self.verdicts.hopeless(takers, self.scaling.problem):
             give_up(self.records.events, reason, self.plan)
             return
-        self.dropped = dead_clears(self.records)
+        self.dropped = dead_clears(self.records, self.handed_back)
         self.writer.gone = {id(e.stmt) for e in self.records.events if e.kind == "clear" and not e.lifted}
         finder = Finder(
             self.module,
@@ -263,7 +264,7 @@ class _ScopePlanner:
         self.loads([e for e in self.records.events if id(e) not in cells.done])
         guard_empty(self.records, self.plan)
         self.used |= {o.group for o in self.records.owners if o.stored}
-        plan_clears(self.records, self.plan, self.dropped)
+        plan_clears(self.records, self.plan, self.dropped, self.handed_back)
         start_accumulators(self.records, self.scope, self.plan)
         if self.taken is not None:
             plan_definition(self.taken, self.plan)

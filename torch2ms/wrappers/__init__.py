@@ -18,6 +18,7 @@ from torch2ms.wrappers.closures import without_closures
 from torch2ms.wrappers.conditional import conditional
 from torch2ms.wrappers.constructors import constructors
 from torch2ms.wrappers.contexts import parted
+from torch2ms.wrappers.copied import copied
 from torch2ms.wrappers.decided import decided
 from torch2ms.wrappers.defaults import defaults
 from torch2ms.wrappers.distributed import mentioned
@@ -86,6 +87,7 @@ def understood(project: Project) -> Project:
     project = _with(project, switched_off(project))
     project = _with(project, told_apart(project))
     project = _with(project, renewed(project))
+    project = _with(project, copied(project))
     project = _with(project, regrouped(project))
     project = _with(project, direct(project))
     project = _with(project, keyed(project))

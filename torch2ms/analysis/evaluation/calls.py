@@ -109,7 +109,8 @@ def _method(func: cst.Attribute, receiver: Value, target: Value, given: Given, e
             if method is not None:
                 return _function(method, given, ev, Value("object", place="self", name=parent.qualified))
         return Value("unknown", deps=given.deps | ({"self"} if name == "forward" else NO_DEPS))
-    if target.kind in ("class", "function"):
+    held = target.kind == "module" and target.place and not target.likely and receiver.kind == "unknown"
+    if target.kind in ("class", "function") or held:  # held: `space.net(x)`, where this was stored above
         return _called(target, given, ev)
     known = _of_kind(name, receiver, given)
     return known if known is not None else _of_unknown(func, receiver, target, given, ev)

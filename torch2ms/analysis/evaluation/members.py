@@ -62,6 +62,8 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
         found = Value("optimizer", place=f"self.{attr}", likely=True)  # one, or something that acts as one
     if found is not None:
         there = rebase(found, "self", base.place or place.rpartition(".")[0])
+        if base.kind == "object" and base.owns and there.kind == "params" and found.place and "." not in found.place:
+            there = replace(there, place=f"{base.place}.{attr}", deps=base.owns)  # what its constructor was given
         of_record = base.keys is not None and there.kind in ("tensor", "unknown")  # one of its fields
         return there.with_deps(there.deps | base.deps) if of_record else there
     method = cls.method(attr)

@@ -253,8 +253,7 @@ class _Run:
             return None
         for inner in stmt.blocks[0].walk():
             for _, event in self.ledger.by_stmt.get(id(inner), ()):
-                guards = [a for a in inner.ancestors() if a is not stmt and a.number > stmt.number]
-                if event.kind == "clear" and all(any(u.endswith(".grad") for u in g.uses) for g in guards):
+                if event.kind == "clear" and in_every_turn(event, stmt):
                     return event
         return None
 
@@ -286,6 +285,16 @@ class _Run:
         if event.kind == "clear" and self.owner.cleared_by(event, self.alone):
             return State()
         return state
+
+
+def in_every_turn(event: Event, loop: Stmt) -> bool:
+    """A gradient is cleared wherever there is one, and not behind a condition or a jump."""
+    guards = [a for a in event.stmt.ancestors() if a is not loop and a.number > loop.number]
+    return all(
+        isinstance(g.node, cst.With) or isinstance(g.node, cst.Try) and not g.node.handlers
+        or any(u.endswith(".grad") for u in g.uses)
+        for g in guards
+    )  # fmt: skip
 
 
 def _root_deps(event: Event) -> frozenset[str]:

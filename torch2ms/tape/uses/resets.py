@@ -9,19 +9,22 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger.events import Event
-from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.ledger.ledger import Owner, in_every_turn
 from torch2ms.tape.ledger.records import Records
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refuse
 
 
-def dead_clears(records: Records) -> set[int]:
-    """Clears that nothing later notices: the next store starts afresh, or nobody loads."""
+def dead_clears(records: Records, handed_back: bool) -> set[int]:
+    """Clears that nothing later notices: the next store starts afresh, or nobody loads.
+
+    `handed_back`: the function gives its caller the gradients that it was given, cleared or not.
+    """
     dead = set()
     stores = [e for e in records.events if e.kind == "backward"]
     live_owners = [
         o for o in records.owners
-        if o.stored or o.initial or any(records.accumulates(e, o) for e in stores) or records.gaps(o)
+        if handed_back or o.stored or o.initial or any(records.accumulates(e, o) for e in stores) or records.gaps(o)
     ]  # fmt: skip
     for event in records.events:
         if event.kind == "clear" and not any(
@@ -32,7 +35,7 @@ def dead_clears(records: Records) -> set[int]:
     return dead
 
 
-def plan_clears(records: Records, plan: Plan, dropped: set[int]) -> None:
+def plan_clears(records: Records, plan: Plan, dropped: set[int], handed_back: bool) -> None:
     for event in records.events:
         if event.kind == "clear" and event.lifted and id(event.stmt) not in dropped:
             for owner in records.owners:
@@ -48,7 +51,7 @@ def plan_clears(records: Records, plan: Plan, dropped: set[int]) -> None:
         items: list[Text] = []
         if id(event.stmt) not in dropped:
             for owner in records.owners:
-                held = owner.accumulating or owner.stored or owner.initial
+                held = handed_back or owner.accumulating or owner.stored or owner.initial
                 if held and owner.cleared_by(event, len(records.owners) == 1):
                     text = _left(event, owner, records)
                     plan.needs |= {"ops"} if "ops." in text else set()
@@ -56,6 +59,12 @@ def plan_clears(records: Records, plan: Plan, dropped: set[int]) -> None:
         if items and any(id(a) in plan.contexts and id(a) not in plan.halved for a in event.stmt.ancestors()):
             refuse(event, "it stands inside an autocast block, which becomes a function", plan)
             continue
+        if items and (loop := _loop_over_gradients(event, records)) is not None:
+            if not in_every_turn(event, loop):
+                _partly(event, plan)
+                continue
+            plan.behind.setdefault(id(loop), []).extend(items)
+            items = []
         above = {i.template for i in plan.before.get(id(event.stmt), ()) if isinstance(i, Text)}
         plan.replaced[id(event.stmt)] = [item for item in items if item.template not in above]
         why = (
@@ -79,6 +88,22 @@ def _left(event: Event, owner: Owner, records: Records) -> str:
     if not any(constant(a.value) is False for c in cleared for a in c.args):
         return "None"
     return f"None if {owner.variable} is None else {zeros}" if records.may_be_empty(event, owner) else zeros
+
+
+def _partly(event: Event, plan: Plan) -> None:
+    """Some of the parameters that a loop runs over: `p.grad.zero_()` writes zeros to what the loop has for it."""
+    plan.replaced.pop(id(event.stmt), None)
+    if isinstance(event.stmt.node, cst.Expr):
+        why = "becomes zeros in the place of one gradient"
+        plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=event.lineno))
+    else:
+        refuse(event, "it drops the gradients of some of the parameters that the loop runs over", plan)
+
+
+def _loop_over_gradients(event: Event, records: Records) -> Stmt | None:
+    """The loop over parameters and their gradients that a reset of one of them stands in."""
+    loops = {id(e.stmt) for e in records.events if e.kind == "grad_loop"}
+    return next((a for a in event.stmt.ancestors() if id(a) in loops), None)
 
 
 def _emptied(event: Event, owner: Owner, records: Records, plan: Plan) -> str:

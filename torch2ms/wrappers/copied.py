@@ -1,0 +1,92 @@
+"""`trainer = opt`: two names for one object, written as one.
+
+What an object of the program, or one that is not seen, does to gradients is known by the name that has it. Where
+another name is bound to it once, and the first never means anything else, the first stands for both.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.tree import descend
+from torch2ms.wrappers.rebound import Renamer, bound
+
+OBJECTS = ("object", "unknown")
+TRAINS = ("backward", "autograd", ".step(")
+
+
+def copied(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules that have two names for an object, by name."""
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        if module.uses_mindspore or not any(word in module.source for word in TRAINS):
+            continue
+        names = {k: v for scope in module.scope.walk() for k, v in _second(scope, module)}
+        if names:
+            plain[module.name] = Renamer(module, names).plain()
+    return plain
+
+
+def _second(scope: Scope, module: ModuleInfo) -> Iterator[tuple[int, str]]:
+    """Occurrences of second names in a scope and in the functions inside of it, with the first name."""
+    if scope.off or not (scope.is_function or scope.is_module):
+        return
+    made = [s for s in scope.body.walk() if _copies(s, module)]
+    if not made:
+        return
+    bindings = Counter(d for s in scope.body.walk() for d in s.defs)
+    bindings.update(scope.params)
+    elsewhere = _bound_inside(scope)
+    for stmt in made:
+        assert isinstance(stmt.node, cst.Assign)
+        second, first = bound(stmt), stmt.node.value.value  # type: ignore[attr-defined]
+        if bindings[second] != 1 or bindings[first] != 1 or {first, second} & elsewhere or first not in scope.locals:
+            continue
+        if {first, second} <= _used(scope):
+            target = stmt.node.targets[0].target
+            yield from ((id(n), first) for n in _occurrences(scope, second) if n is not target)
+
+
+def _copies(stmt: Stmt, module: ModuleInfo) -> bool:
+    """`b = a`, which happens once, for an object on which methods are called."""
+    node = stmt.node
+    if not bound(stmt) or stmt.off or not isinstance(node, cst.Assign) or not isinstance(node.value, cst.Name):
+        return False
+    return module.value(node.value).kind in OBJECTS and not any(a.is_loop for a in stmt.ancestors())
+
+
+def _used(scope: Scope) -> set[str]:
+    """Names that are called, or of which an attribute is looked at."""
+    nodes = [n for stmt in scope.body.stmts for n in descend(stmt.node)]
+    held = [n.value for n in nodes if isinstance(n, cst.Attribute)] + [n.func for n in nodes if isinstance(n, cst.Call)]
+    return {n.value for n in held if isinstance(n, cst.Name)}
+
+
+def _occurrences(scope: Scope, name: str) -> Iterator[cst.Name]:
+    """Where a name stands in a scope and in what is inside of it, attributes and keywords left out."""
+    nodes = [n for stmt in scope.body.stmts for n in descend(stmt.node)]
+    hidden = {id(n.attr) for n in nodes if isinstance(n, cst.Attribute)}
+    hidden |= {id(n.keyword) for n in nodes if isinstance(n, cst.Arg)}
+    return (n for n in nodes if isinstance(n, cst.Name) and n.value == name and id(n) not in hidden)
+
+
+def _bound_inside(scope: Scope) -> set[str]:
+    """Names that functions, classes and comprehensions inside of a scope have for themselves, or share with it."""
+    inner = {n for child in scope.walk() if child is not scope for n in (*child.locals, *child.params)}
+    for stmt in (s for child in scope.walk() for s in child.body.walk()):
+        if isinstance(stmt.node, (cst.Global, cst.Nonlocal)):
+            inner |= {item.name.value for item in stmt.node.names}
+        for part in descend(stmt.node) if not stmt.blocks else ():
+            if isinstance(part, cst.CompFor):
+                inner |= {n.value for n in descend(part.target) if isinstance(n, cst.Name)}
+            elif isinstance(part, cst.Lambda):
+                inner |= {p.name.value for p in descend(part.params) if isinstance(p, cst.Param)}
+    return inner
+
+
+__all__ = ["copied"]
