@@ -30,9 +30,10 @@ from torch2ms.rewrite.writer import Told, Writer
 from torch2ms.tape.autocast import plan_autocast
 from torch2ms.tape.derivatives.transforms import plan_transforms
 from torch2ms.tape.functions.lifting import lift
+from torch2ms.tape.inside import Inside
 from torch2ms.tape.plan import Plan
 from torch2ms.tape.planner import plan_scope
-from torch2ms.tape.project import differentiate, prepare
+from torch2ms.tape.project import UNRECORDED, differentiate, prepare
 from torch2ms.tape.uses.freezing import refuse_phases
 from torch2ms.tape.uses.saved import keep_values
 from torch2ms.tape.uses.stored import begin_stores
@@ -176,8 +177,12 @@ def plan_project(project: Project, config: Config) -> dict[str, Plan]:
         planning.plan_functions(module, plan)
         plans[module.name] = plan
     begin_stores(lifting.stores, {id(m): plans[m.name] for m in project.modules.values()})
-    inside = [s for plan in plans.values() for s in plan.inside]
-    reached = [lifting.callee[id(c)] for s in inside for i in s.walk() for c in i.calls if id(c) in lifting.callee]
+    inside = [(s, project.modules[name]) for name, plan in plans.items() for s in plan.inside]
+    calls = [c for s, _ in inside for i in s.walk() for c in i.calls]
+    reached = [lifting.callee[id(c)] for c in calls if id(c) in lifting.callee]
+    if project.mentions(UNRECORDED.search):
+        named = Inside(project)
+        reached += [info for s, module in inside for info in named.of(s.node, module)]
     differentiate([*reached, *lifting.exporting()], project)
     return plans
 

@@ -125,12 +125,9 @@ class Definitions:
                 continue
             value = stmt.node.value
             parts = [e.value for e in value.elements] if isinstance(value, cst.Tuple) else [value]
-            for part in parts:
-                kind = self.module.value(part).kind
-                if kind == "tensor":
-                    found.append(part)
-                elif kind not in ("int", "float", "bool", "str", "none", "numpy", "size"):
-                    return None
+            if any(type(part) is cst.StarredElement for part in parts):
+                return None
+            found += parts
         return found
 
     def class_def(self, stmt: Stmt, node: cst.ClassDef) -> cst.ClassDef:

@@ -6,12 +6,12 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torch2ms.analysis.evaluation.modes import is_no_grad
+from torch2ms.analysis.evaluation.modes import is_no_grad, off
 from torch2ms.analysis.program import liveness
-from torch2ms.analysis.program.project import qualified
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.values import Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.writer import Writer
@@ -21,6 +21,8 @@ TENSORS = ("tensor", "unknown", "tuple", "list", "dict")
 RECORDS = ("tuple", "object")
 TENSOR_ATTRIBUTES = ("data", "grad", "requires_grad", "grad_fn", "is_leaf", "values", "indices")
 NUMBERS = ("of float", "of int", "of str", "of bool")  # lists without tensors
+PLAIN = ("int", "float", "bool", "str", "none", "numpy", "size", "dtype", "device", "module", "optimizer", "class")
+WHOLE = "without_gradient"
 JUMPS = (cst.Break, cst.Continue, cst.Return)
 
 
@@ -78,7 +80,9 @@ def _kept(stmts: list[Stmt]) -> list[str]:
         for place in sorted(d for d in inner.defs if d.strip("_") and not d.endswith(".data")):  # nobody reads `_`
             value = inner.out.get(place)
             record = value is not None and value.kind == "object" and bool(value.keys) and bool(value.deps)
-            if record or value is not None and value.kind in TENSORS and value.name not in NUMBERS:
+            if value is None or counts(value):
+                continue
+            if record or value.kind in TENSORS and value.name not in NUMBERS:
                 names.setdefault(place)
         gone = inner.defs if isinstance(inner.node, cst.Del) else _cut(inner)
         names = {n: None for n in names if n not in gone}
@@ -112,10 +116,21 @@ def _bound_inside(stmts: list[Stmt]) -> Iterator[tuple[Stmt, str]]:
 
 def cuts(mode: cst.With, writer: Writer) -> bool:
     for item in mode.items:
-        name = qualified(item.item.func if isinstance(item.item, cst.Call) else item.item, writer.module.imports)
-        if name.rpartition(".")[2] in ("no_grad", "inference_mode"):
+        if off(item.item, writer.module):
             return True
     return False
+
+
+def counts(value: Value) -> bool:
+    """A tensor of integers or truth values: it has no gradient."""
+    return value.kind == "tensor" and value.dtype.startswith(("bool", "int", "uint"))
+
+
+def stopper(value: Value, wanted: bool) -> str:
+    """What takes the graph from a returned value: of a tensor, or of whatever may hold some; "" where there is none."""
+    if not wanted or value.kind in PLAIN or counts(value):
+        return ""
+    return "ops.stop_gradient" if value.kind in ("tensor", "param") else WHOLE
 
 
 def unrecorded(stmt: Stmt, writer: Writer) -> bool:

@@ -10,6 +10,7 @@ from torch2ms.analysis.syntax.tree import changed, code, constant
 from torch2ms.analysis.values import FILLING
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.assignments import Assignments
+from torch2ms.rewrite.gradmodes import WHOLE, stopper
 from torch2ms.rewrite.inplace.activated import activated
 from torch2ms.rewrite.inplace.hoist import hoisted
 from torch2ms.rewrite.inplace.nested import raise_changes
@@ -17,7 +18,9 @@ from torch2ms.rewrite.inplace.stores import InPlace, changes
 from torch2ms.rewrite.parameters.lists import told_by_name
 from torch2ms.rewrite.parameters.states import loaded
 from torch2ms.rewrite.settings import steers
+from torch2ms.rewrite.unrecorded import KeptApart
 from torch2ms.rewrite.writer import Writer
+from torch2ms.tape.forward.dependents import silenced
 from torch2ms.tape.ledger.events import argument
 
 
@@ -31,11 +34,12 @@ class Statements:
         self.assignments = Assignments(writer, self.in_place)
         self.looked_at: set[int] = set()  # statements whose in-place activations are dealt with
         self.stopped: set[int] = set()  # returned tensors of functions that ran without gradient
+        self.kept_apart = KeptApart()
 
     def small(self, stmt: Stmt) -> list[cst.BaseStatement]:
         """The lines a small statement becomes; the first takes the comments above."""
         self.writer.line = stmt.lineno
-        node = stmt.node
+        node = self.kept_apart.of(stmt, self.writer)
         special = None
         if type(node) in (cst.Assign, cst.Expr, cst.Return) and not self.module.uses_mindspore:
             above = raise_changes(self.in_place, stmt)
@@ -53,7 +57,7 @@ class Statements:
         elif type(node) is cst.Assign:
             special = self.assignments.assign(stmt, node)
         elif type(node) is cst.Return and node.value is not None:
-            special = self.cut_return(node)
+            special = self.cut_return(node, stmt)
         if special is None:
             if type(node) is cst.Import or type(node) is cst.ImportFrom:
                 return [layout.line(stmt, node)]
@@ -72,15 +76,18 @@ class Statements:
                 special[-1] = last.with_changes(trailing_whitespace=stmt.trailing)
         return special
 
-    def cut_return(self, node: cst.Return) -> list[cst.BaseStatement] | None:
-        """`return x` of a function that ran under no_grad, called where gradients are taken."""
+    def cut_return(self, node: cst.Return, stmt: Stmt) -> list[cst.BaseStatement] | None:
+        """`return x` of a function, or of a block, that ran under no_grad, called where gradients are taken."""
         value = node.value
-        parts = [e.value for e in value.elements] if isinstance(value, cst.Tuple) else [value]
-        if value is None or not any(id(p) in self.stopped for p in parts):
+        assert value is not None
+        parts = [e.value for e in value.elements] if type(value) is cst.Tuple else [value]
+        inside = self.writer.differentiated and silenced(stmt, self.module)
+        cuts = [stopper(self.module.value(p), inside or id(p) in self.stopped) for p in parts]
+        if not any(cuts) or any(type(p) is cst.StarredElement for p in parts):
             return None
-        self.writer.needs.add("ops")
-        texts = [f"ops.stop_gradient({{{i}}})" if id(p) in self.stopped else f"{{{i}}}" for i, p in enumerate(parts)]
-        return self.writer.text(f"return {', '.join(texts)}", *[p for p in parts if p is not None])
+        self.writer.needs |= {cut if cut == WHOLE else "ops" for cut in cuts if cut}
+        texts = [f"{cut}({{{i}}})" if cut else f"{{{i}}}" for i, cut in enumerate(cuts)]
+        return self.writer.text(f"return {', '.join(texts)}", *parts)
 
     def call(self, stmt: Stmt, call: cst.Call) -> list[cst.BaseStatement] | None:
         func = call.func

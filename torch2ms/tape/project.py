@@ -12,6 +12,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.tape.copies import freezes_copy, freezes_untrained
+from torch2ms.tape.inside import Inside
 from torch2ms.tape.ledger.events import argument
 
 # an InstanceNorm keeps statistics only where it is asked to
@@ -26,6 +27,9 @@ DRAWS = re.compile(r"[Dd]ropout|DropPath|RReLU|rrelu|gumbel|bernoulli|rsample|re
 
 RENAMED = re.compile(r"Norm|Embedding|PReLU|Transformer(?:En|De)coder|nn\.Transformer\b|"
                      r"torchvision|timm|hub\.load|from_pretrained|transformers")  # fmt: skip
+
+
+UNRECORDED = re.compile(r"no_grad|inference_mode|set_grad_enabled")
 
 
 def prepare(project: Project) -> None:
@@ -110,12 +114,15 @@ def _called(call: cst.Call) -> str:
 
 def differentiate(work: list[FunctionInfo], project: Project) -> None:
     """The functions, and those they call, may run inside a gradient function."""
+    inside = Inside(project) if project.mentions(UNRECORDED.search) else None
     while work:
         info = work.pop()
         if info.differentiated:
             continue
         info.differentiated = True
         work += callees(info, project)
+        if inside is not None:
+            work += inside.of(info.scope.node, info.module)
 
 
 def _conditional(info: FunctionInfo) -> bool:

@@ -35,3 +35,11 @@ def is_no_grad(node: cst.CSTNode, module: ModuleInfo) -> bool:
     """Whether a decorator or context manager is torch's `no_grad` or `inference_mode`."""
     name = qualified(node.func if isinstance(node, cst.Call) else node, module.imports)
     return name.rpartition(".")[2] in ("no_grad", "inference_mode") and is_foreign(name)
+
+
+def off(node: cst.BaseExpression, module: ModuleInfo) -> bool:
+    """A context manager that turns gradients off, whatever holds around it: `set_grad_enabled(False)` too."""
+    last = qualified(node.func if isinstance(node, cst.Call) else node, module.imports).rpartition(".")[2]
+    if last == "set_grad_enabled" and isinstance(node, cst.Call):
+        return any(dotted(arg.value) == "False" for arg in node.args)
+    return last in ("no_grad", "inference_mode")

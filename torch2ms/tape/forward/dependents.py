@@ -6,6 +6,7 @@ import math
 
 import libcst as cst
 
+from torch2ms.analysis.evaluation.modes import off
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, qualified
 from torch2ms.analysis.program.structure import Scope, Stmt
@@ -21,11 +22,11 @@ def silenced(stmt: Stmt, module: ModuleInfo) -> bool:
     """The innermost gradient mode around the statement is no_grad."""
     for mode in reversed(stmt.modes):
         for item in mode.items:
-            name = qualified(
-                item.item.func if isinstance(item.item, cst.Call) else item.item, module.imports
-            ).rpartition(".")[2]
-            if name in ("no_grad", "inference_mode", "enable_grad"):
-                return name != "enable_grad"
+            if off(item.item, module):
+                return True
+            called = item.item.func if isinstance(item.item, cst.Call) else item.item
+            if qualified(called, module.imports).rpartition(".")[2] == "enable_grad":
+                return False
     return False
 
 

@@ -17,7 +17,16 @@ from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.tape.forward.dependents import silenced
 from torch2ms.tape.forward.effects import clash, effects, leaves
-from torch2ms.tape.forward.steps import asked_by, cut_off, is_called, lasting, made_by, same_object, unseen
+from torch2ms.tape.forward.steps import (
+    asked_by,
+    cut_off,
+    is_called,
+    lasting,
+    made_by,
+    optimized,
+    same_object,
+    unseen,
+)
 from torch2ms.tape.ledger.events import LEFT, Event
 from torch2ms.tape.ledger.hooks import late_hooks
 
@@ -270,6 +279,7 @@ class Finder:
                     held = value.kind in HOLDERS or value.leaf or alone and value.kind in ("list", "tuple")
                     held = held or alone and silenced(stmt, self.module)  # a parameter changes its value
                     held = held or value.kind in ("list", "tuple") and value.name in ("of param", "of parameter")
+                    held = held or value.kind in ("list", "dict") and place in optimized(stmt.block.scope, self.module)
                     tensors = value.name.startswith("torch.distributions.") or value.keys is not None
                     if held and not tensors or value.of_leaves:  # a distribution, or a record, is its tensors
                         continue

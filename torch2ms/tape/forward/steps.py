@@ -6,6 +6,7 @@ import libcst as cst
 
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
@@ -100,3 +101,9 @@ def is_called(place: str, made: Stmt, calls: list[Stmt]) -> bool:
         if again is None and stmt.number <= made.number and any(loop in stmt.ancestors() for loop in loops):
             return True  # in the next turn
     return False
+
+
+def optimized(scope: Scope, module: ModuleInfo) -> set[str]:
+    """The names of what optimizers are made of in a scope: parameters, alone or in groups."""
+    calls = [c for s in scope.body.walk() for c in s.calls if c.args and module.value(c).kind == "optimizer"]
+    return {place for c in calls if (place := dotted(c.args[0].value))}

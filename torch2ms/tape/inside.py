@@ -1,0 +1,87 @@
+"""Which functions of the project the code of a differentiated function may run, however it gets hold of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cached_property
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.values import UNKNOWN
+
+PLAIN = frozenset(
+    "tensor int float bool str none list tuple dict numpy size dtype device api optimizer builtin".split()
+)
+
+
+class Inside:
+    """Functions by how code names them: itself, through an object, through a value that may be any of them."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.by_node: dict[int, FunctionInfo] = {}
+        self.methods: dict[str, list[FunctionInfo]] = {}
+        for module in project.modules.values():
+            for info in module.functions.values():
+                self.by_node[id(info.scope.node)] = info
+                if info.cls is not None:
+                    self.methods.setdefault(info.name, []).append(info)
+
+    def of(self, node: cst.CSTNode, module: ModuleInfo) -> Iterator[FunctionInfo]:
+        """What the code mentions; functions defined in it run with it."""
+        for inner in descend(node):
+            kind = type(inner)
+            if kind is cst.FunctionDef and inner is not node:
+                if (info := self.by_node.get(id(inner))) is not None:
+                    yield info
+            elif kind is cst.Call and type(inner.func) is cst.Name:  # type: ignore[attr-defined]
+                if module.values.get(id(inner.func), UNKNOWN).kind == "unknown":  # type: ignore[attr-defined]
+                    yield from self.handed
+            elif kind is cst.Name:
+                yield from self.named(inner, module)
+            elif kind is cst.Attribute:
+                yield from self.named(inner, module)
+                yield from self.through(inner, module)  # type: ignore[arg-type]
+
+    @cached_property
+    def handed(self) -> list[FunctionInfo]:
+        """Functions that are values somewhere, or are called by a lambda: whoever is given them may call them."""
+        found: dict[int, FunctionInfo] = {}
+        for module in self.project.modules.values():
+            called: set[int] = set()
+            for node in descend(module.tree):
+                if type(node) is cst.Call:
+                    called.add(id(node.func))
+                elif type(node) is cst.Lambda:
+                    found |= {id(info): info for info in self.of(node.body, module)}
+                elif (type(node) is cst.Name or type(node) is cst.Attribute) and id(node) not in called:
+                    found |= {id(info): info for info in self.named(node, module)}
+        return list(found.values())
+
+    def named(self, node: cst.CSTNode, module: ModuleInfo) -> Iterator[FunctionInfo]:
+        value = module.values.get(id(node), UNKNOWN)
+        if value.kind == "function" and value.name:
+            hit = self.project.find(value.name, module)
+            if isinstance(hit, FunctionInfo):
+                yield hit
+
+    def through(self, node: cst.Attribute, module: ModuleInfo) -> Iterator[FunctionInfo]:
+        """`teacher.predict`, a property too; of an object that is not known, whatever has the name."""
+        named = self.methods.get(node.attr.value)
+        if not named:
+            return
+        receiver = module.values.get(id(node.value), UNKNOWN)
+        if receiver.kind in PLAIN:
+            return
+        cls = self.project.find(receiver.name, module) if receiver.name else None
+        if isinstance(cls, ClassInfo):
+            family = {id(c) for c in cls.lineage()} | {id(c) for c in self.heirs(cls)}
+            named = [info for info in named if id(info.cls) in family]
+        yield from named
+
+    def heirs(self, cls: ClassInfo) -> Iterator[ClassInfo]:
+        for child in cls.children:
+            yield child
+            yield from self.heirs(child)
