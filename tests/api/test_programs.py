@@ -84,6 +84,13 @@ PROGRAMS = {
     "m = torch.tensor([[True, False], [True, True]])\nresult = torch.zeros(2).masked_scatter(m, torch.arange(4.0))": [
         "result"
     ],
+    X + "y = torch.ones(2, dtype=torch.float64)\nresult = torch.addcmul(x, x, y, value=2)": ["result"],
+    X + "y = torch.ones(2, dtype=torch.float64)\nx.mul_(y)\nx += y * 2\nresult = x": ["result"],
+    X + "def below(v):\n    w = v * 1\n    return w.lt_(2.0)\nresult = below(x)": ["result"],
+    "k = torch.tensor([4, 8], dtype=torch.int32)\nresult = k.bitwise_right_shift(torch.tensor([1, 2]))": ["result"],
+    X + "h = x.half()\nresult = h.select_scatter(torch.tensor([7.0, 8.0]), 0, 1)": ["result"],
+    X + "result = x.take(torch.tensor([0, -1]))": ["result"],
+    X + "d = {}\nd['u'], d['s'], d['v'] = torch.linalg.svd(x)\nresult = torch.diag(d['s'])": ["result"],
 }
 REFUSED = [
     X + "y = x\nresult = x.unsqueeze_(0)\nprint(y)",
