@@ -133,6 +133,9 @@ def _fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | 
     detour = detours.around(rule, form, use) if rule.lacks or rule.alike else None
     if isinstance(detour, str):
         return _refused(rule, _ARGUMENT, detour)
+    if detours.complex_beside(use):
+        why = "MindSpore's functions take no complex number beside a tensor"
+        return _refused(rule, _ARGUMENT, why, "make a tensor of it, of the type of the result")
     varied = any(use.varied(name) for name in ("self", *form.signature.by_name))
     if varied and form.assume.startswith(_UNDIFFERENTIATED):
         return _refused(rule, _ARGUMENT, "a gradient flows through it, which MindSpore does not compute like torch")

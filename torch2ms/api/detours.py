@@ -11,6 +11,7 @@ from torch2ms.api import template
 from torch2ms.api.facts import Use
 from torch2ms.api.promotion import promoted
 from torch2ms.api.rules import Form, Rule
+from torch2ms.api.signature import literal
 from torch2ms.api.transforms import axes
 
 WHOLE = ("int", "uint", "bool")
@@ -95,6 +96,12 @@ def around(rule: Rule, form: Form, use: Use) -> Detour | str | None:
     return _made_alike(rule, form, use) if rule.alike else None
 
 
+def complex_beside(use: Use) -> bool:
+    """`x.mul(2j)`: a complex number of Python, which MindSpore's functions do not take beside a tensor."""
+    given = (use.node(name) for name in _NUMBERS)
+    return any(node is not None and isinstance(literal(node), complex) for node in given)
+
+
 def _made_alike(rule: Rule, form: Form, use: Use) -> Detour | None:
     """Tensors of several types, for a function that takes one: those of another type are converted first."""
     names = [n for n in ("self", *form.signature.by_name) if use.kind(n) == "tensor" and n != "out"]
@@ -109,6 +116,7 @@ def _made_alike(rule: Rule, form: Form, use: Use) -> Detour | None:
 
 
 TYPES = {"bool": "bool_"}
+_NUMBERS = ("other", "exponent", "alpha")
 
 
 def _followed(node: cst.BaseExpression, text: str) -> cst.BaseExpression:

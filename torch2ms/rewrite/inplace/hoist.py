@@ -15,7 +15,7 @@ from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api.template import atomic, parenthesised
 from torch2ms.findings import Tier
-from torch2ms.rewrite.inplace.nested import evaluated_first
+from torch2ms.rewrite.inplace.nested import evaluated_first, of_dict
 from torch2ms.rewrite.inplace.sharing import fresh, is_parameter
 from torch2ms.rewrite.inplace.stores import is_data
 
@@ -59,7 +59,9 @@ def _is_initialiser(in_place: InPlace, call: cst.Call) -> bool:
     """`init.normal_(w)`, as a part of what the statement computes."""
     name = in_place.module.value(call.func).name
     held = call.args[0] if call.args else None
-    return name.startswith("torch.nn.init.") and held is not None and held.keyword is None and bool(dotted(held.value))
+    if not name.startswith("torch.nn.init.") or held is None or held.keyword is not None:
+        return False
+    return bool(dotted(held.value)) or of_dict(held.value, in_place.module)
 
 
 def _is_function(in_place: InPlace, call: cst.Call) -> bool:

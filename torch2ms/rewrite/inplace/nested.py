@@ -10,7 +10,8 @@ import libcst as cst
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.analysis.syntax.tree import children, code, descend
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import children, code, constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.api.promotion import promoted
 from torch2ms.rewrite.inplace.chains import base, is_change
@@ -33,6 +34,14 @@ def widens(call: cst.Call, value: Value, module: ModuleInfo) -> bool:
     return bool(types) and promoted({value.dtype, *types}) not in ("", value.dtype)
 
 
+def of_dict(node: cst.CSTNode, module: ModuleInfo) -> bool:
+    """`state["h"]`: what a dict holds under a key that is written there."""
+    if not isinstance(node, cst.Subscript) or len(node.slice) != 1 or not dotted(node.value):
+        return False
+    index = node.slice[0].slice
+    return module.value(node.value).kind == "dict" and isinstance(index, cst.Index) and constant(index.value) is not ...
+
+
 def raise_changes(in_place: InPlace, stmt: Stmt) -> list[cst.BaseStatement]:
     """The changes as statements of their own, to stand above; one whose tensor is not read again stays, as a value."""
     if not any(map(is_change, stmt.calls)):
@@ -46,7 +55,8 @@ def raise_changes(in_place: InPlace, stmt: Stmt) -> list[cst.BaseStatement]:
         receiver = in_place.module.value(target)
         if id(call) in writer.plan.expressions:
             continue
-        if receiver.kind not in ("tensor", "param") or not isinstance(target, (cst.Name, cst.Attribute)):
+        named = isinstance(target, (cst.Name, cst.Attribute)) or of_dict(target, in_place.module)
+        if receiver.kind not in ("tensor", "param") or not named:
             return above
         uses = [n for n in descend(stmt.node) if isinstance(n, cst.Name) and code(n) == code(target)]
         unshared = fresh(target, writer.scope)

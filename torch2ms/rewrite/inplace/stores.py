@@ -12,7 +12,7 @@ from torch2ms.api import apply_call
 from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.inplace import seen, views
 from torch2ms.rewrite.inplace.chains import base, is_change
-from torch2ms.rewrite.inplace.nested import TYPED, widens
+from torch2ms.rewrite.inplace.nested import TYPED, of_dict, widens
 from torch2ms.rewrite.inplace.sharing import fresh, is_gradient, is_parameter, kept
 from torch2ms.rewrite.stars import written_out
 from torch2ms.rewrite.tensors.subscripts import WHOLE
@@ -123,7 +123,7 @@ class InPlace:
         call = self.spread(stmt, call)
         given = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "tensor"]
         target = given[0] if given else None
-        if not isinstance(target, (cst.Name, cst.Attribute)):
+        if target is None or not (isinstance(target, (cst.Name, cst.Attribute)) or of_dict(target, self.module)):
             return None
         value = self.module.value(target)
         if value.kind != "tensor" or value.likely or is_parameter(target, value, self.module, self.writer.plan):
