@@ -2,6 +2,9 @@
 
     python -m tests.restated temps [PATTERN]    nested calls into variables `tmp`, `tmp1`, used again and again
     python -m tests.restated inmain [PATTERN]   everything but the imports in a function `main`
+    python -m tests.restated walrus [PATTERN]   `x = f(y)` goes into the next statement, where that begins with `x`
+    python -m tests.restated tried [PATTERN]    bodies of loops in `try` and `finally`
+    python -m tests.restated once [PATTERN]     loops in loops of one turn
 
 Prints what is refused, and what is translated and differs or does not run: a decision that hangs on a name, most often.
 It takes minutes; the test suite does not run it.
@@ -108,7 +111,77 @@ def inmain(tree: ast.Module) -> ast.Module:
     return tree
 
 
-FAMILIES: dict[str, Callable[[ast.Module], ast.Module]] = {"temps": temps, "inmain": inmain}
+def blocks(tree: ast.Module, change: Callable[[list[ast.stmt]], list[ast.stmt]]) -> ast.Module:
+    """Every block of statements changed, those inside of others first; bodies of classes stay."""
+    for node in reversed(list(ast.walk(tree))):
+        for field in ("body", "orelse", "finalbody"):
+            if isinstance(held := getattr(node, field, None), list) and not isinstance(node, ast.ClassDef):
+                setattr(node, field, change(held))
+    return tree
+
+
+def first_name(node: ast.AST, name: str) -> ast.Name | None:
+    """Where an expression reads the name before it calls anything."""
+    if isinstance(node, CONDITIONAL):
+        raise Stop
+    for child in ast.iter_child_nodes(node):
+        if (found := first_name(child, name)) is not None:
+            return found
+    if isinstance(node, (ast.Call, ast.Subscript)):
+        raise Stop
+    return node if isinstance(node, ast.Name) and node.id == name else None
+
+
+def walrus(tree: ast.Module) -> ast.Module:
+    """Assignments within the statement behind them."""
+
+    def change(body: list[ast.stmt]) -> list[ast.stmt]:
+        kept: list[ast.stmt] = []
+        for i, stmt in enumerate(body):
+            after = body[i + 1] if i + 1 < len(body) else None
+            target = stmt.targets[0] if isinstance(stmt, ast.Assign) else None
+            if isinstance(target, ast.Name) and isinstance(after, (ast.Assign, ast.Expr, ast.Return)) and after.value:
+                try:
+                    read = first_name(after.value, target.id)
+                except Stop:
+                    read = None
+                if read is not None and read is not after.value and len(stmt.targets) == 1:  # type: ignore[union-attr]
+                    read.id = f"({target.id} := {ast.unparse(stmt.value)})"  # type: ignore[union-attr]
+                    continue
+            kept.append(stmt)
+        return kept
+
+    return blocks(tree, change)
+
+
+def tried(tree: ast.Module) -> ast.Module:
+    """Loops whose turns end in `finally`."""
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.For, ast.While)):
+            node.body = [ast.Try(node.body, [], [], ast.parse("str()").body)]
+    return tree
+
+
+def once(tree: ast.Module) -> ast.Module:
+    """Loops around loops."""
+    around = "for once in range(1): pass"
+
+    def change(body: list[ast.stmt]) -> list[ast.stmt]:
+        made = []
+        for stmt in body:
+            if isinstance(stmt, (ast.For, ast.While)):
+                outer = ast.parse(around).body[0]
+                assert isinstance(outer, ast.For)
+                outer.body, stmt = [stmt], outer
+            made.append(stmt)
+        return made
+
+    return blocks(tree, change)
+
+
+FAMILIES: dict[str, Callable[[ast.Module], ast.Module]] = {
+    "temps": temps, "inmain": inmain, "walrus": walrus, "tried": tried, "once": once,
+}  # fmt: skip
 
 
 def main() -> int:

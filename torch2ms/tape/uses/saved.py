@@ -26,7 +26,7 @@ def keep_values(scope: Scope, module: ModuleInfo, plan: Plan) -> None:
         if any(g.number > stmt.number or loops & {id(a) for a in g.ancestors()} for g in given):
             for node in _put_aside(stmt):
                 if _of_parameter(node, module) and id(node) not in plan.expressions:
-                    plan.about[id(node)] = "{0}.copy()"
+                    (plan.around if isinstance(node, cst.Call) else plan.about)[id(node)] = "{0}.copy()"
 
 
 def _targets(stmt: Stmt) -> list[cst.BaseExpression]:
@@ -50,8 +50,14 @@ def _put_aside(stmt: Stmt) -> Iterator[cst.BaseExpression]:
 
 
 def _of_parameter(node: cst.CSTNode, module: ModuleInfo) -> bool:
-    """`p.data` of a parameter."""
+    """`p.data` of a parameter, or `p.detach()`, which has the same memory."""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
+        return node.func.attr.value == "detach" and _held(node.func.value, module)
     if not isinstance(node, cst.Attribute) or node.attr.value != "data":
         return False
-    owner = module.value(node.value)
+    return _held(node.value, module)
+
+
+def _held(node: cst.BaseExpression, module: ModuleInfo) -> bool:
+    owner = module.value(node)
     return owner.kind == "param" or owner.name in ("module_param", "parameter")
