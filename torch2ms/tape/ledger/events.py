@@ -59,6 +59,7 @@ class Event:
     writes: bool = False
     lifted: bool = False  # it happens in a function that the statement calls
     called: bool = False  # ... which does nothing else to gradients
+    partial: bool = False  # a clear that leaves gradients of other parameters of its place
     zeroed: bool = False  # a clear in a called function that leaves zeros, not nothing
     taking: Taking | None = None  # the call uses gradients
     handing: Handing | None = None  # the call hands a loss on
@@ -79,6 +80,7 @@ class Event:
 
 
 HELD = "translated, this file would not pass the checks that each translation has to pass"
+SOME = "it drops the gradients of some parameters, and MindSpore's optimizers update all that they hold"
 LEFT = "a comment says that a part of it is left as it is"
 
 
@@ -94,8 +96,8 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
         if type(stmt.node) is cst.For and (loop := _parameter_loop(stmt, module) or _module_loop(stmt, module)):
             loop.problem = LEFT if any(s.off for s in stmt.walk()) else loop.problem
             events.append(loop)
-            if loop.kind == "clear":
-                skip |= {id(s) for b in stmt.blocks for s in b.walk()}
+            inner = [s for b in stmt.blocks for s in b.walk()]
+            skip |= {id(s) for s in inner if loop.kind == "clear" or isinstance(s.node, cst.Expr) and for_some(s, stmt)}
         for event in _statement(stmt, module):
             if event.kind == "step" and shares_groups(event.place, scope, module):
                 event.place, event.through = "self", event.place
@@ -224,7 +226,10 @@ def _call(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Event | None:
         return _backward(call, func, receiver, stmt, module)
     if name == "zero_grad":
         if receiver.kind in ("optimizer", "module", "unknown", "object"):
-            return Event("clear", stmt, call, receiver.place or place, receiver)
+            event = Event("clear", stmt, call, receiver.place or place, receiver)
+            if receiver.kind == "module" and isinstance(func.value, cst.Subscript):
+                event.partial = module.value(func.value.value).kind == "module"  # a layer of a network
+            return event
     elif name == "step" and receiver.kind == "optimizer":
         event = Event("step", stmt, call, receiver.place or place, receiver)
         event.problem = "" if event.place else "its optimizer has no name"
@@ -355,6 +360,7 @@ def _leaf_events(stmt: Stmt, module: ModuleInfo) -> list[Event]:
             kind = "clear"
         event = Event(kind, stmt, node, place, owner)
         event.writes = _writes(stmt, node)
+        event.partial = clears and (owner.kind == "param" or isinstance(node.value, cst.Subscript))  # a loop over all of them is an event of its own
         found.append(event)
     return found
 
@@ -432,6 +438,8 @@ def _parameter_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
         event.kind = "clear"
     elif len(grads) == 1 and _fills(stmt, *grads[0]):
         event.kind = "fill"
+    elif _some_dropped(stmt, own):
+        event.problem = SOME
     return event
 
 
@@ -475,8 +483,44 @@ def _only_clears(stmt: Stmt, grads: list[tuple[Stmt, cst.Attribute]]) -> bool:
     """The body does nothing but drop gradients, maybe under `if p.grad is not None`."""
     for block in stmt.blocks:
         for inner in block.walk():
-            if isinstance(inner.node, (cst.If, cst.Pass, cst.Continue)):
+            if isinstance(inner.node, (cst.Pass, cst.Continue)):
+                continue
+            if isinstance(inner.node, cst.If) and _asks_for_gradient(inner.node.test):
                 continue
             if not any(s is inner and _clears(s, g) for s, g in grads):
                 return False
     return True
+
+
+def _asks_for_gradient(test: cst.BaseExpression) -> bool:
+    """`p.grad is not None`, `p.requires_grad`: whatever gradient there is goes, that of every parameter."""
+    if isinstance(test, cst.BooleanOperation):
+        return _asks_for_gradient(test.left) and _asks_for_gradient(test.right)
+    if isinstance(test, cst.UnaryOperation):
+        return _asks_for_gradient(test.expression)
+    if isinstance(test, cst.Comparison):
+        test = test.left
+    return isinstance(test, cst.Attribute) and test.attr.value in ("grad", "requires_grad")
+
+
+def _some_dropped(loop: Stmt, grads: list[tuple[Stmt, cst.Attribute]]) -> bool:
+    """`p.grad = None` for some of the parameters of a loop: torch's optimizers pass over these."""
+    return any(_clears(s, g) and isinstance(s.node, cst.Assign) and for_some(s, loop) for s, g in grads)
+
+
+def zeroes(event: Event) -> bool:
+    """`for p in net.head.parameters(): p.grad.zero_()`: gradients of zero are there afterwards."""
+    stmts = [s for b in event.stmt.blocks for s in b.walk() if grads_of(s) and not isinstance(s.node, cst.If)]
+    return event.kind == "clear" and bool(stmts) and all(isinstance(s.node, cst.Expr) for s in stmts)
+
+
+def for_some(stmt: Stmt, loop: Stmt) -> bool:
+    """A statement of a loop over parameters does not happen in every turn, or not to every gradient there is."""
+    jumps = [s for b in loop.blocks for s in b.walk() if isinstance(s.node, (cst.Continue, cst.Break))]
+    return any(
+        isinstance(a.node, (cst.If, cst.For, cst.While)) and not (
+            isinstance(a.node, cst.If) and _asks_for_gradient(a.node.test)
+        )
+        for s in (stmt, *(j for j in jumps if j.number < stmt.number))
+        for a in s.ancestors() if a.number > loop.number
+    )  # fmt: skip

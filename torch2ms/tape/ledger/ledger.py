@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import libcst as cst
 
@@ -21,16 +21,20 @@ ENTRY = -1  # the event that stands for whatever callers left behind
 
 @dataclass(frozen=True)
 class State:
-    """What an owner's gradients may hold: (event number, carried) pairs, and whether they may be empty."""
+    """What an owner's gradients may hold: (event number, carried) pairs, and whether they may be empty.
+
+    `parted` are the clears since that emptied the gradients of some of its parameters.
+    """
 
     held: frozenset[tuple[int, bool]] = frozenset()
     empty: bool = True
+    parted: frozenset[int] = frozenset()
 
     def __or__(self, other: State) -> State:
-        return State(self.held | other.held, self.empty or other.empty)
+        return State(self.held | other.held, self.empty or other.empty, self.parted | other.parted)
 
     def carried(self) -> State:
-        return State(frozenset((e, True) for e, _ in self.held), self.empty)
+        return replace(self, held=frozenset((e, True) for e, _ in self.held))
 
     @property
     def fresh(self) -> bool:
@@ -91,16 +95,8 @@ class Owner:
         if event.value.kind == "object" and self.place.startswith(f"{event.place}."):
             self.assumed.add(f"`{event.place}.zero_grad` clears the gradients of `{self.place}`")
             return True
-        cleared = event.value.owns if event.value.kind == "optimizer" else None
-        if event.value.kind in ("params", "named_params", "list", "module", "tensor", "unknown", "object", "param"):
-            cleared = frozenset({event.place}) if event.place else event.value.deps or None
-            built = event.value.kind == "module" and bool(event.value.owns or event.value.items)
-            cleared = event.value.own if built else cleared  # with the modules that it was built around
-        if event.value.deps and event.value.kind in ("params", "named_params", "list", "param"):
-            cleared = event.value.deps
+        cleared = emptied(event)
         if self.owns is not None and cleared is not None:
-            if all(any(overlaps(c, o) and len(c) <= len(o) for c in cleared) for o in self.owns):
-                return True
             if any_overlap(cleared, self.owns):
                 return True
             if not any(c.startswith("^") for c in self.owns):
@@ -111,6 +107,27 @@ class Owner:
             self.assumed.add(f"`{event.place}` holds the parameters of `{self.place}`")
             return True
         return False
+
+    def cleared_in_part(self, events: Sequence[Event]) -> bool:
+        """Clears, one after the other, that leave gradients of some of its parameters."""
+        sets = [emptied(event) for event in events]
+        if self.owns is None or any(e.place == self.place for e in events) or None in sets:
+            return False
+        places = frozenset[str]().union(*(s for s in sets if s is not None))
+        covered = not any(e.partial for e in events) and all(any(o == c or o.startswith(f"{c}.") for c in places) for o in self.owns)
+        return not covered and any_overlap(places, self.owns)
+
+
+def emptied(event: Event) -> frozenset[str] | None:
+    """The places whose gradients a clear drops, None where they are not seen."""
+    value = event.value
+    if value.deps and value.kind in ("params", "named_params", "list", "param"):
+        return value.deps
+    if value.kind == "module" and (value.owns or value.items):
+        return value.own  # with the modules that it was built around
+    if value.kind in ("params", "named_params", "list", "module", "tensor", "unknown", "object", "param"):
+        return frozenset({event.place}) if event.place else value.deps or None
+    return value.owns if value.kind == "optimizer" else None
 
 
 _WORDS = re.compile(r"self|optimi[sz]ers?|optim|opt|models?|networks?|nets?|[._\d]", re.I)
@@ -275,16 +292,34 @@ class _Run:
             if self.owner.place in event.handing.places:
                 left = frozenset({(number, False)}) if handed.leaves else frozenset()
                 return State(left, not left)
-            return State(state.held | {(number, False)}, False) if self.owner.takes(_root_deps(event)) else state
+            return _added(state, number) if self.owner.takes(_root_deps(event)) else state
         if event.kind == "backward" and self.owner.takes(_root_deps(event)):
-            return State(state.held | {(number, False)}, False)
+            return _added(state, number)
         if event.kind == "fill" and self.owner.filled_by(event):
             return State(frozenset({(number, False)}), False)
         if event.kind == "clear" and self.swept(event):
             return state
+        if event.kind == "clear" and self.owner.cleared_in_part(self.beside(number)):
+            return replace(state, parted=state.parted | {number}) if state.held else state
         if event.kind == "clear" and self.owner.cleared_by(event, self.alone):
             return State()
         return state
+
+    def beside(self, number: int) -> list[Event]:
+        """A clear and those right beside it, which may empty the parts of one owner one after the other."""
+        events = self.ledger.events
+        found = [events[number]]
+        for way in (events[number + 1 :], events[:number][::-1]):
+            for other in way:
+                if other.kind != "clear" or other.stmt.block is not found[0].stmt.block:
+                    break
+                found.append(other)
+        return found
+
+
+def _added(state: State, number: int) -> State:
+    """The gradients of one more backward call are in it."""
+    return State(state.held | {(number, False)}, False, state.parted)
 
 
 def in_every_turn(event: Event, loop: Stmt) -> bool:

@@ -10,8 +10,8 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.tape.ledger import owners
-from torch2ms.tape.ledger.events import Event
-from torch2ms.tape.ledger.ledger import ENTRY, Ledger, Owner
+from torch2ms.tape.ledger.events import SOME, Event, zeroes
+from torch2ms.tape.ledger.ledger import ENTRY, Ledger, Owner, State
 
 LOADS = ("step", "scaler_step", "clip_norm", "clip_value", "grad_loop", "leaf_grad", "unscale", "taken")
 STEPS = ("step", "scaler_step", "handed")
@@ -57,6 +57,9 @@ class Records:
             meant = [o for o in self.owners if event.kind == "fill" and owners.concerns(event, o, self.owners)]
             if event.kind == "fill" and [o.filled_by(event) for o in meant] != [True]:
                 event.kind = "grad_loop"  # it writes to some of them, or to those of several
+        for event in events:
+            if zeroes(event) and any(o.cleared_in_part([event]) for o in self.owners):
+                event.kind, event.writes = "grad_loop", True
         self.ledger = Ledger(self.scope, events, self.owners, self.outside)
         told = [o for o in self.owners if self.entry_leaks(o) and self.entry_reaches(o)] if self.assume_cleared else []
         if told:  # the user's word: nothing is left of an earlier call
@@ -65,6 +68,10 @@ class Records:
             for owner in told:
                 owner.assumed.add(f"the gradients of `{owner.place}` are clear when the function is called")
             self.ledger = Ledger(self.scope, events, self.owners, self.outside, cleared=told)
+        for event in (e for e in events if e.kind in LOADS):
+            for owner in (o for o in self.owners if owners.concerns(event, o, self.owners)):
+                for number in owner.before.get(self.number[id(event)], State()).parted:
+                    events[number].problem = events[number].problem or SOME
 
     def entry_reaches(self, owner: Owner) -> bool:
         """What callers left behind is there when a backward call adds to it, or when it is loaded."""

@@ -17,7 +17,7 @@ from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.events import SOME, Event, for_some
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import kinship
 from torch2ms.tape.ledger.pairs import COMPREHENSIONS, Pairing, bound, clauses, paired
@@ -79,8 +79,12 @@ def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer
             plan.expressions[id(found)] = f"{param}.name"
     for stmt in (s for b in event.stmt.blocks for s in b.walk()):
         plan.weights |= {id(n) for n in descend(stmt.node) if isinstance(n, cst.Name) and n.value == param}
-        if _clears_gradient(stmt, param):
+        if not _clears_gradient(stmt, param):
+            continue
+        if kin != "other" and not for_some(stmt, event.stmt):
             plan.replaced[id(stmt)] = []
+        elif isinstance(stmt.node, cst.Assign):
+            plan.refuse(event.stmt, refusal(event, SOME))
     notes = ["the names MindSpore gives parameters serve as well"] if pairing.name and not called else []
     notes += ["these are the parameters of the optimizer"] if kin == "unseen" else []
     why += "; assumed: " + ", ".join(notes) if notes else ""
