@@ -16,7 +16,8 @@ from torch2ms.tape.functions.handing import Handed
 from torch2ms.tape.functions.taking import Taken
 from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.again import comes_again
-from torch2ms.tape.ledger.events import Event, grads_of
+from torch2ms.tape.ledger.clears import grads_of
+from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.given import given_elsewhere
 from torch2ms.tape.ledger.hooks import has_hooks, watched
 from torch2ms.tape.ledger.ledger import ENTRY, Owner

@@ -12,6 +12,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
+from torch2ms.tape.ledger.clears import SOME, clears, for_some, grads_of, only_clears, some_dropped
 from torch2ms.tape.ledger.lists import list_of, made_of
 from torch2ms.tape.ledger.pairs import kept_under, paired
 
@@ -80,7 +81,6 @@ class Event:
 
 
 HELD = "translated, this file would not pass the checks that each translation has to pass"
-SOME = "it drops the gradients of some parameters, and MindSpore's optimizers update all that they hold"
 LEFT = "a comment says that a part of it is left as it is"
 
 
@@ -318,29 +318,6 @@ def _of_part(clipped: cst.BaseExpression, module: ModuleInfo) -> bool:
     return one and isinstance(clipped, cst.Attribute) and module.value(clipped.value).kind == "module"
 
 
-def grads_of(stmt: Stmt) -> list[cst.Attribute]:
-    """Every `something.grad` in a simple statement or the header of a compound one."""
-    if stmt.gradients is None:
-        stmt.gradients = _search_gradients(stmt)
-    return stmt.gradients
-
-
-def _search_gradients(stmt: Stmt) -> list[cst.Attribute]:
-    roots: list[cst.CSTNode] = []
-    node = stmt.node
-    if type(node) is cst.FunctionDef or type(node) is cst.ClassDef:
-        return []
-    if type(node) is cst.If or type(node) is cst.While:
-        roots = [node.test]
-    elif type(node) is cst.For:
-        roots = [node.iter]
-    elif type(node) is cst.With:
-        roots = [i.item for i in node.items]
-    elif type(node) not in (cst.Try, cst.TryStar, cst.Match):
-        roots = [node]
-    return [n for r in roots for n in descend(r) if n.__class__ is cst.Attribute and n.attr.value == "grad"]
-
-
 def _is_autograd_grad(node: cst.Attribute, module: ModuleInfo) -> bool:
     return module.value(node).kind == "api" or module.value(node.value).kind == "api"
 
@@ -355,12 +332,13 @@ def _leaf_events(stmt: Stmt, module: ModuleInfo) -> list[Event]:
         owner = grouped or module.value(node.value)
         place = owner.place if grouped else dotted(node.value)
         kind = "leaf_grad"
-        clears = _clears(stmt, node)
-        if clears:
+        cleared = clears(stmt, node)
+        if cleared:
             kind = "clear"
         event = Event(kind, stmt, node, place, owner)
         event.writes = _writes(stmt, node)
-        event.partial = clears and (owner.kind == "param" or isinstance(node.value, cst.Subscript))  # a loop over all of them is an event of its own
+        # a loop over all of them is an event of its own
+        event.partial = cleared and (owner.kind == "param" or isinstance(node.value, cst.Subscript))
         found.append(event)
     return found
 
@@ -374,28 +352,6 @@ def _group(stmt: Stmt, grad: cst.Attribute, module: ModuleInfo) -> Value | None:
         if value.name.startswith("param_group"):
             return value
     return None
-
-
-def _clears(stmt: Stmt, grad: cst.Attribute) -> bool:
-    """`x.grad = None`, `x.grad.zero_()`, `x.grad.data.zero_()`, `x.grad.detach_()` as statements."""
-    node = stmt.node
-    if isinstance(node, cst.Assign) and len(node.targets) == 1 and node.targets[0].target is grad:
-        return constant(node.value) is None
-    if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call) and isinstance(node.value.func, cst.Attribute):
-        func = node.value.func
-        if func.attr.value in ("zero_", "detach_"):
-            base = func.value
-            if isinstance(base, cst.Attribute) and base.attr.value == "data":
-                base = base.value
-            return base is grad and (func.attr.value == "zero_" or _zeroed_behind(stmt, dotted(grad)))
-    return False
-
-
-def _zeroed_behind(stmt: Stmt, grad: str) -> bool:
-    """`x.grad.detach_()` alone cuts a gradient from its graph and leaves what is in it."""
-    behind = (s.node for s in stmt.block.stmts if s.number > stmt.number)
-    calls = (n.value for n in behind if isinstance(n, cst.Expr) and isinstance(n.value, cst.Call))
-    return any(dotted(c.func) in (f"{grad}.zero_", f"{grad}.data.zero_") for c in calls)
 
 
 def _writes(stmt: Stmt, grad: cst.Attribute) -> bool:
@@ -434,11 +390,11 @@ def _parameter_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
         place = code(given)  # leaves listed in the head of the loop
     event = Event("grad_loop", stmt, node, place, iterated, name=dotted(given))
     event.writes = any(_writes(s, g) for s, g in own)
-    if len(own) == len(grads) and _only_clears(stmt, own):
+    if len(own) == len(grads) and only_clears(stmt, own):
         event.kind = "clear"
     elif len(grads) == 1 and _fills(stmt, *grads[0]):
         event.kind = "fill"
-    elif _some_dropped(stmt, own):
+    elif some_dropped(stmt, own):
         event.problem = SOME
     return event
 
@@ -477,50 +433,3 @@ def _target_names(target: cst.CSTNode) -> list[cst.CSTNode]:
     if isinstance(target, (cst.Tuple, cst.List)):
         return [n for e in target.elements for n in _target_names(e.value)]
     return [target]
-
-
-def _only_clears(stmt: Stmt, grads: list[tuple[Stmt, cst.Attribute]]) -> bool:
-    """The body does nothing but drop gradients, maybe under `if p.grad is not None`."""
-    for block in stmt.blocks:
-        for inner in block.walk():
-            if isinstance(inner.node, (cst.Pass, cst.Continue)):
-                continue
-            if isinstance(inner.node, cst.If) and _asks_for_gradient(inner.node.test):
-                continue
-            if not any(s is inner and _clears(s, g) for s, g in grads):
-                return False
-    return True
-
-
-def _asks_for_gradient(test: cst.BaseExpression) -> bool:
-    """`p.grad is not None`, `p.requires_grad`: whatever gradient there is goes, that of every parameter."""
-    if isinstance(test, cst.BooleanOperation):
-        return _asks_for_gradient(test.left) and _asks_for_gradient(test.right)
-    if isinstance(test, cst.UnaryOperation):
-        return _asks_for_gradient(test.expression)
-    if isinstance(test, cst.Comparison):
-        test = test.left
-    return isinstance(test, cst.Attribute) and test.attr.value in ("grad", "requires_grad")
-
-
-def _some_dropped(loop: Stmt, grads: list[tuple[Stmt, cst.Attribute]]) -> bool:
-    """`p.grad = None` for some of the parameters of a loop: torch's optimizers pass over these."""
-    return any(_clears(s, g) and isinstance(s.node, cst.Assign) and for_some(s, loop) for s, g in grads)
-
-
-def zeroes(event: Event) -> bool:
-    """`for p in net.head.parameters(): p.grad.zero_()`: gradients of zero are there afterwards."""
-    stmts = [s for b in event.stmt.blocks for s in b.walk() if grads_of(s) and not isinstance(s.node, cst.If)]
-    return event.kind == "clear" and bool(stmts) and all(isinstance(s.node, cst.Expr) for s in stmts)
-
-
-def for_some(stmt: Stmt, loop: Stmt) -> bool:
-    """A statement of a loop over parameters does not happen in every turn, or not to every gradient there is."""
-    jumps = [s for b in loop.blocks for s in b.walk() if isinstance(s.node, (cst.Continue, cst.Break))]
-    return any(
-        isinstance(a.node, (cst.If, cst.For, cst.While)) and not (
-            isinstance(a.node, cst.If) and _asks_for_gradient(a.node.test)
-        )
-        for s in (stmt, *(j for j in jumps if j.number < stmt.number))
-        for a in s.ancestors() if a.number > loop.number
-    )  # fmt: skip

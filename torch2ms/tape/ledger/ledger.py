@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
-from torch2ms.analysis.values import any_overlap, overlaps
+from torch2ms.analysis.values import any_overlap
 from torch2ms.tape.ledger.events import Event
 
 ENTRY = -1  # the event that stands for whatever callers left behind
@@ -114,7 +114,8 @@ class Owner:
         if self.owns is None or any(e.place == self.place for e in events) or None in sets:
             return False
         places = frozenset[str]().union(*(s for s in sets if s is not None))
-        covered = not any(e.partial for e in events) and all(any(o == c or o.startswith(f"{c}.") for c in places) for o in self.owns)
+        all_of_them = all(any(o == c or o.startswith(f"{c}.") for c in places) for o in self.owns)
+        covered = all_of_them and not any(e.partial for e in events)
         return not covered and any_overlap(places, self.owns)
 
 

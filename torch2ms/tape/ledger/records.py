@@ -10,7 +10,8 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.tape.ledger import owners
-from torch2ms.tape.ledger.events import SOME, Event, zeroes
+from torch2ms.tape.ledger.clears import SOME, zeroes
+from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Ledger, Owner, State
 
 LOADS = ("step", "scaler_step", "clip_norm", "clip_value", "grad_loop", "leaf_grad", "unscale", "taken")

@@ -17,7 +17,8 @@ from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.ledger.events import SOME, Event, for_some
+from torch2ms.tape.ledger.clears import SOME, for_some
+from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import kinship
 from torch2ms.tape.ledger.pairs import COMPREHENSIONS, Pairing, bound, clauses, paired

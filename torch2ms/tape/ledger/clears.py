@@ -1,0 +1,108 @@
+"""Statements and loops that drop gradients: `x.grad = None`, `p.grad.zero_()`, of all parameters or of some."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant, descend
+
+if TYPE_CHECKING:
+    from torch2ms.tape.ledger.events import Event
+
+SOME = "it drops the gradients of some parameters, and MindSpore's optimizers update all that they hold"
+
+
+def grads_of(stmt: Stmt) -> list[cst.Attribute]:
+    """Every `something.grad` in a simple statement or the header of a compound one."""
+    if stmt.gradients is None:
+        stmt.gradients = _search_gradients(stmt)
+    return stmt.gradients
+
+
+def _search_gradients(stmt: Stmt) -> list[cst.Attribute]:
+    roots: list[cst.CSTNode] = []
+    node = stmt.node
+    if type(node) is cst.FunctionDef or type(node) is cst.ClassDef:
+        return []
+    if type(node) is cst.If or type(node) is cst.While:
+        roots = [node.test]
+    elif type(node) is cst.For:
+        roots = [node.iter]
+    elif type(node) is cst.With:
+        roots = [i.item for i in node.items]
+    elif type(node) not in (cst.Try, cst.TryStar, cst.Match):
+        roots = [node]
+    return [n for r in roots for n in descend(r) if n.__class__ is cst.Attribute and n.attr.value == "grad"]
+
+
+def clears(stmt: Stmt, grad: cst.Attribute) -> bool:
+    """`x.grad = None`, `x.grad.zero_()`, `x.grad.data.zero_()`, `x.grad.detach_()` as statements."""
+    node = stmt.node
+    if isinstance(node, cst.Assign) and len(node.targets) == 1 and node.targets[0].target is grad:
+        return constant(node.value) is None
+    if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call) and isinstance(node.value.func, cst.Attribute):
+        func = node.value.func
+        if func.attr.value in ("zero_", "detach_"):
+            base = func.value
+            if isinstance(base, cst.Attribute) and base.attr.value == "data":
+                base = base.value
+            return base is grad and (func.attr.value == "zero_" or _zeroed_behind(stmt, dotted(grad)))
+    return False
+
+
+def _zeroed_behind(stmt: Stmt, grad: str) -> bool:
+    """`x.grad.detach_()` alone cuts a gradient from its graph and leaves what is in it."""
+    behind = (s.node for s in stmt.block.stmts if s.number > stmt.number)
+    calls = (n.value for n in behind if isinstance(n, cst.Expr) and isinstance(n.value, cst.Call))
+    return any(dotted(c.func) in (f"{grad}.zero_", f"{grad}.data.zero_") for c in calls)
+
+
+def only_clears(stmt: Stmt, grads: list[tuple[Stmt, cst.Attribute]]) -> bool:
+    """The body does nothing but drop gradients, maybe under `if p.grad is not None`."""
+    for block in stmt.blocks:
+        for inner in block.walk():
+            if isinstance(inner.node, (cst.Pass, cst.Continue)):
+                continue
+            if isinstance(inner.node, cst.If) and _asks_for_gradient(inner.node.test):
+                continue
+            if not any(s is inner and clears(s, g) for s, g in grads):
+                return False
+    return True
+
+
+def _asks_for_gradient(test: cst.BaseExpression) -> bool:
+    """`p.grad is not None`, `p.requires_grad`: whatever gradient there is goes, that of every parameter."""
+    if isinstance(test, cst.BooleanOperation):
+        return _asks_for_gradient(test.left) and _asks_for_gradient(test.right)
+    if isinstance(test, cst.UnaryOperation):
+        return _asks_for_gradient(test.expression)
+    if isinstance(test, cst.Comparison):
+        test = test.left
+    return isinstance(test, cst.Attribute) and test.attr.value in ("grad", "requires_grad")
+
+
+def some_dropped(loop: Stmt, grads: list[tuple[Stmt, cst.Attribute]]) -> bool:
+    """`p.grad = None` for some of the parameters of a loop: torch's optimizers pass over these."""
+    return any(clears(s, g) and isinstance(s.node, cst.Assign) and for_some(s, loop) for s, g in grads)
+
+
+def zeroes(event: Event) -> bool:
+    """`for p in net.head.parameters(): p.grad.zero_()`: gradients of zero are there afterwards."""
+    stmts = [s for b in event.stmt.blocks for s in b.walk() if grads_of(s) and not isinstance(s.node, cst.If)]
+    return event.kind == "clear" and bool(stmts) and all(isinstance(s.node, cst.Expr) for s in stmts)
+
+
+def for_some(stmt: Stmt, loop: Stmt) -> bool:
+    """A statement of a loop over parameters does not happen in every turn, or not to every gradient there is."""
+    jumps = [s for b in loop.blocks for s in b.walk() if isinstance(s.node, (cst.Continue, cst.Break))]
+    return any(
+        isinstance(a.node, (cst.If, cst.For, cst.While)) and not (
+            isinstance(a.node, cst.If) and _asks_for_gradient(a.node.test)
+        )
+        for s in (stmt, *(j for j in jumps if j.number < stmt.number))
+        for a in s.ancestors() if a.number > loop.number
+    )  # fmt: skip
