@@ -86,6 +86,9 @@ def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer
             plan.replaced[id(stmt)] = []
         elif isinstance(stmt.node, cst.Assign):
             plan.refuse(event.stmt, refusal(event, SOME))
+        else:
+            why = "zeros are written where the loop writes them"
+            plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=stmt.lineno))
     notes = ["the names MindSpore gives parameters serve as well"] if pairing.name and not called else []
     notes += ["these are the parameters of the optimizer"] if kin == "unseen" else []
     why += "; assumed: " + ", ".join(notes) if notes else ""
