@@ -77,7 +77,7 @@ def convert_plan(plan: Plan, config: Config, work: Work = Work()) -> list[Outcom
     """Convert every Python file and notebook of `plan`; nothing is written. Never raises for the files of a user."""
     failed: dict[str, str] = {}
     data = _read([item for item in plan.items if item.kind in ("python", "notebook")], failed)
-    around = neighbours(plan) if plan.root is not None and any(map(mentions_torch, data.values())) else []
+    around = neighbours(plan) if plan.root is not None and data else []  # they may be what trains with a file
     return convert_data(plan, {**_read(around, {}), **data}, config, work, failed, around)
 
 

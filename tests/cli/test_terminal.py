@@ -118,6 +118,18 @@ class TestProjectRoot:
         assert b"+net.set_train()" not in alone
         assert (project / "model.py").read_text() == MODEL
 
+    def test_a_file_that_never_names_torch_is_converted_as_with_all(self, run: Run, project: Path) -> None:
+        (project / "decay.py").write_text(
+            "class Decay:\n    def __init__(self, optimizer):\n        self.optimizer = optimizer\n\n"
+            "    def step(self):\n        for group in self.optimizer.param_groups:\n            group['lr'] = 0.01\n"
+        )
+        (project / "more.py").write_text(
+            "import torch\nfrom decay import Decay\n\nnet = torch.nn.Linear(2, 1)\n"
+            "Decay(torch.optim.SGD(net.parameters(), lr=0.1)).step()\n"
+        )
+        alone = run("convert", "--in-place", "--project-root", ".", "decay.py")
+        assert alone.returncode == 0 and "assign(group['lr'], 0.01)" in (project / "decay.py").read_text()
+
     def test_it_may_stand_in_the_configuration(self, run: Run, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         (project / "pyproject.toml").write_text('[tool.torch2ms]\nproject-root = "."\n')
         (project / "sub").mkdir()
