@@ -30,15 +30,18 @@ class Inside:
                     self.methods.setdefault(info.name, []).append(info)
 
     def of(self, node: cst.CSTNode, module: ModuleInfo) -> Iterator[FunctionInfo]:
-        """What the code mentions; functions defined in it run with it."""
+        """What the code mentions; functions defined in it run with it, and what it is given may be any value."""
+        yield from self.mentioned(node, module)
+        names = (n.func for n in descend(node) if type(n) is cst.Call and type(n.func) is cst.Name)
+        if any(module.values.get(id(name), UNKNOWN).kind == "unknown" for name in names):
+            yield from self.handed
+
+    def mentioned(self, node: cst.CSTNode, module: ModuleInfo) -> Iterator[FunctionInfo]:
         for inner in descend(node):
             kind = type(inner)
             if kind is cst.FunctionDef and inner is not node:
                 if (info := self.by_node.get(id(inner))) is not None:
                     yield info
-            elif kind is cst.Call and type(inner.func) is cst.Name:  # type: ignore[attr-defined]
-                if module.values.get(id(inner.func), UNKNOWN).kind == "unknown":  # type: ignore[attr-defined]
-                    yield from self.handed
             elif kind is cst.Name:
                 yield from self.named(inner, module)
             elif kind is cst.Attribute:
@@ -55,7 +58,7 @@ class Inside:
                 if type(node) is cst.Call:
                     called.add(id(node.func))
                 elif type(node) is cst.Lambda:
-                    found |= {id(info): info for info in self.of(node.body, module)}
+                    found |= {id(info): info for info in self.mentioned(node.body, module)}
                 elif (type(node) is cst.Name or type(node) is cst.Attribute) and id(node) not in called:
                     found |= {id(info): info for info in self.named(node, module)}
         return list(found.values())
