@@ -183,7 +183,8 @@ def plan_project(project: Project, config: Config) -> dict[str, Plan]:
     if project.mentions(UNRECORDED.search):
         named = Inside(project)
         reached += [info for s, module in inside for info in named.of(s.node, module)]
-    differentiate([*reached, *lifting.exporting()], project)
+    values = [i for m in project.modules.values() for i in m.functions.values() if i.name in project.written_as_values]
+    differentiate([*reached, *values, *lifting.exporting()], project)
     return plans
 
 

@@ -229,9 +229,10 @@ class Assignments:
         unsure = value.kind == "unknown" or value.kind == "tensor" and value.likely
         if unsure and self.given_by_callers(stmt, name, tensors=True):
             return self.written_into(stmt, name, node)
-        if value.kind != "tensor":
-            return None
         others = {place for place in (held_in(stmt, name, self.module),) if place}
+        others |= stmt.muts - {name}  # other names of the same memory
+        if value.kind != "tensor" and not (value.kind == "unknown" and value.deps and stmt.muts - {name}):
+            return None
         if value.likely and not value.deps and not others:
             return None
         for other in self.writer.scope.body.walk():
@@ -271,6 +272,8 @@ class Assignments:
         if self.writer.differentiated and scope.name == "forward":
             return False  # what a network is given is a gradient function's own: nothing is written into that
         given = _parameters_behind(name, stmt, scope)
+        if given and scope.name in self.writer.project.written_as_values:
+            return True
         homes = ((h, m) for m in self.writer.project.modules.values() for h in m.scope.walk())
         return any(_read_again(one, scope, home, m if tensors else None) for home, m in homes for one in given)
 

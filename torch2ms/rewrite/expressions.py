@@ -13,6 +13,7 @@ from torch2ms.rewrite import apis, layout
 from torch2ms.rewrite.asked import answered
 from torch2ms.rewrite.calls import MethodCalls, method_alias
 from torch2ms.rewrite.facts import TYPE
+from torch2ms.rewrite.inplace import indirect
 from torch2ms.rewrite.layers import chosen, derived
 from torch2ms.rewrite.layers.keywords import positional
 from torch2ms.rewrite.layers.modes import called_from_list, in_module_class, starts_in_training
@@ -103,6 +104,7 @@ class Expressions(Positions):
         if target.kind == "builtin" and work.facts.loads and "sampler" in taken:
             why, todo = "MindSpore's samplers cannot be iterated by themselves", "use a range or a list of indices"
             work.refuse("T2M605", "torch.utils.data.Sampler", why, todo)
+        indirect.called(original, work)
         if type(original.func) is cst.Attribute:
             return MethodCalls(self.work, self).method(original, original.func, updated)
         return updated
@@ -139,7 +141,9 @@ class Expressions(Positions):
             if not apis.spelled(original, value.name, self.module):
                 return updated
             return apis.used(value.name, original, updated, self.work, self)
-        return updated if self.mixed else attribute(original, updated, self.work, self)
+        if self.mixed or id(original) not in self.stores and indirect.bound(original, self.work):
+            return updated
+        return attribute(original, updated, self.work, self)
 
     def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
         if id(original) in self.plan.expressions:

@@ -107,7 +107,8 @@ def _method(func: cst.Attribute, receiver: Value, target: Value, given: Given, e
         for parent in ev.cls.parents:
             method = parent.method(name)
             if method is not None:
-                return _function(method, given, ev, Value("object", place="self", name=parent.qualified))
+                above = Value("object", place="self", name=parent.qualified)
+                return _function(method, given, ev, above, exact=True)
         return Value("unknown", deps=given.deps | ({"self"} if name == "forward" else NO_DEPS))
     held = target.kind == "module" and target.place and not target.likely and receiver.kind == "unknown"
     if target.kind in ("class", "function") or held:  # held: `space.net(x)`, where this was stored above
@@ -284,11 +285,13 @@ def _applied(cls: ClassInfo, given: Given, ev: Evaluator) -> Value:
     return Value(value.kind if value.kind != "unknown" else "tensor", deps=given.deps, items=items)
 
 
-def _function(info: FunctionInfo, given: Given, ev: Evaluator, receiver: Value | None = None) -> Value:
-    """What a function of the project returns, in the caller's places."""
+def _function(
+    info: FunctionInfo, given: Given, ev: Evaluator, receiver: Value | None = None, exact: bool = False
+) -> Value:
+    """What a function of the project returns, in the caller's places; `exact`: it is no method of a subclass."""
     bound = _pass(info, given, receiver)
     returns = ev.reads.returned(info)
-    if receiver is not None and receiver.place == "self" and info.cls is not None:
+    if receiver is not None and receiver.place == "self" and info.cls is not None and not exact:
         for other in info.cls.overriding(info.name):  # the object may be one of a subclass
             bound |= _pass(other, given, receiver)
             value = ev.reads.returned(other)

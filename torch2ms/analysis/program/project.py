@@ -293,6 +293,7 @@ class Project:
     pickles: bool = False  # somewhere more is saved than the parameters of one cell
     draws: bool = True  # a module may draw random numbers
     leaving: set[int] = field(default_factory=set)  # ids of scopes that leave gradients in an optimizer behind
+    written_as_values: frozenset[str] = frozenset()  # functions that write into what calls of their values give them
     meeting: set[int] = field(default_factory=set)  # ... and of those that are given the same optimizer
     renames: bool = True  # layers whose parameters have other names in MindSpore may be there
     readers: set[str] = field(default_factory=set)  # names of functions that do so

@@ -91,6 +91,7 @@ class Context:
         self.saved_by: Stmt | None = None
         self.saved: list[cst.BaseExpression] = []
         self.position = 0
+        self.objects: set[str] = set()  # inputs that MindSpore's bprop does not get: it hands None for cells
         self.find_saves()
 
     def find_saves(self) -> None:
@@ -117,7 +118,10 @@ class Context:
         place = f"{self.ctx}.{name}"
         if not any(place in s.all_defs for s in self.stmts):
             raise Refused(f"nothing in forward sets {place}")
-        return self.at(place, len(self.stmts))
+        found = self.at(place, len(self.stmts))
+        if found.how == "input" and found.place in self.objects:
+            return Kept("field", place, until=len(self.stmts))
+        return found
 
     def value(self, node: cst.BaseExpression, until: int) -> Kept:
         place = dotted(node)

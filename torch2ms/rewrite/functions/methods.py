@@ -173,6 +173,7 @@ class Methods:
         if wanted and self.context.saved_by is None:
             raise Refused("nothing in forward saves tensors")
         self.saved = self.context.saved_values() if wanted else []
+        self.context.objects = {n for n in self.params if self.is_cell(n)}
         self.attrs = {name: self.context.attribute(name) for name in self.attr_reads}
         everything = [*self.saved, *self.attrs.values()]
         if self.context.overwritten(everything) or self.clashes():
@@ -185,6 +186,16 @@ class Methods:
                 "the backward needs a value that only forward can compute, and apply is passed around under a name"
             )
         self.name_parameters()
+
+    def is_cell(self, name: str) -> bool:
+        """The input is a network: callers pass one, or what the backward reads under its name is called."""
+        given = self.forward.args.get(name)
+        if given is not None and given.kind == "module":
+            return True
+        reads = {id(part) for part in self.attr_reads.get(name, ())}
+        body = list(self.backward.scope.body.walk())
+        held = {dotted(t) for s in body for t, v in assigned(s.node) if id(v) in reads}
+        return any(id(c.func) in reads or dotted(c.func) in held for s in body for c in s.calls)
 
     def clashes(self) -> bool:
         """Repeated statements would write over the gradients."""

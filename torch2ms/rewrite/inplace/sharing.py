@@ -57,6 +57,8 @@ def _makes(stmt: Stmt, name: str) -> bool:
     value = node.value
     if isinstance(value, cst.Tuple):
         return all(isinstance(e.value, cst.Call) for e in value.elements)
+    if isinstance(value, cst.Call) and stmt.muts & {dotted(a.value) for a in value.args} - {""}:
+        return False  # a helper that writes into what it is given may return it
     if isinstance(value, cst.Call):
         shared = isinstance(value.func, cst.Attribute) and value.func.attr.value in VIEWS
         return (not shared or not _source(value)) and (not is_change(value) or isinstance(base(value), cst.Call))

@@ -96,10 +96,12 @@ def _through_networks(known: Known, changing: dict[int, set[str]]) -> bool:
 def _changed(info: FunctionInfo) -> set[str]:
     """Places of its parameters, and of what stands around it, that a function changes in place or binds anew."""
     own = info.scope.locals - set(info.scope.params)
-    around = info.scope.parent.locals if info.scope.parent is not None and info.scope.parent.is_function else set()
+    outer = info.scope.parent
+    around = outer.locals if outer is not None and (outer.is_function or outer.is_module) else set()
     found: set[str] = set()
     for stmt in info.scope.body.walk():
-        for place in stmt.muts | {d for d in stmt.defs if d in around and d not in info.scope.locals}:
+        bound = {d for d in stmt.defs if d in around and d not in info.scope.locals}
+        for place in stmt.muts | (bound if outer is not None and outer.is_function else set()):
             head = root(place)
             parameter = head in info.scope.params and head != "self"
             if parameter or head in around and head not in own:
@@ -119,7 +121,9 @@ def _hand_over(
             given = bound.get(head)
             held = dotted(given.value) if given is not None else ""
             value = module.value(given.value) if given is not None else UNKNOWN
-            if held and value.kind in CONTAINERS and (rest or _written_into(head, info)):
+            if not held and given is not None and not rest and _written_into(head, info):
+                more |= any([change(stmt, each, scope) for each in _shown(given.value, module)])
+            elif held and value.kind in CONTAINERS and (rest or _written_into(head, info)):
                 more |= change(stmt, f"{held}.{rest}" if rest else held, scope)
             elif held and not rest and value.kind == "tensor" and _written_into(head, info):
                 more |= change(stmt, held, scope)
@@ -127,6 +131,15 @@ def _hand_over(
             more |= change(stmt, place, scope)
             stmt.rebinds |= any(place in s.defs - s.muts for s in info.scope.body.walk())
     return more
+
+
+def _shown(display: cst.BaseExpression, module: ModuleInfo) -> list[str]:
+    """The tensors that a list or tuple of names is made of where it is handed over."""
+    if not isinstance(display, (cst.List, cst.Tuple)):
+        return []
+    inner = [e.value for e in display.elements]
+    nested = [p for n in inner for p in _shown(n, module)]
+    return nested + [dotted(n) for n in inner if module.value(n).kind == "tensor" and dotted(n)]
 
 
 def _written_into(name: str, info: FunctionInfo) -> bool:

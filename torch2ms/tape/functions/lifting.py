@@ -29,6 +29,7 @@ from torch2ms.tape.functions.rollouts import Episodes
 from torch2ms.tape.functions.sites import Site, inherited, receiving, resolve, versions
 from torch2ms.tape.functions.stores import Stores, find_stores
 from torch2ms.tape.functions.taking import Taken, Taking, clips, events_of, fed, taken_of, taking_at, usable
+from torch2ms.tape.functions.valued import spread_valued
 from torch2ms.tape.functions.within import reachable
 from torch2ms.tape.ledger.events import Event, find
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
@@ -103,6 +104,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     spread_writes(project)
     spread_changes(called)
     spread_writes(project)
+    spread_valued(called)
     spread_foreign(called)
     for _ in range(3):
         for info, site in reached:

@@ -8,10 +8,13 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torch2ms.analysis.known import activations
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import children, descend
+from torch2ms.analysis.values import UNKNOWN
 from torch2ms.tape.functions.foreign import SHOWING, change
 
 FUNCTIONS = ("torch.", "torch.nn.functional.")  # `relu_` of these writes into its first argument
@@ -22,17 +25,21 @@ def spread_writes(project: Project) -> None:
     """Add to statements that write into tensors the other names of what they write into."""
     for module in project.modules.values():
         for scope in module.scope.walk():
-            writing = [s for s in scope.body.walk() if s.muts or any(_function(c) for c in s.calls)]
-            if not writing or isinstance(scope.node, cst.ClassDef):
+            if isinstance(scope.node, cst.ClassDef):
                 continue
-            for stmt in writing:
+            for stmt in scope.body.walk():
                 for call in stmt.calls:
                     if _function(call) and _of_torch(call, module) and (place := dotted(call.args[0].value)):
                         change(stmt, place, scope)
-            shared = _Shared(scope)
+                if place := _activated(stmt, module, project):
+                    change(stmt, place, scope)
+            writing = [s for s in scope.body.walk() if s.muts]
+            if not writing:
+                continue
+            shared = _Shared(scope, module)
             for stmt in writing if shared.aliases else ():
                 for place in sorted(stmt.muts):
-                    if _writes(stmt, place, module):
+                    if _writes(stmt, place, module) or place in _of_elements(stmt):
                         for other in shared.names(place, stmt):
                             change(stmt, other, scope)
 
@@ -48,6 +55,32 @@ def _of_torch(call: cst.Call, module: ModuleInfo) -> bool:
     return value.kind == "api" and any(value.name == f"{home}{value.name.rpartition('.')[2]}" for home in FUNCTIONS)
 
 
+def _activated(stmt: Stmt, module: ModuleInfo, project: Project) -> str:
+    """`act(x)` alone, whose layer activates in place: the tensor that it writes into, or ""."""
+    call = stmt.node.value if type(stmt.node) is cst.Expr else None
+    first = activations.subject(call) if type(call) is cst.Call else None
+    if first is None or not dotted(first.value):
+        return ""
+    return dotted(first.value) if activations.changes(call, module, project) else ""  # type: ignore[arg-type]
+
+
+def _of_elements(stmt: Stmt) -> set[str]:
+    """Containers whose tensors the statement writes into: `kept[-1].mul_(2)`, `scale_all(tensors)`."""
+    node, found = stmt.node, set()
+    if type(node) is cst.AugAssign and type(node.target) is cst.Subscript:
+        found.add(dotted(node.target.value))
+    for call in stmt.calls:
+        func = call.func
+        if type(func) is cst.Attribute and func.attr.value.endswith("_") and not func.attr.value.endswith("__"):
+            inner = func.value
+            while type(inner) is cst.Subscript:
+                inner = inner.value
+            found.add(dotted(inner))
+        else:
+            found |= {place for arg in call.args for place in _elements(arg.value)}
+    return found - {""}
+
+
 def _writes(stmt: Stmt, place: str, module: ModuleInfo) -> bool:
     """The statement writes into the tensor in the place, or into tensors that it holds; numbers are bound again."""
     value = stmt.out.get(place)
@@ -61,14 +94,16 @@ def _writes(stmt: Stmt, place: str, module: ModuleInfo) -> bool:
 class _Shared:
     """Which names of a scope show the same memory."""
 
-    def __init__(self, scope: Scope) -> None:
+    def __init__(self, scope: Scope, module: ModuleInfo) -> None:
         self.bound: dict[str, list[Stmt]] = {}
         self.aliases: list[tuple[Stmt, str, str]] = []  # where a name is bound to what another one shows
+        self.filled: set[tuple[int, str]] = set()  # by number of a statement: a container that it adds to
         for stmt in scope.body.walk():
             for place in stmt.defs:
                 if type(stmt.node) is not cst.AugAssign:
                     self.bound.setdefault(place, []).append(stmt)
-            self.aliases += [(stmt, name, source) for name, source in _shares(stmt)]
+            self.aliases += [(stmt, name, source) for name, source in _shares(stmt, module)]
+            self.filled |= {(stmt.number, name) for name in stmt.muts - stmt.defs}
 
     def names(self, place: str, stmt: Stmt) -> set[str]:
         """The other names of what the place holds where the statement runs."""
@@ -76,13 +111,18 @@ class _Shared:
         while waiting:
             current = waiting.pop()
             for made, name, source in self.aliases:
-                if made.number >= stmt.number or self.last(name, stmt) is not made:
+                if made.number >= stmt.number or not self.holds(name, made, stmt):
                     continue
                 other = source if name == current else name if source == current else ""
                 if other and other not in found and not self.between(source, made, stmt):
                     found.add(other)
                     waiting.append(other)
         return found - {place}
+
+    def holds(self, name: str, made: Stmt, stmt: Stmt) -> bool:
+        """What a statement put under the name, or into the container of that name, is still there."""
+        last = self.last(name, stmt)
+        return last is made or (made.number, name) in self.filled and (last is None or last.number < made.number)
 
     def last(self, name: str, stmt: Stmt) -> Stmt | None:
         """What bound the name before the statement."""
@@ -94,17 +134,48 @@ class _Shared:
         return any(made.number < s.number < stmt.number for s in self.bound.get(source, ()))
 
 
-def _shares(stmt: Stmt) -> Iterator[tuple[str, str]]:
+def _shares(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[str, str]]:
     """The names that a statement binds to what other places show."""
     node = stmt.node
-    if type(node) is cst.Assign and len(node.targets) == 1 and (name := dotted(node.targets[0].target)):
-        source = _shown(node.value)
-        if source and source != name and root(source) != "torch":
-            yield name, source
+    if type(node) is cst.Assign and len(node.targets) == 1:
+        yield from _assigned(node.targets[0].target, node.value, stmt)
+        name = dotted(node.targets[0].target)
+        if name and type(node.value) is cst.Call and module.value(node.value.func).kind not in ("api", "module"):
+            # a helper that writes into what it is given may return it
+            given = {dotted(a.value) for a in node.value.args}
+            yield from ((name, place) for place in sorted(stmt.muts & given - {name, ""}))
+    for call in stmt.calls:
+        if type(call.func) is cst.Attribute and call.func.attr.value == "append" and call.args:
+            if (name := dotted(call.func.value)) and (source := _shown(call.args[0].value)):
+                yield name, source
+    yield from _walrus(stmt)
     if type(node) is cst.For:
         names = [n for n in stmt.defs if "." not in n]
         for name in names:
             yield from ((name, source) for source in _elements(node.iter) if source != name)
+
+
+def _assigned(target: cst.BaseExpression, value: cst.BaseExpression, stmt: Stmt) -> Iterator[tuple[str, str]]:
+    """What one assignment gives a second name, also within containers."""
+    if type(target) is cst.Tuple and type(value) is cst.Tuple and len(target.elements) == len(value.elements):
+        for one, other in zip(target.elements, value.elements, strict=True):
+            yield from _assigned(one.value, other.value, stmt)
+    elif name := dotted(target.value if type(target) is cst.Subscript else target):
+        if type(target) is cst.Subscript and stmt.out.get(name, UNKNOWN).kind not in ("dict", "list"):
+            return  # what is stored in a tensor is copied
+        for source in (_shown(value), *_elements(value)):
+            if source and source != name and root(source) != "torch":
+                yield name, source
+
+
+def _walrus(stmt: Stmt) -> Iterator[tuple[str, str]]:
+    """`(z := h)` in a statement, or before its blocks."""
+    for top in children(stmt.node) if any("." not in d for d in stmt.defs) else ():
+        if isinstance(top, (cst.BaseSuite, cst.Else, cst.Finally, cst.If)):
+            continue
+        for node in descend(top):
+            if type(node) is cst.NamedExpr and (source := _shown(node.value)):
+                yield dotted(node.target), source
 
 
 def _shown(node: cst.BaseExpression) -> str:
@@ -133,7 +204,17 @@ def _elements(node: cst.BaseExpression) -> Iterator[str]:
     if type(node) is cst.Call and dotted(node.func) in THROUGH:
         for arg in node.args:
             yield from _elements(arg.value)
+    elif type(node) is cst.Call and dotted(node.func) == "dict":
+        yield from (place for a in node.args if (place := dotted(a.value)))
+    elif type(node) is cst.Call and type(node.func) is cst.Attribute and node.func.attr.value in ("values", "items"):
+        yield from (place for place in (dotted(node.func.value),) if place)
     elif type(node) is cst.Tuple or type(node) is cst.List:
+        for element in node.elements:
+            if type(element) is cst.StarredElement:
+                yield from _elements(element.value)
+            elif place := dotted(element.value):
+                yield place
+    elif type(node) is cst.Dict:
         yield from (place for e in node.elements if (place := dotted(e.value)))
     elif type(node) is cst.Name:
         yield node.value
