@@ -158,6 +158,7 @@ EQUAL: dict[str, dict[str, str]] = {
         "control_flow/timed_blocks": "one weight differs by 1.1e-5, which is within the tolerance",
     },
     "stop_gradient missing": {
+        "adversarial/attacks_of_a_base_class": "the forward of an attack is not differentiated",
         "control_flow/skip_between_losses": "it is an argument: a value in any case",
         "examples/byol_ema": "it is stopped once more below",
         "detach/byol": "the target network's weights are not among those the gradient is taken for",
