@@ -79,9 +79,10 @@ def _asks_for_gradient(test: cst.BaseExpression) -> bool:
     if isinstance(test, cst.BooleanOperation):
         return _asks_for_gradient(test.left) and _asks_for_gradient(test.right)
     if isinstance(test, cst.UnaryOperation):
-        return _asks_for_gradient(test.expression)
-    if isinstance(test, cst.Comparison):
-        test = test.left
+        return isinstance(test.operator, cst.Not) and _asks_for_gradient(test.expression)
+    if isinstance(test, cst.Comparison):  # its size does not: `p.grad > 1`
+        about = len(test.comparisons) == 1 and isinstance(test.comparisons[0].operator, (cst.Is, cst.IsNot))
+        return about and _asks_for_gradient(test.left)
     return isinstance(test, cst.Attribute) and test.attr.value in ("grad", "requires_grad")
 
 
@@ -99,10 +100,12 @@ def zeroes(event: Event) -> bool:
 def for_some(stmt: Stmt, loop: Stmt) -> bool:
     """A statement of a loop over parameters does not happen in every turn, or not to every gradient there is."""
     jumps = [s for b in loop.blocks for s in b.walk() if isinstance(s.node, (cst.Continue, cst.Break))]
-    return any(
-        isinstance(a.node, (cst.If, cst.For, cst.While)) and not (
-            isinstance(a.node, cst.If) and _asks_for_gradient(a.node.test)
-        )
-        for s in (stmt, *(j for j in jumps if j.number < stmt.number))
-        for a in s.ancestors() if a.number > loop.number
-    )  # fmt: skip
+    around = [a for s in (stmt, *jumps) if s.number <= stmt.number for a in s.ancestors() if a.number > loop.number]
+    return not all(_passed(a.node) for a in around)
+
+
+def _passed(node: cst.CSTNode) -> bool:
+    """What stands in such a block happens wherever there is a gradient."""
+    if isinstance(node, cst.If):
+        return _asks_for_gradient(node.test)
+    return isinstance(node, cst.With) or isinstance(node, cst.Try) and not node.handlers

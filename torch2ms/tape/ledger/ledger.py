@@ -14,6 +14,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.values import any_overlap
+from torch2ms.tape.ledger.clears import for_some
 from torch2ms.tape.ledger.events import Event
 
 ENTRY = -1  # the event that stands for whatever callers left behind
@@ -271,7 +272,7 @@ class _Run:
             return None
         for inner in stmt.blocks[0].walk():
             for _, event in self.ledger.by_stmt.get(id(inner), ()):
-                if event.kind == "clear" and in_every_turn(event, stmt):
+                if event.kind == "clear" and not for_some(event.stmt, stmt):
                     return event
         return None
 
@@ -321,16 +322,6 @@ class _Run:
 def _added(state: State, number: int) -> State:
     """The gradients of one more backward call are in it."""
     return State(state.held | {(number, False)}, False, state.parted)
-
-
-def in_every_turn(event: Event, loop: Stmt) -> bool:
-    """A gradient is cleared wherever there is one, and not behind a condition or a jump."""
-    guards = [a for a in event.stmt.ancestors() if a is not loop and a.number > loop.number]
-    return all(
-        isinstance(g.node, cst.With) or isinstance(g.node, cst.Try) and not g.node.handlers
-        or any(u.endswith(".grad") for u in g.uses)
-        for g in guards
-    )  # fmt: skip
 
 
 def _root_deps(event: Event) -> frozenset[str]:

@@ -9,7 +9,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger.events import Event
-from torch2ms.tape.ledger.ledger import Owner, in_every_turn
+from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import Records
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refuse
@@ -60,9 +60,6 @@ def plan_clears(records: Records, plan: Plan, dropped: set[int], handed_back: bo
             refuse(event, "it stands inside an autocast block, which becomes a function", plan)
             continue
         if items and (loop := _loop_over_gradients(event, records)) is not None:
-            if not in_every_turn(event, loop):
-                _partly(event, plan)
-                continue
             plan.behind.setdefault(id(loop), []).extend(items)
             items = []
         above = {i.template for i in plan.before.get(id(event.stmt), ()) if isinstance(i, Text)}
@@ -88,16 +85,6 @@ def _left(event: Event, owner: Owner, records: Records) -> str:
     if not any(constant(a.value) is False for c in cleared for a in c.args):
         return "None"
     return f"None if {owner.variable} is None else {zeros}" if records.may_be_empty(event, owner) else zeros
-
-
-def _partly(event: Event, plan: Plan) -> None:
-    """Some of the parameters that a loop runs over: `p.grad.zero_()` writes zeros to what the loop has for it."""
-    plan.replaced.pop(id(event.stmt), None)
-    if isinstance(event.stmt.node, cst.Expr):
-        why = "becomes zeros in the place of one gradient"
-        plan.findings.append(Finding("T2M102", Tier.EXACT, "reset of gradients", why, line=event.lineno))
-    else:
-        refuse(event, "it drops the gradients of some of the parameters that the loop runs over", plan)
 
 
 def _loop_over_gradients(event: Event, records: Records) -> Stmt | None:
