@@ -14,7 +14,7 @@ from torch2ms.analysis.evaluation.flagged import flagged
 from torch2ms.analysis.evaluation.modes import is_no_grad
 from torch2ms.analysis.evaluation.parameters import parameters
 from torch2ms.analysis.evaluation.reads import Reads
-from torch2ms.analysis.evaluation.usage import NONE, modules_by_use
+from torch2ms.analysis.evaluation.usage import NONE, by_use
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.values import Value
@@ -27,7 +27,7 @@ def infer(project: Project) -> None:
     """Fill `values` of each module of the project, and what is known of its classes and functions."""
     project.link()
     for module in project.modules.values():
-        module.used = modules_by_use(module.scope)
+        module.used = by_use(module.scope)
     inference = _Inference(project)
     for _ in range(ROUNDS):
         if not inference.round():
@@ -129,7 +129,7 @@ class _Inference:
             assert isinstance(scope.node, cst.FunctionDef)
             evaluator.cut = any(is_no_grad(d.decorator, module) for d in scope.node.decorators)
         if not isinstance(scope.node, cst.ClassDef):
-            evaluator.modules = module.used.get(id(scope), NONE)
+            evaluator.uses = module.used.get(id(scope), NONE)
             evaluator.flagged = flagged(scope, module.source)
         self.runs[id(scope)] = _Run(env, evaluator.reads, dict(info.args) if info is not None else {})
         block(scope.body, evaluator)

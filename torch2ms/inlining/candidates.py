@@ -13,7 +13,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, constant, descend
 from torch2ms.analysis.values import overlaps
-from torch2ms.inlining.folding import specialised
+from torch2ms.inlining.folding import bound_names, specialised
 from torch2ms.tape.functions.sites import Site, resolve
 
 GRAD = "torch.autograd.grad"
@@ -271,11 +271,7 @@ def movable(info: FunctionInfo) -> bool:
     if any(isinstance(s.node, kinds) or s.modes or s.off for s in stmts):
         return False
     nodes = [n for s in stmts for n in descend(s.node)]
-    if any(isinstance(n, (cst.Lambda, cst.Yield, cst.Await, cst.NamedExpr)) for n in nodes):
-        return False
-    own = info.scope.locals
-    bound = {dotted(n.target) for n in nodes if isinstance(n, cst.CompFor)}
-    return not bound & own
+    return not any(isinstance(n, (cst.Lambda, cst.Yield, cst.Await, cst.NamedExpr)) for n in nodes)
 
 
 def _docstring(line: cst.CSTNode) -> bool:
@@ -303,11 +299,17 @@ def fits(made: Candidate, site: Site) -> bool:
         if called is None or not dotted(called):
             return False
     lines = made.at(bound)
-    if lines is None:
+    if lines is None or _captured(lines, site.stmt.node):
         return False
     if len(lines) == 1 and all(simple(value) for value in bound.values()):
         return True
     return runs_once(site)
+
+
+def _captured(lines: list[cst.BaseStatement], node: cst.CSTNode) -> bool:
+    """A comprehension of the body binds a name that the caller's statement has for something else."""
+    bound = {name for line in lines for name in bound_names(line)}
+    return bool(bound) and any(isinstance(n, cst.Name) and n.value in bound for n in descend(node))
 
 
 def runs_once(site: Site) -> bool:

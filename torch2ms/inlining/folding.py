@@ -23,6 +23,12 @@ COMPUTED: dict[type[cst.BaseBinaryOp], Callable[[int, int], int]] = {
 }  # fmt: skip
 
 
+def bound_names(node: cst.CSTNode) -> set[str]:
+    """The names that the comprehensions of a node bind."""
+    targets = (n.target for n in descend(node) if isinstance(n, cst.CompFor))
+    return {n.value for target in targets for n in descend(target) if isinstance(n, cst.Name)}
+
+
 class Substituted(Rewriter):
     """Names of a function's own in the words of a caller."""
 
@@ -46,6 +52,28 @@ class Substituted(Rewriter):
     def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
         text = self.texts.get(original.value)
         return updated if text is None else text.deep_clone()
+
+    def visit_ListComp(self, node: cst.BaseComp) -> bool:
+        return not bound_names(node) & self.texts.keys()
+
+    visit_SetComp = visit_GeneratorExp = visit_DictComp = visit_ListComp
+
+    def leave_ListComp(self, original: cst.BaseComp, updated: cst.BaseComp) -> cst.BaseComp:
+        """What a comprehension binds is its own, but for what its first clause runs over."""
+        bound = bound_names(original)
+        if not bound & self.texts.keys():
+            return updated
+        outer, first = self.texts, self.rewrite(original.for_in.iter)
+        self.texts = {name: text for name, text in outer.items() if name not in bound}
+        parts = ("key", "value") if isinstance(original, cst.DictComp) else ("elt",)
+        made = original.with_changes(
+            **{part: self.rewrite(getattr(original, part)) for part in parts},
+            for_in=cst.ensure_type(self.rewrite(original.for_in), cst.CompFor).with_changes(iter=first),
+        )
+        self.texts = outer
+        return made
+
+    leave_SetComp = leave_GeneratorExp = leave_DictComp = leave_ListComp
 
     def leave_BinaryOperation(self, original: cst.BinaryOperation, updated: cst.BinaryOperation) -> cst.BaseExpression:
         computed = COMPUTED.get(type(updated.operator))

@@ -85,21 +85,15 @@ class Definitions:
         for decorator in node.decorators:
             called = decorator.decorator.func if isinstance(decorator.decorator, cst.Call) else decorator.decorator
             if head is not None and dotted(called).rpartition(".")[2] in head.dropped:
-                above += layout.comments_only(decorator.leading_lines) + layout.trailing_comment(
-                    decorator.trailing_whitespace
-                )
+                above += layout.inner_comments(decorator)
             elif any(line.comment is not None and "T2M304" in line.comment.value for line in node.leading_lines):
                 kept.append(decorator)  # an earlier conversion refused it
             elif self.module.value(called).name in COMPILERS:
-                above += layout.comments_only(decorator.leading_lines) + layout.trailing_comment(
-                    decorator.trailing_whitespace
-                )
+                above += layout.inner_comments(decorator)
                 name, why = self.module.value(called).name, "dropped: it steers PyTorch's compiler and changes no value"
                 self.writer.findings.append(Finding("T2M602", Tier.EXACT, name, why, line=self.writer.line))
             elif is_no_grad(decorator.decorator, self.module):
-                above += layout.comments_only(decorator.leading_lines) + layout.trailing_comment(
-                    decorator.trailing_whitespace
-                )
+                above += layout.inner_comments(decorator)
                 why = "nothing is recorded outside gradient functions: the decorator goes"
                 tier, code_ = Tier.EXACT, "T2M301"
                 finding = Finding(code_, tier, "no_grad decorator", why, line=self.writer.line)

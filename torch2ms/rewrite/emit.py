@@ -255,11 +255,10 @@ class Emitter:
     def context(self, stmt: Stmt, items: Sequence[Item]) -> tuple[list[cst.BaseStatement], layout.Lines]:
         """What a `with` becomes: its own statements, or a call of the function they are in."""
         nodes, pending = self.sequence(items)
-        body = stmt.node.body if isinstance(stmt.node, cst.With) else None
-        if isinstance(body, cst.IndentedBlock):
-            header = layout.trailing_comment(body.header) if all(i in stmt.blocks[0].stmts for i in items) else ()
-            nodes = _lead(nodes, header)
-            pending += layout.comments_only(body.footer)
+        if isinstance(stmt.node, cst.With) and isinstance(stmt.node.body, cst.IndentedBlock):
+            kept = all(i in stmt.blocks[0].stmts for i in items)
+            nodes = _lead(nodes, layout.with_comments(stmt.node) if kept else ())
+            pending += layout.comments_only(stmt.node.body.footer)
         return nodes, pending
 
     def compound(self, stmt: Stmt) -> tuple[cst.BaseStatement | None, layout.Lines]:

@@ -33,11 +33,10 @@ def opened(mode: cst.With, stmt: Stmt, writer: Writer) -> layout.Lines:
         for inner, name in _bound_inside(stmts):
             writer.plan.behind.setdefault(id(inner), []).append(Text(_stopped(name, [inner], writer)))
     lines = tuple(mode.leading_lines)
-    header = mode.body.header if isinstance(mode.body, cst.IndentedBlock) else None
     writer.findings.append(Finding("T2M301", Tier.EXACT, "gradient mode block",
                                  "MindSpore records only inside gradient functions: dissolved",
                                  line=stmt.block.scope.transparent.get(id(mode), stmt.lineno)))  # fmt: skip
-    return lines + layout.trailing_comment(header)
+    return lines + layout.with_comments(mode)
 
 
 def closed(mode: cst.With, stmts: list[Stmt], writer: Writer) -> tuple[list[cst.BaseStatement], layout.Lines]:

@@ -44,6 +44,13 @@ def inner_comments(node: cst.CSTNode) -> Lines:
     return tuple(found)
 
 
+def with_comments(node: cst.With) -> Lines:
+    """The comments among the items of a with statement and behind its colon: its head goes, they stay."""
+    header = node.body.header if isinstance(node.body, cst.IndentedBlock) else None
+    among = [part for part in (node.lpar, *node.items, node.rpar) if isinstance(part, cst.CSTNode)]
+    return (*(found for part in among for found in inner_comments(part)), *trailing_comment(header))
+
+
 def leading(node: cst.CSTNode) -> Lines:
     """The comments and blank lines above a statement."""
     return tuple(getattr(node, "leading_lines", ()))

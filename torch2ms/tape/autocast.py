@@ -346,10 +346,7 @@ class _Contexts:
             call = f"{', '.join(outputs)} = {call}"
             self.plan.needs |= {"ops"} if cut else set()
             items.append(Text(f"return {', '.join(f'ops.stop_gradient({o})' if cut else o for o in outputs)}"))
-        comments = (
-            layout.trailing_comment(block.node.body.header) if isinstance(block.node.body, cst.IndentedBlock) else ()
-        )
-        function = Function(name, parameters, items, "", differentiated, comments)
+        function = Function(name, parameters, items, "", differentiated, layout.with_comments(block.node))
         wrapped: list[Item] = [function, made.wrap(name)]
         self.plan.before.setdefault(id(top), []).extend(wrapped)
         self.plan.contexts[id(stmt)] = [Text(call)]

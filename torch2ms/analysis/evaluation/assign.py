@@ -62,7 +62,7 @@ def bind(target: cst.CSTNode, value: Value, ev: Evaluator) -> None:
             ev.memo[id(target)] = Value("tensor")
             return
         value = _moved_in(value, place, ev)
-    value = used(_placed(value, place), place, ev.modules)
+    value = used(_placed(value, place), place, ev.uses)
     if value.kind == "unknown":
         value = _guessed(value, place)
     ev.env[place] = value

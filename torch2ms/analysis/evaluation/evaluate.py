@@ -46,7 +46,7 @@ class Evaluator:
         self.function = function
         self.cls = cls
         self.cut = False  # inside no_grad
-        self.modules: frozenset[str] = frozenset()  # places that are used as modules
+        self.uses: frozenset[str] = frozenset()  # places that are used as modules, and what is told
         self.flagged: frozenset[str] = frozenset()  # tensors that a later loop makes leaves
         self.memo = module.values
         self.former: dict[str, dict[int, str]] = {}  # local names of networks that are bound again, by the statement
@@ -181,11 +181,11 @@ class Evaluator:
         found = self.env.get(name)
         if found is None:
             found = lookup.lookup(name, self)
-        return used(found, name, self.modules)
+        return used(found, name, self.uses)
 
     def attribute(self, node: cst.Attribute) -> Value:
         place = dotted(node)
-        return used(members.attribute(node, place, self), place, self.modules)
+        return used(members.attribute(node, place, self), place, self.uses)
 
     # --- containers
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torch2ms.analysis import shapes
-from torch2ms.analysis.evaluation import guess, lookup, narrow
+from torch2ms.analysis.evaluation import guess, lookup, narrow, usage
 from torch2ms.analysis.evaluation.containers import named_layer
 from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.known import torchapi
@@ -58,8 +58,8 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
     found = ev.reads.attribute(cls, attr)
     if found is not None and found.kind in ("optimizer", "scaler") and not found.place.startswith("self."):
         found = replace(found, place=f"self.{attr}")  # a parameter of the method that kept it, or of the class body
-    if found is not None and found.kind == "unknown" and guess.by_name(attr).kind == "optimizer":
-        found = Value("optimizer", place=f"self.{attr}", likely=True)  # one, or something that acts as one
+    if found is not None and found.kind in ("unknown", "none"):
+        found = _meant(found, attr, usage.steps(place, ev.uses))
     if found is not None:
         there = rebase(found, "self", base.place or place.rpartition(".")[0])
         if base.kind == "object" and base.owns and there.kind == "params" and found.place and "." not in found.place:
@@ -84,6 +84,14 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
     if guessed.kind != "unknown":
         return replace(guessed, place=place)
     return Value("unknown", place=place, deps=base.deps if base.keys is not None else NO_DEPS)
+
+
+def _meant(found: Value, attr: str, steps: bool) -> Value:
+    """An optimizer, or something that acts as one; and what a place that is None in all of its class gets."""
+    kind = "optimizer" if steps else guess.by_name(attr).kind
+    if kind == "optimizer" or kind == "module" and found.kind == "none":
+        return Value(kind, place=f"self.{attr}", likely=True)
+    return found
 
 
 def _over_groups(method: FunctionInfo) -> Value | None:

@@ -1,4 +1,8 @@
-"""Kinds that use gives away: who asks something for its parameters takes it for a module."""
+"""Kinds that use gives away: who asks something for its parameters takes it for a module.
+
+What is told both to forget its gradients and to take a step is an optimizer, whatever it is called. In the sets of
+places here `trainer.step()` stands for a place `trainer` that is told so.
+"""
 
 from __future__ import annotations
 
@@ -18,19 +22,27 @@ ASKED = {
     *PARAMETERS,
     *NAMED_PARAMETERS,
 }
+TOLD = ("zero_grad", "step")
 NONE: frozenset[str] = frozenset()
 
 
-def used(value: Value, place: str, modules: frozenset[str]) -> Value:
+def used(value: Value, place: str, uses: frozenset[str]) -> Value:
     """The value of a place, or a module where nothing else is known of it; what it was made of has its parameters."""
-    if value.kind == "unknown" and place in modules:
-        deps = frozenset(d for d in value.deps if any(m == d or m.startswith(f"{d}.") for m in modules))
+    if value.kind == "unknown" and place in uses:
+        deps = frozenset(d for d in value.deps if any(m == d or m.startswith(f"{d}.") for m in uses if m[-1] != ")"))
         return Value("module", place=place, deps=deps, likely=True)
+    if value.kind == "unknown" and steps(place, uses):
+        return Value("optimizer", place=place, likely=True)
     return value
 
 
-def modules_by_use(scope: Scope) -> dict[int, frozenset[str]]:
-    """For each scope below this one, the places that are used as modules there or where they come from.
+def steps(place: str, uses: frozenset[str]) -> bool:
+    """The place is used as an optimizer."""
+    return all(f"{place}.{method}()" in uses for method in TOLD)
+
+
+def by_use(scope: Scope) -> dict[int, frozenset[str]]:
+    """For each scope below this one, the places that are used as modules there or where they come from, and more.
 
     Attributes of `self` are shared by the methods of a class, other names by the scopes that see them.
     """
@@ -45,9 +57,11 @@ def _collect(scope: Scope, found: dict[int, set[str]]) -> None:
     own = found.setdefault(id(scope), set())
     for stmt in scope.body.walk():
         for call in stmt.calls:
-            if type(call.func) is cst.Attribute and call.func.attr.value in ASKED:
-                if (place := dotted(call.func.value)) and place != "self":
-                    own.add(place)
+            method = call.func.attr.value if type(call.func) is cst.Attribute else ""
+            if method in ASKED and (place := dotted(call.func.value)) and place != "self":  # type: ignore[attr-defined]
+                own.add(place)
+            elif method in TOLD and (place := dotted(call.func)) and place != f"self.{method}":
+                own.add(f"{place}()")
     for child in scope.children:
         _collect(child, found)
         is_class = type(scope.node) is cst.ClassDef

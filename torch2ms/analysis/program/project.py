@@ -203,7 +203,7 @@ class ModuleInfo:
     directives: directives.Directives = directives.NONE
     reshapes: bool = False  # somewhere a tensor gets another number of dimensions in place
     quoted: dict[int, cst.BaseExpression] = field(default_factory=dict)  # by id of a string: what it annotates
-    used: dict[int, frozenset[str]] = field(default_factory=dict)  # by id of a scope: places used as modules
+    used: dict[int, frozenset[str]] = field(default_factory=dict)  # by id of a scope: what its places are used as
     held: bool = False  # its gradient code stays as it is
     plain: Plain | None = None  # what was changed before it was read
     conditional: bool = False  # somewhere in the project a forward calls layers under a condition

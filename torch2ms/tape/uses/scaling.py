@@ -51,6 +51,7 @@ class Scaling:
         self.events = [e for e in events if e.kind in KINDS]
         self.rounds: list[Round] = []
         self.updates: list[tuple[Event, list[Round]]] = []
+        self.skipped: list[tuple[str, Stmt]] = []  # optimizers that may take no step, and the condition for it
         self.problem = next(filter(None, map(_form, self.events)), "")
         if not self.problem:
             try:
@@ -86,9 +87,13 @@ class Scaling:
         rounds = rounds or taken
         if not rounds:
             raise _Untold("an update of the scaler without a step before it")
-        for place in {r.place for r in rounds}:
-            if not _certain([r.site for r in rounds if r.place == place], event.stmt):
-                raise _Untold("the scaler is updated where a step may not have been taken")
+        places = dict.fromkeys(r.place for r in rounds)
+        sites = {place: [r.site for r in rounds if r.place == place] for place in places}
+        unsure = [place for place, own in sites.items() if not _certain(own, event.stmt)]
+        skipped = {place: _skipped(sites[place], event.stmt) for place in unsure}
+        if len(unsure) == len(sites) or None in skipped.values():  # torch raises where no step was taken at all
+            raise _Untold("the scaler is updated where a step may not have been taken")
+        self.skipped += [(place, holder) for place, holder in skipped.items() if holder is not None]
         self.updates.append((event, rounds))
 
     def serving(self, step: Event) -> Round | None:
@@ -136,6 +141,9 @@ class Scaling:
                 plan.replaced[id(made.site)] = [*check, *plan.replaced[id(made.site)]]
             else:
                 plan.before.setdefault(id(made.site), []).extend(check)
+        for place, holder in self.skipped:
+            if not all(r.off for r in self.rounds if r.place == place):
+                plan.before.setdefault(id(holder), []).append(Text(f"{finite[place]} = ms.Tensor(True)"))
         for event, rounds in self.updates:
             if event.off:
                 plan.replaced[id(event.stmt)] = []
@@ -312,6 +320,18 @@ def _certain(sites: list[Stmt], stmt: Stmt) -> bool:
         ):
             return all(any(site.block is block for site in sites) for block in owner.blocks)
     return False
+
+
+def _skipped(sites: list[Stmt], stmt: Stmt) -> Stmt | None:
+    """The `if` statement above `stmt` under which alone the only site stands, None where it stands elsewhere."""
+    (site,) = sites if len(sites) == 1 else (None,)
+    if site is None or site.number > stmt.number:
+        return None
+    block = _common(site, stmt)
+    line = _line(site)
+    below = line[: next(i for i, s in enumerate(line) if s.block is block)]
+    owners = [s.block.owner for s in below]
+    return owners[-1] if owners and all(o is not None and isinstance(o.node, cst.If) for o in owners) else None
 
 
 def _exclusive(first: Stmt, second: Stmt) -> bool:
