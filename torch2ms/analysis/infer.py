@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import libcst as cst
 
@@ -17,7 +17,7 @@ from torch2ms.analysis.evaluation.reads import Reads
 from torch2ms.analysis.evaluation.usage import NONE, by_use
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
-from torch2ms.analysis.values import Value
+from torch2ms.analysis.values import Value, replace
 
 DEEPEST = 20  # functions that are run for their callers, one inside the other
 ROUNDS = 3  # kinds travel one call further each round; three reach through factory, trainer and step

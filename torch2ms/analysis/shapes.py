@@ -7,13 +7,12 @@ that have some, as in torch; where a rank is not known, types of one category ar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import libcst as cst
 
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
-from torch2ms.analysis.values import Value
+from torch2ms.analysis.values import Value, replace
 
 Shape = tuple[str, int | None]
 UNKNOWN_SHAPE: Shape = ("", None)

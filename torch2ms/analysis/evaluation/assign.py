@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -24,6 +23,7 @@ from torch2ms.analysis.values import (
     join,
     joined_deps,
     overlaps,
+    replace,
 )
 
 if TYPE_CHECKING:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING
 
@@ -35,7 +34,18 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
-from torch2ms.analysis.values import CHOSEN, NO_DEPS, NOT_RUN, OPTIMIZERS, UNKNOWN, Value, bounded, join, joined_deps
+from torch2ms.analysis.values import (
+    CHOSEN,
+    NO_DEPS,
+    NOT_RUN,
+    OPTIMIZERS,
+    UNKNOWN,
+    Value,
+    bounded,
+    join,
+    joined_deps,
+    replace,
+)
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
@@ -241,9 +251,9 @@ def _function_value(target: Value, given: Given, ev: Evaluator) -> Value:
         if info is not None:  # what the function reads from around it
             ev.reads.returned(info)
             around = info.returns.deps if info.returns is not None else NO_DEPS
-            given = replace(given, deps=given.deps | {d for d in around if not d.startswith(("@", "^"))})
+            given = Given(given.node, given.args, given.deps | {d for d in around if not d.startswith(("@", "^"))})
         elif target.each is not None and target.each.kind == "module":
-            given = replace(given, deps=given.deps | target.each.own)
+            given = Given(given.node, given.args, given.deps | target.each.own)
         if any(a.kind in ("dict", "named_params") for a in given.args):  # gradients have the form of what they are of
             return Value("unknown", deps=given.deps)
         return spread(target.items[0], given.deps)

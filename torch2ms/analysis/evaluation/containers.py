@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import libcst as cst
 
 from torch2ms.analysis import shapes
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
-from torch2ms.analysis.values import CHOSEN, MASKED, OPTIMIZERS, PART, UNKNOWN, Value, entries, join
+from torch2ms.analysis.values import CHOSEN, MASKED, OPTIMIZERS, PART, UNKNOWN, Value, entries, join, replace
 
 STORED = Value("tensor", name="buffer")  # what a state dict holds: parameters and buffers themselves, without graphs
 ELEMENTS = ("tensor", "int", "float", "str", "param", "numpy", "module")  # kinds a list is known to hold

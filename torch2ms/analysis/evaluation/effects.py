@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -25,6 +24,7 @@ from torch2ms.analysis.values import (
     entries,
     joined_deps,
     joined_keys,
+    replace,
 )  # fmt: skip
 
 if TYPE_CHECKING:

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import overload
 
 from torch2ms.analysis.evaluation.guess import by_name
 from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.shapes import forgotten
-from torch2ms.analysis.values import Value, join
+from torch2ms.analysis.values import Value, join, replace
 
 NAMED = {"optimizer", "scheduler"}  # kinds that their names speak for
 Changes = dict[str, Value | None]  # None: the place is gone

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import libcst as cst
@@ -32,6 +31,7 @@ from torch2ms.analysis.values import (
     entries,
     join,
     joined_deps,
+    replace,
 )
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import Any
 
 import libcst as cst
@@ -20,7 +19,7 @@ from torch2ms.analysis.program.project import qualified
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.analysis.values import UNKNOWN, Value
+from torch2ms.analysis.values import UNKNOWN, Value, replace
 
 DEEPEST = 4  # loops in loops that are gone through twice each: more would double the work again and again
 

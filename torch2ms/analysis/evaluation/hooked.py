@@ -6,7 +6,7 @@ Such a call names neither the container nor the hook, and yet what is in the con
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -15,7 +15,7 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.analysis.values import UNKNOWN, Value
+from torch2ms.analysis.values import UNKNOWN, Value, replace
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator

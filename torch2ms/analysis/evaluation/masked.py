@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 import libcst as cst
 
 from torch2ms.analysis.syntax.tree import constant
-from torch2ms.analysis.values import ENDLESS, MASKED, UNKNOWN, Value
+from torch2ms.analysis.values import ENDLESS, MASKED, UNKNOWN, Value, replace
 
 FILLING = {"masked_fill", "masked_fill_", "where", "fill_diagonal_", "index_fill", "index_fill_", "scatter", "scatter_"}
 # whose results are finite, whatever they are given

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -15,7 +14,7 @@ from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.known import torchapi
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, entries
+from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, entries, replace
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator

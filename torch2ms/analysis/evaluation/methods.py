@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torch2ms.analysis.known import torchapi
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import PART, Value
+from torch2ms.analysis.values import PART, Value, replace
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator

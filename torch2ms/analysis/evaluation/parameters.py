@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import libcst as cst
 
 from torch2ms.analysis.evaluation import guess, masked
@@ -11,7 +9,7 @@ from torch2ms.analysis.evaluation.usage import NONE, used
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project, qualified
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import EITHER, ENDLESS, NO_DEPS, UNKNOWN, Value
+from torch2ms.analysis.values import EITHER, ENDLESS, NO_DEPS, UNKNOWN, Value, replace
 
 LITERALS = {cst.Integer: "int", cst.Float: "float", cst.SimpleString: "str", cst.Tuple: "tuple", cst.List: "list",
             cst.Dict: "unknown", cst.UnaryOperation: "unknown"}  # fmt: skip

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 
 import libcst as cst
 
@@ -11,7 +10,7 @@ from torch2ms.analysis import shapes
 from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import FILLING, NO_DEPS, PART, UNPLACED, Value, entries
+from torch2ms.analysis.values import FILLING, NO_DEPS, PART, UNPLACED, Value, entries, replace
 
 DEEP = 6  # names in a place; what calls itself through its parts would have ever more
 OBJECTS = ("module", "optimizer", "object", "scheduler")

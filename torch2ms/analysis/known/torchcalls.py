@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from torch2ms.analysis import oddities, shapes
 from torch2ms.analysis.evaluation.arguments import Given
 from torch2ms.analysis.evaluation.containers import element
@@ -11,7 +9,7 @@ from torch2ms.analysis.known import activations, torchapi
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.records import named_tuple
 from torch2ms.analysis.syntax.names import is_foreign
-from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, entries, joined_deps
+from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, entries, joined_deps, replace
 
 HOST_LIBRARIES = {"numpy", "math", "random", "os", "time", "json", "logging", "argparse", "sys", "itertools",
                   "collections", "copy", "functools", "tqdm", "matplotlib", "pandas", "sklearn", "scipy", "pickle",

@@ -6,7 +6,7 @@ import re
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import cached_property, reduce
 
 import libcst as cst
@@ -17,7 +17,7 @@ from torch2ms.analysis.program import flow
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax import directives
 from torch2ms.analysis.syntax.names import Imports, dotted
-from torch2ms.analysis.values import UNKNOWN, Value, join
+from torch2ms.analysis.values import UNKNOWN, Value, join, replace
 from torch2ms.findings import Finding
 
 BASES = {
@@ -261,8 +261,10 @@ class ModuleInfo:
     def weightless(self, value: Value) -> bool:
         """A module that is a loss without weights of its own."""
         name = value.name.rpartition(".")[2]
-        return value.kind == "module" and name.endswith("Loss") and not (
-            name in self.classes and self.classes[name].weighted
+        return (
+            value.kind == "module"
+            and name.endswith("Loss")
+            and not (name in self.classes and self.classes[name].weighted)
         )
 
     def value(self, node: cst.CSTNode) -> Value:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 
 import libcst as cst
 
@@ -11,7 +10,7 @@ from torch2ms.analysis.evaluation.arguments import Given, bind_arguments
 from torch2ms.analysis.program.project import ClassInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
-from torch2ms.analysis.values import UNKNOWN, Value, bounded, entries, joined_deps
+from torch2ms.analysis.values import UNKNOWN, Value, bounded, entries, joined_deps, replace
 
 NAMED_TUPLES = ("typing.NamedTuple", "NamedTuple", "typing_extensions.NamedTuple")
 KEPT_ELSEWHERE = ("params", "named_params", "param", "module", "optimizer", "scheduler", "object")  # not by the record

@@ -66,7 +66,7 @@ def together(kept: Event, gone: Event) -> Event:
     first, second = (gone, kept) if gone.stmt.number < kept.stmt.number else (kept, gone)
     return replace(
         kept,
-        value=replace(kept.value, deps=kept.value.deps | gone.value.deps),
+        value=kept.value.with_deps(kept.value.deps | gone.value.deps),
         roots=[*first.roots, *second.roots],
         cotangents=[*first.cotangents, *second.cotangents],
         absorbed=[*kept.absorbed, gone, *gone.absorbed],

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterator, Set
-from dataclasses import replace
 
 import libcst as cst
 
@@ -17,7 +16,7 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import UNKNOWN
+from torch2ms.analysis.values import UNKNOWN, replace
 from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.functions.reach import Known, Reach, family, used_as_values
 from torch2ms.tape.functions.sites import versions

@@ -6,7 +6,7 @@ A closure handed to `optimizer.step` is the same with the step as its caller.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 
 import libcst as cst
 
@@ -16,7 +16,7 @@ from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.analysis.values import Value
+from torch2ms.analysis.values import Value, replace
 from torch2ms.tape.forward.stashes import Stash, left_behind
 from torch2ms.tape.functions.closures import Closure, Handover, closure_in, handovers, has_form
 from torch2ms.tape.functions.episodes import Episode

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import libcst as cst
 
 from torch2ms.analysis.evaluation.methods import bare
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import Value
+from torch2ms.analysis.values import Value, replace
 from torch2ms.tape.functions.reach import family
 
 
