@@ -39,22 +39,25 @@ _parsing: list[None] = []  # one for each parse that runs, in whichever thread
 _asking = cst.CSTNode.__post_init__
 
 
+def _asked(node: cst.CSTNode) -> None:
+    if not _parsing:
+        _asking(node)
+
+
+# once for all: each time a method is set, Python forgets what it knew of every class of nodes
+cst.CSTNode.__post_init__ = _asked  # type: ignore[method-assign, assignment]
+
+
 @contextmanager
 def unasked() -> Iterator[None]:
-    """LibCST asks every node whether it is valid, those of its own parser too: a quarter of the time of a parse.
-
-    Setting the method makes Python forget what it knew of every class of nodes: a conversion does it once.
-    """
+    """LibCST asks every node whether it is valid, those of its own parser too: a quarter of the time of a parse."""
     with _lock:
         _parsing.append(None)
-        cst.CSTNode.__post_init__ = lambda self: None  # type: ignore[method-assign]
     try:
         yield
     finally:
         with _lock:
             _parsing.pop()
-            if not _parsing:
-                cst.CSTNode.__post_init__ = _asking  # type: ignore[method-assign]
 
 
 def _ends_in_comments(text: str) -> bool:

@@ -431,7 +431,7 @@ def named(made: Candidate, project: Project) -> int:
     """How often the project names the function, other than to define or import it."""
     name, count = made.info.name, 0
     for module in project.modules.values():
-        nodes = list(descend(module.tree))
+        nodes = module.nodes
         parts = {id(n.attr) for n in nodes if type(n) is cst.Attribute}
         parts |= {id(n.keyword) for n in nodes if type(n) is cst.Arg and n.keyword is not None}
         parts |= {id(n.name) for n in nodes if isinstance(n, (cst.FunctionDef, cst.ImportAlias, cst.Param))}

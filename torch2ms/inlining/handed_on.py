@@ -207,7 +207,7 @@ def _mentioned(made: Candidate, project: Project) -> int:
         return named(made, project)
     count = 0
     for module in project.modules.values():
-        for node in descend(module.tree):
+        for node in module.nodes:
             if isinstance(node, cst.SimpleString):
                 count += node.raw_value == name
             elif isinstance(node, cst.Attribute) and node.attr.value == name:

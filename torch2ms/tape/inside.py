@@ -54,7 +54,7 @@ class Inside:
         found: dict[int, FunctionInfo] = {}
         for module in self.project.modules.values():
             called: set[int] = set()
-            for node in descend(module.tree):
+            for node in module.nodes:
                 if type(node) is cst.Call:
                     called.add(id(node.func))
                 elif type(node) is cst.Lambda:

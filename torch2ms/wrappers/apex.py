@@ -5,7 +5,6 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, qualified
-from torch2ms.analysis.syntax.tree import descend
 
 
 def name_of(node: cst.CSTNode, module: ModuleInfo) -> str:
@@ -19,7 +18,7 @@ REPLACED = {"apex.amp.scale_loss", "apex.amp.initialize", "apex.amp.master_param
 
 def replaced(module: ModuleInfo) -> bool:
     """Whether nothing of apex.amp stays in the module."""
-    used = {qualified(n, module.imports) for n in descend(module.tree) if type(n) is cst.Attribute}
+    used = {qualified(n, module.imports) for n in module.nodes if type(n) is cst.Attribute}
     return all(name in REPLACED for name in used if name.startswith("apex.amp."))
 
 

@@ -132,11 +132,11 @@ def _calls(cls: ClassInfo, project: Project) -> list[cst.Call]:
     """The calls that make objects of the class; none where it may be made elsewhere too."""
     found: list[cst.Call] = []
     for module in project.modules.values():
-        calls = [n for n in descend(module.tree) if isinstance(n, cst.Call)]
+        calls = [n for n in module.nodes if isinstance(n, cst.Call)]
         found += [c for c in calls if _means(c.func, cls, module)]
         apart = {id(c.func) for c in found}
         apart |= {id(n) for c in calls if dotted(c.func) in ASKING for a in c.args for n in descend(a.value)}
-        for node in descend(module.tree):
+        for node in module.nodes:
             if isinstance(node, cst.SimpleString) and node.raw_value == cls.scope.name:
                 return []
             if isinstance(node, (cst.Name, cst.Attribute)) and id(node) not in apart and _means(node, cls, module):

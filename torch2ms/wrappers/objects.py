@@ -7,7 +7,7 @@ import libcst as cst
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.project import ModuleInfo, qualified
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.analysis.syntax.tree import code, constant
 
 ROOTS = ("accelerate.", "lightning.", "lightning_fabric.", "pytorch_lightning.", "apex.")
 
@@ -88,7 +88,7 @@ def member(call: cst.CSTNode, module: ModuleInfo) -> tuple[str, str]:
 
 def constructors(modules: list[ModuleInfo]) -> list[tuple[ModuleInfo, cst.Call]]:
     """Every call in the modules that makes such an object."""
-    calls = [(m, n) for m in modules for n in descend(m.tree) if type(n) is cst.Call]
+    calls = [(m, n) for m in modules for n in m.nodes if type(n) is cst.Call]
     return [(m, n) for m, n in calls if constructor(n, m) and not qualified(n.func, m.imports).endswith("State")]
 
 

@@ -13,7 +13,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project, qualified
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.rewrite import layout
 from torch2ms.wrappers.suites import Made, Suites
 
@@ -84,8 +84,8 @@ class Switch(Suites):
 def _calls(module: ModuleInfo) -> dict[int, int]:
     """The calls, by id, and where `enabled` stands in them."""
     found: dict[int, int] = {}
-    decorators = {id(d.decorator) for d in descend(module.tree) if isinstance(d, cst.Decorator)}
-    for node in descend(module.tree):
+    decorators = {id(d.decorator) for d in module.nodes if isinstance(d, cst.Decorator)}
+    for node in module.nodes:
         if not isinstance(node, cst.Call) or any(a.star for a in node.args) or id(node) in decorators:
             continue
         name = qualified(node.func, module.imports)

@@ -59,7 +59,7 @@ class Saturated(Suites):
     def inside(self, call: cst.Call) -> bool:
         """The call is a part of an expression, which has to be told from its neighbours."""
         return id(call) not in {
-            id(s.value) for s in descend(self.module.tree) if isinstance(s, (cst.Assign, cst.Return))
+            id(s.value) for s in self.module.nodes if isinstance(s, (cst.Assign, cst.Return))
         }
 
 

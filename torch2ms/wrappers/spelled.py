@@ -46,6 +46,8 @@ def _written(project: Project, mentions: re.Pattern[str], write) -> dict[str, Pl
         if module.uses_mindspore or not mentions.search(module.source):
             continue
         writer = write(module)
+        if isinstance(writer, Aliased) and not writer.names:
+            continue
         made = writer.plain()
         if writer.changed:
             plain[module.name] = made
@@ -158,7 +160,7 @@ class Aliased(Suites):
     def uses(self, name: str) -> tuple[int, int]:
         """How often the name stands anywhere, and how often as what is called."""
         mentioned = called = 0
-        for node in descend(self.module.tree):
+        for node in self.module.nodes:
             if isinstance(node, cst.Name) and node.value == name:
                 mentioned += 1
             called += isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import libcst as cst
 
@@ -23,13 +24,15 @@ class Suites(Rewriter):
     def __init__(self, module: ModuleInfo) -> None:
         self.module = module
         self.findings: list[Finding] = []
-        self.numbers: dict[int, Line] = {}
         self.held: list[cst.CSTNode] = []  # what has a number must live as long as the numbers
-        lines = module.plain.lines if module.plain is not None else flow.lines(module.source)
-        for node, line in zip(flow.in_order(module.tree.body), lines, strict=False):
-            self.numbers[id(node)] = line
         self.line = 0
         self.off = module.directives.off
+
+    @cached_property
+    def numbers(self) -> dict[int, Line]:
+        """The lines of statements in the source, by id."""
+        pairs = zip(flow.in_order(self.module.tree.body), self.module.lines, strict=False)
+        return {id(node): line for node, line in pairs}
 
     def whole(self) -> cst.Module:
         """The module rewritten."""

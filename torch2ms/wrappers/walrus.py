@@ -12,7 +12,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import children, code, descend
+from torch2ms.analysis.syntax.tree import children, code
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.rewriter import Rewriter
 from torch2ms.wrappers.suites import Made, Suites
@@ -42,7 +42,7 @@ class Walrus(Suites):
 
     def __init__(self, module: ModuleInfo) -> None:
         super().__init__(module)
-        named = (n for n in descend(module.tree) if isinstance(n, cst.NamedExpr))
+        named = (n for n in module.nodes if isinstance(n, cst.NamedExpr))
         self.wanted = {n.target.value for n in named if isinstance(n.target, cst.Name) and _wanted(n, module)}
 
     def statement(self, stmt: cst.CSTNode) -> Made:

@@ -72,7 +72,9 @@ def bind(target: cst.CSTNode, value: Value, ev: Evaluator) -> None:
 
 def _rename_former(place: str, value: Value, target: cst.CSTNode, ev: Evaluator) -> None:
     """A local name is bound to another network: what was built from the former one is not built from this one."""
-    former = ev.env.get(place)
+    former = ev.env.peek(place)
+    if value.kind == "module" or former is not None and former.kind == "module":
+        ev.env.read_before(place)
     if former is None or type(target) is not cst.Name or former.kind != "module" or former.likely:
         return
     if former.place != place or value.place == place or any(overlaps(place, o) for o in value.own | value.deps):

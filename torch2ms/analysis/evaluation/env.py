@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import overload
 
 from torch2ms.analysis.evaluation.guess import by_name
@@ -11,6 +13,17 @@ from torch2ms.analysis.values import Value, join, replace
 
 NAMED = {"optimizer", "scheduler"}  # kinds that their names speak for
 Changes = dict[str, Value | None]  # None: the place is gone
+NOWHERE = -1
+
+
+@dataclass(slots=True)
+class Turn:
+    """The first turn of a loop, and what it took from the time before: another that finds the same does the same."""
+
+    layer: int  # where it writes
+    reads: set[str] = field(default_factory=set)
+    joins: list[tuple[str, Callable[[Value | None], Value | None], Value | None]] = field(default_factory=list)
+    moved: bool = False  # what lies before the loop was changed
 
 
 class Env:
@@ -28,6 +41,7 @@ class Env:
         self.later = later
         self.parts: dict[str, set[str]] = {}  # place -> places below it that were ever written
         self.asked: dict[str, Value | None] = {}  # what was looked up in the scope around, and found there
+        self.turns: list[Turn] = []
 
     @overload
     def get(self, place: str) -> Value | None: ...
@@ -35,16 +49,27 @@ class Env:
     def get(self, place: str, default: Value) -> Value: ...
     def get(self, place: str, default: Value | None = None) -> Value | None:
         """The value of a place."""
-        for layer in reversed(self.layers):
-            if place in layer:
-                found = layer[place]
-                return default if found is None else found
+        found, at = self._look(place)
+        if self.turns and at < self.turns[-1].layer:
+            self.read_before(place, at)
+        return default if found is None else found
+
+    def peek(self, place: str) -> Value | None:
+        """The value of a place, for what does not depend on it."""
+        return self._look(place)[0]
+
+    def _look(self, place: str) -> tuple[Value | None, int]:
+        """The value of a place, and the layer that has it."""
+        layers = self.layers
+        at = len(layers)
+        while at:
+            at -= 1
+            if place in layers[at]:
+                return layers[at][place], at
         if self.outer is None or place.partition(".")[0] in self.hidden:
-            return default
+            return None, NOWHERE
         found = self.asked[place] = self.outer.get(place)
-        if found is None:
-            return default
-        return forgotten(found) if self.later else found
+        return (forgotten(found) if self.later and found is not None else found), NOWHERE
 
     def __contains__(self, place: str) -> bool:
         return self.get(place) is not None
@@ -78,10 +103,13 @@ class Env:
 
     def rebase(self, old: str, new: str) -> None:
         """An object that had no name yet has one: what came from it tells so."""
-        for layer in self.layers:
+        for at, layer in enumerate(self.layers):
             for place, value in layer.items():
                 if value is not None:
-                    layer[place] = rebase(value, old, new)
+                    layer[place] = moved = rebase(value, old, new)
+                    if moved != value:
+                        for turn in self.turns:
+                            turn.moved = turn.moved or at < turn.layer
 
     def _below(self, place: str) -> set[str]:
         own = self.parts.get(place, set())
@@ -99,14 +127,40 @@ class Env:
         """Take back what was written since `push`, and return it."""
         return self.layers.pop()
 
-    def join_back(self) -> None:
-        """The newest layer may or may not have happened."""
+    def begin_turn(self) -> None:
+        """What is written from now on is written by a turn of the innermost loop."""
+        self.turns.append(Turn(len(self.layers) - 1))
+
+    def end_turn(self) -> bool:
+        """The turn has happened, or not; whether the next one may find something else than this one found."""
+        turn = self.turns.pop()
         layer = self.layers.pop()
+        was = {place: self._look(place)[0] for place in turn.reads if place in layer}
         for place, value in layer.items():
-            before = self.get(place)
-            if before is not None:
-                layer[place] = before if value is None else join(value, before)
+            layer[place] = self._joined(place, lambda before, value=value: _perhaps(value, before))  # type: ignore[misc]
         self.layers.append(layer)
+        return (
+            turn.moved
+            or any(layer[place] != before for place, before in was.items())
+            or any(place in layer and again(layer[place]) != joined for place, again, joined in turn.joins)
+        )
+
+    def read_before(self, place: str, at: int = NOWHERE) -> None:
+        """The turns that write above a layer depend on what it holds."""
+        for turn in reversed(self.turns):
+            if at >= turn.layer:
+                return
+            turn.reads.add(place)
+
+    def _joined(self, place: str, joined: Callable[[Value | None], Value | None]) -> Value | None:
+        """What a place holds by what it held before."""
+        before, at = self._look(place)
+        value = joined(before)
+        for turn in reversed(self.turns):
+            if at >= turn.layer:
+                break
+            turn.joins.append((place, joined, value))
+        return value
 
     def keep(self) -> None:
         """The newest layer has happened."""
@@ -117,14 +171,24 @@ class Env:
         """One of several things has happened, nobody knows which."""
         merged: Changes = {}
         for place in dict.fromkeys(place for changes in results for place in changes):
-            before = self.get(place)
-            value: Value | None = None
-            for changes in results:
-                other = changes.get(place) if place in changes else before
-                if other is not None:
-                    value = other if value is None else either(value, other, place)
-            merged[place] = value
+
+            def one_of_them(before: Value | None, place: str = place) -> Value | None:
+                value: Value | None = None
+                for changes in results:
+                    other = changes.get(place) if place in changes else before
+                    if other is not None:
+                        value = other if value is None else either(value, other, place)
+                return value
+
+            merged[place] = self._joined(place, one_of_them)
         self.layers[-1].update(merged)
+
+
+def _perhaps(value: Value | None, before: Value | None) -> Value | None:
+    """What a place holds that something may have written, or not."""
+    if before is None:
+        return value
+    return before if value is None else join(value, before)
 
 
 def either(one: Value, other: Value, place: str) -> Value:

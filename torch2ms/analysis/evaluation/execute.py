@@ -120,9 +120,11 @@ def _loop(stmt: Stmt, ev: Evaluator, start_turn: Callable[[], object]) -> None:
     """Go through the body twice, so that what one turn leaves reaches the next, except far inside other loops."""
     ev.env.push()
     for _ in range(2 if sum(s.is_loop for s in stmt.ancestors()) < DEEPEST else 1):
+        ev.env.begin_turn()
         start_turn()
         block(stmt.blocks[0], ev)
-        ev.env.join_back()
+        if not ev.env.end_turn() and ev.reads.hold():
+            break
     ev.env.keep()
     for extra in stmt.blocks[1:]:
         block(extra, ev)

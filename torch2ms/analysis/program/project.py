@@ -17,6 +17,7 @@ from torch2ms.analysis.program import flow
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax import directives
 from torch2ms.analysis.syntax.names import Imports, dotted
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import UNKNOWN, Value, join, replace
 from torch2ms.findings import Finding
 
@@ -224,6 +225,11 @@ class ModuleInfo:
         return found - others - {""}
 
     @cached_property
+    def nodes(self) -> list[cst.CSTNode]:
+        """Everything in its tree that is code, parents first."""
+        return list(descend(self.tree))
+
+    @cached_property
     def uses_mindspore(self) -> bool:
         """An earlier conversion, or a person, wrote MindSpore code here already."""
         return any(name.partition(".")[0] == "mindspore" for name in self.imports.table.values())
@@ -416,6 +422,7 @@ class Project:
                 cls.methods.clear()
                 cls.parents.clear()
             module.__dict__.pop("named", None)
+            module.__dict__.pop("nodes", None)
             module.functions.clear()
             module.classes.clear()
         self.modules.clear()

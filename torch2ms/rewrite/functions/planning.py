@@ -70,7 +70,7 @@ def _shared(project: Project) -> set[str]:
     found: set[str] = set()
     for module in project.modules.values():
         called: set[int] = set()
-        for node in descend(module.tree):
+        for node in module.nodes:
             if isinstance(node, cst.Call):
                 called.add(id(node.func))
             elif isinstance(node, cst.Attribute) and node.attr.value == "apply" and id(node) not in called:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import Project
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.api import Outcome, apply_call, apply_value
 from torch2ms.findings import Finding, Tier
 from torch2ms.parsing import config_of
@@ -118,7 +118,7 @@ def _written(project: Project) -> frozenset[str]:
     """The texts that stand in the project's code."""
     found: set[str] = set()
     for module in project.modules.values():
-        for node in descend(module.tree):
+        for node in module.nodes:
             if type(node) is cst.SimpleString and isinstance(text := constant(node), str):
                 found.add(text)
     return frozenset(found)

@@ -59,7 +59,7 @@ def compared(project: Project) -> frozenset[str]:
     for module in project.modules.values():
         if "torch" not in module.source:
             continue
-        asked = [n for n in descend(module.tree) if isinstance(n, cst.Comparison)]
+        asked = [n for n in module.nodes if isinstance(n, cst.Comparison)]
         named = [(n, {v.name for p in operands(n) if (v := module.value(p)).kind == "api"}) for n in asked]
         if any(names for _, names in named):
             found |= {name for n, names in named if id(n) not in of_classes(module) for name in names}

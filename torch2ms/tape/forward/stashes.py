@@ -262,7 +262,7 @@ def examine(
     if not read <= cleared:
         stash.problem = f"`{stash.name}` keeps what was appended from one episode to the next"
     for module in modules:
-        for node in descend(module.tree):
+        for node in module.nodes:
             if isinstance(node, cst.Call) and dotted(node.func) == "len" and len(node.args) == 1:
                 explained.add(id(node.args[0].value))
             if id(node) not in explained and (_is(stash, node) or _mentions(stash, node)):

@@ -58,12 +58,11 @@ def spread_foreign(known: Known) -> None:
 def spread_changes(known: Known) -> None:
     """Add to calls what the called functions change of the containers that they are handed, and of captured names."""
     infos = {id(i.scope): i for m in known.project.modules.values() for i in m.functions.values()}
-    valued: set[str] | None = None
     for _ in range(ROUNDS):
         changing = {key: found for key, i in infos.items() if (found := _changed(i))}
         if not changing:
             return
-        valued = used_as_values(known.project) if valued is None else valued
+        valued = used_as_values(known.project)
         reach = Reach(known, valued, set(changing))
         again = _through_networks(known, {k: c for k, c in changing.items() if infos[k].name == "forward"})
         for scope, module in reach.every:

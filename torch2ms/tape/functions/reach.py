@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import libcst as cst
 
@@ -75,7 +75,7 @@ class Ways:
 class Reach:
     """Which calls may get to one of some scopes."""
 
-    def __init__(self, known: Known, valued: set[str], targets: set[int]) -> None:
+    def __init__(self, known: Known, valued: frozenset[str], targets: set[int]) -> None:
         self.known = known
         self.project = known.project
         self.valued = valued
@@ -161,17 +161,18 @@ def family(own: ClassInfo, project: Project) -> list[ClassInfo]:
     return [c for m in project.modules.values() for c in m.classes.values() if id(c) in near]
 
 
-def used_as_values(project: Project) -> set[str]:
+@lru_cache(maxsize=1)
+def used_as_values(project: Project) -> frozenset[str]:
     """Names of functions that are mentioned without being called."""
     names = {i.name for m in project.modules.values() for i in m.functions.values()}
-    found = set()
+    found: set[str] = set()
     for module in project.modules.values():
         for scope in module.scope.walk():
             for stmt in scope.body.walk():
                 if type(stmt.node) in NAMELESS:
                     continue
                 found |= {n for n in _mentioned(stmt) if n in names}
-    return found
+    return frozenset(found)
 
 
 def _mentioned(stmt: Stmt) -> Iterator[str]:

@@ -197,7 +197,7 @@ class Episodes:
                 for stmt in scope.body.walk():
                     if isinstance(stmt.node, (cst.Import, cst.ImportFrom)):
                         known |= {id(n) for n in descend(stmt.node)}
-            for node in descend(module.tree):
+            for node in module.nodes:
                 if isinstance(node, cst.Name) and node.value == info.name and id(node) not in known:
                     return True
         return False
