@@ -54,10 +54,9 @@ def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
     passed = info.args.get(name)
     endless = param.default is not None and masked.infinite(param.default, UNKNOWN)
     if passed is not None and passed.kind not in ("unknown", "none"):
-        named = ENDLESS if endless and passed.kind in ("int", "float") else passed.name
-        return replace(passed, name=named, place=name, deps=passed.deps | own)
+        return _perhaps_endless(replace(passed, place=name, deps=passed.deps | own), endless)
     if param.annotation is not None and (declared := _declared(info, param.annotation, name, project)) is not None:
-        return declared
+        return _perhaps_endless(declared, endless)
     if passed is not None and passed.name == EITHER:  # `meter.update(loss.item())`, and elsewhere a tensor
         return Value("unknown", EITHER, passed.deps | own, place=name)
     if endless:
@@ -72,6 +71,11 @@ def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
     if info.cls is not None and info.cls.kind in ("module", "autograd") and info.name in ("forward", "backward"):
         return Value("tensor", place=name, deps=own, likely=True)
     return Value("unknown", place=name, deps=own | (passed.deps if passed is not None else NO_DEPS))
+
+
+def _perhaps_endless(value: Value, endless: bool) -> Value:
+    """The value of a parameter whose default is an infinite number, or not."""
+    return replace(value, name=ENDLESS) if endless and value.kind in ("int", "float") else value
 
 
 def _declared(info: FunctionInfo, annotation: cst.Annotation, name: str, project: Project) -> Value | None:

@@ -161,7 +161,9 @@ def _shown(node: cst.BaseExpression, stmt: Stmt, scope: Scope, module: ModuleInf
             return LOST
         if any(isinstance(e.slice, cst.Index) and constant(e.slice.value) is None for e in node.slice):
             return LOST  # a new dimension
-        return PART if module.value(base).kind in TENSORS else WHOLE
+        kind = module.value(base).kind
+        sliced = kind == "unknown" and any(isinstance(e.slice, cst.Slice) for e in node.slice)  # no list is written into
+        return PART if kind in TENSORS or sliced else WHOLE
     last = _last(node)
     inner = _receiver(node, module)
     if inner is None or module.value(inner).kind not in TENSORS:
