@@ -69,15 +69,14 @@ def strip_blank(lines: Sequence[cst.EmptyLine]) -> Lines:
     return tuple(kept)
 
 
-def parse(text: str) -> list[cst.BaseStatement]:
-    """Statements from generated text."""
-    return list(cst.parse_module(text if text.endswith("\n") else text + "\n").body)
-
-
 @lru_cache(maxsize=2000)
-def constant(text: str) -> cst.BaseStatement:
-    """The statement of a text that is the same in many programs, as an import: it is parsed once."""
-    return parse(text)[0]
+def _parsed(text: str) -> tuple[cst.BaseStatement, ...]:
+    return tuple(cst.parse_module(text if text.endswith("\n") else text + "\n").body)  # type: ignore[arg-type]
+
+
+def parse(text: str) -> list[cst.BaseStatement]:
+    """Statements from generated text; many programs need the same, each is parsed once."""
+    return list(_parsed(text))
 
 
 def opened(body: cst.BaseSuite) -> cst.IndentedBlock:
