@@ -114,7 +114,7 @@ def rewrite(
     if not (lines or wanted or transformer.comments) and transformer.position(list(tree.body)) is None:
         return tree
     body: list[cst.BaseStatement] = list(tree.body)
-    new = [layout.constant(line) for line in lines]
+    new = [layout.parse(line)[0] for line in lines]
     position = transformer.position(body)
     if (new or wanted) and position is None:
         position = _after_header(body)
@@ -151,7 +151,7 @@ def _define(body: list[cst.BaseStatement], position: int, texts: list[str]) -> N
     while position < len(body) and _is_import(body[position]):
         position += 1
     blank = cst.EmptyLine(indent=False)
-    new = [layout.constant(text).with_changes(leading_lines=[blank, blank]) for text in texts]
+    new = [layout.parse(text)[0].with_changes(leading_lines=[blank, blank]) for text in texts]
     if position < len(body):
         lines = list(body[position].leading_lines)  # type: ignore[attr-defined]
         while lines and lines[0].comment is None:

@@ -71,7 +71,7 @@ def strip_blank(lines: Sequence[cst.EmptyLine]) -> Lines:
 
 @lru_cache(maxsize=2000)
 def _parsed(text: str) -> tuple[cst.BaseStatement, ...]:
-    return tuple(cst.parse_module(text if text.endswith("\n") else text + "\n").body)  # type: ignore[arg-type]
+    return tuple(cst.parse_module(text if text.endswith("\n") else text + "\n").body)
 
 
 def parse(text: str) -> list[cst.BaseStatement]:

@@ -56,7 +56,7 @@ class Switch(Suites):
         if body is self.module.tree.body and not self.imported:
             first = next((i for i, s in enumerate(made) if _imports_torch(s)), None)
             if first is not None:
-                made = [*made[: first + 1], layout.constant("import torch"), *made[first + 1 :]]
+                made = [*made[: first + 1], layout.parse("import torch")[0], *made[first + 1 :]]
         return made, pending
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:

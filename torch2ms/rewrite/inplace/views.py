@@ -162,7 +162,7 @@ def _shown(node: cst.BaseExpression, stmt: Stmt, scope: Scope, module: ModuleInf
         if any(isinstance(e.slice, cst.Index) and constant(e.slice.value) is None for e in node.slice):
             return LOST  # a new dimension
         kind = module.value(base).kind
-        sliced = kind == "unknown" and any(isinstance(e.slice, cst.Slice) for e in node.slice)  # no list is written into
+        sliced = kind == "unknown" and any(isinstance(e.slice, cst.Slice) for e in node.slice)  # lists take no writes
         return PART if kind in TENSORS or sliced else WHOLE
     last = _last(node)
     inner = _receiver(node, module)
