@@ -16,7 +16,7 @@ from torch2ms.rewrite.facts import TYPE
 from torch2ms.rewrite.inplace import indirect
 from torch2ms.rewrite.layers import chosen, derived
 from torch2ms.rewrite.layers.keywords import positional
-from torch2ms.rewrite.layers.modes import called_from_list, in_module_class, starts_in_training
+from torch2ms.rewrite.layers.modes import called_from_list, in_module_class, reached_otherwise, starts_in_training
 from torch2ms.rewrite.layers.smooth import smooth
 from torch2ms.rewrite.parameters.lists import first, joined
 from torch2ms.rewrite.positions import Positions
@@ -46,7 +46,9 @@ class Expressions(Positions):
         stmt = self.work.stmt
         kept = id(original) in self.unnamed or id(original) in self.listed and stmt is not None and called_from_list(
             self.listed[id(original)], stmt.block.scope)  # fmt: skip
-        if stmt is None or in_module_class(stmt.block.scope, self.module):
+        if id(original) in self.returned and stmt is not None:
+            kept = id(self.module.functions.get(id(stmt.block.scope))) in reached_otherwise(self.work.project)
+        if in_module_class(stmt.block.scope, self.module) if stmt is not None else self.work.in_cell:
             kept = False
         if not kept and id(original) not in self.at_once:
             return made
@@ -268,6 +270,8 @@ class Expressions(Positions):
 
     def visit_Lambda(self, node: cst.Lambda) -> None:
         self.nested += 1
+        if type(node) is cst.Lambda:
+            self.unnamed.add(id(node.body))
 
     def leave_Lambda(self, original: cst.Lambda, updated: cst.Lambda) -> cst.BaseExpression:
         self.nested -= 1

@@ -35,6 +35,7 @@ class Positions(Rewriter):
         self.handed: set[int] = set()  # ... whose result an optimizer is given as it is
         self.indexed: set[int] = set()  # calls of which one element is taken
         self.unnamed: set[int] = set()  # calls whose result goes into a list or to code of the project
+        self.returned: set[int] = set()  # calls whose result a function returns
         self.at_once: set[int] = set()  # calls whose result is called right there: `Net()(x)`
         self.listed: dict[int, str] = {}  # calls whose result becomes an element of the list of that name
         self.valued: set[int] = set()  # calls of whose values and places only the values are read
@@ -49,13 +50,9 @@ class Positions(Rewriter):
         self.applied[id(node.func)] = node
         method = isinstance(node.func, cst.Attribute) and node.func.attr.value == "forward"
         self.at_once.add(id(node.func.value if method and isinstance(node.func, cst.Attribute) else node.func))
-        made = self.module.value(node)
-        if (
-            self.module.value(node.func).kind == "function"
-            or made.kind == "object"
-            and not made.name.startswith("torch.")
-        ):
-            self.unnamed |= {id(arg.value) for arg in node.args}
+        if self.hands_on(node):
+            for arg in node.args:
+                self.leave_unnamed(arg.value)
         if type(node.func) is cst.Attribute and node.func.attr.value == "append" and len(node.args) == 1:
             self.listed[id(node.args[0].value)] = dotted(node.func.value)
         if compiled.transform(self.module.value(node.func).name) == "vmap" and node.args:
@@ -77,7 +74,20 @@ class Positions(Rewriter):
             self.host.add(id(node.func.value))
         return None
 
+    def hands_on(self, node: cst.Call) -> bool:
+        """What the call is given stays what it is, wherever it goes; only networks set the mode of their parts."""
+        made, target = self.module.value(node), self.module.value(node.func)
+        if target.kind == "api" or made.name.startswith("torch."):
+            return not target.name.startswith("torch") and made.kind != "module"
+        return target.kind in ("function", "method") or made.kind == "object" or dotted(node.func) == "dict"
+
+    def leave_unnamed(self, node: cst.BaseExpression) -> None:
+        self.unnamed.add(id(node))
+        if type(node) is cst.List or type(node) is cst.Tuple:
+            self.unnamed |= {id(element.value) for element in node.elements}
+
     def visit_CompFor(self, node: cst.CompFor) -> None:
+        self.leave_unnamed(node.iter)
         if any("requires_grad" in code(test) for test in node.ifs):
             self.filtered.add(id(node.iter))
             self.trained.discard(id(node.iter))
@@ -149,6 +159,8 @@ class Positions(Rewriter):
     def visit_Return(self, node: cst.Return) -> None:
         if type(node.value) is cst.Dict or type(node.value) is cst.Tuple:
             self.unnamed |= {id(e.value) for e in node.value.elements}
+        elif type(node.value) is cst.Call:
+            self.returned.add(id(node.value))
 
     def asked_for(self, name: str) -> bool:
         """`isinstance(x, name)` stands somewhere in the module."""

@@ -68,6 +68,15 @@ class Writer:
         self.absorb(work.notes)
         return result
 
+    def iterated(self, node: cst.BaseExpression) -> cst.CSTNode:
+        """Translate what a loop goes through: networks among it get no other name."""
+        work = self.translation()
+        expressions = Expressions(work)
+        expressions.leave_unnamed(node)
+        result = expressions.rewrite(node)
+        self.absorb(work.notes)
+        return result
+
     def base(self, node: cst.BaseExpression) -> cst.BaseExpression:
         """Translate the base of a class."""
         work = self.translation()

@@ -14,6 +14,7 @@ import libcst as cst
 from torch2ms.analysis.evaluation.env import Env
 from torch2ms.analysis.evaluation.hooked import Kept, kept_by_hooks
 from torch2ms.analysis.program import flow
+from torch2ms.analysis.program.mixins import completes_modules
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax import directives
 from torch2ms.analysis.syntax.names import Imports, dotted
@@ -445,6 +446,9 @@ class Project:
                     kind = BASES.get(base) or ("module" if layer else "")
                     if kind and cls.kind == "object":
                         cls.kind, cls.torch_base = kind, base
+        for cls in everything:
+            if cls.kind == "object" and cls.children and completes_modules(cls, self):
+                cls.kind, cls.torch_base = "module", "torch.nn.Module"
 
     def find(self, name: str, module: ModuleInfo) -> Found:
         """The project's definition behind a qualified name, or behind a bare name in a module."""

@@ -54,14 +54,28 @@ def _makes(stmt: Stmt, name: str) -> bool:
         return True
     if not isinstance(node, cst.Assign) or len(node.targets) != 1 or dotted(node.targets[0].target) != name:
         return False
-    value = node.value
-    if isinstance(value, cst.Tuple):
-        return all(isinstance(e.value, cst.Call) for e in value.elements)
+    if isinstance(node.value, cst.Tuple):
+        return all(isinstance(e.value, cst.Call) for e in node.value.elements)
+    return all(_new(value, stmt) for value in _either(node.value))
+
+
+def _either(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+    """What an expression may be: itself, or one of those it chooses from."""
+    if isinstance(node, cst.IfExp):
+        return [*_either(node.body), *_either(node.orelse)]
+    if isinstance(node, cst.BooleanOperation):
+        return [*_either(node.left), *_either(node.right)]
+    return _either(node.value) if isinstance(node, cst.NamedExpr) else [node]
+
+
+def _new(value: cst.BaseExpression, stmt: Stmt) -> bool:
+    if dotted(value) == "None":
+        return True
     if isinstance(value, cst.Call) and stmt.muts & {dotted(a.value) for a in value.args} - {""}:
         return False  # a helper that writes into what it is given may return it
     if isinstance(value, cst.Call):
         shared = isinstance(value.func, cst.Attribute) and value.func.attr.value in VIEWS
-        return (not shared or not _source(value)) and (not is_change(value) or isinstance(base(value), cst.Call))
+        return (not shared or not _shown(value)) and (not is_change(value) or isinstance(base(value), cst.Call))
     return isinstance(value, (cst.BinaryOperation, cst.UnaryOperation))
 
 
@@ -72,7 +86,7 @@ def _shares(stmt: Stmt, name: str) -> bool:
         values = (
             [e.value for e in node.value.elements] if isinstance(node.value, (cst.Tuple, cst.List)) else [node.value]
         )
-        if any(name in _sources(v) for v in values):
+        if any(name in _sources(value) for value in values):
             return True
     return any(
         isinstance(call.func, cst.Attribute) and call.func.attr.value in ("append", "extend", "insert", "put")
@@ -121,26 +135,28 @@ def _sources(node: cst.BaseExpression) -> set[str]:
     """The tensors whose memory an expression shows: also `c` for `torch.add(a, b, out=c)`."""
     written = [a.value for a in node.args if a.keyword is not None and a.keyword.value == "out"] if isinstance(
         node, cst.Call) else []  # fmt: skip
-    found = {_source(node)}
+    found = _shown(node)
     for target in written:
         parts = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else [target]
-        found |= {_source(part) for part in parts}
+        found |= {place for part in parts for place in _shown(part)}
     return found
 
 
-def _source(node: cst.BaseExpression) -> str:
-    """The place whose memory an expression shows: `x`, `p.grad.detach()`, `x[0]`, `x.add_(1)`, `torch.relu_(x)`."""
+def _shown(node: cst.BaseExpression) -> set[str]:
+    """The places whose memory an expression may show: `x`, `p.grad.detach()`, `x[0]`, `x.add_(1)`, `torch.relu_(x)`."""
     while True:
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
             last = node.func.attr.value
             if last not in VIEWS and not (last.endswith("_") and not last.endswith("__")):
-                return ""
+                return set()
             function = isinstance(node.func.value, cst.Name) and node.func.value.value == "torch" and node.args
             node = node.args[0].value if function else node.func.value
         elif isinstance(node, cst.Attribute) and node.attr.value in VIEWS or isinstance(node, cst.Subscript):
             node = node.value
+        elif len(parts := _either(node)) > 1 or parts[0] is not node:
+            return {place for part in parts for place in _shown(part)}
         else:
-            return dotted(node)
+            return {dotted(node)} - {""}
 
 
 def is_gradient(node: cst.CSTNode) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import libcst as cst
 
+from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value, choices
+from torch2ms.tape.functions.sites import versions
 
 SENSITIVE = (
     "spectral_norm",
@@ -60,7 +64,7 @@ def _made(node: cst.BaseExpression, module: ModuleInfo, project: Project, depth:
     """The new modules that an expression may stand for, none where one of them may be an old one.
 
     A class is called, or a function of the project all of whose returns do so; a name it returns was given its mode
-    where it was bound.
+    where it was bound, and so was what a function returns that is reached in other ways than by calls of its name.
     """
     while type(node) is cst.Call and type(node.func) is cst.Attribute and node.func.attr.value in KEEPING:
         node = node.func.value
@@ -74,12 +78,58 @@ def _made(node: cst.BaseExpression, module: ModuleInfo, project: Project, depth:
         return [(value, module)] if value.kind == "module" and not _cell(target, module, project) else []
     returned = [
         (s.node.value, found.module)
-        for found in (_functions(target.name, module, project) if target.kind == "function" else [])
+        for found in _called(node.func, target, module, project)
+        if id(found) not in reached_otherwise(project)
         for s in found.scope.body.walk()
         if type(s.node) is cst.Return
     ]
     parts = [_made(part, home, project, depth + 1) if part is not None else [] for part, home in returned]
     return [made for part in parts for made in part] if all(parts) else []
+
+
+def _called(func: cst.BaseExpression, target: Value, module: ModuleInfo, project: Project) -> list[FunctionInfo]:
+    """What a call may reach: a function, or a method and those that stand in its place in subclasses."""
+    if target.kind == "function":
+        return _functions(target.name, module, project)
+    if type(func) is not cst.Attribute:
+        return []
+    receiver = module.value(func.value)
+    known = receiver.kind in ("object", "module", "class") and receiver.name
+    cls = class_of(receiver, module, project) if known else None
+    method = cls.known(func.attr.value) if cls is not None else None
+    return list(versions(method)) if method is not None else []
+
+
+@lru_cache(maxsize=1)
+def reached_otherwise(project: Project) -> frozenset[int]:
+    """Functions that return new modules, and are values somewhere or called where it is not seen: `makers[name]()`."""
+    makers: dict[str, list[FunctionInfo]] = {}
+    for module in project.modules.values():
+        for info in module.functions.values():
+            given = (s.node.value for s in info.scope.body.walk() if type(s.node) is cst.Return)
+            if any(type(node) is cst.Call and module.value(node).kind == "module" for node in given):
+                makers.setdefault(info.name, []).append(info)
+    found: set[int] = set()
+    for module in project.modules.values() if makers else ():
+        seen: set[int] = set()
+        for node in descend(module.tree):
+            if type(node) is cst.Call and _called(node.func, module.value(node.func), module, project):
+                seen.add(id(node.func))
+            elif id(node) not in seen and (type(node) is cst.Name or type(node) is cst.Attribute):
+                found |= {id(info) for info in _mentioned(node, makers, module, project)}
+    return frozenset(found)
+
+
+def _mentioned(
+    node: cst.CSTNode, makers: dict[str, list[FunctionInfo]], module: ModuleInfo, project: Project
+) -> list[FunctionInfo]:
+    """The functions that a name or an attribute may be."""
+    target = module.value(node)
+    if target.kind == "function":
+        return _functions(target.name, module, project)
+    if not isinstance(node, cst.Attribute) or target.kind not in ("method", "unknown"):
+        return []
+    return [info for info in makers.get(node.attr.value, ()) if info.cls is not None]
 
 
 def _functions(name: str, module: ModuleInfo, project: Project) -> list[FunctionInfo]:

@@ -33,6 +33,10 @@ def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, projec
         if receiver.kind in ("object", "module", "optimizer") and receiver.name:
             cls = _class(receiver.name, module, project)
             return cls.known(func.attr.value) if cls is not None else None
+        if receiver.kind == "class" and receiver.name:
+            cls = _class(receiver.name, module, project)
+            method = cls.method(func.attr.value) if cls is not None else None
+            return method if method is not None and method.static else None
         of_module = module.value(func)
         found = project.find(of_module.name, module) if of_module.kind in ("api", "function") else None
         return found if isinstance(found, FunctionInfo) else _called_object(of_module, module, project)
