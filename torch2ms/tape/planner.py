@@ -25,7 +25,7 @@ from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forward.shared import absorb, following, join
 from torch2ms.tape.forward.steps import callers
-from torch2ms.tape.forward.unseen import unseen_step
+from torch2ms.tape.forward.unseen import unseen_step, unseen_steps
 from torch2ms.tape.forwards import Outside, fit_together, forward_of
 from torch2ms.tape.functions.clearing import called_clears, clearing, unasked
 from torch2ms.tape.functions.episodes import plan_episode
@@ -47,6 +47,8 @@ from torch2ms.tape.uses.resets import dead_clears, plan_clears, start_accumulato
 from torch2ms.tape.uses.scaling import Scaling, holds_more, joined
 from torch2ms.tape.uses.stored import guard_empty
 from torch2ms.tape.verdicts import Verdicts
+
+STAYS = "the backward call before it stays as it is"
 
 
 def plan_scope(
@@ -98,13 +100,20 @@ def plan_scope(
             return
         planner.run()
         lifting.stores.used |= planner.used
-        _mark_steps(events, scope, plan, lifting)
+        _mark_steps(events, scope, module, plan, lifting)
 
 
-def _mark_steps(events: list[Event], scope: Scope, plan: Plan, lifting: Lifting) -> None:
-    """A step that a method takes has no gradients either where the backward call before it stays as it is."""
-    if not any(e.kind == "backward" and id(e.node) in plan.refused for e in events):
+def _mark_steps(events: list[Event], scope: Scope, module: ModuleInfo, plan: Plan, lifting: Lifting) -> None:
+    """A step that a method takes has no gradients either where the backward call before it stays as it is.
+
+    Nor has the step of something that is not seen: `self.optimizers[name].step()`.
+    """
+    staying = [e for e in events if e.kind == "backward" and id(e.node) in plan.refused]
+    if not staying:
         return
+    for stmt, call in (found for event in staying for found in unseen_steps(event, scope, module)):
+        if id(call) not in plan.refused and id(stmt) not in plan.replaced and lifting.callee.get(id(call)) is None:
+            refuse(Event("step", stmt, call), STAYS, plan)
     for stmt in scope.body.walk():
         for call in stmt.calls:
             callee = lifting.callee.get(id(call))
@@ -112,7 +121,7 @@ def _mark_steps(events: list[Event], scope: Scope, plan: Plan, lifting: Lifting)
                 continue
             kinds = {e.kind for e in find(callee.scope, callee.module)}
             if kinds & {"step", "scaler_step"} and "backward" not in kinds:
-                refuse(Event("step", stmt, call), "the backward call before it stays as it is", plan)
+                refuse(Event("step", stmt, call), STAYS, plan)
 
 
 class _ScopePlanner:

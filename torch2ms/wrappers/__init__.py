@@ -41,10 +41,12 @@ from torch2ms.wrappers.regrouped import regrouped
 from torch2ms.wrappers.saturated import saturated
 from torch2ms.wrappers.selfless import renamed
 from torch2ms.wrappers.spelled import aliased, spelled
+from torch2ms.wrappers.spread import spread
 from torch2ms.wrappers.starred import starred
 from torch2ms.wrappers.stored import stored
 from torch2ms.wrappers.taken import out_of_the_way
 from torch2ms.wrappers.turns import written_out
+from torch2ms.wrappers.unboxed import unboxed
 from torch2ms.wrappers.unroll import unrolled
 from torch2ms.wrappers.unwrap import unwrapped
 from torch2ms.wrappers.walrus import bound_before
@@ -73,6 +75,11 @@ def understood(project: Project) -> Project:
     project = _with(project, constructors(project))
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
     project = _with(project, unwrapped(project, wrapped) if wrapped else {})
+    for _ in range(3):  # one dict after the other: schedulers of optimizers of networks
+        if not (plain := spread(project)):
+            break
+        project = _with(project, plain)
+    project = _with(project, unboxed(project))
     project = _with(project, opened(project))
     project = _with(project, listed(project))
     project = _with(project, stored(project))

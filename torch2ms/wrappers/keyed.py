@@ -14,8 +14,9 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import UNPLACED, entries
+from torch2ms.wrappers.boxes import own_nodes, sees
 from torch2ms.wrappers.suites import Suites
 
 CHANGING = {"update", "pop", "popitem", "clear", "setdefault"}
@@ -119,30 +120,18 @@ def _table(stmt: Stmt, scope: Scope, module: ModuleInfo) -> Table | None:
 def _seen(table: Table, place: str, home: Scope, module: ModuleInfo, alone: bool) -> bool:
     """Fill in where the optimizers are taken out of the dict; False where something else changes it."""
     for scope in module.scope.walk():
-        if not _sees(scope, home, root(place)):
+        if not sees(scope, home, root(place)):
             continue
         for stmt in scope.body.walk():
             if stmt.node is not table.node and (place in stmt.defs or _stored(stmt, place)):
                 return False
-            for node in descend(stmt.node) if not stmt.blocks else _headers(stmt):
+            for node in own_nodes(stmt):
                 if isinstance(node, cst.Subscript) and dotted(node.value) == place and _key(node) in table.names:
                     table.items.add(id(node))
                 if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
                     if dotted(node.func.value) == place and node.func.attr.value == "values" and alone:
                         table.values.add(id(node))
     return bool(table.items)
-
-
-def _sees(scope: Scope, home: Scope, name: str) -> bool:
-    """The name means the same in the scope as where the dict was made."""
-    if name == "self":
-        return scope.cls is not None and scope.cls is home.cls
-    current: Scope | None = scope
-    while current is not None and current is not home:
-        if name in current.locals or name in current.params:
-            return False
-        current = current.parent
-    return current is home
 
 
 def _stored(stmt: Stmt, place: str) -> bool:
@@ -155,15 +144,3 @@ def _stored(stmt: Stmt, place: str) -> bool:
         return True
     calls = (c.func for c in stmt.calls if isinstance(c.func, cst.Attribute))
     return any(f.attr.value in CHANGING and dotted(f.value) == place for f in calls)
-
-
-def _headers(stmt: Stmt) -> list[cst.CSTNode]:
-    """What a compound statement evaluates itself."""
-    node = stmt.node
-    if isinstance(node, (cst.If, cst.While)):
-        return list(descend(node.test))
-    if isinstance(node, cst.For):
-        return list(descend(node.iter))
-    if isinstance(node, cst.With):
-        return [n for item in node.items for n in descend(item.item)]
-    return []

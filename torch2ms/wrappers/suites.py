@@ -168,7 +168,7 @@ class Suites(Rewriter):
         """What a compound statement becomes, whose blocks are rewritten already."""
         return [updated], ()  # type: ignore[list-item]
 
-    def opened(self, node: cst.With | cst.If) -> Made:
+    def opened(self, node: cst.With | cst.If | cst.For) -> Made:
         """The statements of a block whose header goes."""
         body = node.body
         if not isinstance(body, cst.IndentedBlock):

@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torch2ms.analysis.evaluation import guess
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
@@ -60,6 +61,15 @@ def leading_to(event: Event, scope: Scope) -> list[Stmt]:
 
 def unseen_step(event: Event, scope: Scope, module: ModuleInfo) -> str:
     """The step of something unknown that was made of what the event fills: `updater = make(net)`, `updater.step()`."""
+    for _, call in unseen_steps(event, scope, module):
+        func = call.func
+        assert isinstance(func, cst.Attribute)
+        return dotted(func) or f"{code(func.value)}.step"
+    return ""
+
+
+def unseen_steps(event: Event, scope: Scope, module: ModuleInfo) -> Iterator[tuple[Stmt, cst.Call]]:
+    """All such steps of a scope."""
     tainted = {root(d) for d in event.value.deps if not d.startswith("@")}
     for stmt in scope.body.walk():
         if {root(u) for u in stmt.uses} & tainted:
@@ -69,12 +79,18 @@ def unseen_step(event: Event, scope: Scope, module: ModuleInfo) -> str:
             func = call.func
             if not isinstance(func, cst.Attribute) or func.attr.value != "step":
                 continue
-            if module.value(func.value).kind != "unknown":
+            if module.value(func.value).kind != "unknown" or _scheduler(func.value):
                 continue
             part = isinstance(func.value, (cst.Subscript, cst.Call))  # `held[1].step()`: who knows what it was made of
             if _roots(func.value) & tainted or not call.args and (part or not event.value.deps):
-                return dotted(func) or f"{code(func.value)}.step"
-    return ""
+                yield stmt, call
+
+
+def _scheduler(node: cst.BaseExpression) -> bool:
+    """`state["scheduler"]`"""
+    index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
+    key = constant(index.value) if isinstance(index, cst.Index) else None
+    return isinstance(key, str) and guess.by_name(key).kind == "scheduler"
 
 
 def _roots(node: cst.BaseExpression) -> set[str]:

@@ -1,0 +1,229 @@
+"""Dicts that a program keeps its networks and optimizers in, under keys that are written down.
+
+`box = {}`, then `box["net"] = Net()` and `box["opt"] = Adam(box["net"].parameters())`: the ledger keeps gradients by
+the place of an optimizer, and an item of a dict has none. A box is such a dict as long as all that is put into it is
+seen, under keys that are.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant, descend
+from torch2ms.analysis.values import UNPLACED, Value, entries
+
+LIVING = {"optimizer", "scheduler", "scaler", "module"}  # known by where they are kept
+CHANGING = {"update", "pop", "popitem", "clear", "setdefault", "move_to_end", "__setitem__"}
+EMPTY = {"dict", "OrderedDict", "collections.OrderedDict"}
+STORE = re.compile(r"""\[\s*(?:[rbu]?["']|[A-Za-z_])[^\]]*\]\s*=(?!=)|\bfor\b""")
+
+
+@dataclass(eq=False)
+class Box:
+    """A dict with the statement that makes it, and what is put into it."""
+
+    place: str
+    node: cst.Assign | cst.AnnAssign
+    stmt: Stmt
+    scope: Scope
+    held: dict[str, list[Value]] = field(default_factory=dict)  # by key, in order: what it may be
+    stores: dict[int, str] = field(default_factory=dict)  # by id of an assignment: the key it fills
+    filled: list[Stmt] = field(default_factory=list)  # those statements
+    changed: set[str] = field(default_factory=set)  # keys whose value changes in another way
+
+    @property
+    def living(self) -> list[str]:
+        """Keys of networks, optimizers and their kin."""
+        return [k for k, held in self.held.items() if k not in self.changed and all(v.kind in LIVING for v in held)]
+
+    @property
+    def trains(self) -> bool:
+        """An optimizer is in it."""
+        return any(self.held[key][0].kind == "optimizer" for key in self.living)
+
+    def whole(self, scope: Scope, number: int) -> bool:
+        """Where a statement of the scope runs, everything is in the box that ever will be, once and in this order."""
+        once = len(self.stores) == len(set(self.stores.values())) and all(
+            s.block is self.stmt.block for s in self.filled
+        )
+        return once and (scope is not self.scope or number > max(s.number for s in [self.stmt, *self.filled]))
+
+
+def boxes(module: ModuleInfo, project: Project) -> list[Box]:
+    """The boxes of a module."""
+    if module.uses_mindspore or module.directives.off or not STORE.search(module.source):
+        return []
+    made = [box for scope in module.scope.walk() for stmt in scope.body.walk() if (box := _made(stmt, scope, module))]
+    if not made:
+        return []
+    elsewhere = _put_elsewhere(project)
+    return [box for box in made if _filled(box, module, project, elsewhere)]
+
+
+def parts(node: object) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
+    """Target and value of an assignment to one target."""
+    if isinstance(node, cst.Assign) and len(node.targets) == 1:
+        return node.targets[0].target, node.value
+    if isinstance(node, cst.AnnAssign) and node.value is not None:
+        return node.target, node.value
+    return None
+
+
+def key_of(node: cst.CSTNode) -> str | None:
+    """The key of `place["key"]`."""
+    index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
+    key = constant(index.value) if isinstance(index, cst.Index) else None
+    return key if isinstance(key, str) else None
+
+
+def sees(scope: Scope, home: Scope, name: str) -> bool:
+    """The name means the same in the scope as where the box was made."""
+    if name == "self":
+        return scope.cls is not None and scope.cls is home.cls
+    current: Scope | None = scope
+    while current is not None and current is not home:
+        if name in current.locals or name in current.params:
+            return False
+        current = current.parent
+    return current is home
+
+
+def own_nodes(stmt: Stmt) -> Iterator[cst.CSTNode]:
+    """What a statement evaluates itself, without the blocks and definitions in it."""
+    node = stmt.node
+    if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+        return  # a scope of its own
+    if not stmt.blocks:
+        yield from descend(node)
+    elif isinstance(node, (cst.If, cst.While)):
+        yield from descend(node.test)
+    elif isinstance(node, cst.For):
+        yield from descend(node.iter)
+    elif isinstance(node, cst.With):
+        for item in node.items:
+            yield from descend(item.item)
+
+
+def _made(stmt: Stmt, scope: Scope, module: ModuleInfo) -> Box | None:
+    """The dict that a statement makes: written down, empty, or given back by a function with keys that are known."""
+    both = parts(stmt.node)
+    if both is None or stmt.off:
+        return None
+    place, value = dotted(both[0]), both[1]
+    if not place or place == "self" or place.count(".") > place.startswith("self."):
+        return None
+    if place.startswith("self.") and scope.cls is None:
+        return None
+    box = Box(place, stmt.node, stmt, scope)  # type: ignore[arg-type]
+    if isinstance(value, cst.Dict):
+        for element in value.elements:
+            key = constant(element.key) if isinstance(element, cst.DictElement) else None
+            if not isinstance(key, str) or key in box.held:
+                return None
+            box.held[key] = [module.value(element.value)]
+    elif isinstance(value, cst.Call) and dotted(value.func) in EMPTY:
+        if not all(a.keyword is not None and not a.star for a in value.args):
+            return None
+        box.held = {a.keyword.value: [module.value(a.value)] for a in value.args if a.keyword is not None}
+    else:
+        held = module.value(value)
+        known = entries(held) if held.kind == "dict" else {}
+        if not known or not all(sure for _, sure in held.keys or ()):
+            return None
+        if any(v.place and not v.place.startswith(UNPLACED) for v in known.values() if v.kind in LIVING):
+            return None  # its parts have names where they were made
+        box.held = {key: [one] for key, one in known.items()}
+    return box
+
+
+def _filled(box: Box, module: ModuleInfo, project: Project, elsewhere: list[tuple[int, str, str]]) -> bool:
+    """Fill in what is put into the box; False where something else may happen to it."""
+    aliases: set[str] = set()
+    for scope in module.scope.walk():
+        if not sees(scope, box.scope, root(box.place)):
+            continue
+        for stmt in scope.body.walk():
+            if stmt.node is box.node:
+                continue
+            if box.place in stmt.defs or not _kept(box, stmt, scope, module):
+                return False
+            both = parts(stmt.node)
+            if both is not None and dotted(both[1]) == box.place:
+                aliases.add(dotted(both[0]))
+    own = _relatives(box, module, project)
+    last = box.place.rpartition(".")[2]
+    for scope_id, place, key in elsewhere:
+        head, _, name = place.rpartition(".")
+        if scope_id in own and place == box.place:
+            continue
+        other = name == last and (head == "self" and scope_id in own or head not in ("", "self") and "." in box.place)
+        if key in box.held and (other or place in aliases or head == "^"):
+            box.changed.add(key)
+    return bool(box.held)
+
+
+def _kept(box: Box, stmt: Stmt, scope: Scope, module: ModuleInfo) -> bool:
+    """What a statement does to the box is seen, if it does anything."""
+    node = stmt.node
+    if isinstance(node, (cst.Assign, cst.AnnAssign)):
+        targets = [t.target for t in node.targets] if isinstance(node, cst.Assign) else [node.target]
+        hit = [n for t in targets for n in descend(t) if isinstance(n, cst.Subscript) and dotted(n.value) == box.place]
+        both = parts(node)
+        if hit:
+            key = key_of(both[0]) if both is not None and both[0] is hit[0] else None
+            if key is None or both is None:
+                return False
+            if scope is not box.scope and not box.place.startswith("self."):  # a name would need `global` there
+                box.changed.add(key)
+                return True
+            box.stores[id(node)] = key
+            box.filled.append(stmt)
+            box.held.setdefault(key, []).append(module.value(both[1]))
+    if isinstance(node, (cst.AugAssign, cst.Del)):
+        hit = [n for n in descend(node.target) if isinstance(n, cst.Subscript) and dotted(n.value) == box.place]
+        keys = {key_of(n) for n in hit}
+        if None in keys or hit and isinstance(node, cst.Del):
+            return False
+        box.changed |= {k for k in keys if k is not None}
+    calls = (c.func for c in stmt.calls if isinstance(c.func, cst.Attribute))
+    return not any(f.attr.value in CHANGING and dotted(f.value) == box.place for f in calls)
+
+
+def _put_elsewhere(project: Project) -> list[tuple[int, str, str]]:
+    """Every `place["key"] = value` of the project: id of the class or scope, place ("^" begins what was given), key."""
+    found = []
+    for module in project.modules.values():
+        for scope in module.scope.walk():
+            home = id(scope.cls) if scope.cls is not None else id(scope)
+            for stmt in scope.body.walk():
+                both = parts(stmt.node)
+                key = key_of(both[0]) if both is not None else None
+                if both is None or key is None or not isinstance(both[0], cst.Subscript):
+                    continue
+                place = dotted(both[0].value)
+                if place in scope.params and place != "self":
+                    found.append((home, f"^.{place}", key))
+                elif place:
+                    found.append((home, place, key))
+    return found
+
+
+def _relatives(box: Box, module: ModuleInfo, project: Project) -> set[int]:
+    """The scopes of the classes whose `self` may be the one that has the box; its own scope for other names."""
+    if not box.place.startswith("self."):
+        return {id(box.scope)}
+    cls = class_of(box.scope, module)
+    return {id(c.scope) for c in (*cls.lineage(), *cls.below())} if cls is not None else {id(box.scope.cls)}
+
+
+def class_of(scope: Scope, module: ModuleInfo) -> ClassInfo | None:
+    """The class whose method the scope is."""
+    return next((c for c in module.classes.values() if c.scope is scope.cls), None) if scope.cls is not None else None

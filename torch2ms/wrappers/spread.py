@@ -1,0 +1,291 @@
+"""`{k: Adam(nets[k].parameters()) for k in ("pi", "q")}` and loops over such keys, written out: once for each key.
+
+The ledger keeps gradients by the place of an optimizer, and the item of a dict under a key that is another one in each
+turn has none. Where the keys are written down in the program, each item is written down too.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torch2ms.analysis.program import liveness
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant, descend
+from torch2ms.analysis.values import entries
+from torch2ms.wrappers.boxes import LIVING, Box, boxes, parts, sees
+from torch2ms.wrappers.suites import Made, Suites
+
+MOST = 8  # keys of a loop that is written out
+METHODS = {"step", "zero_grad", "unscale_"}
+SCOPES = (cst.Lambda, cst.FunctionDef, cst.ClassDef, cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
+JUMPS = (cst.Break, cst.Continue, cst.Return, cst.Yield, cst.Global, cst.Nonlocal)
+
+
+@dataclass
+class Turns:
+    """What the names of a loop stand for in each of its turns."""
+
+    names: list[dict[str, str]]
+
+
+def spread(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules that keep optimizers in dicts filled so, by name."""
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        if module.uses_mindspore or module.directives.off or not _keeps_optimizers(module):
+            continue
+        finder = _Finder(module, boxes(module, project))
+        if finder.found:
+            plain[module.name] = _Writer(module, finder.found).plain()
+    return plain
+
+
+def _keeps_optimizers(module: ModuleInfo) -> bool:
+    """Somewhere an optimizer is put into a dict."""
+    for node in descend(module.tree):
+        if isinstance(node, (cst.DictElement, cst.DictComp)) and module.value(node.value).kind == "optimizer":
+            return True
+        if isinstance(node, cst.Assign) and isinstance(node.targets[0].target, cst.Subscript):
+            if module.value(node.value).kind == "optimizer":
+                return True
+    return False
+
+
+class _Finder:
+    """Comprehensions and loops of one module that are written out, by id."""
+
+    def __init__(self, module: ModuleInfo, known: list[Box]) -> None:
+        self.module, self.known = module, known
+        self.found: dict[int, Turns] = {}
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk():
+                if stmt.off:
+                    continue
+                both = parts(stmt.node)
+                if both is not None and isinstance(both[1], cst.DictComp):
+                    self.comprehension(both[1], stmt, scope)
+                elif isinstance(stmt.node, cst.For):
+                    self.loop(stmt, scope)
+
+    def comprehension(self, node: cst.DictComp, stmt: Stmt, scope: Scope) -> None:
+        head = node.for_in
+        if head.ifs or head.inner_for_in is not None or head.asynchronous is not None:
+            return
+        turns = self.turns(head.target, head.iter, stmt, scope)
+        key = turns.names[0].get(dotted(node.key), "") if turns else ""
+        if not turns or self.module.value(node.value).kind not in LIVING or not key.startswith(('"', "'")):
+            return
+        if entries(self.module.value(node)) or not _plain(node.value, turns):
+            return
+        self.found[id(node)] = turns
+
+    def loop(self, stmt: Stmt, scope: Scope) -> None:
+        node = stmt.node
+        assert isinstance(node, cst.For)
+        inner = [s for block in stmt.blocks for s in block.every]
+        if node.orelse is not None or node.asynchronous is not None:
+            return
+        if any(isinstance(n, JUMPS) for n in descend(node.body)):
+            return
+        turns = self.turns(node.target, node.iter, stmt, scope)
+        if not turns or not _plain(node.body, turns) or not (self.fills(inner, turns) or self.steps(inner, turns)):
+            return
+        bound = set(turns.names[0]) | stmt.all_defs
+        if any(d in turns.names[0] for s in inner for d in s.defs):
+            return
+        if bound & liveness.read_after(stmt.block, [stmt], stmt.block.stmts.index(stmt)):
+            return
+        self.found[id(node)] = turns
+
+    def fills(self, inner: list[Stmt], turns: Turns) -> bool:
+        """An optimizer or a network goes into a dict in each turn."""
+        for stmt in inner:
+            both = parts(stmt.node)
+            if both is None or not isinstance(both[0], cst.Subscript) or self.module.value(both[1]).kind not in LIVING:
+                continue
+            index = both[0].slice[0].slice
+            if isinstance(index, cst.Index) and dotted(index.value) in turns.names[0]:
+                return True
+        return False
+
+    def steps(self, inner: list[Stmt], turns: Turns) -> bool:
+        """Each statement is a method of an optimizer, a scheduler or a scaler, of the one whose turn it is."""
+        for stmt in inner:
+            call = stmt.node.value if isinstance(stmt.node, cst.Expr) else None
+            if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute):
+                return False
+            used = {n.value for n in descend(call) if isinstance(n, cst.Name)}
+            if call.func.attr.value not in METHODS or not used & set(turns.names[0]):
+                return False
+        return bool(inner)
+
+    def turns(self, target: cst.CSTNode, node: cst.BaseExpression, stmt: Stmt, scope: Scope) -> Turns | None:
+        """What the names of a loop's target stand for, turn by turn."""
+        call = node if isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Attribute) else None
+        if isinstance(target, cst.Tuple) and call is not None and call.func.attr.value == "items":  # type: ignore[attr-defined]
+            names = [e.value.value for e in target.elements if isinstance(e.value, cst.Name)]
+            place = dotted(call.func.value)  # type: ignore[attr-defined]
+            keys = self.box_keys(place, stmt, scope) if len(names) == 2 else []
+            return Turns([{names[0]: _quoted(k), names[1]: f"{place}[{_quoted(k)}]"} for k in keys]) if keys else None
+        if not isinstance(target, cst.Name):
+            return None
+        if call is not None and call.func.attr.value == "values":  # type: ignore[attr-defined]
+            place = dotted(call.func.value)  # type: ignore[attr-defined]
+            keys = self.box_keys(place, stmt, scope)
+            return Turns([{target.value: f"{place}[{_quoted(k)}]"} for k in keys]) if keys else None
+        keys = self.keys(node, stmt, scope)
+        return Turns([{target.value: _quoted(k)} for k in keys]) if keys else None
+
+    def keys(self, node: cst.BaseExpression, stmt: Stmt, scope: Scope) -> list[str]:
+        """The keys that a loop goes over, where they are written down."""
+        if isinstance(node, (cst.Tuple, cst.List)):
+            keys = [constant(e.value) for e in node.elements]
+            fit = all(isinstance(k, str) for k in keys) and len(set(keys)) == len(keys) <= MOST
+            return [str(k) for k in keys] if fit else []
+        if isinstance(node, cst.Call) and dotted(node.func) in ("list", "tuple", "sorted"):
+            given = self.keys(node.args[0].value, stmt, scope) if len(node.args) == 1 else []
+            return sorted(given) if dotted(node.func) == "sorted" else given
+        if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
+            return self.box_keys(dotted(node.func.value), stmt, scope) if node.func.attr.value == "keys" else []
+        place = dotted(node)
+        return self.box_keys(place, stmt, scope) or self.listed(place, scope) if place else []
+
+    def box_keys(self, place: str, stmt: Stmt, scope: Scope) -> list[str]:
+        """The keys of a box at a statement."""
+        for box in self.known:
+            if box.place == place and sees(scope, box.scope, place.partition(".")[0]) and box.whole(scope, stmt.number):
+                return list(box.held) if len(box.held) <= MOST else []
+        return []
+
+    def listed(self, place: str, scope: Scope) -> list[str]:
+        """The items of a list of texts that is bound once and stays as it is."""
+        name = place.partition(".")[0]
+        seen = [(s, inner) for inner in self.module.scope.walk() for s in inner.body.walk()]
+        made = [(s, inner) for s, inner in seen if place in s.defs]
+        if len(made) != 1 or any(place in s.muts for s, _ in seen) or not sees(scope, made[0][1], name):
+            return []
+        both = parts(made[0][0].node)
+        if both is None or not isinstance(both[1], (cst.List, cst.Tuple)) or made[0][0].block.owner is not None:
+            return []
+        return self.keys(both[1], made[0][0], scope)
+
+
+def _quoted(key: str) -> str:
+    return '"' + key + '"' if '"' not in key and "\\" not in key else repr(key)
+
+
+def _plain(node: cst.CSTNode, turns: Turns) -> bool:
+    """Nothing in it keeps the name of a loop for later, hides it, or has it within a text in another way than bare."""
+    for inner in descend(node):
+        if isinstance(inner, SCOPES):
+            return False
+        if isinstance(inner, cst.FormattedStringExpression):
+            bare = inner.format_spec is None and inner.conversion is None and inner.equal is None
+            name = dotted(inner.expression)
+            if bare and turns.names[0].get(name, "").startswith(('"', "'")):
+                continue
+            if any(n.value in turns.names[0] for n in descend(inner) if isinstance(n, cst.Name)):
+                return False
+    return True
+
+
+class _Writer(Suites):
+    """One module, with what was found written out."""
+
+    def __init__(self, module: ModuleInfo, found: dict[int, Turns]) -> None:
+        super().__init__(module)
+        self.found = found
+
+    def leave_DictComp(self, original: cst.DictComp, updated: cst.DictComp) -> cst.BaseExpression:
+        turns = self.found.get(id(original))
+        if turns is None:
+            return updated
+        elements = []
+        for names in turns.names:
+            key, value = (n.visit(_Named(names)) for n in (updated.key, updated.value))
+            elements.append(cst.DictElement(key, value))  # type: ignore[arg-type]
+        return cst.Dict(elements)
+
+    def compound(self, original: cst.CSTNode, updated: cst.CSTNode) -> Made:
+        turns = self.found.get(id(original))
+        if turns is None:
+            return [updated], ()  # type: ignore[list-item]
+        assert isinstance(updated, cst.For) and isinstance(original, cst.For)
+        lines, waiting = self.opened(updated)
+        made: list[cst.BaseStatement] = []
+        for turn, names in enumerate(turns.names):
+            for position, stmt in enumerate(lines):
+                named = stmt.visit(_Named(names))
+                silent = named.visit(_Silent()) if turn else named  # type: ignore[union-attr]
+                assert isinstance(silent, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
+                if turn and not position:
+                    silent = silent.with_changes(leading_lines=())
+                self.numbered(silent, stmt)
+                made.append(silent)
+        return made, waiting
+
+    def numbered(self, named: cst.CSTNode, source: cst.CSTNode) -> None:
+        """Every statement of a turn stands on the line of the one it was."""
+        for new, old in zip(descend(named), descend(source), strict=False):
+            if isinstance(new, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
+                self.number(new, old)
+
+
+class _Silent(cst.CSTTransformer):
+    """No comments: they stand in the first turn."""
+
+    def leave_EmptyLine(self, original: cst.EmptyLine, updated: cst.EmptyLine) -> cst.EmptyLine | cst.RemovalSentinel:
+        return updated if original.comment is None else cst.RemoveFromParent()
+
+    def leave_TrailingWhitespace(
+        self, original: cst.TrailingWhitespace, updated: cst.TrailingWhitespace
+    ) -> cst.TrailingWhitespace:
+        plain = original.comment is None
+        return updated if plain else updated.with_changes(comment=None, whitespace=cst.SimpleWhitespace(""))
+
+
+class _Named(cst.CSTTransformer):
+    """The names of a loop replaced by what they stand for."""
+
+    def __init__(self, names: dict[str, str]) -> None:
+        super().__init__()
+        self.names = names
+
+    def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.BaseExpression:
+        return updated.with_changes(attr=original.attr)
+
+    def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
+        return updated.with_changes(keyword=original.keyword)
+
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
+        return cst.parse_expression(self.names[original.value]) if original.value in self.names else updated
+
+    def leave_FormattedStringExpression(
+        self, original: cst.FormattedStringExpression, updated: cst.FormattedStringExpression
+    ) -> cst.BaseFormattedStringContent:
+        key = constant(updated.expression)
+        if isinstance(key, str) and isinstance(original.expression, cst.Name):
+            return cst.FormattedStringText(key.replace("{", "{{").replace("}", "}}"))
+        return updated
+
+    def leave_IfExp(self, original: cst.IfExp, updated: cst.IfExp) -> cst.BaseExpression:
+        if original.test is updated.test or (truth := _told(updated.test)) is None:
+            return updated
+        return updated.body if truth else updated.orelse
+
+
+def _told(test: cst.BaseExpression) -> bool | None:
+    """Whether two texts that a test compares are equal."""
+    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+        return None
+    left, right = constant(test.left), constant(test.comparisons[0].comparator)
+    if not isinstance(left, str) or not isinstance(right, str):
+        return None
+    operator = test.comparisons[0].operator
+    if isinstance(operator, (cst.Equal, cst.NotEqual)):
+        return (left == right) == isinstance(operator, cst.Equal)
+    return None
