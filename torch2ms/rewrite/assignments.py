@@ -227,6 +227,8 @@ class Assignments:
         if value.kind == "unknown" and target is not node.target:  # `.data` of what is not seen: whoever has it too
             return self.written_into(stmt, name, node)
         unsure = value.kind == "unknown" or value.kind == "tensor" and value.likely
+        if unsure and _counts(name, self.writer.scope, self.module):
+            return None
         if unsure and self.given_by_callers(stmt, name, tensors=True):
             return self.written_into(stmt, name, node)
         others = {place for place in (held_in(stmt, name, self.module),) if place}
@@ -349,6 +351,27 @@ def _read_again(name: str, scope: Scope, home: Scope, asked: ModuleInfo | None =
             if kept and (root(kept) == "self" or any(root(kept) in map(root, s.uses) for s in read)):
                 return True
     return False
+
+
+def _counts(name: str, scope: Scope, module: ModuleInfo) -> bool:
+    """The name is a number: a layer has so many features, a loop so many turns, or a part of a sequence ends there."""
+    for stmt in scope.body.walk():
+        if any(_measures(call, module) for call in stmt.calls if any(dotted(a.value) == name for a in call.args)):
+            return True
+        if name in stmt.uses and any(dotted(bound) == name for n in descend(stmt.node) for bound in _bounds(n)):
+            return True
+    return False
+
+
+def _measures(call: cst.Call, module: ModuleInfo) -> bool:
+    """A call of a layer, or of `range`."""
+    made = module.value(call.func).name
+    layer = made.startswith("torch.nn.") and made.rpartition(".")[2][:1].isupper()
+    return dotted(call.func) == "range" or layer and made not in ("torch.nn.Parameter", "torch.nn.ParameterList")
+
+
+def _bounds(node: cst.CSTNode) -> list[cst.BaseExpression]:
+    return [b for b in (node.lower, node.upper, node.step) if b is not None] if isinstance(node, cst.Slice) else []
 
 
 def _argument(call: cst.Call, name: str, scope: Scope) -> cst.BaseExpression | None:

@@ -96,6 +96,7 @@ def plan_scope(
         planner.outside = Outside(lifting.incomplete.get(id(scope), ""), lifting.left)
         if place := lifting.stores.again.get(id(scope)):
             why = f"an optimizer made over the parameters of `{place}` before may have left gradients in them"
+            planner.refuse_problems()
             give_up(planner.records.events, why, plan)
             return
         planner.run()
@@ -174,10 +175,14 @@ class _ScopePlanner:
             if param.name.value == handed.root:
                 self.plan.beside[id(param)] = handed.playback
 
-    def run(self) -> None:
+    def refuse_problems(self) -> None:
+        """What an event says of itself, before the others are told that it stays."""
         for event in self.records.events:
             if event.problem:
                 refuse(event, event.problem, self.plan)
+
+    def run(self) -> None:
+        self.refuse_problems()
         if any(e.problem for e in self.records.events):
             give_up(self.records.events, "another gradient event of this scope is not translated", self.plan)
             return

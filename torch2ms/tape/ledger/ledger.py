@@ -24,15 +24,18 @@ ENTRY = -1  # the event that stands for whatever callers left behind
 class State:
     """What an owner's gradients may hold: (event number, carried) pairs, and whether they may be empty.
 
-    `parted` are the clears since that emptied the gradients of some of its parameters.
+    `parted` are the clears since that emptied the gradients of some of its parameters; `swapped`: they are those of a
+    network that the name no longer stands for.
     """
 
     held: frozenset[tuple[int, bool]] = frozenset()
     empty: bool = True
     parted: frozenset[int] = frozenset()
+    swapped: bool = False
 
     def __or__(self, other: State) -> State:
-        return State(self.held | other.held, self.empty or other.empty, self.parted | other.parted)
+        held, parted = self.held | other.held, self.parted | other.parted
+        return State(held, self.empty or other.empty, parted, self.swapped or other.swapped)
 
     def carried(self) -> State:
         return replace(self, held=frozenset((e, True) for e, _ in self.held))
@@ -69,6 +72,8 @@ class Owner:
     entry: State = LEFT_OVER  # ... and hold this when the scope is entered
     made: frozenset[int] = frozenset()  # ... ids of statements that make the optimizer
     group: tuple[str, int, str] = ("", 0, "")  # ... one of those that may be the same
+    bound: dict[int, bool] = field(default_factory=dict)  # statements that bind its networks, see `renewed.bindings`
+    emptied: set[int] = field(default_factory=set)  # ... those that bind new ones while the former had gradients
     in_turn: frozenset[str] = frozenset()  # ... parameters of the scope that stand for its modules, one by one
     stem: str = ""  # ... what names that are made from its variable begin with
 
@@ -188,6 +193,8 @@ class _Run:
         if self.owner.kind == "leaf" and self.owner.place in stmt.defs and not isinstance(node, cst.AugAssign):
             self.part(state)
             state = State()
+        if not stmt.blocks:
+            state = self.renewed(stmt, state)
         if self.owner.stored and self.owner.place in stmt.defs:
             state = State() if id(stmt) in self.owner.made else LEFT_OVER
         if not stmt.blocks:
@@ -225,6 +232,16 @@ class _Run:
             state = self.block(block, state)
         return state
 
+    def renewed(self, stmt: Stmt, state: State) -> State:
+        """The networks are others from here on: they have no gradients, or some of their own."""
+        new = self.owner.bound.get(id(stmt))
+        if new is None or not state.held:
+            return state
+        if not new:
+            return replace(state, swapped=True)
+        self.owner.emptied.add(id(stmt))
+        return State()
+
     def part(self, state: State) -> None:
         """The name of a leaf is bound to another tensor: what it held stays with the one before."""
         self.owner.left |= bool(state.held)
@@ -248,7 +265,7 @@ class _Run:
             self.continues.append(None)
             if bound:
                 self.part(head)
-            end = self.block(stmt.blocks[0], State() if bound else head)
+            end = self.block(stmt.blocks[0], State() if bound else self.renewed(stmt, head))
             again = self.continues.pop()
             left = self.breaks.pop()
             if _leaves(stmt.blocks[0]):
@@ -321,7 +338,7 @@ class _Run:
 
 def _added(state: State, number: int) -> State:
     """The gradients of one more backward call are in it."""
-    return State(state.held | {(number, False)}, False, state.parted)
+    return replace(state, held=state.held | {(number, False)}, empty=False)
 
 
 def _root_deps(event: Event) -> frozenset[str]:

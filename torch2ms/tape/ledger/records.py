@@ -13,6 +13,7 @@ from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.clears import SOME, zeroes
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Ledger, Owner, State
+from torch2ms.tape.ledger.renewed import OTHER, bindings
 
 LOADS = ("step", "scaler_step", "clip_norm", "clip_value", "grad_loop", "leaf_grad", "unscale", "taken")
 STEPS = ("step", "scaler_step", "handed")
@@ -61,6 +62,10 @@ class Records:
         for event in events:
             if zeroes(event) and any(o.cleared_in_part([event]) for o in self.owners):
                 event.kind, event.writes = "grad_loop", True
+        for owner in self.owners:
+            if owner.kind != "leaf" and not owner.stored:
+                places = owner.owns if owner.owns is not None else frozenset({owner.place})
+                owner.bound = bindings(places, self.scope, self.module, seen=owner.owns is not None)
         self.ledger = Ledger(self.scope, events, self.owners, self.outside)
         told = [o for o in self.owners if self.entry_leaks(o) and self.entry_reaches(o)] if self.assume_cleared else []
         if told:  # the user's word: nothing is left of an earlier call
@@ -71,8 +76,11 @@ class Records:
             self.ledger = Ledger(self.scope, events, self.owners, self.outside, cleared=told)
         for event in (e for e in events if e.kind in LOADS):
             for owner in (o for o in self.owners if owners.concerns(event, o, self.owners)):
-                for number in owner.before.get(self.number[id(event)], State()).parted:
+                state = owner.before.get(self.number[id(event)], State())
+                for number in state.parted:
                     events[number].problem = events[number].problem or SOME
+                for number in {n for n, _ in state.held if n != ENTRY} if state.swapped else ():
+                    events[number].problem = events[number].problem or OTHER
 
     def entry_reaches(self, owner: Owner) -> bool:
         """What callers left behind is there when a backward call adds to it, or when it is loaded."""

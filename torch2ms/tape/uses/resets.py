@@ -11,6 +11,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import Records
+from torch2ms.tape.ledger.renewed import starts
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refuse
 
@@ -121,6 +122,9 @@ def start_accumulators(records: Records, scope: Scope, plan: Plan) -> None:
             continue
         if not watched or owner.stored:
             continue
+        made = [s for s in scope.body.walk() if id(s) in owner.emptied]
+        for stmt in (m for m in made if not _filled_first(m, owner, records)):
+            plan.behind.setdefault(id(stmt), []).append(Text(f"{owner.variable} = None"))
         first = next(
             e for e in records.events if e.kind == "backward" and owner.place in {o.place for o in records.takers(e)}
         )
@@ -132,7 +136,7 @@ def start_accumulators(records: Records, scope: Scope, plan: Plan) -> None:
             and e.stmt.block is scope.body and e.stmt.number < top.number
             for e in records.events
         )  # fmt: skip
-        if not covered:
+        if not covered and not starts(made, first.stmt):
             plan.before.setdefault(id(top), []).append(Text(f"{owner.variable} = None"))
 
 
