@@ -34,6 +34,7 @@ class Kept:
     place: str
     home: int
     adds: bool
+    module: ModuleInfo
     callers: dict[tuple[int, str], Callers] = field(default_factory=dict)  # by scope, and what it is called there
 
 
@@ -49,14 +50,14 @@ def kept_by_hooks(module: ModuleInfo) -> list[Kept]:
         for stmt in info.scope.body.walk():
             for place, adds in _stored(stmt.node, own[2], info.scope):
                 if home := _home(root(place), info.scope):
-                    found.setdefault((place, home), Kept(place, home, adds)).adds |= adds
+                    found.setdefault((place, home), Kept(place, home, adds, module)).adds |= adds
     for scope in module.scope.walk():
         for call in (c for s in scope.body.walk() for c in s.calls if _registers(c)):
             for node in (a.value for a in call.args if isinstance(a.value, cst.Lambda)):
                 params = [p.name.value for p in node.params.params]
                 for place, adds in _called(node.body, params[2], set(params)) if len(params) == 3 else ():
                     if home := _home(root(place), scope):
-                        found.setdefault((place, home), Kept(place, home, adds)).adds |= adds
+                        found.setdefault((place, home), Kept(place, home, adds, module)).adds |= adds
     return list(found.values())
 
 
@@ -129,8 +130,7 @@ def _seen(kept: Kept, scope: Scope, ev: Evaluator) -> Iterator[str]:
         return
     if ev.cls is not None and id(ev.cls.scope) == kept.home:
         yield kept.place
-    classes = (c for m in ev.project.modules.values() for c in m.classes.values())
-    cls = next((c for c in classes if id(c.scope) == kept.home), None)
+    cls = next((c for c in kept.module.classes.values() if id(c.scope) == kept.home), None)
     if cls is None or not dot:
         return
     for name in sorted({n for s in around for n in s.locals}):
