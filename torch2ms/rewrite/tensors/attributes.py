@@ -6,6 +6,7 @@ import libcst as cst
 
 from torch2ms.analysis.known.torchapi import PACKED
 from torch2ms.analysis.known.wrapped import FAMILIES
+from torch2ms.analysis.program.project import ClassInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
@@ -45,8 +46,9 @@ def attribute(
         cls = work.class_of(receiver)
         return cst.Call(updated.value) if cls is not None and not cls.refused else updated
     wrapped = receiver.name != "torch.optim.swa_utils.AveragedModel"
-    if attr == "module" and receiver.kind == "module" and not stored and wrapped and _no_wrapper(receiver, work):
-        return updated.value
+    if attr == "module" and receiver.kind == "module" and not stored and wrapped:
+        if (made := _unwrapped(receiver, updated, work)) is not None:
+            return made
     if receiver.kind == "device" and attr == "type" and not stored:
         tier = Tier.ASSUMED if receiver.likely else Tier.EXACT
         work.notes.findings.append(Finding("T2M601", tier, "torch.device.type", "what stands before the colon"))
@@ -160,15 +162,24 @@ def _lost_argument(receiver: Value, attr: str, work: Translation) -> bool:
     return rule is not None and any(param.name == attr for form in rule.forms for param in form.signature.params)
 
 
-def _no_wrapper(receiver: Value, work: Translation) -> bool:
-    """`model.module` of a model that was wrapped for several devices."""
+def _unwrapped(receiver: Value, updated: cst.Attribute, work: Translation) -> cst.BaseExpression | None:
+    """`model.module` of a model that was wrapped for several devices; None for an attribute that a class has."""
     cls = work.class_of(receiver)
-    if cls is not None and (cls.attr("module") is not None or cls.method("module") is not None):
-        return False
-    tier = Tier.ASSUMED if receiver.likely or not receiver.name else Tier.EXACT
+    if cls is not None and _keeps_module(cls):
+        return None
+    unsure = receiver.likely or not receiver.name
+    place = dotted(updated.value)
+    if unsure and place and any(_keeps_module(c) for m in work.project.modules.values() for c in m.classes.values()):
+        work.tell("T2M509", "model.module", "objects of the project have one; else the model itself")
+        return cst.parse_expression(f'getattr({place}, "module", {place})')
+    tier = Tier.ASSUMED if unsure else Tier.EXACT
     why = "there is no wrapper around the model: the model itself"
     work.notes.findings.append(Finding("T2M509", tier, "model.module", why))
-    return True
+    return updated.value
+
+
+def _keeps_module(cls: ClassInfo) -> bool:
+    return cls.attr("module") is not None or cls.method("module") is not None
 
 
 def _of_tensor(
