@@ -9,6 +9,7 @@ import libcst as cst
 from torch2ms.analysis.evaluation import hooked, masked
 from torch2ms.analysis.evaluation.assign import part_of, remember
 from torch2ms.analysis.evaluation.containers import same_layer
+from torch2ms.analysis.evaluation.lookup import of_data
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
@@ -122,7 +123,7 @@ def _filled(place: str, base: Value, method: str, call: cst.Call, ev: Evaluator)
     if value.leaf and not value.place:  # it has no other name
         value = replace(value, deps=frozenset({place}), place=f"{place}{PART}>")
     row = value.kind == "tuple" and value.items and not value.deps
-    if base.kind == "list" and method == "append" and (row or value.leaf):
+    if base.kind == "list" and method == "append" and (row or value.leaf or of_data(value, ev)):
         each = value if base.items == () or base.each == value else None
     if base.name == "torch.nn.ModuleList" and method == "append" and (base.items == () or base.each is not None):
         each = same_layer(value, base.each)

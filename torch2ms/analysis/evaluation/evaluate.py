@@ -221,7 +221,8 @@ class Evaluator:
                 return Value("params", deps=optimizer.owns or NO_DEPS, place=optimizer.place)
         data = kind == "list" and value.kind == "tuple" and value.items is not None and not value.deps
         leaves = value.leaf and not value.place
-        each = value if data or leaves else containers.same_layer(value)
+        known = data or leaves or kind == "list" and lookup.of_data(value, self)
+        each = value if known else containers.same_layer(value)
         return Value(kind, deps=value.deps, name=f"of {value.kind}", each=each)
 
     def each_entry(self, node: cst.DictComp) -> Value | None:

@@ -22,6 +22,8 @@ BUILTINS = {"sum", "max", "min", "abs", "zip", "enumerate", "list", "tuple", "di
 DTYPES = {"float32", "float16", "float64", "int64", "int32", "bool", "float", "long", "half", "double", "int", "uint8",
           "int8", "int16", "bfloat16", "short", "complex64", "complex128", "cfloat", "cdouble"}  # fmt: skip
 
+TRAINED = {"module", "optimizer", "scheduler", "lossfn", "scaler", "param", "params", "object", "unknown"}
+
 
 def lookup(name: str, ev: Evaluator) -> Value:
     """What a name stands for that the scopes around do not bind."""
@@ -73,6 +75,13 @@ def member(module_name: str, attr: str, ev: Evaluator) -> Value:
     if full in ev.project.packages:
         return Value("modulefile", name=full)
     return _definition(inner) or UNKNOWN
+
+
+def of_data(value: Value, ev: Evaluator) -> bool:
+    """An object of a class of the project that keeps nothing that trains: its methods are its own."""
+    cls = class_of(value, ev.module, ev.project) if value.kind == "object" and value.name and not value.deps else None
+    kinds = {v.kind for c in cls.lineage() for v in c.attrs.values()} if cls is not None else TRAINED
+    return not kinds & TRAINED
 
 
 def class_of(value: Value, module: ModuleInfo, project: Project) -> ClassInfo | None:
