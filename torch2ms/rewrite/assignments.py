@@ -13,11 +13,11 @@ from torch2ms.analysis.values import Value
 from torch2ms.api.template import atomic
 from torch2ms.findings import Tier
 from torch2ms.rewrite import layout
-from torch2ms.rewrite.inplace import views
+from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.nested import widens
 from torch2ms.rewrite.inplace.seen import into_view
-from torch2ms.rewrite.inplace.sharing import held_in, is_parameter, taken_from
-from torch2ms.rewrite.inplace.stores import InPlace, is_data
+from torch2ms.rewrite.inplace.sharing import held_in, is_data, is_parameter, taken_from
+from torch2ms.rewrite.inplace.stores import InPlace
 from torch2ms.rewrite.layers.modes import in_module_class, starts_in_training
 from torch2ms.rewrite.parameters.leaves import Leaves
 from torch2ms.rewrite.settings import steers
@@ -50,6 +50,8 @@ class Assignments:
         named = qualified(target, self.module.imports) if type(target) is cst.Attribute else ""
         if is_foreign(named) and "." in named and (steers(named, self.writer) or named.startswith("torch.backends.")):
             return []
+        if (beside := apart.stored(stmt, target, node.value, self.writer)) is not None:
+            return beside
         if is_data(target, self.module):
             assert type(target) is cst.Attribute
             return self.data(stmt, target, node)
@@ -162,7 +164,12 @@ class Assignments:
         return None
 
     def augmented(self, stmt: Stmt, node: cst.AugAssign) -> list[cst.BaseStatement] | None:
+        if (made := apart.changed(stmt, node, self.writer)) is not None:
+            return made
         target: cst.CSTNode = node.target
+        if isinstance(target, cst.Subscript) and self.writer.differentiated:
+            if made := into_view(stmt, target, node.value, self.writer, code(node.operator).strip()):
+                return made
         while is_data(target, self.module):
             target = target.value  # type: ignore[attr-defined]
         value = self.module.value(target)
@@ -218,6 +225,8 @@ class Assignments:
         self, stmt: Stmt, node: cst.AugAssign, target: cst.CSTNode, value: Value
     ) -> list[cst.BaseStatement] | None:
         """`y = x; y += 1`: the change reaches `x`, where something still reads it."""
+        if isinstance(target, cst.Subscript):
+            return self.of_container(stmt, node, target, value)
         if not isinstance(target, cst.Name):
             return None
         name = target.value
@@ -254,6 +263,25 @@ class Assignments:
         if not seen and not self.given_by_callers(stmt, name):
             return None
         return self.written_into(stmt, name, node)
+
+    def of_container(
+        self, stmt: Stmt, node: cst.AugAssign, target: cst.Subscript, value: Value
+    ) -> list[cst.BaseStatement] | None:
+        """`kept["h"] += 1`: the tensor in the container has another name, which shows the change."""
+        held = self.module.value(target.value).kind in ("list", "tuple", "dict")
+        others = {place for place in stmt.muts - {dotted(target.value)} if "." not in place}
+        later = [s for s in self.writer.scope.body.walk() if s.number > stmt.number]
+        loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
+        if not held or value.kind != "tensor" or not others & {use for s in (*later, *loops) for use in s.uses}:
+            return None
+        self.writer.tell("T2M611", "in-place change", "written into the tensor, which another name holds too")
+        place = code(self.writer.expression(target))
+        right = code(self.writer.expression(node.value))
+        right = right if atomic(node.value) else f"({right})"
+        symbol = code(node.operator).strip().removesuffix("=")
+        saved = symbol not in "+-" and not self.in_place.number(node.value)
+        own = ".copy()" if saved and self.writer.differentiated else ""
+        return self.writer.translated(f"{place}[...] = {place}{own} {symbol} {right}")
 
     def written_into(self, stmt: Stmt, name: str, node: cst.AugAssign) -> list[cst.BaseStatement] | None:
         self.writer.tell("T2M611", "in-place change", "written into the tensor, which another name holds too")

@@ -8,6 +8,7 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation.modes import is_no_grad, off
 from torch2ms.analysis.program import liveness
+from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
@@ -30,7 +31,7 @@ def opened(mode: cst.With, stmt: Stmt, writer: Writer) -> layout.Lines:
     """The block begins: its comments; what only some ways through it bind is cut from the graph where it is bound."""
     if writer.differentiated and cuts(mode, writer):
         stmts = [s for s in stmt.block.stmts if mode in s.modes]
-        for inner, name in _bound_inside(stmts):
+        for inner, name in _bound_inside(stmts, writer.module):
             writer.plan.behind.setdefault(id(inner), []).append(Text(_stopped(name, [inner], writer)))
     lines = tuple(mode.leading_lines)
     writer.findings.append(Finding("T2M301", Tier.EXACT, "gradient mode block",
@@ -45,7 +46,7 @@ def closed(mode: cst.With, stmts: list[Stmt], writer: Writer) -> tuple[list[cst.
     nodes: list[cst.BaseStatement] = []
     if writer.differentiated and cuts(mode, writer):
         certain = _certain(stmts)
-        for name in _kept(stmts):
+        for name in _kept(stmts, writer.module):
             if name in certain:
                 nodes += writer.text(_stopped(name, stmts, writer))
     return nodes, layout.comments_only(footer)
@@ -72,7 +73,7 @@ def _has_fields(name: str, writer: Writer) -> bool:
     return False
 
 
-def _kept(stmts: list[Stmt]) -> list[str]:
+def _kept(stmts: list[Stmt], module: ModuleInfo) -> list[str]:
     """What may hold tensors of the block when it has run, and is read later, in the order in which it is made."""
     names: dict[str, None] = {}
     for inner in (i for stmt in stmts for i in stmt.walk()):
@@ -84,6 +85,8 @@ def _kept(stmts: list[Stmt]) -> list[str]:
             if record or value.kind in TENSORS and value.name not in NUMBERS:
                 names.setdefault(place)
         gone = inner.defs if isinstance(inner.node, cst.Del) else _cut(inner)
+        if isinstance(inner.node, cst.AugAssign) and has_graph(inner.node.target, module):
+            gone = inner.defs  # written into its memory alone
         names = {n: None for n in names if n not in gone}
     block = stmts[-1].block
     read = liveness.read_after(block, stmts, block.stmts.index(stmts[-1])) if names else set()
@@ -96,10 +99,10 @@ def _certain(stmts: list[Stmt]) -> set[str]:
     return set().union(*(liveness.definite(s) for s in stmts), *(s.defs for s in plain))
 
 
-def _bound_inside(stmts: list[Stmt]) -> Iterator[tuple[Stmt, str]]:
+def _bound_inside(stmts: list[Stmt], module: ModuleInfo) -> Iterator[tuple[Stmt, str]]:
     """The small statements under conditions and in loops that bind such places last, each with the place."""
     certain = _certain(stmts)
-    for name in _kept(stmts):
+    for name in _kept(stmts, module):
         if name in certain:
             continue
         makers = [i for s in stmts for i in s.walk() if name in i.defs and not i.blocks and name not in _cut(i)]
@@ -118,6 +121,12 @@ def cuts(mode: cst.With, writer: Writer) -> bool:
         if off(item.item, writer.module):
             return True
     return False
+
+
+def has_graph(node: cst.CSTNode, module: ModuleInfo) -> bool:
+    """A tensor that was computed of what has gradients."""
+    value = module.value(node)
+    return value.kind == "tensor" and not value.leaf and any(not dep.startswith("@") for dep in value.deps)
 
 
 def counts(value: Value) -> bool:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torch2ms.analysis.program.structure import Stmt
 from torch2ms.rewrite import layout
 from torch2ms.tape.plan import Branch, Class, Copy, Function, Item, Text
 
@@ -59,10 +61,11 @@ class Items:
         return nodes
 
     def function(self, item: Function) -> cst.FunctionDef:
-        outer = self.writer.differentiated
+        outer, captured = self.writer.differentiated, self.writer.captured
         self.writer.differentiated = outer or item.differentiated
+        self.writer.captured = _captured(item)
         body, pending = self.emitter.sequence(item.body, placed=True)
-        self.writer.differentiated = outer
+        self.writer.differentiated, self.writer.captured = outer, captured
         if any(isinstance(i, Function) for i in item.body):
             body = layout.spaced(body, top=False)
         if body:
@@ -92,3 +95,13 @@ class Items:
             test, cst.IndentedBlock(body, footer=footer),
             orelse=cst.Else(cst.IndentedBlock(orelse, footer=footer2)), leading_lines=comments,
         )  # fmt: skip
+
+
+def _captured(item: Function) -> set[str]:
+    """The names that the statements of the function change in place, and that it neither takes nor binds."""
+    stmts = [inner for part in item.body if isinstance(part, Stmt) for inner in part.walk()]
+    shared = " ".join(part.template for part in item.body if isinstance(part, Text))
+    bound = {d for s in stmts for d in s.defs} | {p.partition("=")[0].strip(" *") for p in item.params}
+    return {
+        m for s in stmts for m in s.muts if m not in bound and not re.search(rf"\b(nonlocal|global)\b.*\b{m}\b", shared)
+    }

@@ -12,6 +12,7 @@ from torch2ms.rewrite import layout
 from torch2ms.rewrite.assignments import Assignments
 from torch2ms.rewrite.gradmodes import WHOLE, stopper
 from torch2ms.rewrite.inplace.activated import activated
+from torch2ms.rewrite.inplace.apart import shown_by_array
 from torch2ms.rewrite.inplace.hoist import hoisted
 from torch2ms.rewrite.inplace.nested import raise_changes
 from torch2ms.rewrite.inplace.stores import InPlace, changes
@@ -41,6 +42,9 @@ class Statements:
         self.writer.line = stmt.lineno
         node = self.kept_apart.of(stmt, self.writer)
         special = None
+        if len(stmt.muts) > 1 and not self.module.uses_mindspore and (array := shown_by_array(stmt, self.writer)):
+            why = f"`{array}` shows the memory of the tensor, which MindSpore writes at a time of its own"
+            self.writer.refuse("T2M611", "tensor shown by an array", why, "write into the array, or give it a copy")
         if type(node) in (cst.Assign, cst.Expr, cst.Return) and not self.module.uses_mindspore:
             above = raise_changes(self.in_place, stmt)
             above += hoisted(self.in_place, stmt)

@@ -47,6 +47,7 @@ class Writer:
         self.line = 0
         self.scope = module.scope
         self.differentiated = False  # whether the function at hand runs inside a gradient function
+        self.captured: set[str] = set()  # what that function changes of what stands around it: it cannot bind it
 
     def translation(self) -> Translation:
         """A new sheet for one expression."""

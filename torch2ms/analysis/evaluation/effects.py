@@ -86,7 +86,8 @@ def _called(call: cst.Call, place: str, method: str, ev: Evaluator) -> None:
     elif method in REORDERING and held.keys is not None:
         ev.env[place] = replace(held, keys=None)
     elif method.endswith("_") and not method.endswith("__") and held.kind == "tensor":
-        deps = held.deps.union(*(ev.memo.get(id(a.value), UNKNOWN).deps for a in call.args))
+        given_deps = NO_DEPS if ev.cut else joined_deps([ev.memo.get(id(a.value), UNKNOWN) for a in call.args])
+        deps = held.deps | given_deps
         ev.env[place] = replace(held, deps=deps if method != "detach_" else NO_DEPS)
         given = ((a.value, ev.memo.get(id(a.value), UNKNOWN)) for a in call.args)
         if method in masked.FILLING and any(masked.infinite(node, value) for node, value in given):

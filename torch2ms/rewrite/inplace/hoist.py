@@ -15,9 +15,9 @@ from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api.template import atomic, parenthesised
 from torch2ms.findings import Tier
+from torch2ms.rewrite.gradmodes import counts, unrecorded
 from torch2ms.rewrite.inplace.nested import evaluated_first, of_dict
-from torch2ms.rewrite.inplace.sharing import fresh, is_parameter
-from torch2ms.rewrite.inplace.stores import is_data
+from torch2ms.rewrite.inplace.sharing import fresh, is_data, is_parameter
 
 if TYPE_CHECKING:
     from torch2ms.rewrite.inplace.stores import InPlace
@@ -110,6 +110,7 @@ def _written(in_place: InPlace, stmt: Stmt, call: cst.Call) -> tuple[list[cst.Ba
     names = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else [target]
     loop = any(owner.is_loop for owner in stmt.ancestors())
     unshared = all(fresh(name, writer.scope, but=None if loop else stmt) for name in names)
+    unshared = unshared and not {code(name) for name in names} & writer.captured
     if not unshared and (many or held.kind != "tensor"):
         return [], ""
     if held.kind != "tensor" and module.value(call).kind != "tuple":  # lists of pieces: torch returns None there
@@ -117,12 +118,20 @@ def _written(in_place: InPlace, stmt: Stmt, call: cst.Call) -> tuple[list[cst.Ba
     made = writer.expression(call.with_changes(args=args))
     assert isinstance(made, cst.BaseExpression)
     place = code(target)
+    stop = f"{writer.alias('ops')}.stop_gradient" if unrecorded(stmt, writer) and not many else ""
     if held.kind == "tensor" and (not held.dtype or module.value(call).dtype != held.dtype or held.likely):
         text = code(made) if atomic(made) else f"({code(made)})"
         made = cst.parse_expression(f"{text}.astype({place}.dtype)")
+    if stop:
+        writer.needs.add("ops")
+        made = cst.parse_expression(f"{stop}({code(made)})")
     if unshared:
         writer.tell("T2M611", "out=", "the result is assigned")
-        return writer.text(f"{place.strip('()')} = {code(made)}"), place
+        lines = writer.text(f"{place.strip('()')} = {code(made)}")
+        floats = [n for n in names if many and unrecorded(stmt, writer) and not counts(module.value(n))]
+        lines += [line for n in floats for line in writer.text(f"{code(n)} = ops.stop_gradient({code(n)})")]
+        writer.needs |= {"ops"} if floats else set()
+        return lines, place
     why = f"written into `{place}`, which has other names; assumed: it has the shape of the result"
     writer.tell("T2M611", "out=", why, Tier.ASSUMED)
     return in_place.written(stmt, target, place, code(made)) or [], place

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
@@ -15,15 +17,28 @@ WHY = "the tensor is bound to what was written into"
 
 
 def into_view(
-    stmt: Stmt, target: cst.Subscript, stored: cst.BaseExpression, writer: Writer
+    stmt: Stmt, target: cst.Subscript, stored: cst.BaseExpression, writer: Writer, symbol: str = "="
 ) -> list[cst.BaseStatement] | None:
     """The lines for a store through a view, None where it is no such store, or is refused."""
     parts = [e.slice.value for e in target.slice if isinstance(e.slice, cst.Index)]
     if any(isinstance(constant(part), str) for part in parts):
         return None  # a dict, whatever its name was taken for: no tensor has text for an index
+    if not isinstance(target.value, (cst.Name, cst.Call, cst.Attribute)):
+        return None
+    return into(stmt, target, lambda: code(writer.expression(stored)), writer, symbol)
+
+
+def into(
+    stmt: Stmt, target: cst.Subscript, stored: Callable[[], str], writer: Writer, symbol: str = "="
+) -> list[cst.BaseStatement] | None:
+    """The lines for a store of a translated value through a view."""
     if isinstance(target.value, cst.Name):
-        return _named(stmt, target, stored, writer)
+        return _named(stmt, target, stored, writer, symbol)
     seen = target.value
+    if isinstance(seen, cst.Attribute) and seen.attr.value in views.TURNED:
+        if writer.module.value(seen.value).kind == "tensor":
+            _refuse(writer)
+        return None
     if not isinstance(seen, cst.Call) or not isinstance(seen.func, cst.Attribute):
         return None
     base = seen.func.value
@@ -41,7 +56,7 @@ def into_view(
     writer.tell("T2M611", "tensor stored in a view", WHY)
     return [
         *writer.text(f"{name} = {{0}}", seen),
-        *writer.text(f"{index} = {{0}}", stored),
+        *writer.translated(f"{index} {symbol} {stored()}"),
         *writer.text(f"{{0}} = {name}.view({{0}}.shape)", base),
     ]
 
@@ -73,7 +88,7 @@ def of_buffer(stmt: Stmt, target: cst.CSTNode, writer: Writer) -> bool:
 
 
 def _named(
-    stmt: Stmt, target: cst.Subscript, stored: cst.BaseExpression, writer: Writer
+    stmt: Stmt, target: cst.Subscript, stored: Callable[[], str], writer: Writer, symbol: str
 ) -> list[cst.BaseStatement] | None:
     """`flat = x.view(-1)`, `flat[0] = value`, and `x` is read again."""
     assert isinstance(target.value, cst.Name)
@@ -88,7 +103,8 @@ def _named(
         _refuse(writer)
         return None
     writer.tell("T2M611", "tensor stored in a view", WHY)
-    return [*writer.text("{0} = {1}", target, stored), *writer.text(back)]
+    lines = writer.translated(f"{code(writer.expression(target))} {symbol} {stored()}")
+    return [*lines, *writer.text(back)]
 
 
 def _shown(stmt: Stmt, target: cst.Name, writer: Writer) -> tuple[Stmt, str] | None:

@@ -131,6 +131,16 @@ def is_parameter(target: cst.CSTNode, value: Value, module: ModuleInfo, plan: Pl
     return place in plan.leaves and (value.leaf or value.kind in ("unknown", "param"))  # what the name means here
 
 
+def is_data(node: cst.CSTNode, module: ModuleInfo) -> bool:
+    """`tensor.data`; an attribute of that name on anything else is the user's own."""
+    if type(node) is not cst.Attribute or node.attr.value != "data":
+        return False
+    kind = module.value(node.value).kind
+    if kind == "unknown" and type(node.value) is cst.Name:
+        return not any("data" in cls.attrs for cls in module.classes.values() if cls.kind != "module")
+    return kind in ("tensor", "param")
+
+
 def _sources(node: cst.BaseExpression) -> set[str]:
     """The tensors whose memory an expression shows: also `c` for `torch.add(a, b, out=c)`."""
     written = [a.value for a in node.args if a.keyword is not None and a.keyword.value == "out"] if isinstance(

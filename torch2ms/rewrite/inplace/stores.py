@@ -7,13 +7,13 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.tree import code, constant
-from torch2ms.analysis.values import Value
+from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import apply_call
 from torch2ms.rewrite.gradmodes import unrecorded
-from torch2ms.rewrite.inplace import seen, views
+from torch2ms.rewrite.inplace import apart, seen, views
 from torch2ms.rewrite.inplace.chains import base, is_change
 from torch2ms.rewrite.inplace.nested import TYPED, of_dict, widens
-from torch2ms.rewrite.inplace.sharing import fresh, is_gradient, is_parameter, kept
+from torch2ms.rewrite.inplace.sharing import fresh, is_data, is_gradient, is_parameter, kept
 from torch2ms.rewrite.stars import written_out
 from torch2ms.rewrite.tensors.subscripts import WHOLE
 from torch2ms.rewrite.writer import Writer
@@ -21,8 +21,25 @@ from torch2ms.rewrite.writer import Writer
 RESHAPING = {"unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_", "resize_", "resize_as_", "set_"}
 
 
-UNSAVED = {"add_", "sub_", "neg_", "zero_", "fill_", "copy_", "relu_", "exp_", "sigmoid_", "tanh_", "sqrt_", "t_",
-           "masked_fill_", "detach_", "unsqueeze_", "squeeze_", "transpose_"}  # they need not what was there
+UNSAVED = {
+    "add_",
+    "sub_",
+    "neg_",
+    "zero_",
+    "fill_",
+    "copy_",
+    "relu_",
+    "exp_",
+    "sigmoid_",
+    "tanh_",
+    "sqrt_",
+    "t_",
+    "masked_fill_",
+    "detach_",
+    "unsqueeze_",
+    "squeeze_",
+    "transpose_",
+}  # they need not what was there
 
 
 class InPlace:
@@ -46,9 +63,8 @@ class InPlace:
             node = node.func.value
         target = node
         value = self.module.value(target)
-        while isinstance(target, cst.Attribute) and is_data(target, self.module):
-            target = target.value
-            value = self.module.value(target)
+        target = apart.peeled(target, self.writer)
+        value = self.module.value(target)
         if not isinstance(target, (cst.Name, cst.Attribute, cst.Subscript)) or (
             isinstance(target, cst.Subscript) and not _plain_index(target, self.module)
         ):
@@ -62,8 +78,9 @@ class InPlace:
         if planned is None and is_gradient(target):
             return None  # gradient code that is refused, or that waits for the second step, stands as it stood
         place = planned or code(self.writer.expression(target))
-        alone = self.alone(stmt, target)
-        plain = alone or weight or unrecorded(stmt, self.writer) or not self.saves(chain[-1])
+        held = apart.tensor(node, stmt, self.writer)
+        alone = held is None and self.alone(stmt, target)
+        plain = held is not None or alone or weight or unrecorded(stmt, self.writer) or not self.saves(chain[-1])
         own = "" if plain else ".copy()"
         result: cst.BaseExpression = cst.parse_expression(place + own)
         for link in reversed(chain):
@@ -78,6 +95,10 @@ class InPlace:
             self.writer.refuse("T2M610", f"Tensor.{methods[0]}", "other names hold the tensor, and its shape changes",
                         "assign the result to each of them")  # fmt: skip
             return None
+        if isinstance(target, cst.Subscript) and (lines := apart.part(target, code(result), stmt, self.writer)):
+            return lines
+        if held is not None:
+            return apart.whole(held, code(result), stmt, self.writer)
         why = "the result is assigned: in-place methods do nothing on CPU"
         self.writer.tell("T2M611", "in-place tensor method", why)
         copied = methods[0] == "copy_"
@@ -192,6 +213,8 @@ class InPlace:
 
     def alone(self, stmt: Stmt, target: cst.CSTNode) -> bool:
         """Nobody else sees the tensor that the statement changes: its name can be bound again."""
+        if isinstance(target, cst.Name) and target.value in self.writer.captured:
+            return False
         if is_gradient(target) and id(target) in self.writer.plan.expressions:
             return not kept(stmt, self.writer.scope)
         loop = any(owner.is_loop for owner in stmt.ancestors())
@@ -223,6 +246,11 @@ class InPlace:
         self, stmt: Stmt, target: cst.CSTNode, place: str, text: str, index: str = "..."
     ) -> list[cst.BaseStatement] | None:
         """Write into the memory that every alias, and the caller, shows."""
+        if self.writer.differentiated and isinstance(target, cst.Subscript):
+            before = len(self.writer.marked)
+            lines = seen.into(stmt, target, lambda: text, self.writer)
+            if lines is not None or len(self.writer.marked) > before:
+                return lines
         shown = views.memory(target, stmt, self.writer.scope, self.module)
         if shown == views.LOST:
             self.writer.refuse("T2M610", "in-place tensor method", "the name shows a part of another tensor, which "
@@ -232,6 +260,8 @@ class InPlace:
             if self.writer.differentiated and not text.startswith(f"{self.writer.alias('ops')}.stop_gradient("):
                 return self.recorded(stmt, target, place, text, index)
             return self.writer.translated(f"{place}.copy_({text})")
+        if isinstance(target, cst.Subscript) and place.startswith("strided("):
+            place = code(target.with_changes(value=self.writer.expression(target.value)))  # read in another form
         known = isinstance(target, cst.Subscript) and self.module.value(target.value).kind in views.TENSORS
         return self.writer.translated(f"{place} = {text}" if known else f"{place}[{index}] = {text}")
 
@@ -241,6 +271,10 @@ class InPlace:
         """Written where gradients are recorded: MindSpore's gradient of `copy_` is wrong for views, and writes by
         index into what shows another tensor do not reach that tensor."""
         shown = views.through(target, stmt, self.writer.scope)
+        made = stmt.out.get(target.value, UNKNOWN) if isinstance(target, cst.Name) else UNKNOWN
+        if not shown and code(target) in self.writer.captured and made.kind == "tensor" and not made.deps:
+            self.writer.needs.add("ops")  # what is around the function gets no graph
+            return self.writer.translated(f"{place}.copy_({self.writer.alias('ops')}.stop_gradient({text}))")
         if not shown:
             return self.writer.translated(f"{place}[{index}] = {text}")
         constant_change = all(self.number(a.value) for call in stmt.calls for a in call.args)
@@ -262,16 +296,6 @@ class InPlace:
         if any(self.module.value(i).kind in ("tensor", "list", "numpy") for i in indices):
             return False  # torch changes a copy as well
         return is_parameter(base, self.module.value(base), self.module, self.writer.plan)
-
-
-def is_data(node: cst.CSTNode, module: ModuleInfo) -> bool:
-    """`tensor.data`; an attribute of that name on anything else is the user's own."""
-    if type(node) is not cst.Attribute or node.attr.value != "data":
-        return False
-    kind = module.value(node.value).kind
-    if kind == "unknown" and type(node.value) is cst.Name:
-        return not any("data" in cls.attrs for cls in module.classes.values() if cls.kind != "module")
-    return kind in ("tensor", "param")
 
 
 def changes(name: str, call: cst.Call) -> bool:

@@ -26,6 +26,7 @@ from torch2ms.tape.forward.steps import (
     optimized,
     same_object,
     unseen,
+    written_directly,
 )
 from torch2ms.tape.ledger.events import LEFT, Event
 from torch2ms.tape.ledger.hooks import late_hooks
@@ -116,11 +117,12 @@ class Finder:
         return region
 
     def overwritten(self, region: Region) -> str:
-        """A tensor with a graph that a statement under no_grad changes: torch plays back as if it had not; or ""."""
+        """A tensor with a graph that a statement under no_grad changes in a way that is not written apart; or ""."""
         made: set[str] = set()
         for stmt in (inner for s in region.all for inner in s.walk()):
             if stmt.muts and stmt.modes and silenced(stmt, self.module) and (hit := sorted(stmt.muts & made)):
-                return hit[0]
+                if hit != [written_directly(stmt)]:
+                    return hit[0]
             made |= {p for p, v in stmt.out.items() if p in stmt.defs and v.kind == "tensor" and v.deps and not v.leaf}
         return ""
 

@@ -107,3 +107,23 @@ def optimized(scope: Scope, module: ModuleInfo) -> set[str]:
     """The names of what optimizers are made of in a scope: parameters, alone or in groups."""
     calls = [c for s in scope.body.walk() for c in s.calls if c.args and module.value(c).kind == "optimizer"]
     return {place for c in calls if (place := dotted(c.args[0].value))}
+
+
+def written_directly(stmt: Stmt) -> str:
+    """The place that a small statement itself writes into: `h.mul_(2)`, `h += 1`, `h[0] = 1`; or ""."""
+    node = stmt.node
+    if isinstance(node, cst.AugAssign):
+        held: cst.BaseExpression = node.target
+    elif isinstance(node, cst.Assign) and len(node.targets) == 1:
+        held = node.targets[0].target
+        if not isinstance(held, cst.Subscript):
+            return ""
+    elif isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
+        held = node.value
+        while isinstance(held, cst.Call) and isinstance(held.func, cst.Attribute):
+            held = held.func.value if held.func.attr.value.endswith("_") else cst.Name("_")
+    else:
+        return ""
+    while isinstance(held, cst.Subscript):
+        held = held.value
+    return dotted(held).removesuffix(".data")

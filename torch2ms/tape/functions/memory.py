@@ -10,15 +10,19 @@ import libcst as cst
 
 from torch2ms.analysis.known import activations
 from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.project import ModuleInfo, Project, qualified
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, descend
 from torch2ms.analysis.values import UNKNOWN
+from torch2ms.tape.functions.changing import changed
 from torch2ms.tape.functions.foreign import SHOWING, change
 
 FUNCTIONS = ("torch.", "torch.nn.functional.")  # `relu_` of these writes into its first argument
 THROUGH = ("enumerate", "zip", "reversed", "list", "tuple")
+SAME_MEMORY = {"torch.from_numpy", "torch.as_tensor", "torch.asarray", "numpy.asarray", "numpy.asanyarray",
+               "numpy.ravel", "numpy.reshape", "numpy.transpose", "numpy.squeeze", "numpy.expand_dims"}  # fmt: skip
+VIEWS = frozenset(SHOWING) | {"numpy", "cpu", "ravel", "narrow", "select", "view_as", "swapaxes", "diagonal", "unfold"}
 
 
 def spread_writes(project: Project) -> None:
@@ -32,6 +36,8 @@ def spread_writes(project: Project) -> None:
                     if _function(call) and _of_torch(call, module) and (place := dotted(call.args[0].value)):
                         change(stmt, place, scope)
                 if place := _activated(stmt, module, project):
+                    change(stmt, place, scope)
+                for place in changed(stmt, module):
                     change(stmt, place, scope)
             writing = [s for s in scope.body.walk() if s.muts]
             if not writing:
@@ -87,8 +93,8 @@ def _writes(stmt: Stmt, place: str, module: ModuleInfo) -> bool:
     node = stmt.node
     if type(node) is cst.AugAssign:
         held = module.value(node.target)
-        return held.kind == "tensor" or held.kind == "unknown" and bool(held.deps)
-    return value is None or value.kind in ("tensor", "unknown", "param")
+        return held.kind in ("tensor", "numpy") or held.kind == "unknown" and bool(held.deps)
+    return value is None or value.kind in ("tensor", "unknown", "param", "numpy")
 
 
 class _Shared:
@@ -138,7 +144,7 @@ def _shares(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[str, str]]:
     """The names that a statement binds to what other places show."""
     node = stmt.node
     if type(node) is cst.Assign and len(node.targets) == 1:
-        yield from _assigned(node.targets[0].target, node.value, stmt)
+        yield from _assigned(node.targets[0].target, node.value, stmt, module)
         name = dotted(node.targets[0].target)
         if name and type(node.value) is cst.Call and module.value(node.value.func).kind not in ("api", "module"):
             # a helper that writes into what it is given may return it
@@ -146,43 +152,47 @@ def _shares(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[str, str]]:
             yield from ((name, place) for place in sorted(stmt.muts & given - {name, ""}))
     for call in stmt.calls:
         if type(call.func) is cst.Attribute and call.func.attr.value == "append" and call.args:
-            if (name := dotted(call.func.value)) and (source := _shown(call.args[0].value)):
+            if (name := dotted(call.func.value)) and (source := _shown(call.args[0].value, module)):
                 yield name, source
-    yield from _walrus(stmt)
+    yield from _walrus(stmt, module)
     if type(node) is cst.For:
         names = [n for n in stmt.defs if "." not in n]
         for name in names:
             yield from ((name, source) for source in _elements(node.iter) if source != name)
 
 
-def _assigned(target: cst.BaseExpression, value: cst.BaseExpression, stmt: Stmt) -> Iterator[tuple[str, str]]:
+def _assigned(
+    target: cst.BaseExpression, value: cst.BaseExpression, stmt: Stmt, module: ModuleInfo
+) -> Iterator[tuple[str, str]]:
     """What one assignment gives a second name, also within containers."""
     if type(target) is cst.Tuple and type(value) is cst.Tuple and len(target.elements) == len(value.elements):
         for one, other in zip(target.elements, value.elements, strict=True):
-            yield from _assigned(one.value, other.value, stmt)
+            yield from _assigned(one.value, other.value, stmt, module)
     elif name := dotted(target.value if type(target) is cst.Subscript else target):
         if type(target) is cst.Subscript and stmt.out.get(name, UNKNOWN).kind not in ("dict", "list"):
             return  # what is stored in a tensor is copied
-        for source in (_shown(value), *_elements(value)):
+        for source in (_shown(value, module), *_elements(value)):
             if source and source != name and root(source) != "torch":
                 yield name, source
 
 
-def _walrus(stmt: Stmt) -> Iterator[tuple[str, str]]:
+def _walrus(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[str, str]]:
     """`(z := h)` in a statement, or before its blocks."""
     for top in children(stmt.node) if any("." not in d for d in stmt.defs) else ():
         if isinstance(top, (cst.BaseSuite, cst.Else, cst.Finally, cst.If)):
             continue
         for node in descend(top):
-            if type(node) is cst.NamedExpr and (source := _shown(node.value)):
+            if type(node) is cst.NamedExpr and (source := _shown(node.value, module)):
                 yield dotted(node.target), source
 
 
-def _shown(node: cst.BaseExpression) -> str:
+def _shown(node: cst.BaseExpression, module: ModuleInfo) -> str:
     """The place whose memory an expression shows."""
     moved = False
     while True:
-        if type(node) is cst.Call and type(node.func) is cst.Attribute and node.func.attr.value in SHOWING:
+        if type(node) is cst.Call and node.args and qualified(node.func, module.imports) in SAME_MEMORY:
+            node, moved = node.args[0].value, True
+        elif type(node) is cst.Call and type(node.func) is cst.Attribute and node.func.attr.value in VIEWS:
             node, moved = node.func.value, True
         elif type(node) is cst.Subscript:
             if not all(_basic(e.slice) for e in node.slice):

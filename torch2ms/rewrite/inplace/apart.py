@@ -1,0 +1,162 @@
+"""Writes into tensors with graphs that torch does not record: `h.data.mul_(2)`, `h.detach()[0] = 1`, under no_grad.
+
+torch plays back as if nothing had been written, with the new numbers where an operation kept the tensor itself. In
+MindSpore the tensor without its graph shows the same memory, and `copy_` into that does the same.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code
+from torch2ms.analysis.values import UNKNOWN
+from torch2ms.api.template import atomic
+from torch2ms.rewrite.gradmodes import has_graph, unrecorded
+from torch2ms.rewrite.inplace import views
+from torch2ms.rewrite.inplace.chains import base
+from torch2ms.rewrite.inplace.sharing import is_data, is_parameter
+from torch2ms.rewrite.tensors.arrays import SHIFTS
+from torch2ms.rewrite.writer import Writer
+
+WHY = "written into the memory alone: the gradient stays that of the tensor as it was made"
+
+
+def peeled(node: cst.BaseExpression, writer: Writer) -> cst.BaseExpression:
+    """The tensor itself: `h` for `h.data` and `h.detach()`."""
+    while True:
+        if is_data(node, writer.module):
+            node = node.value  # type: ignore[attr-defined]
+        elif type(node) is cst.Call and type(node.func) is cst.Attribute and node.func.attr.value == "detach":
+            if writer.module.value(node.func.value).kind not in ("tensor", "param"):
+                return node
+            node = node.func.value
+        else:
+            return node
+
+
+def tensor(target: cst.BaseExpression, stmt: Stmt, writer: Writer) -> cst.BaseExpression | None:
+    """The tensor whose memory alone a write into the target changes, None where the write is like any other."""
+    if not writer.differentiated or not isinstance(target, (cst.Name, cst.Attribute, cst.Call)):
+        return None
+    whole = peeled(target, writer)
+    cut = whole is not target
+    if not isinstance(whole, (cst.Name, cst.Attribute)) or not dotted(whole):
+        return None
+    if writer.module.value(whole).kind != "tensor" or is_parameter(
+        whole, writer.module.value(whole), writer.module, writer.plan
+    ):
+        return None
+    handed = isinstance(whole, cst.Name) and whole.value in writer.scope.params
+    graph = has_graph(whole, writer.module) or cut and handed
+    return whole if graph and (cut or unrecorded(stmt, writer)) else None
+
+
+def shown(node: cst.BaseExpression, stmt: Stmt, writer: Writer) -> cst.BaseExpression | None:
+    """The tensor of which a write changes a part of the memory alone: also `cut`, for `cut = h.detach()`."""
+    if writer.differentiated and isinstance(node, cst.Name) and stmt.muts - {node.value}:
+        if views.through(node, stmt, writer.scope) & views.CUT:
+            return node
+    return tensor(node, stmt, writer)
+
+
+def whole(held: cst.BaseExpression, text: str, stmt: Stmt, writer: Writer) -> list[cst.BaseStatement] | None:
+    """The lines that give the tensor new numbers."""
+    if views.memory(held, stmt, writer.scope, writer.module) != views.WHOLE:
+        why, todo = "a part of a tensor, written into where gradients are off", "write into the tensor by index"
+        writer.refuse("T2M611", "write without gradient", why, todo)
+        return None
+    writer.tell("T2M611", "write without gradient", WHY)
+    stop = f"{writer.alias('ops')}.stop_gradient"
+    writer.needs.add("ops")
+    made = cst.parse_expression(text)
+    new = text if isinstance(made, cst.Call) and code(made.func) == stop else f"{stop}({text})"
+    return writer.translated(f"{stop}({code(writer.expression(held))}).copy_({new})")
+
+
+def part(
+    target: cst.Subscript, text: str, stmt: Stmt, writer: Writer, symbol: str = "="
+) -> list[cst.BaseStatement] | None:
+    """The lines that write a part of the tensor, which MindSpore would not do through another tensor."""
+    indices: list[cst.Subscript] = []
+    node: cst.BaseExpression = target
+    while isinstance(node, cst.Subscript):
+        indices.insert(0, node)
+        node = node.value
+    held = shown(node, stmt, writer)
+    if held is None:
+        return None
+    taken = writer.scope.locals | set(writer.scope.params)
+    name = f"{code(held).rpartition('.')[2]}_data"
+    while name in taken:
+        name += "_"
+    index: cst.BaseExpression = cst.Name(name)
+    for each in indices:
+        made = writer.expression(each)
+        index = each.with_changes(value=index, slice=made.slice if isinstance(made, cst.Subscript) else each.slice)
+    lines = [
+        *writer.translated(f"{name} = {code(writer.expression(held))}.copy()"),
+        *writer.translated(f"{code(index)} {symbol} {text}"),
+    ]
+    written = whole(held, name, stmt, writer)
+    return [*lines, *written] if written is not None else None
+
+
+def stored(
+    stmt: Stmt, target: cst.BaseExpression, value: cst.BaseExpression, writer: Writer
+) -> list[cst.BaseStatement] | None:
+    """The lines for `h.data = value` and `h.data[0] = value`, None where it is neither."""
+    if type(target) is cst.Subscript:
+        return part(target, code(writer.expression(value)), stmt, writer) if _asked(target, stmt, writer) else None
+    if not is_data(target, writer.module) or (held := tensor(target, stmt, writer)) is None:
+        return None
+    place, new = code(writer.expression(held)), code(writer.expression(value))
+    writer.needs.add("ops")
+    writer.tell("T2M611", "write of .data", "the tensor gets the new numbers; its gradient passes as before")
+    return writer.translated(f"{place} = {place} + {writer.alias('ops')}.stop_gradient({new} - {place})")
+
+
+def changed(stmt: Stmt, node: cst.AugAssign, writer: Writer) -> list[cst.BaseStatement] | None:
+    """The lines for `h.data += value`, `h.data[0] *= value`; None where it is neither."""
+    symbol = code(node.operator).strip()
+    if isinstance(node.target, cst.Subscript):
+        if not _asked(node.target, stmt, writer):
+            return None
+        return part(node.target, code(writer.expression(node.value)), stmt, writer, symbol)
+    held = tensor(node.target, stmt, writer)
+    if held is None or SHIFTS.get(type(node.operator)):
+        return None
+    place, right = code(writer.expression(held)), code(writer.expression(node.value))
+    right = right if atomic(node.value) else f"({right})"
+    return whole(held, f"{place} {symbol.removesuffix('=')} {right}", stmt, writer)
+
+
+def _asked(target: cst.Subscript, stmt: Stmt, writer: Writer) -> bool:
+    node: cst.BaseExpression = target
+    while isinstance(node, cst.Subscript):
+        node = node.value
+    return shown(node, stmt, writer) is not None
+
+
+def shown_by_array(stmt: Stmt, writer: Writer) -> str:
+    """The NumPy array that shows the tensor which a statement writes into, and is read afterwards; or ""."""
+    if writer.module.value(_target(stmt)).kind not in ("tensor", "param"):
+        return ""
+    arrays = {m for m in stmt.muts if stmt.out.get(m, UNKNOWN).kind == "numpy"}
+    later = [s for s in writer.scope.body.walk() if s.number > stmt.number]
+    loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
+    read = {use for s in (*later, *loops) if s is not stmt for use in s.uses}
+    return next(iter(sorted(arrays & read)), "")
+
+
+def _target(stmt: Stmt) -> cst.CSTNode:
+    """What a statement writes into: `t` in `t[0] = 1`, `t += 1` and `t.mul_(2)`."""
+    node: cst.CSTNode = stmt.node
+    if isinstance(node, cst.Expr):
+        node = base(node.value)
+    elif isinstance(node, (cst.Assign, cst.AugAssign)):
+        node = node.target if isinstance(node, cst.AugAssign) else node.targets[0].target
+    while isinstance(node, cst.Subscript):
+        node = node.value
+    return node
