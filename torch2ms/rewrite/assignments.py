@@ -32,6 +32,7 @@ ASSIGNING = {cst.AddAssign: ("assign_add", "+"), cst.SubtractAssign: ("assign_su
 NORMALISED = ("torch.nn.BatchNorm1d", "torch.nn.BatchNorm2d", "torch.nn.BatchNorm3d")
 NORMALISATION = {"momentum": "set_momentum", "eps": "set_eps"}  # setting -> function of `rules/definitions`
 SURPLUS = "torch drops leading dimensions of size 1 of what is stored, MindSpore fails on them"
+OTHERS = {"jax", "tensorflow", "mxnet", "paddle", "cupy"}  # libraries whose arrays are not those of torch
 
 
 class Assignments:
@@ -236,7 +237,7 @@ class Assignments:
         if value.kind == "unknown" and target is not node.target:  # `.data` of what is not seen: whoever has it too
             return self.written_into(stmt, name, node)
         unsure = value.kind == "unknown" or value.kind == "tensor" and value.likely
-        if unsure and _counts(name, self.writer.scope, self.module):
+        if unsure and (_counts(name, self.writer.scope, self.module) or _of_others(self.module)):
             return None
         if unsure and self.given_by_callers(stmt, name, tensors=True):
             return self.written_into(stmt, name, node)
@@ -379,6 +380,12 @@ def _read_again(name: str, scope: Scope, home: Scope, asked: ModuleInfo | None =
             if kept and (root(kept) == "self" or any(root(kept) in map(root, s.uses) for s in read)):
                 return True
     return False
+
+
+def _of_others(module: ModuleInfo) -> bool:
+    """The file works with the arrays of another library, and torch is not there."""
+    origins = {origin.partition(".")[0] for origin in module.imports.table.values()}
+    return "torch" not in origins and bool(origins & OTHERS)
 
 
 def _counts(name: str, scope: Scope, module: ModuleInfo) -> bool:

@@ -12,6 +12,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.tape.copies import freezes_copy, freezes_untrained
+from torch2ms.tape.entries import left_to_others
 from torch2ms.tape.inside import Inside
 from torch2ms.tape.ledger.events import argument
 
@@ -65,6 +66,8 @@ def prepare(project: Project) -> None:
                 for name in ("forward", "__call__"):
                     if name in cls.methods:
                         work.append(cls.methods[name])
+    if project.mentions(UNRECORDED.search):
+        work += left_to_others(project)
     differentiate(work, project)
 
 
