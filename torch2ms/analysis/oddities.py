@@ -11,7 +11,7 @@ import libcst as cst
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
 
-EMPTY, NAN, BELOW = "empty", "nan", "below zero"
+EMPTY, NAN, INFINITE, BELOW = "empty", "nan", "infinite", "below zero"
 
 _WRITTEN = {"tensor", "as_tensor", "asarray", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "IntTensor"}
 _SIZED = {"zeros", "ones", "empty", "rand", "randn", "full", "new_zeros", "new_ones", "new_empty", "new_full"}
@@ -22,6 +22,8 @@ _KEEPING = set(
 )
 _NAN = re.compile(r"""\bfloat\(\s*["']\+?nan["']\s*\)|\b(?:torch|math|np|numpy)\.(?:nan|NaN|NAN)\b""")
 
+_INFINITE = re.compile(r"""(?<!-)(?:\bfloat\(\s*["']\+?inf["']\s*\)|\b(?:torch|math|np|numpy)\.inf\b)""")
+
 
 def called(name: str, node: cst.Call, values: Sequence[Value], receiver: Value | None = None) -> str:
     """What is odd about the elements of what the function or method `name` gives; "" where nothing is known to be."""
@@ -29,11 +31,16 @@ def called(name: str, node: cst.Call, values: Sequence[Value], receiver: Value |
         data = node.args[0].value
         if values and values[0].kind == "tensor":
             return values[0].odd
-        return EMPTY if _hollow(data) else NAN if _NAN.search(code(data)) else BELOW if _below(data) else ""
+        return EMPTY if _hollow(data) else _written(code(data)) or (BELOW if _below(data) else "")
     if name in _SIZED and any(_zero(arg) for arg in (node.args[:1] if name in _FILLED else node.args)):
         return EMPTY
     first = receiver or (values[0] if values else Value())
     return first.odd if name in _KEEPING else ""
+
+
+def _written(data: str) -> str:
+    """NaN, or a number above all others, among the elements as they are written."""
+    return NAN if _NAN.search(data) else INFINITE if _INFINITE.search(data) else ""
 
 
 def _hollow(data: cst.BaseExpression) -> bool:

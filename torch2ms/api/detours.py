@@ -19,6 +19,7 @@ _DIMENSIONLESS = "0-d"
 ODD = {
     "empty": "MindSpore's form takes no tensors without elements",
     "nan": "MindSpore's form on CPU compares NaN another way than PyTorch's",
+    "infinite": "MindSpore's form gives other values where a number is infinite",
 }
 _TUPLES = "tuple:"
 _SIZES = {"kernel_size", "stride", "padding", "dilation", "output_size", "output_padding"}

@@ -256,7 +256,7 @@ class Filler:
 
     def _call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
         items: list[tuple[Bound | None, cst.Arg]] = []
-        gap = False  # a positional place was left empty: what follows goes by keyword
+        gap = empty = False  # a positional place was left empty: what follows goes by keyword
         for before, after in zip(original_node.args, updated_node.args, strict=True):
             placeholder = None
             if type(before.value) is cst.Name:
@@ -264,6 +264,7 @@ class Filler:
             if placeholder is None or placeholder.param == "self":
                 if self._omitted(before):
                     gap = gap or before.keyword is None
+                    empty = empty or before.keyword is None
                 else:
                     items.append((None, after))
             elif placeholder.spread:
@@ -272,10 +273,12 @@ class Filler:
                 items += [(b, b.updated if named else _positional(b.updated)) for b in bounds]
             elif self._omitted(before) and not self._needed_as_filler(original_node, before, gap):
                 gap = gap or before.keyword is None
+                empty = empty or before.keyword is None
             else:
                 items.append(self._argument(placeholder, before, after, gap))
                 gap = gap or items[-1][1].keyword is not None
         items = [(bound, arg) for bound, written in items for arg in _spread(written)]
+        items = items if empty else _in_front(items)
         if original_node is self.template.root and self.call is not None:
             return self._laid_out(updated_node, items)
         return updated_node.with_changes(args=_separated([(None, arg) for _, arg in items], []))
@@ -324,6 +327,12 @@ class Filler:
         if args and not kept and type(call.func) is cst.Attribute and _comment(call.func.dot):
             args[0] = _commented(args[0], call.func.dot.whitespace_before, len(args) > 1)
         return changed(call, func=func, args=args)
+
+
+def _in_front(items: list[tuple[Bound | None, cst.Arg]]) -> list[tuple[Bound | None, cst.Arg]]:
+    """Arguments by keyword that stand before one without: each is at its own place, so none of them needs it."""
+    last = max((i for i, (_, arg) in enumerate(items) if arg.keyword is None and not arg.star), default=0)
+    return [(bound, _positional(arg) if i < last else arg) for i, (bound, arg) in enumerate(items)]
 
 
 def _spread(arg: cst.Arg) -> list[cst.Arg]:

@@ -38,7 +38,7 @@ OWNERS = {
 }  # kind of a receiver -> where the rules have its methods
 
 CONTAINERS = ("Module", "Sequential", "ModuleList", "ModuleDict", "ParameterDict", "DataParallel")
-CRITERION = ("forward", "train", "eval", "to", "cuda", "cpu", "float", "requires_grad_", "zero_grad")
+CRITERION = ("forward", "train", "eval", "to", "cuda", "cpu", "float", "double", "half", "requires_grad_", "zero_grad")
 
 # what answers to these is no tensor of torch: it is NumPy's, or translated already
 MINDSPORE_ONLY = {"asnumpy", "astype", "copy"}

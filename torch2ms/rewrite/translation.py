@@ -16,6 +16,7 @@ from torch2ms.api.imports import IMPORTS
 from torch2ms.findings import Finding, Tier
 from torch2ms.parsing import constant
 from torch2ms.rewrite.facts import ModuleFacts
+from torch2ms.rewrite.initial import in_parameter, is_unheld, sized, values
 from torch2ms.rewrite.naming import named_in_order, taken_names
 from torch2ms.rewrite.stars import constants, in_place, of_two, written_out
 from torch2ms.tape.plan import Plan
@@ -90,6 +91,16 @@ class Translation:
         return in_place(rule, *constants(*calls, self.module, self.stmt))
 
     def _applied(self, rule: Rule, original: cst.Call, updated: cst.Call) -> Outcome:
+        """What the rule makes of a call, of which tensors that nobody else has are no part."""
+        unheld = is_unheld(rule, original, self.module)
+        if unheld and (outcome := sized(rule, original, updated, self.facts)) is not None:
+            return outcome
+        outcome = self._filled(rule, original, updated)
+        if rule.name == "torch.nn.Parameter":
+            return in_parameter(outcome)
+        return values(outcome) if unheld else outcome
+
+    def _filled(self, rule: Rule, original: cst.Call, updated: cst.Call) -> Outcome:
         """What the rule makes of a call; what it needs twice gets a name above the statement."""
         outcome = apply_call(rule, original, updated, self.facts)
         lines: dict[str, str] = {}  # parts that have a name by now, and the line that gives it

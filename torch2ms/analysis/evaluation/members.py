@@ -160,6 +160,8 @@ def _of_unknown(base: Value, attr: str, place: str) -> Value:
 def _of_object(base: Value, attr: str, place: str) -> Value:
     if (held := entries(base).get(attr)) is not None:
         return held
+    if attr in ("batch_shape", "event_shape") and base.name.startswith("torch.distributions."):
+        return Value("size")
     guessed = guess.by_name(attr)
     return replace(guessed, place=place or attr) if guessed.kind != "unknown" else _of_other(base, attr, place)
 
