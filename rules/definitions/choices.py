@@ -9,7 +9,7 @@ from mindspore import ops
 
 
 def neither_zero_nor_one(probs):
-    tiny = np.finfo(np.float32).eps
+    tiny = float(np.finfo(np.float32).eps)
     return ops.clamp(probs, tiny, 1 - tiny)
 
 
@@ -42,7 +42,7 @@ class Categorical(Distribution):
         return ops.gather_elements(logits, -1, chosen).squeeze(-1)
 
     def entropy(self):
-        return -(self.probs * ops.clamp(self.logits, min=np.finfo(np.float32).min)).sum(-1)
+        return -(self.probs * ops.clamp(self.logits, min=float(np.finfo(np.float32).min))).sum(-1)
 
     def enumerate_support(self, expand=True):
         count, dims = self.probs.shape[-1], self.probs.ndim - 1

@@ -268,6 +268,11 @@ class Expressions(Positions):
     ) -> cst.FormattedStringExpression:
         return strings.inserted(original, updated, self.work)
 
+    def leave_FormattedString(
+        self, original: cst.FormattedString, updated: cst.FormattedString
+    ) -> cst.FormattedString:
+        return named.in_text(original, updated, self.work)
+
     def visit_Lambda(self, node: cst.Lambda) -> None:
         self.nested += 1
         if type(node) is cst.Lambda:

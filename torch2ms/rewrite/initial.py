@@ -21,6 +21,7 @@ _FACTORIES = {
                                  "empty_like", "zeros_like", "ones_like", "rand_like", "randn_like")
 }  # fmt: skip
 _MADE = "_made"  # stands for the tensor until its shape takes its place
+_MAKER = re.compile(r"(?:\w+\.)*ops\.(?:zeros|ones|rand|randn|full)")
 _DRAWN = re.compile(r"initializer\(.*\)", re.DOTALL)
 
 
@@ -82,7 +83,7 @@ def _tensor(call: cst.Call) -> cst.Arg | None:
 
 def _sizes(made: cst.BaseExpression) -> tuple[str, str]:
     """The shape and the element type that are written in `ops.zeros((2, 3), dtype=ms.float64)`; "" where none is."""
-    if type(made) is not cst.Call or not re.fullmatch(r"(?:\w+\.)*ops\.(?:zeros|ones|rand|randn|full)", code(made.func)):
+    if type(made) is not cst.Call or not _MAKER.fullmatch(code(made.func)):
         return "", ""
     given = {arg.keyword.value: arg.value for arg in made.args if arg.keyword is not None}
     first = [arg.value for arg in made.args if arg.keyword is None and not arg.star]

@@ -18,7 +18,7 @@ from torch2ms.rewrite.inplace.nested import raise_changes
 from torch2ms.rewrite.inplace.stores import InPlace, changes
 from torch2ms.rewrite.parameters.lists import told_by_name
 from torch2ms.rewrite.parameters.states import loaded
-from torch2ms.rewrite.settings import steers
+from torch2ms.rewrite.settings import idle, steers
 from torch2ms.rewrite.unrecorded import KeptApart
 from torch2ms.rewrite.writer import Writer
 from torch2ms.tape.forward.dependents import silenced
@@ -102,6 +102,8 @@ class Statements:
             self.writer.tell("T2M901", target.name, "a setting of torch without counterpart: dropped")
             return []
         if target.kind == "api" and is_foreign(target.name) and steers(target.name, self.writer):
+            return []
+        if target.kind == "api" and idle(target.name, self.writer):
             return []
         if target.kind == "api" and target.name.startswith("torch.nn.functional.") and changes(target.name, call):
             return self.in_place.changed(stmt, call)

@@ -160,6 +160,8 @@ def _of_kind(name: str, receiver: Value, given: Given) -> Value | None:
         return shapes.numpy_made(name, given.node, given.args, method=True)
     if kind == "dict" and name in ("items", "values") and (held := entered(receiver, name)) is not None:
         return held
+    if kind == "size":
+        return Value("int" if name in ("numel", "count", "index") else "unknown")
     if kind in HOST_KINDS:
         return Value("unknown", deps=receiver.deps if kind in ("dict", "list") else NO_DEPS)
     return None

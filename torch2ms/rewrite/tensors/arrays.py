@@ -26,6 +26,11 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
         work.notes.needs.add("ops")
         work.tell("T2M601", "shift of a tensor", f"ops.{shift}: MindSpore's tensors have no such operator")
         return cst.parse_expression(f"{work.alias('ops')}.{shift}({code(updated.left)}, {code(updated.right)})")
+    bits = isinstance(original.operator, (cst.BitAnd, cst.BitOr, cst.BitXor))
+    if bits and left.kind in ("int", "bool") and right.kind == "tensor":
+        why = "the tensor goes first: Python's numbers know none"
+        work.tell("T2M613", f"{code(original.left)} beside a tensor", why)
+        return updated.with_changes(left=parenthesised(updated.right), right=parenthesised(updated.left))
     if type(original.operator) is cst.Add and left.kind == right.kind and left.kind in ("module", "dataset"):
         return _chained(left.kind, {left.name, right.name}, updated, work)
     if any(isinstance(part, cst.Imaginary) for part in (original.left, original.right)):

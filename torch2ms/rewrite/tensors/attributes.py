@@ -197,6 +197,9 @@ def _of_tensor(
                 work.refuse("T2M115", "Tensor.requires_grad", "tensors carry no such flag in MindSpore",
                             "leave it out: gradient functions name what they differentiate")  # fmt: skip
             return updated
+    seen = attr == "is_leaf" and receiver.kind == "tensor" and not receiver.likely and not stored
+    if seen and (known := _is_leaf(receiver, original.value, work)) is not None:
+        return known
     rule = work.rules.find(f"torch.Tensor.{attr}")
     if rule is not None:
         return work.take(apply_attribute(rule, original, updated, work.facts), updated)
@@ -224,6 +227,17 @@ def _data(
     work.notes.findings.append(Finding("T2M302", tier, "Tensor.data", why))
     stopped = cst.Attribute(cst.Name(work.alias("ops")), cst.Name("stop_gradient"))
     return cst.Call(stopped, [cst.Arg(updated.value)])
+
+
+def _is_leaf(receiver: Value, node: cst.BaseExpression, work: Translation) -> cst.BaseExpression | None:
+    """What was made by the program itself, or without a gradient, where every source of the tensor is seen."""
+    if receiver.name not in ("module_param", "parameter") and any(d.startswith(("@", "^")) for d in receiver.deps):
+        return None
+    made = receiver.leaf or receiver.name in ("module_param", "parameter")
+    if not made and not receiver.deps and any(_held(part, work) for part in descend(node)):
+        return None
+    work.tell("T2M303", "Tensor.is_leaf", "what the analysis knows of it stands for it")
+    return cst.Name(str(made or not receiver.deps))
 
 
 def _requires_grad(receiver: Value, node: cst.BaseExpression, work: Translation) -> cst.BaseExpression | None:

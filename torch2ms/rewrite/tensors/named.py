@@ -56,6 +56,42 @@ def _text_kept(original: cst.Call, work: Translation) -> str:
     return _WRITTEN_OTHERWISE.get(value.kind, "") if not value.likely else ""
 
 
+def in_text(original: cst.FormattedString, updated: cst.FormattedString, work: Translation) -> cst.FormattedString:
+    """`name = f"{x.shape}"`: shapes, element types and devices as torch writes them; what is printed is for people."""
+    stmt = work.stmt.node if work.stmt is not None else None
+    if work.mixed or not isinstance(stmt, cst.Assign) or stmt.value is not original:
+        return updated
+    parts: list[cst.BaseFormattedStringContent] = []
+    for old, new in zip(original.parts, updated.parts, strict=True):
+        if isinstance(old, cst.FormattedStringExpression) and isinstance(new, cst.FormattedStringExpression):
+            bare = old.format_spec is None and old.conversion is None and old.equal is None
+            parts += _inserted(old, new, work) if bare else [new]
+        else:
+            parts.append(new)
+    same = all(a is b for a, b in zip(parts, updated.parts, strict=False)) and len(parts) == len(updated.parts)
+    return updated if same else updated.with_changes(parts=parts)
+
+
+def _inserted(
+    old: cst.FormattedStringExpression, new: cst.FormattedStringExpression, work: Translation
+) -> list[cst.BaseFormattedStringContent]:
+    value, text = work.module.value(old.expression), code(new.expression)
+    if _device_of_tensor(old.expression, work):
+        work.tell("T2M601", "device of a tensor", "MindSpore writes it in capitals")
+        return [new.with_changes(expression=cst.parse_expression(f"{text}.lower()"))]
+    if value.likely:
+        return [new]
+    if value.kind == "size":
+        work.tell("T2M601", "shape in a text", "as torch writes it")
+        listed = new.with_changes(expression=cst.parse_expression(f"list({text})"))
+        return [cst.FormattedStringText("torch.Size("), listed, cst.FormattedStringText(")")]
+    if value.kind == "dtype":
+        work.tell("T2M601", "name of an element type", "as torch spells it")
+        spelled = new.with_changes(expression=cst.parse_expression(f"str({text}).lower()"))
+        return [cst.FormattedStringText("torch."), spelled]
+    return [new]
+
+
 def _lower(original: cst.BaseExpression, updated: cst.BaseExpression, work: Translation) -> cst.BaseExpression:
     if not _device_of_tensor(original, work):
         return updated
