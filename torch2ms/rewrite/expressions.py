@@ -21,6 +21,7 @@ from torch2ms.rewrite.layers.smooth import smooth
 from torch2ms.rewrite.parameters.lists import first, joined
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.signatures import with_arguments
+from torch2ms.rewrite.stars import spread
 from torch2ms.rewrite.tensors import arrays, named, strings
 from torch2ms.rewrite.tensors.attributes import attribute
 from torch2ms.rewrite.tensors.subscripts import indexed
@@ -97,7 +98,7 @@ class Expressions(Positions):
                 return updated  # a batch, as MindSpore takes it: nothing to tell
             return work.take(outcome, updated)
         if target.kind in ("module", "lossfn"):
-            updated = positional(original, updated, target)
+            updated = self.inputs(original, updated, target)
         if target.kind == "builtin" and (answer := answered(original, updated, work)) is not None:
             return answer
         if target.kind == "builtin" and (parameter := first(original, updated)) is not None:
@@ -110,6 +111,17 @@ class Expressions(Positions):
         if type(original.func) is cst.Attribute:
             return MethodCalls(self.work, self).method(original, original.func, updated)
         return updated
+
+    def inputs(self, original: cst.Call, updated: cst.Call, layer: Value) -> cst.Call:
+        """The call of a layer with its inputs by position, those that it spreads as well."""
+        named = any(arg.star == "**" for arg in original.args) and layer.name.startswith("torch.nn.")
+        if named:
+            original, updated = spread(original, updated, None, self.module, self.work.stmt)
+        made = positional(original, updated, layer)
+        if named and any(arg.star == "**" for arg in made.args):
+            why, todo = "MindSpore's layer has other names for its inputs", "give the inputs by position"
+            self.work.refuse("T2M606", layer.name, why, todo)
+        return made
 
     def packed(self, call: cst.Call) -> bool:
         """What a layer is called with is a packed sequence."""

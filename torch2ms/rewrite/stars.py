@@ -26,6 +26,11 @@ def written_out(original: cst.Call, updated: cst.Call, rule: Rule, module: Modul
     """The call with the items of what it spreads as arguments of their own, as far as they are seen and asked for."""
     if not any(arg.star for arg in original.args) or not _hiding(original, updated, rule):
         return original, updated
+    return spread(original, updated, rule, module, stmt)
+
+
+def spread(original: cst.Call, updated: cst.Call, rule: Rule | None, module: ModuleInfo, stmt: Stmt | None) -> Calls:
+    """The call with all that is seen of what it spreads as arguments of their own."""
     pairs: list[tuple[cst.Arg, cst.Arg]] = []
     for before, after in zip(original.args, updated.args, strict=True):
         items = None
@@ -33,7 +38,7 @@ def written_out(original: cst.Call, updated: cst.Call, rule: Rule, module: Modul
             items = _items(before, after, stmt, module)
         elif before.star:
             items = _entries(before, after, stmt, module)
-            items = _keys(before, after, rule, module) if items is None else items
+            items = _keys(before, after, rule, module) if items is None and rule is not None else items
         pairs += [(before, after)] if items is None else items
     return _with(original, [a for a, _ in pairs]), _with(updated, [b for _, b in pairs])
 

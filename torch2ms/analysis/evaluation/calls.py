@@ -153,7 +153,7 @@ def _of_kind(name: str, receiver: Value, given: Given) -> Value | None:
             return made
         return some_of(made, receiver, ", ".join(code(element) for element in part.slice))
     if kind == "optimizer":
-        return Value("dict" if name == "state_dict" else "none")
+        return Value("dict", name="state of an optimizer") if name == "state_dict" else Value("none")
     if kind == "scaler":
         return Value("tensor", deps=deps, name="scaled") if name == "scale" else Value("unknown")
     if kind == "numpy":

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torch2ms.analysis.known.torchapi import PACKED
@@ -182,14 +184,18 @@ def _keeps_module(cls: ClassInfo) -> bool:
     return cls.attr("module") is not None or cls.method("module") is not None
 
 
+_ASKED = re.compile(r"\.requires_grad_\((?:requires_grad=)?(True|False|)\)$")
+_STOPPED = r"\.%s\.requires_grad(?:_\((?:requires_grad=)?False|\s*=\s*False)"  # of an attribute, by its name
+
+
 def _of_tensor(
     receiver: Value, original: cst.Attribute, updated: cst.Attribute, work: Translation, stored: bool
 ) -> cst.BaseExpression:
     attr = original.attr.value
     if attr == "requires_grad" and receiver.kind == "tensor" and not receiver.likely:
-        if code(original.value).endswith((".requires_grad_()", ".requires_grad_(True)")):
+        if (asked := _ASKED.search(code(original.value))) is not None:
             work.tell("T2M303", "Tensor.requires_grad", "it was asked for just now")
-            return cst.Name("True")
+            return cst.Name(asked.group(1) or "True")
         if not stored and (known := _requires_grad(receiver, original.value, work)) is not None:
             return known
         if not is_weight(receiver):
@@ -245,6 +251,8 @@ def _requires_grad(receiver: Value, node: cst.BaseExpression, work: Translation)
     if receiver.name in ("module_param", "parameter") or any(d.startswith(("@", "^")) for d in receiver.deps):
         return None
     with_graph = receiver.leaf or bool(receiver.deps)
+    if isinstance(node, cst.Attribute) and work.project.mentions(re.compile(_STOPPED % node.attr.value).search):
+        return None  # not for good
     if not with_graph and any(_held(part, work) for part in descend(node)):
         return None  # other code may set the flag of what an object or a container holds, or store a leaf there
     work.tell("T2M303", "Tensor.requires_grad", "what the analysis knows of it stands for it")

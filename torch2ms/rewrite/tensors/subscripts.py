@@ -13,6 +13,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.tensors.strided import strided
 from torch2ms.rewrite.translation import Translation
 
+STATE = "state of an optimizer"  # the name of the dictionary that state_dict() gives
 TAKEN = ("tensor", "param")
 WHOLE = "()"  # the index under which a whole tensor is stored: `x[...] = y` gives x the memory of y in MindSpore
 _NAMES = (cst.Name, cst.Attribute, cst.Subscript)
@@ -26,6 +27,9 @@ def indexed(original: cst.Subscript, updated: cst.Subscript, work: Translation, 
         work.notes.needs.add("ops")
         work.tell("T2M613", "slice of a TensorDataset", "its samples, put together column by column")
         return cst.parse_expression(f"tuple({work.alias('ops')}.stack(column) for column in zip(*{code(updated)}))")
+    if receiver.kind == "dict" and receiver.name == STATE and read:
+        why, todo = "MindSpore's state has names of parameters", "keep what you need yourself"
+        work.refuse("T2M605", "torch.optim.Optimizer.state_dict", why, todo)
     if receiver.kind not in TAKEN:
         return updated
     elements = [
