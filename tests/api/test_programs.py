@@ -15,6 +15,22 @@ X = "x = torch.tensor([[1.0, -2.0], [3.0, 4.0]])\n"
 # program -> names whose values are compared
 PROGRAMS = {
     X + "result = x.abs_()": ["result", "x"],
+    X + "result = x.narrow(length=1, start=torch.tensor(-1), dim=1)": ["result"],
+    X + "name = f'{x.shape} {x.dtype} {x.device}'\nresult = [ord(letter) for letter in name]": ["result"],
+    X + "sizes = x.shape\nresult = sizes.numel() + sizes.count(2)": ["result"],
+    X + "h = x.requires_grad_()\nresult = [x.is_leaf, (h * 2).is_leaf, h.detach().is_leaf]": ["result"],
+    X + "kwargs = {'target': x * 2, 'input': x}\nresult = torch.nn.MSELoss()(**kwargs)": ["result"],
+    X + "result = torch.nn.init.constant_(torch.empty(2, 3), 0.5)": ["result"],
+    X + "result = torch.nn.init.eye_(torch.empty(2, 3)) + 1": ["result"],
+    X + "torch.set_grad_enabled(False)\nresult = x * 2": ["result"],
+    "k = torch.tensor([1, 2, 3])\na, b, c, d = 6 & k, 4 | k, 5 ^ k, True & (k > 1)": ["a", "b", "c", "d"],
+    "k = torch.tensor([6, 4, 9], dtype=torch.uint8)\nresult = torch.gcd(k, k - 2)": ["result"],
+    "k = torch.tensor([1, 4, 9], dtype=torch.uint8)\nresult = torch.searchsorted(k, k)": ["result"],
+    "class Holder:\n    def __init__(self):\n        self.k = torch.tensor([1, 0], dtype=torch.uint8)\n"
+    "    def run(self):\n        return torch.all(self.k, dim=0)\nresult = Holder().run()": ["result"],
+    "class Holder:\n    def __init__(self):\n        self.k = torch.tensor([1, 2])\n"
+    "        self.c = torch.tensor([1 + 2j])\n    def run(self):\n        return torch.exp(self.k), self.c.imag\n"
+    "result, part = Holder().run()": ["result", "part"],
     X + "result = x.mul_(2).sum()": ["result", "x"],
     X + "y = x.add_(1)\nz = y.mul_(2)\nresult = x": ["result", "y", "z"],
     X + "result = torch.relu_(x)": ["result", "x"],

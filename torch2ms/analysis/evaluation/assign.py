@@ -10,6 +10,7 @@ from torch2ms.analysis import shapes
 from torch2ms.analysis.evaluation import guess
 from torch2ms.analysis.evaluation.containers import element, housed
 from torch2ms.analysis.evaluation.transfer import rebase
+from torch2ms.analysis.evaluation.typed import lasting
 from torch2ms.analysis.evaluation.usage import used
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import (
@@ -122,7 +123,8 @@ def remember(place: str, value: Value, ev: Evaluator, source: cst.CSTNode) -> No
     attr = place[5:]
     if value.kind == "optimizer" and value.owns and all(o.startswith("^") for o in value.owns):
         value = replace(value, owns=None)  # places of one caller: other methods know nothing of them
-    value = shapes.forgotten(replace(value, deps=frozenset(d for d in value.deps if not d.startswith("@"))))
+    value = replace(value, deps=frozenset(d for d in value.deps if not d.startswith("@")))
+    value = value if value.kind == "tensor" else shapes.forgotten(value)
     bound = ev.cls.bound.setdefault(attr, {})
     bound[id(source)] = value
     held: Value | None = None
@@ -131,7 +133,7 @@ def remember(place: str, value: Value, ev: Evaluator, source: cst.CSTNode) -> No
         nothing = held is None or held.name == NOT_RUN or unseen
         held = one if nothing or held is None else join(held, one)
     assert held is not None
-    ev.cls.attrs[attr] = held
+    ev.cls.attrs[attr] = lasting(attr, held, bound.values(), ev)
 
 
 def iteration(node: cst.BaseExpression, iterated: Value, ev: Evaluator) -> Value:
