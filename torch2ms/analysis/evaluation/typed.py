@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection
-from dataclasses import replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from torch2ms.analysis import shapes
-from torch2ms.analysis.values import EITHER, Value
+from torch2ms.analysis.values import EITHER, Value, replace
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator

@@ -259,11 +259,15 @@ class InPlace:
         if shown == views.WHOLE or isinstance(target, cst.Subscript) and self.contained(target):
             if self.writer.differentiated and not text.startswith(f"{self.writer.alias('ops')}.stop_gradient("):
                 return self.recorded(stmt, target, place, text, index)
-            return self.writer.translated(f"{place}.copy_({text})")
+            return self.writer.translated(self.whole(place, text))
         if isinstance(target, cst.Subscript) and place.startswith("strided("):
             place = code(target.with_changes(value=self.writer.expression(target.value)))  # read in another form
         known = isinstance(target, cst.Subscript) and self.module.value(target.value).kind in views.TENSORS
         return self.writer.translated(f"{place} = {text}" if known else f"{place}[{index}] = {text}")
+
+    def whole(self, place: str, text: str) -> str:
+        """All of a tensor is written; the `copy_` of a view reaches nothing before MindSpore 2.9."""
+        return f"{place}.copy_({text})" if self.writer.plan.records else f"{place}[()] = {text}"
 
     def recorded(
         self, stmt: Stmt, target: cst.CSTNode, place: str, text: str, index: str
@@ -274,13 +278,15 @@ class InPlace:
         made = stmt.out.get(target.value, UNKNOWN) if isinstance(target, cst.Name) else UNKNOWN
         if not shown and code(target) in self.writer.captured and made.kind == "tensor" and not made.deps:
             self.writer.needs.add("ops")  # what is around the function gets no graph
-            return self.writer.translated(f"{place}.copy_({self.writer.alias('ops')}.stop_gradient({text}))")
+            stopped = f"{self.writer.alias('ops')}.stop_gradient({text})"
+            return self.writer.translated(self.whole(place, stopped))
         if not shown:
             return self.writer.translated(f"{place}[{index}] = {text}")
         constant_change = all(self.number(a.value) for call in stmt.calls for a in call.args)
         if shown & views.CUT or constant_change and seen.of_buffer(stmt, target, self.writer):
             self.writer.needs.add("ops")
-            return self.writer.translated(f"{place}.copy_({self.writer.alias('ops')}.stop_gradient({text}))")
+            stopped = f"{self.writer.alias('ops')}.stop_gradient({text})"
+            return self.writer.translated(self.whole(place, stopped))
         return seen.whole(stmt, target, text, self.writer)
 
     def contained(self, target: cst.Subscript) -> bool:
