@@ -41,6 +41,11 @@ def api_call(name: str, given: Given) -> Value | None:
         return _host(name, given)
     if name in FAMILIES:
         return Value("object", name=name)
+    if name == "torch.Size":
+        return Value("size")
+    first = given.first
+    if name.startswith("torch.nn.init.") and first == Value("tensor", dtype=first.dtype, rank=first.rank):
+        return first  # made in its own argument
     made = _object(name, given) or _layer(name, given)
     if made is not None:
         return made
