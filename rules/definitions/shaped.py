@@ -1,9 +1,18 @@
-"""Norms of matrices, products with reflections, and tensors that get another size."""
+"""Tensors joined, norms of matrices, products with reflections, and tensors that get another size."""
 
 import math
 
 import mindspore as ms
 from mindspore import ops
+
+
+def joined(tensors, axis=0):
+    """Tensors one behind the other; those of one dimension without elements only count for the type."""
+    parts = [part for part in tensors if part.shape != (0,)] or list(tensors)
+    floating = [part.dtype for part in tensors if part.is_floating_point()]
+    if floating and len({part.dtype for part in tensors}) > 1:
+        parts = [part.astype(floating[0]) for part in parts]
+    return ops.cat(parts, axis)
 
 
 def matrix_norm(x, ord="fro", dim=(-2, -1), keepdim=False):

@@ -32,6 +32,8 @@ def called(name: str, node: cst.Call, values: Sequence[Value], receiver: Value |
         if values and values[0].kind == "tensor":
             return values[0].odd
         return EMPTY if _hollow(data) else _written(code(data)) or (BELOW if _below(data) else "")
+    if receiver is None and name.endswith("Tensor") and name in _WRITTEN and not node.args:
+        return EMPTY
     if name in _SIZED and any(_zero(arg) for arg in (node.args[:1] if name in _FILLED else node.args)):
         return EMPTY
     first = receiver or (values[0] if values else Value())

@@ -200,7 +200,8 @@ class Assignments:
             return None
         self.writer.needs.add("ops")
         self.writer.tell("T2M611", "in-place change of a parameter", "ops.assign, which compiled code sees too")
-        number = constant(node.value) is not ... or self.module.value(node.value).kind in ("int", "float")
+        right_side = self.module.value(node.value)
+        number = constant(node.value) is not ... or right_side.kind in ("int", "float") or right_side.rank == 0
         if assign and not group and not number:  # it takes no value of another rank
             return self.writer.text(f"ops.{assign}({{0}}, {{1}})", target, node.value)
         self.writer.plan.expressions.setdefault(id(target), code(target))

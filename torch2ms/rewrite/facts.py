@@ -76,6 +76,26 @@ class ModuleFacts:
         found = self.project.find(self.module.value(node).name, self.module)
         return isinstance(found, ClassInfo) and found.method("__iter__") is not None and not found.method("__getitem__")
 
+    def hollow(self, node: cst.BaseExpression) -> bool:
+        """Whether something binds a place to a tensor of one dimension without elements: `torch.empty(0)`."""
+        place = dotted(node)
+        if not place or self.module.value(node).kind not in ("tensor", "unknown"):
+            return False
+        stmts = (s for scope in self.module.scope.walk() for s in scope.body.walk() if place in s.defs)
+        return any(isinstance(s.node, cst.Assign) and self._empty(place, s.node) for s in stmts)
+
+    def _empty(self, place: str, node: cst.Assign) -> bool:
+        """The assignment gives the place such a tensor, alone or as one of several."""
+        for target in (t.target for t in node.targets):
+            pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(target, node.value)]
+            if isinstance(target, cst.Tuple) and isinstance(node.value, cst.Tuple):
+                pairs = [(t.value, v.value) for t, v in zip(target.elements, node.value.elements, strict=False)]
+            for one, given in pairs:
+                value = self.module.value(given)
+                if dotted(one) == place and value.odd == "empty" and value.rank in (1, None):
+                    return isinstance(given, cst.Call)
+        return False
+
     def nothing(self, node: cst.BaseExpression) -> bool:
         """Whether a place may hold None: something binds it to that, or nobody is seen to bind it."""
         place = dotted(node)

@@ -19,5 +19,9 @@ def joined(use: Use) -> Choice:
     elements = node.elements if isinstance(node, (cst.List, cst.Tuple)) else ()
     types = [use.facts.dtype(e.value) if isinstance(e, cst.Element) else "" for e in elements]
     common = promoted(set(types)) if all(types) and len(set(types)) > 1 else ""
+    hollow = getattr(use.facts, "hollow", None)
+    ranks = {use.facts.rank(e.value) for e in elements if isinstance(e, cst.Element)}
+    if name == "cat" and hollow and ranks != {1} and any(hollow(e.value) for e in elements):
+        return Choice("joined({tensors}, {dim:axis})")
     parts = f"[part.astype(ms.{common}) for part in {{tensors}}]" if common else "{tensors}"
     return Choice(f"ops.{name}({parts}{axis})")

@@ -9,6 +9,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import apply_call
+from torch2ms.api.template import parenthesised
 from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.inplace import apart, seen, views
 from torch2ms.rewrite.inplace.chains import base, is_change
@@ -237,6 +238,8 @@ class InPlace:
         text = code(result)
         if is_parameter(target, value, self.module, self.writer.plan):
             self.writer.needs.add("ops")
+            if copied and spread(stmt, self.module):
+                text = f"{code(parenthesised(result))}.broadcast_to({place}.shape)"
             return self.writer.translated(f"{self.writer.alias('ops')}.assign({place}, {text})")
         if alone or isinstance(target, cst.Subscript) and self.of_parameter(target):
             return self.writer.translated(f"{place} = {text}")
@@ -302,6 +305,22 @@ class InPlace:
         if any(self.module.value(i).kind in ("tensor", "list", "numpy") for i in indices):
             return False  # torch changes a copy as well
         return is_parameter(base, self.module.value(base), self.module, self.writer.plan)
+
+
+def spread(stmt: Stmt, module: ModuleInfo) -> bool:
+    """`w.copy_(x)` with a number, or with a dimension of one element: torch repeats what it copies."""
+    call = stmt.node.value if isinstance(stmt.node, cst.Expr) else None
+    given = call.args[0].value if isinstance(call, cst.Call) and call.args else None
+    if isinstance(given, cst.Subscript):
+        parts = [e.slice.value for e in given.slice if isinstance(e.slice, cst.Index)]
+        return module.value(given).kind == "tensor" and any(constant(part) is None for part in parts)
+    value = module.value(given) if given is not None else UNKNOWN
+    if value.kind == "tensor" and value.rank == 0 and not value.likely:
+        return True
+    shaped = isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute)
+    if not shaped or value.kind != "tensor" or given.func.attr.value not in ("view", "reshape", "unsqueeze"):  # type: ignore[union-attr]
+        return False
+    return given.func.attr.value == "unsqueeze" or any(constant(a.value) == 1 for a in given.args)  # type: ignore[union-attr]
 
 
 def changes(name: str, call: cst.Call) -> bool:
