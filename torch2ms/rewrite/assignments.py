@@ -82,6 +82,11 @@ class Assignments:
                     self.writer.tell("T2M303", "requires_grad", why, Tier.ASSUMED)
                     return []
             return None
+        if type(target) is cst.Attribute and target.attr.value == "last_epoch":
+            if self.module.value(target.value).kind == "scheduler":
+                self.writer.needs.add("ops")
+                self.writer.tell("T2M502", "last_epoch of a scheduler", "a Parameter: written with ops.assign")
+                return self.writer.text("ops.assign({0}.last_epoch, {1})", target.value, node.value)
         if type(target) is cst.Subscript:
             value = self.module.value(target)
             if value.name == "param_group_item" and _key(target) == "lr":

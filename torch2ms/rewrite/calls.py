@@ -17,7 +17,7 @@ from torch2ms.analysis.values import Value
 from torch2ms.api import MISFIT
 from torch2ms.api.detours import TYPES
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite.inplace.chains import base
+from torch2ms.rewrite.inplace.chains import base, is_temporary
 from torch2ms.rewrite.inplace.nested import TYPED
 from torch2ms.rewrite.inplace.sharing import is_gradient
 from torch2ms.rewrite.layers.keywords import positional
@@ -271,7 +271,7 @@ class MethodCalls:
             if is_gradient(base(original)):
                 return updated  # gradient code that is refused, or waits for the second step
             plain = rule or self.work.rules.find(f"torch.Tensor.{name[:-1]}")
-            lone = id(original) in self.work.plan.temporaries or isinstance(base(original), cst.Call)
+            lone = id(original) in self.work.plan.temporaries or is_temporary(base(original))
             if lone and name in ("fill_", "zero_") and len(updated.args) == (name == "fill_"):
                 if name == "zero_" and isinstance(made := updated.func.value, cst.Call) and _zeros(made):
                     return made

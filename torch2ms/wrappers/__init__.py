@@ -13,6 +13,7 @@ from torch2ms.inlining import handed_on, inlined
 from torch2ms.stateless import as_calls, without_state
 from torch2ms.wrappers.alike import alike
 from torch2ms.wrappers.asked import asked
+from torch2ms.wrappers.bound_methods import called_by_name
 from torch2ms.wrappers.clipped import clipped
 from torch2ms.wrappers.closures import without_closures
 from torch2ms.wrappers.conditional import conditional
@@ -50,6 +51,7 @@ from torch2ms.wrappers.unboxed import unboxed
 from torch2ms.wrappers.unroll import unrolled
 from torch2ms.wrappers.unwrap import unwrapped
 from torch2ms.wrappers.walrus import bound_before
+from torch2ms.wrappers.written_back import written_back
 
 
 def understood(project: Project) -> Project:
@@ -69,6 +71,8 @@ def understood(project: Project) -> Project:
     project = _with(project, spelled(project))
     project = _with(project, aliased(project))
     project = _with(project, bound_before(project))
+    project = _with(project, written_back(project))
+    project = _with(project, called_by_name(project))
     project = _with(project, saturated(project))
     project = _with(project, defaults(project))
     project = _with(project, as_modules(project))  # plain layers

@@ -38,6 +38,7 @@ class Box:
     stores: dict[int, str] = field(default_factory=dict)  # by id of an assignment: the key it fills
     filled: list[Stmt] = field(default_factory=list)  # those statements
     changed: set[str] = field(default_factory=set)  # keys whose value changes in another way
+    open: bool = False  # more may be put into it elsewhere
 
     @property
     def living(self) -> list[str]:
@@ -51,10 +52,10 @@ class Box:
 
     def whole(self, scope: Scope, number: int) -> bool:
         """Where a statement of the scope runs, everything is in the box that ever will be, once and in this order."""
-        once = len(self.stores) == len(set(self.stores.values())) and all(
-            s.block is self.stmt.block for s in self.filled
-        )
-        return once and (scope is not self.scope or number > max(s.number for s in [self.stmt, *self.filled]))
+        once = len(self.stores) == len(set(self.stores.values()))
+        top = all(s.block is self.stmt.block for s in self.filled)
+        later = scope is not self.scope or number > max(s.number for s in [self.stmt, *self.filled])
+        return once and top and later and not self.open
 
 
 def boxes(module: ModuleInfo, project: Project) -> list[Box]:
@@ -64,7 +65,7 @@ def boxes(module: ModuleInfo, project: Project) -> list[Box]:
     made = [box for scope in module.scope.walk() for stmt in scope.body.walk() if (box := _made(stmt, scope, module))]
     if not made:
         return []
-    elsewhere = _put_elsewhere(project)
+    elsewhere = put_elsewhere(project)
     return [box for box in made if _filled(box, module, project, elsewhere)]
 
 
@@ -88,6 +89,11 @@ def sees(scope: Scope, home: Scope, name: str) -> bool:
     """The name means the same in the scope as where the box was made."""
     if name == "self":
         return scope.cls is not None and scope.cls is home.cls
+    return closes_over(scope, home, name)
+
+
+def closes_over(scope: Scope, home: Scope, name: str) -> bool:
+    """A scope in `home`, or that itself, in which the name is that of `home`."""
     current: Scope | None = scope
     while current is not None and current is not home:
         if name in current.locals or name in current.params:
@@ -158,16 +164,29 @@ def _filled(box: Box, module: ModuleInfo, project: Project, elsewhere: list[tupl
             both = parts(stmt.node)
             if both is not None and dotted(both[1]) == box.place:
                 aliases.add(dotted(both[0]))
+    return bool(box.held) and untouched(box, aliases, module, project, elsewhere)
+
+
+def untouched(
+    box: Box, aliases: set[str], module: ModuleInfo, project: Project, elsewhere: list[tuple[int, str, str]]
+) -> bool:
+    """Note which of its keys other classes and functions may fill; False where they make another dict of it."""
     own = _relatives(box, module, project)
+    here = id(box.scope.cls) if box.place.startswith("self.") else id(box.scope)
     last = box.place.rpartition(".")[2]
     for scope_id, place, key in elsewhere:
+        if scope_id == here and place == box.place:
+            continue  # seen above
         head, _, name = place.rpartition(".")
-        if scope_id in own and place == box.place:
-            continue
-        other = name == last and (head == "self" and scope_id in own or head not in ("", "self") and "." in box.place)
+        related = head == "self" and scope_id in own or head not in ("", "self", "^")
+        other = name == last and related and "." in box.place
+        if other and not key:
+            return False  # another dict from then on
+        if other or place in aliases:
+            box.open = True
         if key in box.held and (other or place in aliases or head == "^"):
             box.changed.add(key)
-    return bool(box.held)
+    return True
 
 
 def _kept(box: Box, stmt: Stmt, scope: Scope, module: ModuleInfo) -> bool:
@@ -197,13 +216,17 @@ def _kept(box: Box, stmt: Stmt, scope: Scope, module: ModuleInfo) -> bool:
     return not any(f.attr.value in CHANGING and dotted(f.value) == box.place for f in calls)
 
 
-def _put_elsewhere(project: Project) -> list[tuple[int, str, str]]:
-    """Every `place["key"] = value` of the project: id of the class or scope, place ("^" begins what was given), key."""
-    found = []
+def put_elsewhere(project: Project) -> list[tuple[int, str, str]]:
+    """Every `place["key"] = value` of the project: id of the class or scope, place ("^" begins what was given), key.
+
+    The key is empty where an attribute is bound: a dict of that name is another one then.
+    """
+    found: list[tuple[int, str, str]] = []
     for module in project.modules.values():
         for scope in module.scope.walk():
             home = id(scope.cls) if scope.cls is not None else id(scope)
             for stmt in scope.body.walk():
+                found += [(home, place, "") for place in stmt.defs if "." in place]
                 both = parts(stmt.node)
                 key = key_of(both[0]) if both is not None else None
                 if both is None or key is None or not isinstance(both[0], cst.Subscript):

@@ -16,7 +16,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import UNPLACED, entries
-from torch2ms.wrappers.boxes import own_nodes, sees
+from torch2ms.wrappers.boxes import Box, own_nodes, put_elsewhere, sees, untouched
 from torch2ms.wrappers.suites import Suites
 
 CHANGING = {"update", "pop", "popitem", "clear", "setdefault"}
@@ -25,10 +25,13 @@ CHANGING = {"update", "pop", "popitem", "clear", "setdefault"}
 def keyed(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that keep optimizers in such dicts, by name."""
     plain: dict[str, Plain] = {}
+    elsewhere = put_elsewhere(project)
     for module in project.modules.values():
         if module.uses_mindspore or module.directives.off:
             continue
-        tables = [t for scope in module.scope.walk() for s in scope.body.walk() if (t := _table(s, scope, module))]
+        stmts = [(scope, stmt) for scope in module.scope.walk() for stmt in scope.body.walk()]
+        made = ((scope, stmt, table) for scope, stmt in stmts if (table := _table(stmt, scope, module)))
+        tables = [t for scope, stmt, t in made if _alone(t, stmt, scope, module, project, elsewhere)]
         if tables:
             plain[module.name] = Keyed(module, tables).plain()
     return plain
@@ -115,6 +118,14 @@ def _table(stmt: Stmt, scope: Scope, module: ModuleInfo) -> Table | None:
     if taken & set(names.values()) or not _seen(found, place, scope, module, len(held) == len(entries(value))):
         return None
     return found
+
+
+def _alone(
+    table: Table, stmt: Stmt, scope: Scope, module: ModuleInfo, project: Project, elsewhere: list[tuple[int, str, str]]
+) -> bool:
+    """No other class and no function that is given the dict puts anything into it."""
+    box = Box(dotted(table.node.targets[0].target), table.node, stmt, scope, {key: [] for key in table.names})
+    return untouched(box, set(), module, project, elsewhere) and not box.open and not box.changed
 
 
 def _seen(table: Table, place: str, home: Scope, module: ModuleInfo, alone: bool) -> bool:

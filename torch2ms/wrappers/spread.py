@@ -20,6 +20,7 @@ from torch2ms.wrappers.boxes import LIVING, Box, boxes, parts, sees
 from torch2ms.wrappers.suites import Made, Suites
 
 MOST = 8  # keys of a loop that is written out
+MOST_STATEMENTS = 40  # of what it becomes then
 METHODS = {"step", "zero_grad", "unscale_"}
 SCOPES = (cst.Lambda, cst.FunctionDef, cst.ClassDef, cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
 JUMPS = (cst.Break, cst.Continue, cst.Return, cst.Yield, cst.Global, cst.Nonlocal)
@@ -92,12 +93,14 @@ class _Finder:
         if any(isinstance(n, JUMPS) for n in descend(node.body)):
             return
         turns = self.turns(node.target, node.iter, stmt, scope)
-        if not turns or not _plain(node.body, turns) or not (self.fills(inner, turns) or self.steps(inner, turns)):
+        if not turns or not _plain(node.body, turns):
             return
-        bound = set(turns.names[0]) | stmt.all_defs
+        few = len(inner) * len(turns.names) <= MOST_STATEMENTS and any(self.trains(s, turns, scope) for s in inner)
+        if not (few or self.fills(inner, turns) or self.steps(inner, turns)):
+            return
         if any(d in turns.names[0] for s in inner for d in s.defs):
             return
-        if bound & liveness.read_after(stmt.block, [stmt], stmt.block.stmts.index(stmt)):
+        if set(turns.names[0]) & liveness.read_after(stmt.block, [stmt], stmt.block.stmts.index(stmt)):
             return
         self.found[id(node)] = turns
 
@@ -122,6 +125,23 @@ class _Finder:
             if call.func.attr.value not in METHODS or not used & set(turns.names[0]):
                 return False
         return bool(inner)
+
+    def trains(self, stmt: Stmt, turns: Turns, scope: Scope) -> bool:
+        """A method of the optimizer whose turn it is, out of a box."""
+        for call in stmt.calls:
+            if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in METHODS:
+                continue
+            taken: cst.BaseExpression = call.func.value
+            if isinstance(taken, cst.Name) and taken.value in turns.names[0]:
+                taken = cst.parse_expression(turns.names[0][taken.value])
+            index = taken.slice[0].slice if isinstance(taken, cst.Subscript) else None
+            by_turn = isinstance(index, cst.Index) and dotted(index.value) in turns.names[0]
+            if not isinstance(taken, cst.Subscript) or not by_turn and taken is call.func.value:
+                continue  # one that is the same in each turn
+            place = dotted(taken.value)
+            if any(b.place == place and b.trains and sees(scope, b.scope, place.partition(".")[0]) for b in self.known):
+                return True
+        return False
 
     def turns(self, target: cst.CSTNode, node: cst.BaseExpression, stmt: Stmt, scope: Scope) -> Turns | None:
         """What the names of a loop's target stand for, turn by turn."""
@@ -271,6 +291,15 @@ class _Named(cst.CSTTransformer):
         if isinstance(key, str) and isinstance(original.expression, cst.Name):
             return cst.FormattedStringText(key.replace("{", "{{").replace("}", "}}"))
         return updated
+
+    def leave_FormattedString(self, original: cst.FormattedString, updated: cst.FormattedString) -> cst.BaseExpression:
+        texts = [part for part in updated.parts if isinstance(part, cst.FormattedStringText)]
+        same = all(a is b for a, b in zip(original.parts, updated.parts, strict=False))
+        if same or len(texts) != len(updated.parts) or original.start.lower() not in ('f"', "f'"):
+            return updated
+        quote = original.start[-1]
+        made = "".join(part.value for part in texts).replace("{{", "{").replace("}}", "}")
+        return cst.SimpleString(f"{quote}{made}{quote}", lpar=original.lpar, rpar=original.rpar)
 
     def leave_IfExp(self, original: cst.IfExp, updated: cst.IfExp) -> cst.BaseExpression:
         if original.test is updated.test or (truth := _told(updated.test)) is None:

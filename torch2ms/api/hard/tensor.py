@@ -21,7 +21,8 @@ _OLD_TYPES = {
     "BoolTensor": "bool_",
 }
 _SIZE = re.compile(
-    r"features|channels|size|dim|num_|_num|units|width|heads|d_model|^n$|^n_|^n(feat|hid|class|in|out|z|c|f)\w*$"
+    r"features|channels|size|dim|num_|_num|units|width|heads|d_model|epochs$|steps$|iters$|length$|count$|"
+    r"^n$|^n_|^n(feat|hid|class|in|out|z|c|f)\w*$"
 )
 _DEVICE_WORDS = ("dev", "cuda", "cpu", "gpu", "rank")
 

@@ -20,3 +20,10 @@ def base(node: cst.CSTNode) -> cst.CSTNode:
     while is_change(node):
         node = node.func.value  # type: ignore[attr-defined]
     return node
+
+
+def is_temporary(node: cst.CSTNode) -> bool:
+    """What a call gives, or `.data` of a copy."""
+    if isinstance(node, cst.Attribute) and node.attr.value == "data" and isinstance(node.value, cst.Call):
+        return isinstance(node.value.func, cst.Attribute) and node.value.func.attr.value == "clone"
+    return isinstance(node, cst.Call)

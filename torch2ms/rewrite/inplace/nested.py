@@ -14,7 +14,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, code, constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.api.promotion import promoted
-from torch2ms.rewrite.inplace.chains import base, is_change
+from torch2ms.rewrite.inplace.chains import base, is_change, is_temporary
 from torch2ms.rewrite.inplace.sharing import fresh
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def raise_changes(in_place: InPlace, stmt: Stmt) -> list[cst.BaseStatement]:
     for call in _given(whole) if whole is not None and is_change(whole) else _changes(stmt.node):
         target = base(call)
         receiver = in_place.module.value(target)
-        if id(call) in writer.plan.expressions:
+        if id(call) in writer.plan.expressions or isinstance(target, cst.Attribute) and is_temporary(target):
             continue
         named = isinstance(target, (cst.Name, cst.Attribute)) or of_dict(target, in_place.module)
         if receiver.kind not in ("tensor", "param") or not named:
