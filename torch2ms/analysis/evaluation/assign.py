@@ -63,9 +63,10 @@ def bind(target: cst.CSTNode, value: Value, ev: Evaluator) -> None:
             ev.memo[id(target)] = Value("tensor")
             return
         value = _moved_in(value, place, ev)
-    value = used(_placed(value, place), place, ev.uses)
-    if value.kind == "unknown":
-        value = _guessed(value, place)
+    value = _placed(value, place)
+    if value.kind == "unknown" and place not in ev.uses:
+        value = _guessed(value, place)  # it knows what an optimizer was made of
+    value = used(value, place, ev.uses)
     ev.env[place] = value
     ev.memo[id(target)] = value
     remember(place, value, ev, target)
