@@ -98,7 +98,7 @@ def _method(stmt: Stmt, scope: Scope, module: ModuleInfo, writer: _Writer) -> No
 
 
 def _namespace(stmt: Stmt, module: ModuleInfo, writer: _Writer) -> None:
-    """Networks that a namespace is made with and an optimizer trains: written behind it, with what follows, in order."""
+    """Networks that a namespace is made with and an optimizer trains: written behind it, with what follows them."""
     both = parts(stmt.node)
     assert both is not None and isinstance(both[1], cst.Call)
     args = list(both[1].args)
