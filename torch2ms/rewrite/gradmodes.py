@@ -9,7 +9,7 @@ import libcst as cst
 from torch2ms.analysis.evaluation.modes import is_no_grad, off
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.project import ModuleInfo
-from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value
@@ -145,11 +145,27 @@ def unrecorded(stmt: Stmt, writer: Writer) -> bool:
     """The statement runs inside of a gradient function, in a block or a function that torch does not record."""
     if not writer.differentiated:
         return False
-    home = stmt.block.scope.node
-    decorators = home.decorators if isinstance(home, cst.FunctionDef) else ()
-    return any(cuts(mode, writer) for mode in stmt.modes) or any(
-        is_no_grad(each.decorator, writer.module) for each in decorators
-    )
+    return any(cuts(mode, writer) for mode in stmt.modes) or _runs_unrecorded(stmt.block.scope, writer)
+
+
+def _runs_unrecorded(scope: Scope, writer: Writer) -> bool:
+    """A function is decorated so, or stands in another where nothing but calls that are unrecorded reach it."""
+    node = scope.node
+    if not isinstance(node, cst.FunctionDef):
+        return False
+    if any(is_no_grad(each.decorator, writer.module) for each in node.decorators):
+        return True
+    outer = scope.parent
+    if outer is None or not outer.is_function:
+        return False
+    nodes = list(descend(outer.node))
+    callees = {id(n.func) for n in nodes if type(n) is cst.Call}
+    names = [n for n in nodes if type(n) is cst.Name and n.value == scope.name and n is not node.name]
+    if not names or any(id(n) not in callees for n in names):
+        return False
+    calls = [s for s in outer.body.walk() for c in s.calls if dotted(c.func) == scope.name]
+    blocks = len(calls) == len(names) and all(any(cuts(m, writer) for m in s.modes) for s in calls)
+    return blocks or _runs_unrecorded(outer, writer)
 
 
 def _cut(stmt: Stmt) -> set[str]:

@@ -18,6 +18,8 @@ from torch2ms.api.rules import Rules
 from torch2ms.api.template import parenthesised
 from torch2ms.wrappers.suites import Suites
 
+TRAINING = {"parameters", "named_parameters", "state_dict", "load_state_dict", "train", "eval", "step", "zero_grad",
+            "param_groups", "backward"}  # fmt: skip
 HELD = ("api", "tensor", "param")  # what a text that is written out may ask for an attribute
 METHOD = re.compile(r"torch\.Tensor\.([a-z]\w*)")
 FUNCTION = re.compile(r"torch\.(?!Tensor\b)(?:\w+\.)*[a-z]\w*")  # a method of the class is kept to be replaced
@@ -100,7 +102,8 @@ class Spelled(Suites):
         if not isinstance(name, str) or not name.isidentifier():
             return updated
         held = self.module.value(original.args[0].value)
-        if held.kind not in HELD or held.likely or held.kind == "api" and not held.name.startswith("torch"):
+        known = held.kind in HELD and not held.likely and (held.kind != "api" or held.name.startswith("torch"))
+        if not known and (name not in TRAINING or held.kind == "object"):
             return updated
         self.changed = True
         return cst.Attribute(parenthesised(updated.args[0].value), cst.Name(name))

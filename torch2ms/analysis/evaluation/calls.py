@@ -360,7 +360,10 @@ def _builtin(name: str, given: Given) -> Value:
     if name in ("list", "tuple", "sorted", "reversed", "iter", "set"):
         kind = "tuple" if name == "tuple" else "list"
         held = "of numpy" if first.kind == "numpy" else first.name
-        return first if first.kind == "params" else Value(kind, deps=deps, items=first.items, name=held)
+        paired = first.each if name != "set" and first.each is not None and first.each.kind == "tuple" else None
+        return first if first.kind == "params" else Value(kind, deps=deps, items=first.items, name=held, each=paired)
+    if name == "zip" and (parts := tuple(element(a) for a in given.args)) and any(p.kind == "param" for p in parts):
+        return Value("list", deps=deps, each=Value("tuple", items=parts))
     if name in ("sum", "max", "min"):
         one = element(first) if first.kind in ("list", "tuple") else first
         if one.kind == "tensor" or (deps and one.kind == "unknown"):

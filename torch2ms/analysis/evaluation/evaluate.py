@@ -160,6 +160,8 @@ class Evaluator:
         if self.function is not None:
             plain = value.kind == "object" and bool(value.name) and not value.deps
             made = Value("list", name="of objects", each=value) if plain else Value("unknown", deps=value.deps)
+            if value.name == "param_group":
+                made = Value("list", name="param_groups", place=value.place)
             known = self.function.returns
             self.function.returns = made if known is None else join(known, made)
         return UNKNOWN

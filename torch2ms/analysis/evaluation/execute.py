@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -18,9 +19,11 @@ from torch2ms.analysis.evaluation.narrow import narrowed
 from torch2ms.analysis.program.project import qualified
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import UNKNOWN, Value, replace
 
+PARAM_GROUPS = re.compile(r"\bparam_groups\b").search
+GROUP = Value("dict", name="param_group", likely=True)
 DEEPEST = 4  # loops in loops that are gone through twice each: more would double the work again and again
 
 
@@ -109,7 +112,28 @@ def _class(stmt: Stmt, node: cst.ClassDef, ev: Evaluator) -> None:
 
 def _for(stmt: Stmt, node: cst.For, ev: Evaluator) -> None:
     iterated = ev.ev(node.iter)
-    _loop(stmt, ev, lambda: bind(node.target, iteration(node.iter, iterated, ev), ev))
+    grouped = _sets_rates(stmt, dotted(node.target)) and ev.project.mentions(PARAM_GROUPS)
+
+    def start_turn() -> None:
+        one = iteration(node.iter, iterated, ev)
+        bind(node.target, GROUP if grouped and one.kind == "unknown" else one, ev)
+
+    _loop(stmt, ev, start_turn)
+
+
+def _sets_rates(loop: Stmt, name: str) -> bool:
+    """What the loop goes through gets other learning rates: `name["lr"] *= 0.5`."""
+    targets = [
+        target
+        for stmt in (loop.walk() if name else ())
+        for target in ([stmt.node.target] if type(stmt.node) is cst.AugAssign else _targets(stmt.node))
+    ]
+    return any(type(t) is cst.Subscript and dotted(t.value) == name and code(t.slice[0]).strip("'\"") == "lr"
+               for t in targets)  # fmt: skip
+
+
+def _targets(node: cst.CSTNode) -> list[cst.BaseExpression]:
+    return [t.target for t in node.targets] if type(node) is cst.Assign else []
 
 
 def _while(stmt: Stmt, node: cst.While, ev: Evaluator) -> None:

@@ -192,7 +192,8 @@ def _of_tensor(
     receiver: Value, original: cst.Attribute, updated: cst.Attribute, work: Translation, stored: bool
 ) -> cst.BaseExpression:
     attr = original.attr.value
-    if attr == "requires_grad" and receiver.kind == "tensor" and not receiver.likely:
+    computed = bool(receiver.deps) and not receiver.place and not receiver.leaf  # no Parameter, whatever else it is
+    if attr == "requires_grad" and receiver.kind == "tensor" and (not receiver.likely or computed):
         if (asked := _ASKED.search(code(original.value))) is not None:
             work.tell("T2M303", "Tensor.requires_grad", "it was asked for just now")
             return cst.Name(asked.group(1) or "True")
