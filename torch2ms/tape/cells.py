@@ -21,8 +21,8 @@ from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.bodies import body_of
 from torch2ms.tape.forms.calls import Call, Outputs
-from torch2ms.tape.forms.function import decorator_of, optimizer_optional
-from torch2ms.tape.forms.interface import outputs_of, parameters_of
+from torch2ms.tape.forms.function import decorator_of, optimizer_optional, turns
+from torch2ms.tape.forms.interface import changed_in_place, outputs_of, parameters_of
 from torch2ms.tape.forms.placement import place
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.ledger.events import Event
@@ -81,10 +81,13 @@ class CellWriter:
         if loop is None or optimizer_optional(self.writer, call, loop):
             raise NoFit("no loop stands around the step, above which the cell could be made")
         stmts = call.region.all
+        self.plan.inside += [*stmts, call.event.stmt]
         outputs = outputs_of(self.writer, call, stmts)
         if outputs.shared or outputs.wrapped:
             raise NoFit(f"`{(outputs.shared or outputs.aux)[0]}` leaves the forward, and is no tensor")
         params = parameters_of(self.writer, call, stmts, loop, outputs)
+        if changed_in_place(self.writer, params, stmts):
+            raise NoFit("its forward changes in place what it is given")
         limits = [self.clip(clip, owner, loop) for clip in clips]
         decorator = decorator_of(self.writer, call, params, outputs, loop)
         canonical = self.canonical(call, outputs) if not decorator else None
@@ -111,9 +114,14 @@ class CellWriter:
             raise NoFit("the backward call stands in another function")
         if any(c is not None for c in event.cotangents) or region.cut or region.guards or event.create_graph:
             raise NoFit("the backward call is not that of a plain step")
+        special = event.episode or event.beside or event.closure or event.taking or event.kind == "handed" or call.turns
+        if special or any(id(a) in self.plan.halved for a in event.stmt.ancestors()):
+            raise NoFit("the backward call is not that of a plain step")
         if len(call.owners) != 1 or call.owners[0].kind != "optimizer":
             raise NoFit("the gradients are not those of one optimizer")
         owner = call.owners[0]
+        if turns(self.writer, owner, event.stmt):
+            raise NoFit("the optimizer is another one in each turn of a loop")
         if call.accumulate:
             raise NoFit("gradients are summed over several backward calls")
         loads = [e for e in self.events if e.kind not in ("backward", "clear") and concerns(e, owner, self.owners)]
@@ -193,6 +201,9 @@ class CellWriter:
             raise NoFit("its forward writes attributes")
         if any(isinstance(n, (cst.Lambda, cst.CompFor, cst.Await, cst.Yield, cst.NamedExpr)) for n in nodes):
             raise NoFit("its forward holds a lambda, a comprehension or the like")
+        planned = (self.plan.expressions, self.plan.around, self.plan.picks)
+        if any(id(n) in edits for n in nodes for edits in planned) or any(map(self.rewritten, stmts)):
+            raise NoFit("its forward holds what becomes functions of their own")
         held = self.held(nodes, stmts, params, loop)
         if clash := next((n for n in held if n in TAKEN or n in params), ""):
             raise NoFit(f"`{clash}` means something else in a cell")
@@ -208,6 +219,11 @@ class CellWriter:
         text += "        super().__init__(auto_prefix=False)\n"
         text += "".join(f"        self.{short} = {short}\n" for short in held)
         return Network(Text(f"{name}({', '.join(held.values())})"), [Class(text, construct)])
+
+    def rewritten(self, stmt: Stmt) -> bool:
+        """Something else was planned for the statement, or for one inside."""
+        edits = (self.plan.contexts, self.plan.replaced, self.plan.before, self.plan.behind)
+        return any(id(inner) in made for inner in stmt.walk() for made in edits)
 
     def class_name(self, base: str) -> str:
         """A name for a class at the top of the module, where the other scopes put theirs as well."""
@@ -233,7 +249,8 @@ class CellWriter:
                 if outer is None:
                     raise NoFit("its forward passes `self` on")
                 place, value = f"self.{outer.attr.value}", self.module.value(outer)
-                if value.kind in ("function", "method"):
+                called = any(isinstance(n, cst.Call) and n.func is outer for n in nodes)
+                if value.kind in ("function", "method") or called and value.kind not in ("module", "lossfn"):
                     raise NoFit("its forward calls a method of its object")
             elif name in self.module.imports.table or value.kind in ("api", "class", "builtin", "dtype", "modulefile"):
                 continue
