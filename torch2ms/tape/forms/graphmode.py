@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torch2ms.analysis.oddities import BELOW
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.reach import reached
 from torch2ms.analysis.program.structure import Stmt
@@ -208,6 +209,8 @@ class Check:
                 raise Unfit("a call in it unpacks its arguments")
             if isinstance(node, cst.IfExp):
                 self.condition(node.test, module)
+            if isinstance(node, cst.Index) and _below_zero(node.value, module):
+                raise Unfit("an index below zero is taken from a tensor")
             if isinstance(node, cst.Call):
                 callees.add(id(node.func))
                 self.call(node, module, local)
@@ -227,6 +230,9 @@ class Check:
             return
         if dotted(node).startswith("self.") and dotted(node.value) == "self":
             self.attributes.add(node.attr.value)
+            in_cell = self.home is not None and self.home.cls is not None and self.home.cls.kind == "module"
+            if not in_cell and (value.leaf or value.kind in ("param", "unknown")):
+                raise Unfit(f"`{dotted(node)}` of an object that is no cell is a constant in compiled code")
             if value.kind not in ("module", "lossfn", "param", "tensor", "unknown", "method", "scaler", *PLAIN):
                 raise Unfit(f"it uses `{dotted(node)}`")
             return
@@ -460,6 +466,12 @@ def _networks(source: cst.CSTNode, module: ModuleInfo) -> Iterator[str]:
 
 def _tensor(node: cst.CSTNode, module: ModuleInfo) -> bool:
     return module.value(node).kind in ("tensor", "param")
+
+
+def _below_zero(index: cst.BaseExpression, module: ModuleInfo) -> bool:
+    """A tensor of indices, some of them below zero: compiled code does not count from the end."""
+    negative = isinstance(index, cst.UnaryOperation) and isinstance(index.operator, cst.Minus)
+    return module.value(index).odd == BELOW or negative and _tensor(index, module)
 
 
 def _own(stmt: Stmt) -> Iterator[cst.CSTNode]:
