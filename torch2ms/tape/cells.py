@@ -282,6 +282,8 @@ class CellWriter:
         """What the cell is given above the loop stays the same inside it, whatever the loop calls."""
         attributes = {p.rpartition(".")[2] for p in places if "." in p}
         names = {p for p in places if "." not in p}
+        if bound := sorted(names & loop.all_defs):
+            raise NoFit(f"`{bound[0]}` is bound inside the loop")
         for stmt, _ in reached([loop], self.module, self.project):
             for written in stmt.defs | stmt.muts:
                 if "." in written and written.rpartition(".")[2] in attributes:
