@@ -7,6 +7,7 @@ the gradient and the update, and what leaves the forward beside the loss, needs 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -38,6 +39,7 @@ TAKEN = {
     "mean", "degree", "value_and_grad", "cls_name", "param_prefix", "requires_grad", "jit_config_dict",
 }  # fmt: skip
 QUIET = {"print", "len", "float", "int", "str", "round", "min", "max", "sum", "list", "tuple", "range"}
+NAMING = re.compile(r"state_dict|named_parameters").search
 HELD = ("module", "lossfn", "tensor", "int", "float", "bool", "str", "none", "object", "unknown", "function")
 
 
@@ -238,6 +240,7 @@ class CellWriter:
         nested = [self.writer.scope] if self.writer.scope.is_function else []
         local = {n for scope in nested for n in scope.locals}
         found: dict[str, str] = {}
+        networks: set[str] = set()
         owned = {id(n.value): n for n in nodes if isinstance(n, cst.Attribute)}
         for node in _reads(nodes):
             name = node.value
@@ -263,9 +266,13 @@ class CellWriter:
                     continue
             if value.kind not in HELD or value.leaf:
                 raise NoFit(f"its forward uses `{place}`, which is no network, tensor or number")
+            if value.kind == "module" and not self.module.weightless(value):
+                networks.add(place)
             found.setdefault(place.rpartition(".")[2], place)
             if found[place.rpartition(".")[2]] != place:
                 raise NoFit("two things its forward uses have the same short name")
+        if len(networks) > 1 and self.project.mentions(NAMING):
+            raise NoFit("names of parameters are read, which a cell of several networks changes when it runs")
         self.constant(set(found.values()), loop)
         return found
 
