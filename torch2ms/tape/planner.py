@@ -25,7 +25,7 @@ from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forward.shared import absorb, following, join
 from torch2ms.tape.forward.steps import callers
-from torch2ms.tape.forward.unseen import unseen_step, unseen_steps
+from torch2ms.tape.forward.unseen import unseen_step
 from torch2ms.tape.forwards import Outside, fit_together, forward_of
 from torch2ms.tape.functions.clearing import called_clears, clearing, unasked
 from torch2ms.tape.functions.episodes import plan_episode
@@ -41,14 +41,13 @@ from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import LOADS, Records
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import give_up, refuse
+from torch2ms.tape.staying import mark_steps
 from torch2ms.tape.telling import tell_call, tell_dead
 from torch2ms.tape.uses import gradients
 from torch2ms.tape.uses.resets import dead_clears, plan_clears, start_accumulators
 from torch2ms.tape.uses.scaling import Scaling, holds_more, joined
 from torch2ms.tape.uses.stored import guard_empty
 from torch2ms.tape.verdicts import Verdicts
-
-STAYS = "the backward call before it stays as it is"
 
 
 def plan_scope(
@@ -101,28 +100,7 @@ def plan_scope(
             return
         planner.run()
         lifting.stores.used |= planner.used
-        _mark_steps(events, scope, module, plan, lifting)
-
-
-def _mark_steps(events: list[Event], scope: Scope, module: ModuleInfo, plan: Plan, lifting: Lifting) -> None:
-    """A step that a method takes has no gradients either where the backward call before it stays as it is.
-
-    Nor has the step of something that is not seen: `self.optimizers[name].step()`.
-    """
-    staying = [e for e in events if e.kind == "backward" and id(e.node) in plan.refused]
-    if not staying:
-        return
-    for stmt, call in (found for event in staying for found in unseen_steps(event, scope, module)):
-        if id(call) not in plan.refused and id(stmt) not in plan.replaced and lifting.callee.get(id(call)) is None:
-            refuse(Event("step", stmt, call), STAYS, plan)
-    for stmt in scope.body.walk():
-        for call in stmt.calls:
-            callee = lifting.callee.get(id(call))
-            if callee is None or id(call) in plan.refused or id(stmt) in plan.replaced or id(call) in plan.expressions:
-                continue
-            kinds = {e.kind for e in find(callee.scope, callee.module)}
-            if kinds & {"step", "scaler_step"} and "backward" not in kinds:
-                refuse(Event("step", stmt, call), STAYS, plan)
+        mark_steps(events, scope, module, plan, lifting)
 
 
 class _ScopePlanner:
@@ -439,6 +417,9 @@ class _ScopePlanner:
     def without(self, event: Event, takers: list[Owner], why: str) -> None:
         """Refuse an event with all that has to do with its owners; plan the rest again."""
         related = {id(event)}
+        if event.kind == "backward" and all(o.owns is None for o in takers):  # whom it fills is not seen
+            filling = [self.records.takers(e) for e in self.records.events if e.kind == "backward" and e is not event]
+            takers = takers + [o for o in self.records.owners if not any(o in filled for filled in filling)]
         for owner in takers:
             for other in self.records.events:
                 if (

@@ -15,6 +15,7 @@ from torch2ms.analysis.evaluation.env import Env
 from torch2ms.analysis.evaluation.hooked import Kept, kept_by_hooks
 from torch2ms.analysis.program import flow
 from torch2ms.analysis.program.mixins import completes_modules
+from torch2ms.analysis.program.reshaping import reshapes
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax import directives
 from torch2ms.analysis.syntax.names import Imports, dotted
@@ -34,21 +35,9 @@ BASES = {
     "torch.optim.Optimizer": "optimizer",
     "torch.optim.optimizer.Optimizer": "optimizer",
 }
-RESHAPING = ("squeeze_(", "resize_(", "resize_as_(", "set_(", "set_default_dtype(")
-RESHAPED = re.compile(r"\b(?:(?:un)?squeeze_|resize_|resize_as_|set_|set_default_dtype)\(")
-REPLACED = re.compile(  # begins with a text of its own, which is found faster than one of several
-    r"\.data(?<!\bp\.data)(?<!\bparam\.data)(?<!\bweight\.data)(?<!\bbias\.data)\s*=[^=]"
-)
 SAID = re.compile(r"""(?:\.\s*|["'])([^\W\d]\w*)""")
 UNSAID = re.compile(r"""\bgetattr\(\s*[\w.]+\s*,\s*[^"'\s]""")
 TRAINING = re.compile(r"(?<!\bself)\.training\b")
-
-
-def _reshapes(source: str) -> bool:
-    """Whether a text gives a tensor another number of dimensions in place."""
-    if REPLACED.search(source):
-        return True
-    return any(word in source for word in RESHAPING) and RESHAPED.search(source) is not None
 
 
 @dataclass(eq=False)
@@ -383,7 +372,7 @@ class Project:
         scope = flow.build(tree, lines, imports, asked.off)
         module = ModuleInfo(name, path, tree, imports, scope, source, lines, directives=asked, plain=plain)
         module.held = path in self.held
-        module.reshapes = _reshapes(source)
+        module.reshapes = reshapes(source)
         for inner in scope.walk():
             self._register(module, inner)
         self.modules[name] = module

@@ -283,6 +283,10 @@ class InPlace:
             self.writer.needs.add("ops")  # what is around the function gets no graph
             stopped = f"{self.writer.alias('ops')}.stop_gradient({text})"
             return self.writer.translated(self.whole(place, stopped))
+        if not shown and seen.by_others(stmt, target, self.writer):
+            why = "where gradients are recorded, MindSpore's views keep the elements from before"
+            self.writer.refuse("T2M610", "in-place tensor method", why, "take the view again after the change")
+            return None
         if not shown:
             return self.writer.translated(f"{place}[{index}] = {text}")
         constant_change = all(self.number(a.value) for call in stmt.calls for a in call.args)
