@@ -270,8 +270,8 @@ def movable(info: FunctionInfo) -> bool:
     kinds = (cst.Global, cst.Nonlocal, cst.FunctionDef, cst.ClassDef, cst.Import, cst.ImportFrom, cst.Try, cst.With)
     if any(isinstance(s.node, kinds) or s.modes or s.off for s in stmts):
         return False
-    nodes = [n for s in stmts for n in descend(s.node)]
-    return not any(isinstance(n, (cst.Lambda, cst.Yield, cst.Await, cst.NamedExpr)) for n in nodes)
+    nodes = (n for s in info.scope.body.stmts for n in descend(s.node))
+    return not any(n.__class__ in (cst.Lambda, cst.Yield, cst.Await, cst.NamedExpr) for n in nodes)
 
 
 def _docstring(line: cst.CSTNode) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 
 import libcst as cst
 
@@ -59,11 +60,14 @@ class Box:
 
 
 def boxes(module: ModuleInfo, project: Project) -> list[Box]:
-    """The boxes of a module."""
+    """The boxes of a module; none where no dict of it has an optimizer."""
     if module.uses_mindspore or module.directives.off or not STORE.search(module.source):
         return []
-    made = [box for scope in module.scope.walk() for stmt in scope.body.walk() if (box := _made(stmt, scope, module))]
-    if not made:
+    stmts = [(scope, stmt) for scope in module.scope.walk() for stmt in scope.body.walk()]
+    made = [box for scope, stmt in stmts if (box := _made(stmt, scope, module))]
+    first = (value for box in made for held in box.held.values() for value in held)
+    later = (module.value(both[1]) for _, s in stmts if (both := parts(s.node)) and isinstance(both[0], cst.Subscript))
+    if not made or all(value.kind != "optimizer" for value in chain(first, later)):
         return []
     elsewhere = put_elsewhere(project)
     return [box for box in made if _filled(box, module, project, elsewhere)]
@@ -71,9 +75,9 @@ def boxes(module: ModuleInfo, project: Project) -> list[Box]:
 
 def parts(node: object) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
     """Target and value of an assignment to one target."""
-    if isinstance(node, cst.Assign) and len(node.targets) == 1:
+    if type(node) is cst.Assign and len(node.targets) == 1:
         return node.targets[0].target, node.value
-    if isinstance(node, cst.AnnAssign) and node.value is not None:
+    if type(node) is cst.AnnAssign and node.value is not None:
         return node.target, node.value
     return None
 

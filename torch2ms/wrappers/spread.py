@@ -47,12 +47,12 @@ def spread(project: Project) -> dict[str, Plain]:
 
 def _keeps_optimizers(module: ModuleInfo) -> bool:
     """Somewhere an optimizer is put into a dict."""
-    for node in descend(module.tree):
-        if isinstance(node, (cst.DictElement, cst.DictComp)) and module.value(node.value).kind == "optimizer":
+    for node in module.nodes:
+        kind = node.__class__
+        held = kind is cst.DictElement or kind is cst.DictComp
+        stored = kind is cst.Assign and type(node.targets[0].target) is cst.Subscript  # type: ignore[attr-defined]
+        if (held or stored) and module.value(node.value).kind == "optimizer":  # type: ignore[attr-defined]
             return True
-        if isinstance(node, cst.Assign) and isinstance(node.targets[0].target, cst.Subscript):
-            if module.value(node.value).kind == "optimizer":
-                return True
     return False
 
 

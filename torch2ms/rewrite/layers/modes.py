@@ -42,13 +42,16 @@ def in_module_class(scope: Scope, module: ModuleInfo) -> bool:
     return owner is not None and owner.name in module.classes and module.classes[owner.name].kind == "module"
 
 
+TAKING = (cst.Arg, cst.Return, cst.Assign, cst.StarredElement)
+
+
 def called_from_list(name: str, scope: Scope) -> bool:
     """The layers of a list stay in it, as far as is seen: no container takes them, which would set their mode."""
     if not name:
         return False
     home = scope.cls.node if name.startswith("self.") and scope.cls is not None else scope.node
     for node in descend(home):
-        taken = node.value if isinstance(node, (cst.Arg, cst.Return, cst.Assign, cst.StarredElement)) else None
+        taken = node.value if node.__class__ in TAKING else None
         if taken is not None and dotted(taken) == name:
             return False
     return True
