@@ -47,6 +47,7 @@ from torch2ms.wrappers.spread import spread
 from torch2ms.wrappers.starred import starred
 from torch2ms.wrappers.stored import stored
 from torch2ms.wrappers.taken import out_of_the_way
+from torch2ms.wrappers.ternary import ternary
 from torch2ms.wrappers.turns import written_out
 from torch2ms.wrappers.unboxed import unboxed
 from torch2ms.wrappers.unroll import unrolled
@@ -98,6 +99,7 @@ def understood(project: Project) -> Project:
     project = _with(project, out_of_the_way(project))
     project = _with(project, parted(project))
     project = _with(project, conditional(project))
+    project = _with(project, ternary(project))
     project = _with(project, switched_off(project))
     project = _with(project, told_apart(project))
     project = _with(project, renewed(project))

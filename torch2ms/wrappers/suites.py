@@ -157,8 +157,10 @@ class Suites(Rewriter):
                 alone = node.with_changes(semicolon=cst.MaybeSentinel.DEFAULT)
                 self.number(alone, node)
                 lines.append(cst.SimpleStatementLine([alone]))  # type: ignore[list-item]
-        lines[0] = self.renumbered(lines[0], leading_lines=stmt.leading_lines)
-        return lines, layout.trailing_comment(stmt.trailing_whitespace)
+        comment = layout.trailing_comment(stmt.trailing_whitespace)
+        above = comment if len(lines) == 1 else ()
+        lines[0] = self.renumbered(lines[0], leading_lines=[*stmt.leading_lines, *above])
+        return lines, () if above else comment
 
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
         """What a small statement becomes: others, compound ones among them, or nothing."""
