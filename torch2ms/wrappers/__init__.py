@@ -60,7 +60,7 @@ def understood(project: Project) -> Project:
     """The project with its values inferred, and written plainly.
 
     That is without wrappers around training, with lines of their own for what stands behind a colon, with blocks of
-    their own for gradient modes, without branches for what no caller gives, with loops over optimizers and their
+    their own for gradient modes and for what conditional expressions do to gradients, without branches for what no caller gives, with loops over optimizers and their
     networks written out, with assignments for what expressions bind, without
     annotations of values that are known, with one name for each optimizer, those in dicts
     included, for what a program trains, for gradients that keep their graph and for norms, with a statement for each
