@@ -80,6 +80,8 @@ class Event:
         return (self.told or self.stmt).lineno
 
 
+# kinds whose translation is a statement of its own
+APART = {"clip_norm", "clip_value", "unscale", "scaler_step", "scaler_update", "taken", "handed"}
 HELD = "translated, this file would not pass the checks that each translation has to pass"
 LEFT = "a comment says that a part of it is left as it is"
 
@@ -165,11 +167,28 @@ def _statement(stmt: Stmt, module: ModuleInfo) -> list[Event]:
             continue
         if event.kind in ("backward", "step", "clear") and call is not outer and event.kind != "step":
             event.problem = "it is part of a larger expression"
+        if call is not outer and event.kind in APART and perhaps(call, node):
+            event.problem = event.problem or "an expression runs it only under a condition"
         found.append(event)
     found += _leaf_events(stmt, module)
     found += _methods_as_values(stmt, module)
     order = {"backward": 0}
     return sorted(found, key=lambda e: order.get(e.kind, 1)) if len(found) > 1 else found
+
+
+def perhaps(call: cst.Call, node: cst.CSTNode) -> bool:
+    """Something in an expression decides whether the call runs, or how often."""
+    for inner in descend(node):
+        parts: tuple[cst.CSTNode, ...] = ()
+        if isinstance(inner, cst.IfExp):
+            parts = (inner.body, inner.orelse)
+        elif isinstance(inner, cst.BooleanOperation):
+            parts = (inner.right,)
+        elif isinstance(inner, (cst.BaseComp, cst.Lambda)):
+            parts = (inner,)
+        if any(n is call for part in parts for n in descend(part)):
+            return True
+    return False
 
 
 def _methods_as_values(stmt: Stmt, module: ModuleInfo) -> list[Event]:
