@@ -34,7 +34,7 @@ from torch2ms.tape.functions.handing import Handed, own_value
 from torch2ms.tape.functions.lifting import Lifting, called_events, lifted
 from torch2ms.tape.functions.taking import Taken, plan_call, plan_definition
 from torch2ms.tape.ledger import owners
-from torch2ms.tape.ledger.events import Event, find
+from torch2ms.tape.ledger.events import Event, find, many_times, perhaps
 from torch2ms.tape.ledger.hooks import has_hooks, watched
 from torch2ms.tape.ledger.idle import drop_early, drop_idle
 from torch2ms.tape.ledger.ledger import Owner
@@ -103,6 +103,15 @@ def plan_scope(
         mark_steps(events, scope, module, plan, lifting)
 
 
+def _now_and_then(event: Event) -> bool:
+    """A call that takes gradients, or goes backward from a loss, runs otherwise than the statement it stands in."""
+    call = event.node
+    if not isinstance(call, cst.Call) or event.stmt.blocks:
+        return False
+    bound = event.kind == "handed" and all(isinstance(root, cst.Name) for root in event.roots)
+    return many_times(call, event.stmt.node) if bound else perhaps(call, event.stmt.node)
+
+
 class _ScopePlanner:
     def __init__(
         self,
@@ -156,6 +165,8 @@ class _ScopePlanner:
     def refuse_problems(self) -> None:
         """What an event says of itself, before the others are told that it stays."""
         for event in self.records.events:
+            if not event.problem and event.kind in ("handed", "taken") and _now_and_then(event):
+                event.problem = "an expression runs it only under a condition, or more than once"
             if event.problem:
                 refuse(event, event.problem, self.plan)
 

@@ -81,7 +81,7 @@ class Event:
 
 
 # kinds whose translation is a statement of its own
-APART = {"clip_norm", "clip_value", "unscale", "scaler_step", "scaler_update", "taken", "handed"}
+APART = {"clip_norm", "clip_value", "unscale", "scaler_step", "scaler_update"}
 HELD = "translated, this file would not pass the checks that each translation has to pass"
 LEFT = "a comment says that a part of it is left as it is"
 
@@ -178,17 +178,19 @@ def _statement(stmt: Stmt, module: ModuleInfo) -> list[Event]:
 
 def perhaps(call: cst.Call, node: cst.CSTNode) -> bool:
     """Something in an expression decides whether the call runs, or how often."""
+    parts: list[cst.CSTNode] = []
     for inner in descend(node):
-        parts: tuple[cst.CSTNode, ...] = ()
         if isinstance(inner, cst.IfExp):
-            parts = (inner.body, inner.orelse)
+            parts += (inner.body, inner.orelse)
         elif isinstance(inner, cst.BooleanOperation):
-            parts = (inner.right,)
-        elif isinstance(inner, (cst.BaseComp, cst.Lambda)):
-            parts = (inner,)
-        if any(n is call for part in parts for n in descend(part)):
-            return True
-    return False
+            parts.append(inner.right)
+    return many_times(call, node) or any(n is call for part in parts for n in descend(part))
+
+
+def many_times(call: cst.Call, node: cst.CSTNode) -> bool:
+    """The call stands in a comprehension or in a lambda."""
+    around = [inner for inner in descend(node) if isinstance(inner, (cst.BaseComp, cst.Lambda))]
+    return any(n is call for inner in around for n in descend(inner))
 
 
 def _methods_as_values(stmt: Stmt, module: ModuleInfo) -> list[Event]:
