@@ -11,7 +11,8 @@ import libcst as cst
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.structure import Block, Stmt
-from torch2ms.analysis.syntax.tree import changed, replaced
+from torch2ms.analysis.syntax.annotations import annotated_again
+from torch2ms.analysis.syntax.tree import changed, code, replaced
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import gradmodes, layout
 from torch2ms.rewrite.definitions import Definitions
@@ -152,6 +153,8 @@ class Emitter:
             nodes = self.left_alone(stmt)
         else:
             nodes, extra = self.plain(stmt)
+        if self.module.annotated and isinstance(stmt.node, cst.Assign):
+            self.annotate(stmt, stmt.node.targets[0].target, nodes)
         lost = self.lost(stmt, nodes)
         if not nodes:
             return [], pending + layout.comments_only(own) + layout.trailing_comment(stmt.trailing) + lost + extra
@@ -165,6 +168,19 @@ class Emitter:
             lead += layout.strip_blank(layout.leading(nodes[0]))
         nodes = self.mark(stmt, [changed(nodes[0], leading_lines=lead), *nodes[1:]])
         return nodes + [n for item in self.plan.behind.get(id(stmt), ()) for n in self.items.item(item)], extra
+
+    def annotate(self, stmt: Stmt, target: cst.BaseExpression, nodes: list[cst.BaseStatement]) -> None:
+        """Give the annotation of an assignment back to what became of it, if that is one assignment of that name."""
+        was = self.module.annotated.get(id(target))
+        lines = [(at, n, n.body[0]) for at, n in enumerate(nodes) if type(n) is cst.SimpleStatementLine and n.body]
+        plain = [(at, n, made) for at, n, made in lines if len(n.body) == 1 and _assigns(made, target)]
+        if was is None or len(plain) != 1:
+            return
+        at, line, made = plain[0]
+        kept = stmt.off or self.marks_above(stmt)
+        annotation = was.annotation if kept else self.writer.expression(was.annotation)
+        assert isinstance(made, cst.Assign) and isinstance(annotation, cst.Annotation)
+        nodes[at] = line.with_changes(body=[annotated_again(was, annotation, made)])
 
     def with_definitions(
         self, stmt: Stmt, defined: list[cst.BaseStatement], nodes: list[cst.BaseStatement], top: bool, opens: bool
@@ -369,6 +385,11 @@ def _lead(nodes: list[cst.BaseStatement], lines: layout.Lines) -> list[cst.BaseS
     if nodes and lines:
         nodes = [layout.led(nodes[0], lines), *nodes[1:]]
     return nodes
+
+
+def _assigns(node: cst.CSTNode, target: cst.BaseExpression) -> bool:
+    """An assignment to one target, which is written like the other."""
+    return type(node) is cst.Assign and len(node.targets) == 1 and code(node.targets[0].target) == code(target)
 
 
 def _without(lines: layout.Lines, kept: list[str]) -> layout.Lines:

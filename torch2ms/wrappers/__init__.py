@@ -12,7 +12,6 @@ from torch2ms.analysis.program.project import Plain, Project
 from torch2ms.inlining import handed_on, inlined
 from torch2ms.stateless import as_calls, without_state
 from torch2ms.wrappers.alike import alike
-from torch2ms.wrappers.annotated import unannotated
 from torch2ms.wrappers.asked import asked
 from torch2ms.wrappers.bound_methods import called_by_name
 from torch2ms.wrappers.clipped import clipped
@@ -62,7 +61,7 @@ def understood(project: Project) -> Project:
     That is without wrappers around training, with lines of their own for what stands behind a colon, with blocks of
     their own for gradient modes and for what conditional expressions do to gradients, without branches for what no
     caller gives, with loops over optimizers and their networks written out, with assignments for what expressions
-    bind, without annotations of values that are known, with one name for each optimizer, those in dicts included,
+    bind, with one name for each optimizer, those in dicts included,
     for what a program trains, for gradients that keep their graph and for norms, with a statement for each gradient
     that is dropped, with a branch for each kind of layer, with names written out that a star imported, with
     functions and methods under their own names, without a default element type, with a tanh that stays below one
@@ -76,7 +75,6 @@ def understood(project: Project) -> Project:
     project = _with(project, bound_before(project))
     project = _with(project, written_back(project))
     project = _with(project, called_by_name(project))
-    project = _with(project, unannotated(project))
     project = _with(project, saturated(project))
     project = _with(project, defaults(project))
     project = _with(project, as_modules(project))  # plain layers

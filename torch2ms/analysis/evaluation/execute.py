@@ -56,6 +56,8 @@ def _assign(stmt: Stmt, node: cst.Assign, ev: Evaluator) -> None:
         value = ev.memo[id(node.value)] = replace(value.cut(), leaf=True)
     for target in node.targets:
         bind(target.target, value, ev)
+    if ev.module.annotated and (was := ev.module.annotated.get(id(node.targets[0].target))) is not None:
+        ev.annotation(was.annotation)
 
 
 def _annotated(stmt: Stmt, node: cst.AnnAssign, ev: Evaluator) -> None:

@@ -18,6 +18,7 @@ from torch2ms.analysis.program.mixins import completes_modules
 from torch2ms.analysis.program.reshaping import reshapes
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax import directives
+from torch2ms.analysis.syntax.annotations import Annotated, read_plainly
 from torch2ms.analysis.syntax.names import Imports, dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import UNKNOWN, Value, join, replace
@@ -197,6 +198,7 @@ class ModuleInfo:
     used: dict[int, frozenset[str]] = field(default_factory=dict)  # by id of a scope: what its places are used as
     held: bool = False  # its gradient code stays as it is
     plain: Plain | None = None  # what was changed before it was read
+    annotated: Annotated = field(default_factory=dict)  # what assignments were before they were read plainly
     conditional: bool = False  # somewhere in the project a forward calls layers under a condition
 
     @cached_property
@@ -335,7 +337,8 @@ class Project:
         for name, module in self.modules.items():
             new = plain.get(name)
             tree, lines = (new.tree, new.lines) if new is not None else (module.tree, module.lines)
-            made.add(module.path, tree, module.source, module.directives.off, new or module.plain, lines)
+            known = (module.directives.off, new or module.plain, lines, module.annotated)
+            made.add(module.path, tree, module.source, *known)
         self.close()
         return made
 
@@ -362,15 +365,18 @@ class Project:
         off: frozenset[int] = frozenset(),
         plain: Plain | None = None,
         lines: list[tuple[int, int]] | None = None,
+        annotated: Annotated | None = None,
     ) -> ModuleInfo:
-        """A module more; `lines` are those of its statements, found in the source where they are not given."""
+        """A module more; `lines` of its statements and annotations are those of the source if they are not given."""
         name = module_name(path)
         package = name if path.endswith("__init__.py") else name.rpartition(".")[0]
         imports = Imports(package)
         asked = directives.read(source, off)
         lines = flow.lines(source) if lines is None else lines
+        tree, annotated = read_plainly(tree, source) if annotated is None else (tree, annotated)
         scope = flow.build(tree, lines, imports, asked.off)
-        module = ModuleInfo(name, path, tree, imports, scope, source, lines, directives=asked, plain=plain)
+        module = ModuleInfo(name, path, tree, imports, scope, source, lines, plain=plain, annotated=annotated)
+        module.directives = asked
         module.held = path in self.held
         module.reshapes = reshapes(source)
         for inner in scope.walk():

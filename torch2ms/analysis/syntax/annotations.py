@@ -1,4 +1,7 @@
-"""Annotations that stand in quotes, as names of what is imported for type checkers alone must."""
+"""Annotations: assignments that have some are read as those without, and what stands in quotes is read as code.
+
+What is trained and differentiated is known by assignments; `loss: Tensor = criterion(out, y)` is one more of them.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torch2ms.analysis.syntax.names import Imports, dotted, is_foreign
-from torch2ms.analysis.syntax.tree import children
+from torch2ms.analysis.syntax.tree import changed, children, code
 
+BODIES = ("body", "orelse", "handlers", "finalbody", "cases")
+ANNOTATED = re.compile(r"^[ \t]*[^\W\d][\w.]*(?:\[[^\]\n]*\])*[ \t]*:[ \t]*[^\s=]", re.MULTILINE).search
 NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
 
 
@@ -35,3 +40,43 @@ def quoted(node: cst.SimpleString, imports: Imports) -> cst.BaseExpression | Non
 def names_in_quotes(annotation: cst.Annotation) -> set[str]:
     """Every name that the strings of an annotation mention."""
     return {name for string in quotes(annotation.annotation) for name in NAME.findall(string.raw_value)}
+
+
+Annotated = dict[int, cst.AnnAssign]  # by id of the target that each assigns to
+
+
+def read_plainly(tree: cst.Module, source: str) -> tuple[cst.Module, Annotated]:
+    """The tree with annotated assignments as plain ones, and what they were; bodies of classes declare with them."""
+    found: Annotated = {}
+    if not ANNOTATED(source):
+        return tree, found
+    plain = _plain(tree, found, declares=False)
+    assert isinstance(plain, cst.Module)
+    return plain, found
+
+
+def _plain(node: cst.CSTNode, found: Annotated, declares: bool) -> cst.CSTNode:
+    """A statement, or what holds statements; `declares`: in the body of a class."""
+    if type(node) is cst.AnnAssign:
+        if declares or node.value is None or "#" in code(node.annotation.annotation):
+            return node
+        found[id(node.target)] = node
+        return cst.Assign([cst.AssignTarget(node.target)], node.value, semicolon=node.semicolon)
+    if isinstance(node, cst.BaseSmallStatement):
+        return node
+    inside = type(node) is cst.ClassDef or declares and type(node) is not cst.FunctionDef
+    changes: dict[str, object] = {}
+    for name in BODIES:
+        held = getattr(node, name, None)
+        if isinstance(held, (tuple, list)):
+            changes[name] = [_plain(stmt, found, inside) for stmt in held]
+        elif isinstance(held, cst.CSTNode):
+            changes[name] = _plain(held, found, inside)
+    return changed(node, **changes)
+
+
+def annotated_again(was: cst.AnnAssign, annotation: cst.Annotation, node: cst.Assign) -> cst.AnnAssign:
+    """An assignment with an annotation, laid out as it was."""
+    return was.with_changes(
+        target=node.targets[0].target, annotation=annotation, value=node.value, semicolon=node.semicolon
+    )
