@@ -10,6 +10,7 @@ import ast
 import os
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING
@@ -71,8 +72,7 @@ def convert_parts(
 def _convert_all(
     convert: Convert, work: list[Sources], config: Config, jobs: int, executor: Executor | None
 ) -> Iterator[dict[str, Result]]:
-    size = sum(len(text) for part in work for text in part.values())
-    jobs = min(len(work), jobs or min(os.cpu_count() or 1, 1 + size // WORTH_A_PROCESS))
+    jobs = min(len(work), processes(jobs, sum(len(text) for part in work for text in part.values())))
     done = 0
     if executor is not None or jobs > 1:
         from concurrent.futures import ProcessPoolExecutor
@@ -89,6 +89,28 @@ def _convert_all(
                 pool.shutdown(cancel_futures=True)
     for part in work[done:]:
         yield convert(part, config)
+
+
+def processes(jobs: int, size: int) -> int:
+    """How many processes are worth their start for so many characters; `jobs` that somebody asked for count first."""
+    return jobs or min(os.cpu_count() or 1, 1 + size // WORTH_A_PROCESS)
+
+
+@contextmanager
+def made_ready(convert: Convert, config: Config, jobs: int) -> Iterator[Executor | None]:
+    """Processes that import what converts, while this one still reads the files; None where one is enough."""
+    if jobs < 2:
+        yield None
+        return
+    from concurrent.futures import ProcessPoolExecutor
+
+    pool = ProcessPoolExecutor(jobs)
+    try:
+        for _ in range(jobs):
+            pool.submit(convert, {"nothing.py": ""}, config)  # reads the rules
+        yield pool
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def parts(sources: Mapping[str, str]) -> list[Sources]:

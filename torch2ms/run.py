@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -90,7 +91,30 @@ def convert_data(
     around: Sequence[Item] = (),
 ) -> list[Outcome]:
     """The same for bytes that are read already, by the keys of their items; those `around` are read along only."""
-    failed = {} if failed is None else failed
+    with _processes(data, config, work) as pool:
+        work = replace(work, executor=work.executor or pool)
+        return _outcomes(plan, data, config, work, {} if failed is None else failed, around)
+
+
+def _processes(data: Mapping[str, bytes], config: Config, work: Work) -> AbstractContextManager[Executor | None]:
+    """Processes for a run that needs them in any case; what is kept of an earlier run may do without."""
+    named = [len(text) for text in data.values() if mentions_torch(text)]
+    if len(named) < 2 or work.jobs == 1 or work.executor is not None or work.cached:
+        return nullcontext()
+    from torch2ms.parallel import made_ready, processes
+
+    return made_ready(convert_guarded, config, min(len(named), processes(work.jobs, sum(named))))
+
+
+def _outcomes(
+    plan: Plan,
+    data: Mapping[str, bytes],
+    config: Config,
+    work: Work,
+    failed: dict[str, str],
+    around: Sequence[Item],
+) -> list[Outcome]:
+    """What becomes of the files of a plan."""
     wanted = set(_wanted(data, late=config.stage == "autograd"))
     opened: dict[str, Opened] = {}
     beside: dict[str, Opened] = {}

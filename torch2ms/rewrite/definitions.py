@@ -9,6 +9,7 @@ import libcst as cst
 from torch2ms.analysis.evaluation.modes import is_no_grad
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, qualified
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.annotations import as_written
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import changed, descend
 from torch2ms.findings import Finding, Tier
@@ -129,7 +130,7 @@ class Definitions:
         cls = self.module.classes[node.name.value]
         bases = self.bases(cls, node)
         if cls.refused:
-            kept = node.visit(FullNames(self.module, self.writer.needs))
+            kept = as_written(node, self.module.annotated).visit(FullNames(self.module, self.writer.needs))
             assert isinstance(kept, cst.ClassDef)
             return kept
         decorators = [changed(d, decorator=self.writer.expression(d.decorator)) for d in node.decorators]

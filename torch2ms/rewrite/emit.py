@@ -11,7 +11,7 @@ import libcst as cst
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.structure import Block, Stmt
-from torch2ms.analysis.syntax.annotations import annotated_again
+from torch2ms.analysis.syntax.annotations import annotated_again, as_written
 from torch2ms.analysis.syntax.tree import changed, code, replaced
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import gradmodes, layout
@@ -205,7 +205,9 @@ class Emitter:
     def untouched(self, stmt: Stmt) -> cst.BaseStatement:
         """A statement that a person asked to leave as it is, with all that is in it."""
         node = stmt.node
-        return node if isinstance(node, cst.BaseCompoundStatement) else layout.line(stmt, node)
+        if isinstance(node, cst.BaseCompoundStatement):
+            return as_written(node, self.module.annotated)
+        return layout.line(stmt, node)
 
     def left_alone(self, stmt: Stmt) -> list[cst.BaseStatement]:
         """A marked statement as it stands; what is nested in a compound one is still looked at."""

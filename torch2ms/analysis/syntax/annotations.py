@@ -6,13 +6,15 @@ What is trained and differentiated is known by assignments; `loss: Tensor = crit
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
 import libcst as cst
 
 from torch2ms.analysis.syntax.names import Imports, dotted, is_foreign
 from torch2ms.analysis.syntax.tree import changed, children, code
 
+Node = TypeVar("Node", bound=cst.CSTNode)
 BODIES = ("body", "orelse", "handlers", "finalbody", "cases")
 ANNOTATED = re.compile(r"^[ \t]*[^\W\d][\w.]*(?:\[[^\]\n]*\])*[ \t]*:[ \t]*[^\s=]", re.MULTILINE).search
 NAME = re.compile(r"(?<![\w.])[A-Za-z_]\w*")
@@ -50,28 +52,38 @@ def read_plainly(tree: cst.Module, source: str) -> tuple[cst.Module, Annotated]:
     found: Annotated = {}
     if not ANNOTATED(source):
         return tree, found
-    plain = _plain(tree, found, declares=False)
-    assert isinstance(plain, cst.Module)
-    return plain, found
 
-
-def _plain(node: cst.CSTNode, found: Annotated, declares: bool) -> cst.CSTNode:
-    """A statement, or what holds statements; `declares`: in the body of a class."""
-    if type(node) is cst.AnnAssign:
-        if declares or node.value is None or "#" in code(node.annotation.annotation):
+    def plain(node: cst.CSTNode, declares: bool) -> cst.CSTNode:
+        if type(node) is not cst.AnnAssign or declares or node.value is None or "#" in code(node.annotation.annotation):
             return node
         found[id(node.target)] = node
         return cst.Assign([cst.AssignTarget(node.target)], node.value, semicolon=node.semicolon)
+
+    return _with_small(tree, plain, declares=False), found
+
+
+def as_written(node: Node, annotated: Annotated) -> Node:
+    """A statement with the annotations that it had, where nothing in it was translated."""
+
+    def written(small: cst.CSTNode, declares: bool) -> cst.CSTNode:
+        was = annotated.get(id(small.targets[0].target)) if type(small) is cst.Assign else None
+        return small if was is None else was
+
+    return _with_small(node, written, declares=False) if annotated else node
+
+
+def _with_small(node: Node, made: Callable[[cst.CSTNode, bool], cst.CSTNode], declares: bool) -> Node:
+    """A statement, or what holds statements, with each small one made anew; `declares`: in the body of a class."""
     if isinstance(node, cst.BaseSmallStatement):
-        return node
+        return made(node, declares)  # type: ignore[return-value]
     inside = type(node) is cst.ClassDef or declares and type(node) is not cst.FunctionDef
     changes: dict[str, object] = {}
     for name in BODIES:
         held = getattr(node, name, None)
         if isinstance(held, (tuple, list)):
-            changes[name] = [_plain(stmt, found, inside) for stmt in held]
+            changes[name] = [_with_small(stmt, made, inside) for stmt in held]
         elif isinstance(held, cst.CSTNode):
-            changes[name] = _plain(held, found, inside)
+            changes[name] = _with_small(held, made, inside)
     return changed(node, **changes)
 
 
