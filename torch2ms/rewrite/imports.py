@@ -140,6 +140,9 @@ def rewrite(
             elif comments:
                 tree = tree.with_changes(footer=[*comments, *tree.footer])
     elif new and position is not None:
+        if position < len(body) and _is_import(body[position]):  # they stand where it stood
+            new[0] = new[0].with_changes(leading_lines=body[position].leading_lines)  # type: ignore[attr-defined]
+            body[position] = body[position].with_changes(leading_lines=[])
         body[position:position] = new
     if wanted:
         _define(body, (position or 0) + len(new), [definitions.text_of(d, aliases) for d in wanted])
