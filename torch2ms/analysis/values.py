@@ -38,6 +38,7 @@ class Value(NamedTuple):
     ordered: bool = False  # an optimizer was made of the parameters of one module, in their order
     each: Value | None = None  # of a list, of layers: what every item is, where the items are not known one by one
     odd: str = ""  # of a tensor: what the source shows of its elements that few functions expect (see oddities)
+    several: bool = False  # an object that is one of a list of them, each with networks and optimizers of its own
 
     def with_deps(self, deps: frozenset[str]) -> Value:
         return self if deps == self.deps else replace(self, deps=deps)
@@ -152,6 +153,7 @@ def join(a: Value, b: Value) -> Value:
         either_start(a.starts, b.starts),
         a.ordered and b.ordered,
         a.each if a.each == b.each else None,
+        several=a.several or b.several,
     )
 
 

@@ -8,7 +8,7 @@ import libcst as cst
 
 from torch2ms.analysis import shapes
 from torch2ms.analysis.evaluation import guess
-from torch2ms.analysis.evaluation.containers import element, housed
+from torch2ms.analysis.evaluation.containers import LEARNERS, element, housed
 from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.evaluation.typed import lasting
 from torch2ms.analysis.evaluation.usage import used
@@ -137,20 +137,22 @@ def remember(place: str, value: Value, ev: Evaluator, source: cst.CSTNode) -> No
     ev.cls.attrs[attr] = lasting(attr, held, bound.values(), ev)
 
 
-def iteration(node: cst.BaseExpression, iterated: Value, ev: Evaluator) -> Value:
-    """What one turn of `for ... in node` binds."""
+def iteration(node: cst.BaseExpression, iterated: Value, ev: Evaluator, named: bool = True) -> Value:
+    """What one turn of `for ... in node` binds; not `named`: the names are those of a comprehension alone."""
     if isinstance(node, cst.Call):
         name = dotted(node.func)
         args = [ev.memo.get(id(a.value), UNKNOWN) for a in node.args]
         if name == "enumerate" and args:
-            return Value("tuple", items=(Value("int"), iteration(node.args[0].value, args[0], ev)))
+            return Value("tuple", items=(Value("int"), iteration(node.args[0].value, args[0], ev, named)))
         if name == "zip":
             parts = zip(node.args, args, strict=False)
-            return Value("tuple", items=tuple(iteration(a.value, v, ev) for a, v in parts))
+            return Value("tuple", items=tuple(iteration(a.value, v, ev, named) for a, v in parts))
         if name == "range":
             return Value("int")
         if name in ("reversed", "sorted", "list", "tqdm", "tqdm.tqdm", "iter", "trange") and args:
-            return iteration(node.args[0].value, args[0], ev)
+            return iteration(node.args[0].value, args[0], ev, named)
+    if named and iterated.name == LEARNERS and iterated.each is not None:
+        return iterated.each
     one = element(iterated)
     if one.leaf:  # a leaf reached through a list: changed in place, it is a parameter
         return Value("param", deps=one.deps)

@@ -25,7 +25,7 @@ from torch2ms.analysis.evaluation.methods import (
     tensor_method,
 )
 from torch2ms.analysis.evaluation.narrow import CLASS, itself
-from torch2ms.analysis.evaluation.transfer import into, outward, sole, spread, unplaced
+from torch2ms.analysis.evaluation.transfer import into, only_passed, outward, sole, spread, unplaced
 from torch2ms.analysis.known import torchapi
 from torch2ms.analysis.known.torchcalls import api_call, new_optimizer, tensor_function
 from torch2ms.analysis.known.wrapped import FAMILIES
@@ -315,6 +315,8 @@ def _function(
         else value.deps | (value.owns or NO_DEPS) if value.kind == "dict" else value.deps
         for name, value in bound.items()
     }  # fmt: skip
+    if returns.kind == "optimizer" and returns.owns is not None:
+        returns = replace(returns, owns=returns.owns - only_passed(returns.owns, info, bound))
     depends |= dict.fromkeys(left_to_functions(info, given.node, bound, ev.project), NO_DEPS)
     own = info.scope.locals - bound.keys()
     homeless = unplaced(returns, own, id(given.node))

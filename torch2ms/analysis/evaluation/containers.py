@@ -10,6 +10,7 @@ from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import CHOSEN, MASKED, OPTIMIZERS, PART, UNKNOWN, Value, entries, join, replace
 
 STORED = Value("tensor", name="buffer")  # what a state dict holds: parameters and buffers themselves, without graphs
+LEARNERS = "of objects that train"  # the name of a list: each of them has networks and optimizers of its own
 ELEMENTS = ("tensor", "int", "float", "str", "param", "numpy", "module")  # kinds a list is known to hold
 
 
@@ -29,6 +30,8 @@ def element(value: Value) -> Value:
         return one_of(value, value.items)
     if value.name == "range":
         return Value("int")
+    if value.name == LEARNERS:
+        return Value("unknown", deps=value.deps)
     if value.each is not None and value.kind in ("list", "tuple"):
         return value.each
     if value.name.startswith("of ") and value.kind in ("list", "tuple"):
@@ -107,6 +110,8 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         return Value("numpy")
     if base.kind == "dict" and base.name == "of module":
         return element(replace(base, kind="list"))
+    if base.name == LEARNERS and base.each is not None and type(only) is cst.Index:
+        return base.each
     if base.name == "of tensor" and type(only) is cst.Index:
         return Value("tensor", deps=base.deps, likely=base.likely)
     if base.kind in ("list", "tuple") and (base.name.startswith("of ") or base.each is not None):

@@ -8,8 +8,8 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation import hooked, masked
 from torch2ms.analysis.evaluation.assign import part_of, remember
-from torch2ms.analysis.evaluation.containers import same_layer
-from torch2ms.analysis.evaluation.lookup import of_data
+from torch2ms.analysis.evaluation.containers import LEARNERS, same_layer
+from torch2ms.analysis.evaluation.lookup import made_here, of_data
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
@@ -128,6 +128,10 @@ def _filled(place: str, base: Value, method: str, call: cst.Call, ev: Evaluator)
         each = value if base.items == () or base.each == value else None
     if base.name == "torch.nn.ModuleList" and method == "append" and (base.items == () or base.each is not None):
         each = same_layer(value, base.each)
+    if base.kind == "list" and method == "append" and made_here(call.args[-1].value, value, ev):
+        learner = replace(value, several=True)
+        alike = base.items == () or base.each == learner
+        name, each = (LEARNERS, learner) if alike and each is None else (name, each)
     deps = base.deps | value.deps
     ev.env[place] = replace(base, deps=deps, items=None, name=name, starts=starts, keys=keys, each=each)
     remember(place, ev.env[place], ev, call)

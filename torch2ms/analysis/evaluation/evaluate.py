@@ -202,7 +202,7 @@ class Evaluator:
         self.env.push()
         clause = node.for_in  # type: ignore[attr-defined]
         while clause is not None:
-            bind(clause.target, iteration(clause.iter, self.ev(clause.iter), self), self)
+            bind(clause.target, iteration(clause.iter, self.ev(clause.iter), self, named=False), self)
             for test in clause.ifs:
                 self.ev(test.test)
             clause = clause.inner_for_in
@@ -225,6 +225,9 @@ class Evaluator:
         leaves = value.leaf and not value.place
         known = data or leaves or kind == "list" and lookup.of_data(value, self)
         each = value if known else containers.same_layer(value)
+        made = isinstance(node, cst.ListComp) and not known and lookup.made_here(node.elt, value, self)
+        if made:
+            return Value(kind, name=containers.LEARNERS, each=replace(value, several=True))
         return Value(kind, deps=value.deps, name=f"of {value.kind}", each=each)
 
     def each_entry(self, node: cst.DictComp) -> Value | None:

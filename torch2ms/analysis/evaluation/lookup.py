@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import libcst as cst
+
 from torch2ms.analysis import shapes
 from torch2ms.analysis.program.project import ClassInfo, Found, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
@@ -82,6 +84,14 @@ def of_data(value: Value, ev: Evaluator) -> bool:
     cls = class_of(value, ev.module, ev.project) if value.kind == "object" and value.name and not value.deps else None
     kinds = {v.kind for c in cls.lineage() for v in c.attrs.values()} if cls is not None else TRAINED
     return not kinds & TRAINED
+
+
+def made_here(node: cst.BaseExpression, value: Value, ev: Evaluator) -> bool:
+    """A new object of a class of the project, which is no module: what it trains nothing else has."""
+    bare = not value.place and not value.deps and value.owns is None and value.items is None
+    if value.kind != "object" or not bare or not isinstance(node, cst.Call):
+        return False
+    return ev.memo.get(id(node.func), UNKNOWN).kind == "class" and class_of(value, ev.module, ev.project) is not None
 
 
 def class_of(value: Value, module: ModuleInfo, project: Project) -> ClassInfo | None:

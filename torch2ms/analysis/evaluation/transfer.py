@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
 
 import libcst as cst
 
@@ -10,7 +11,10 @@ from torch2ms.analysis import shapes
 from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import FILLING, NO_DEPS, PART, UNPLACED, Value, entries, replace
+from torch2ms.analysis.values import FILLING, NO_DEPS, PART, UNPLACED, Value, entries, overlaps, replace
+
+if TYPE_CHECKING:
+    from torch2ms.analysis.program.project import FunctionInfo
 
 DEEP = 6  # names in a place; what calls itself through its parts would have ever more
 OBJECTS = ("module", "optimizer", "object", "scheduler")
@@ -116,6 +120,19 @@ def sole(returned: Value, scope: Scope, params: Iterable[str]) -> frozenset[str]
     inner = {root(use) for child in scope.children for use in free_uses(child)}
     own = found & set(scope.locals) - set(params) - inner
     return frozenset(name for name in own if not any(_keeps(stmt, name, scope) for stmt in scope.body.walk()))
+
+
+def only_passed(owns: frozenset[str], info: FunctionInfo, bound: Iterable[str]) -> frozenset[str]:
+    """Of what an optimizer that a function makes may own: what other callers passed, and the function never names."""
+    passed = {name: info.args[name].deps for name in bound if f"@{name}" in owns and name in info.args}
+    came = frozenset().union(*passed.values()) - passed.keys() if passed else NO_DEPS
+    if not came & owns:
+        return NO_DEPS
+    stmts = list(info.scope.body.walk())
+    if any(root(dotted(call.func)) == "self" for stmt in stmts for call in stmt.calls):
+        return NO_DEPS  # a method of the object may have given it more
+    named = {use for stmt in stmts for use in stmt.all_uses}
+    return frozenset(place for place in came & owns if not any(overlaps(place, use) for use in named if use != "self"))
 
 
 def _keeps(stmt: Stmt, name: str, scope: Scope) -> bool:

@@ -14,6 +14,7 @@ from torch2ms.tape.ledger.clears import SOME, zeroes
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Ledger, Owner, State
 from torch2ms.tape.ledger.renewed import OTHER, bindings
+from torch2ms.tape.ledger.several import Several
 
 LOADS = ("step", "scaler_step", "clip_norm", "clip_value", "grad_loop", "leaf_grad", "unscale", "taken")
 STEPS = ("step", "scaler_step", "handed")
@@ -44,6 +45,7 @@ class Records:
             heads = {e.place.partition(".")[0] for e in events}
             outside |= {h for h in heads if h not in scope.locals or _taken_out(h, scope)}
         self.outside = outside if entered else set()
+        self.several = Several(scope, module.functions.get(id(scope)))
         self.joined: set[int] = set()  # ids of statements whose backward call happens with another one
         self.read(events)
 
@@ -81,6 +83,18 @@ class Records:
                     events[number].problem = events[number].problem or SOME
                 for number in {n for n, _ in state.held if n != ENTRY} if state.swapped else ():
                     events[number].problem = events[number].problem or OTHER
+
+        if self.several.bound or self.several.args:
+            self.refuse_several()
+
+    def refuse_several(self) -> None:
+        """What one of several objects of a kind has in its gradients may be of other calls, and of another name."""
+        for owner in self.owners:
+            for event in self.events:
+                takes = event.kind == "backward" and owner.takes(event.value.deps)
+                if takes or event.kind in LOADS and owners.concerns(event, owner, self.owners):
+                    left = any(n == ENTRY for n, _ in self.held(event, owner))
+                    event.problem = event.problem or self.several.problem(event, owner, left, takes)
 
     def entry_reaches(self, owner: Owner) -> bool:
         """What callers left behind is there when a backward call adds to it, or when it is loaded."""
