@@ -16,7 +16,7 @@ from torch2ms.tape.derivatives.chains import plan_chains
 from torch2ms.tape.derivatives.curvature import Curvature, plan_curvature
 from torch2ms.tape.derivatives.gradcalls import plan_gradcall
 from torch2ms.tape.derivatives.paths import Around
-from torch2ms.tape.derivatives.repeated import Turns, plan_repeated, repeated, rotated
+from torch2ms.tape.derivatives.repeated import SHARED, Turns, plan_repeated, repeated, rotated, shared
 from torch2ms.tape.forms.calls import Call, Repeats
 from torch2ms.tape.forms.function import write
 from torch2ms.tape.forms.naming import name_gradients
@@ -148,6 +148,7 @@ class _ScopePlanner:
         self.chained: set[int] | None = None  # gradient calls that are planned together
         self.compiled: Curvature | None = None  # those with respect to weights
         self.again: dict[int, str] | None = None  # those with respect to tensors: why they are not compiled
+        self.shared: dict[int, Turns] = {}  # forwards that run again, as a later backward call needs them too
         self.dropped: set[int] = set()  # resets that nothing notices, by id of the statement
         self.staying: set[int] = set()  # statements of events that were refused: they keep their places
         self.used: set[tuple[str, int, str]] = set()  # groups of optimizers whose gradients are kept here
@@ -220,6 +221,9 @@ class _ScopePlanner:
             if event.kind not in ("backward", "handed"):
                 continue
             region, problem = forward_of(event, takers[id(event)], finder, self.verdicts, self.outside)
+            if (repeats := self.shared.get(id(event))) is not None:
+                turned[id(event)] = repeats
+                region, problem = Region(event, event.stmt.block), ""
             if problem and (repeats := self.turned(event, takers[id(event)], finder, around)) is not None:
                 turned[id(event)] = repeats
                 region, problem = Region(event, event.stmt.block), ""
@@ -245,9 +249,12 @@ class _ScopePlanner:
             self.without(late, takers[id(late)], "two graphs are open at once: MindSpore plays the last one back first")
             return
         if (clash := self.verdicts.overlap(regions, finder)) is not None:
-            self.without(
-                clash, takers[id(clash)], "two backward calls share a forward, and something happens between them"
-            )
+            first, region, second = clash
+            if (again := shared(first, region, takers[id(first)], around)) is not None:
+                self.shared[id(first)] = again
+                self.restart()
+                return
+            self.without(second, takers[id(second)], SHARED)
             return
         calls = self.calls(regions, takers)
         self.name()
@@ -279,9 +286,7 @@ class _ScopePlanner:
         finder.repeating = True
         region, problem = forward_of(event, takers, finder, self.verdicts, self.outside)
         finder.repeating = False
-        made = {d for s in region.all for d in s.all_defs}
-        fits = not problem and not any(o.place in made for o in takers)
-        return fits and repeated(event, region, around) or rotated(event, around)
+        return (not problem and repeated(event, region, takers, around)) or rotated(event, around)
 
     def calls(self, regions: list[tuple[Event, Region]], takers: dict[int, list[Owner]]) -> list[Call]:
         """The gradient calls to write; an event whose gradients nobody takes is settled here."""

@@ -357,13 +357,14 @@ class Verdicts:
         ]
         return region.block is second.stmt.block and not any({root(u) for u in s.all_uses} & made for s in between)
 
-    def overlap(self, regions: list[tuple[Event, Region]], finder: Finder) -> Event | None:
-        """A backward whose forward another one needs too, and which cannot be run twice."""
-        owner: dict[int, Event] = {}
+    def overlap(self, regions: list[tuple[Event, Region]], finder: Finder) -> tuple[Event, Region, Event] | None:
+        """A backward with its forward, which a later one needs too, and which costs something to run twice."""
+        owner: dict[int, tuple[Event, Region]] = {}
         for event, region in regions:
             for stmt in region.all:
-                if owner.setdefault(id(stmt), event) is not event and not finder.pure(stmt):
-                    return event
+                first, its = owner.setdefault(id(stmt), (event, region))
+                if first is not event and not finder.pure(stmt):
+                    return first, its, event
         return None
 
     def foreign(self) -> frozenset[str]:

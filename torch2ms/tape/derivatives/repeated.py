@@ -2,7 +2,8 @@
 
 The statements of the forward stay where they are for whoever else uses their results; a function in front of the loop
 repeats them, and each turn takes its gradient. An element that the loop takes out of a list is one of the list that the
-function makes.
+function makes. Without a loop: a loss whose gradient is looked at before another one that shares its forward is played
+back; the function stands above the call.
 """
 
 from __future__ import annotations
@@ -13,17 +14,21 @@ from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.analysis.values import overlaps
+from torch2ms.analysis.values import Value, overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, read
 from torch2ms.tape.derivatives.paths import RANDOM, Around, calls_run
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import STEPS
 from torch2ms.tape.plan import Copy, Function, Item, Text
 
 WHY = "ms.grad of a function that runs the forward again in each turn of the loop"
+
+SHARED = "two backward calls share a forward, and something happens between them"
+AGAIN = "ms.grad of a function that runs the forward again: another gradient is taken of it"
 
 
 def plan_repeated(events: list[Event], around: Around, finder: Finder) -> set[int]:
@@ -40,16 +45,24 @@ def plan_repeated(events: list[Event], around: Around, finder: Finder) -> set[in
         finder.repeating = True
         region = finder.find(event, None)
         finder.repeating = False
-        if not region.problem and (turns := repeated(event, region, around)) is not None:
+        if not region.problem and (turns := repeated(event, region, [], around)) is not None:
             _write(call, turns, around)
             done.add(id(event))
     return done
 
 
-def repeated(event: Event, region: Region, around: Around) -> Turns | None:
+def repeated(event: Event, region: Region, takers: list[Owner], around: Around) -> Turns | None:
     """The turns of the loops around an event that the forward, which may run again, is not in."""
     made = Turns(event, region, around)
-    return made if made.ready() else None
+    return made if made.ready() and not made.makes(takers) else None
+
+
+def shared(event: Event, region: Region, takers: list[Owner], around: Around) -> Turns | None:
+    """The forward of an event is also that of a later one, with something between them, and may run for each."""
+    if event.kind != "backward" or not takers or not around.repeats:
+        return None
+    made = Turns(event, region, around)
+    return made if not made.loops and made.repeatable() and not made.makes(takers) and not made.stepped() else None
 
 
 def rotated(event: Event, around: Around) -> Turns | None:
@@ -87,21 +100,51 @@ class Turns:
         self.scope, self.plan, self.writer = around.scope, around.plan, around.writer
         # loops that the forward is not in, innermost first
         self.loops = [a for a in event.stmt.ancestors() if a.is_loop and a.block is region.block]
-        self.of: tuple[Stmt, str] | None = None  # the loop over a list that gives the output, and the list
+        self.last = self.loops[-1] if self.loops else event.stmt
+        self.outer = self.last if self.loops else ([event.stmt, *(a for a in event.stmt.ancestors() if a.is_loop)])[-1]
+        # the loop that gives the output, the name of its key if it has one, and how the output is got by it
+        self.of: tuple[Stmt, str, str] | None = None
 
     def ready(self) -> bool:
         """The forward stands outside of a loop around the call, and may run again."""
-        event, region = self.event, self.region
-        if len(event.roots) != 1 or not region.stmts or region.guards or region.cut or not self.loops:
+        region = self.region
+        inner = (a for a in self.event.stmt.ancestors() if a in self.inside())
+        if not self.loops or any(a.is_loop and a.block is not region.block for a in inner):
             return False
-        if any(a.is_loop and a.block is not region.block for a in event.stmt.ancestors() if a in self.inside()):
+        return self.repeatable()
+
+    def repeatable(self) -> bool:
+        """The forward may run again where the gradient is taken."""
+        region = self.region
+        if len(self.event.roots) != 1 or not region.stmts or region.guards or region.cut:
             return False
         return self.plain() and self.element() and self.unchanged()
+
+    def stepped(self) -> bool:
+        """Weights may have changed since the forward ran: the graph that it left has the old ones."""
+        first = self.region.stmts[0].number
+        between = [e for e in self.around.events if first < e.stmt.number < self.event.stmt.number]
+        return any(e.kind in STEPS and self.uses(e.value) or e.kind == "grad_loop" and _moves(e.stmt) for e in between)
+
+    def uses(self, optimizer: Value) -> bool:
+        """The forward may use what an optimizer changes."""
+        places = {u for s in self.region.stmts for u in s.all_uses}
+        calls = (self.around.callee.get(id(c)) for s in self.region.stmts for c in s.calls)
+        if optimizer.kind != "optimizer" or optimizer.owns is None or any(info is not None for info in calls):
+            return True
+        return any(overlaps(owned, place) for owned in optimizer.owns for place in places)
+
+    def makes(self, owners: list[Owner]) -> bool:
+        """What is differentiated by is made in the forward."""
+        made = {d for s in self.region.all for d in s.all_defs}
+        return any(o.place in made for o in owners)
 
     def plain(self) -> bool:
         """Nobody notices that the forward runs again."""
         region = self.region
         if any(s.all_muts or any("." in d for d in s.all_defs) or s.blocks for s in region.stmts):
+            return False
+        if self.taken() & {root(d) for s in region.stmts for d in s.all_defs}:
             return False
         for node, _ in calls_run(region.stmts, self.around):
             name = node.func.attr.value if isinstance(node.func, cst.Attribute) else dotted(node.func)
@@ -109,34 +152,49 @@ class Turns:
                 return False
         return True
 
+    def taken(self) -> set[str]:
+        """The names that the forward uses before it binds them, if it does."""
+        taken: set[str] = set()
+        made: set[str] = set()
+        for stmt in self.region.stmts:
+            taken |= {root(u) for u in stmt.all_uses} - made
+            made |= {root(d) for d in stmt.all_defs}
+        return taken
+
     def inside(self) -> set[Stmt]:
-        """The statements of the outermost of the loops."""
-        return set(self.loops[-1].walk())
+        """The statements of the outermost of the loops; without any, the call."""
+        return set(self.last.walk())
 
     def element(self) -> bool:
-        """What the output is of the forward: its own, or an element of a list that a loop runs over."""
+        """What the output is of the forward: its own, or an element of a list or a dict that a loop runs over."""
         (output,) = self.event.roots
+        made = {d for s in self.region.stmts for d in s.defs}
         used = {root(u) for u in expression_uses(output, self.event.stmt)}
         for loop in self.loops:
             node = loop.node
             if not isinstance(node, cst.For) or not {root(d) for d in loop.defs} & used:
                 continue
             over = node.iter
+            target: cst.BaseExpression = node.target
             if isinstance(over, cst.Call) and dotted(over.func) == "enumerate" and len(over.args) == 1:
                 over = over.args[0].value
-                target = node.target.elements[-1].value if isinstance(node.target, cst.Tuple) else node.target
-            else:
-                target = node.target
-            made = {d for s in self.region.stmts for d in s.defs}
-            if dotted(over) in made:
-                if dotted(target) != dotted(output) or not dotted(target):
-                    return False
-                self.of = loop, dotted(over)
+                target = target.elements[-1].value if isinstance(target, cst.Tuple) else target
+            held, asked = _held(over)
+            if held not in made:
+                numbers = isinstance(over, cst.Call) and dotted(over.func) == "range"
+                if not numbers and {root(u) for u in expression_uses(over, loop)} & made:
+                    return False  # made of what the forward gives
+            elif asked != "items" and dotted(target) and dotted(target) == dotted(output):
+                self.of = loop, "", f"list({held}.values())[{{}}]" if asked else f"{held}[{{}}]"
+            elif not (key := _key(target, asked)) or not _picks(output, target, key, made):
+                return False
+            elif dotted(output):
+                self.of = loop, key, f"{held}[{{}}]"
         return True
 
     def unchanged(self) -> bool:
         """What the forward uses is in each turn what it was when the forward ran."""
-        last = self.loops[-1]
+        last = self.last
         clears = {id(e.stmt) for e in self.around.events if e.kind == "clear"}
         if any(e.kind in STEPS and e.stmt in self.inside() for e in self.around.events):
             return False
@@ -153,6 +211,11 @@ class Turns:
                     return False
         return True
 
+    @property
+    def why(self) -> str:
+        """What is told of the gradient call."""
+        return WHY if self.loops else AGAIN
+
     def function(self, given: list[str]) -> tuple[str, list[str]]:
         """Write the function in front of the loops; its name, and what it is called with: `given` comes first."""
         (output,) = self.event.roots
@@ -160,18 +223,19 @@ class Turns:
         forward = self.writer.fresh(f"forward_{label}")
         returned: Item = Text("return {0}", [output])
         if self.of is not None:
-            loop, name = self.of
+            loop, key, element = self.of
             assert isinstance(loop.node, cst.For)
-            counter = self.counter(loop.node)
-            params, returned = [counter], Text(f"return {name}[{counter}]")
+            key = key or self.counter(loop.node)
+            params, returned = [key], Text(f"return {element.format(key)}")
         else:
-            bound = {root(d) for s in self.inside() for d in s.defs}
-            bound -= {root(d) for s in self.region.stmts for d in s.all_defs}
-            params = sorted({root(u) for u in expression_uses(output, self.event.stmt)} & bound)
+            made = {root(d) for s in self.region.stmts for d in s.all_defs}
+            used = {root(u) for u in expression_uses(output, self.event.stmt)}
+            used |= set() if self.loops else self.taken()
+            params = sorted(used & {root(d) for s in self.outer.walk() for d in s.defs} - made)
         params = [*given, *(p for p in params if p not in given)]
         contexts = self.plan.contexts
         body: list[Item] = [item for s in self.region.stmts for item in contexts.get(id(s), [Copy(s, {})])]
-        self.plan.before.setdefault(id(self.loops[-1]), []).append(Function(forward, params, [*body, returned]))
+        self.plan.before.setdefault(id(self.outer), []).append(Function(forward, params, [*body, returned]))
         return forward, params
 
     def counter(self, node: cst.For) -> str:
@@ -181,8 +245,39 @@ class Turns:
         name = self.writer.fresh_index()
         self.writer.fresh_once(name)
         self.plan.expressions[id(node.target)] = f"{name}, {dotted(node.target)}"
-        self.plan.expressions[id(node.iter)] = f"enumerate({dotted(node.iter)})"
+        self.plan.expressions[id(node.iter)] = f"enumerate({code(node.iter)})"
         return name
+
+
+def _held(over: cst.BaseExpression) -> tuple[str, str]:
+    """What a loop runs over, and what it asks of it: `losses`, `losses.items()`, `losses.values()`."""
+    if isinstance(over, cst.Call) and isinstance(over.func, cst.Attribute) and not over.args:
+        asked = over.func.attr.value
+        return (dotted(over.func.value), asked) if asked in ("items", "values") else ("", "")
+    return dotted(over), ""
+
+
+def _key(target: cst.BaseExpression, asked: str) -> str:
+    """The name that stands for the key in each turn."""
+    if asked == "items":
+        pair = isinstance(target, cst.Tuple) and len(target.elements) == 2
+        return dotted(target.elements[0].value) if pair else ""  # type: ignore[attr-defined]
+    return "" if asked else dotted(target)
+
+
+def _picks(output: cst.BaseExpression, target: cst.BaseExpression, key: str, made: set[str]) -> bool:
+    """The output is the value beside the key, or what a dict of the forward has under it."""
+    if isinstance(target, cst.Tuple) and dotted(output):
+        return dotted(output) == dotted(target.elements[1].value)
+    one = isinstance(output, cst.Subscript) and len(output.slice) == 1 and dotted(output.value) in made
+    index = output.slice[0].slice if one else None  # type: ignore[attr-defined]
+    return isinstance(index, cst.Index) and dotted(index.value) == key
+
+
+def _moves(loop: Stmt) -> bool:
+    """A loop over parameters changes them, not their gradients alone."""
+    names = {root(d) for d in loop.defs}
+    return any(root(m) in names and ".grad" not in m for m in loop.all_muts)
 
 
 def _write(call: GradCall, turns: Turns, around: Around) -> None:

@@ -16,7 +16,10 @@ from torch2ms.tape.ledger.ledger import Owner
 
 
 class Repeats(Protocol):
-    """A forward that stands in front of loops in which its gradient is taken."""
+    """A forward that stands elsewhere than its gradient is taken, or serves another one: `why` tells of it."""
+
+    @property
+    def why(self) -> str: ...
 
     def function(self, given: list[str]) -> tuple[str, list[str]]:
         """Write a function that runs it again; its name and what it is called with, `given` first."""

@@ -146,7 +146,7 @@ def write_repeated(writer: Writer, call: Call, repeats: Repeats) -> str:
         writer.plan.before.setdefault(id(event.stmt), []).append(Function(weighted_by, params, body))
     writer.plan.replaced[id(event.stmt)] = [line, *follow]
     writer.plan.needs.add("ms")
-    call.form = "ms.grad of a function that runs the forward again in each turn of the loop"
+    call.form = repeats.why
     return ""
 
 

@@ -16,14 +16,20 @@ def receive(writer: Writer, call: Call) -> tuple[str, list[Item]]:
     others = [o for o in call.owners if o.kind != "leaf"]
     held = [o for o in call.owners if o.parameter]
     targets: dict[str, str] = {}
+
+    def fresh(name: str, base: str) -> str:
+        """A name that is read at once, or that a forward of later may have left something in by then."""
+        label = writer.suffix(call) if call.turns is not None else ""
+        return writer.fresh(f"{label}_{base}") if label else writer.fresh_once(name)
+
     for owner in call.owners:
         name = owner.variable
         if owner.place in call.accumulate:
             owner.accumulating = True
-            name = writer.fresh_once(f"new_{owner.base}")
+            name = fresh(f"new_{owner.base}", owner.base)
             follow.append(added(owner, name, sure=call.accumulate[owner.place]))
         elif owner.place in call.delayed:
-            name = writer.fresh_once(f"new_{owner.base}")
+            name = fresh(f"new_{owner.base}", owner.base)
             follow.append(Text(f"{owner.variable} = {name}"))
         targets[owner.place] = name
         if owner.kind != "optimizer" and not call.event.create_graph:
@@ -37,14 +43,14 @@ def receive(writer: Writer, call: Call) -> tuple[str, list[Item]]:
         names = ", ".join(targets[o.place] for o in held)
         right = f"({names},)" if len(held) == 1 else f"({names})"
     elif held:
-        right = writer.fresh_once("all_grads")
+        right = fresh("all_grads", "grads")
         parts = [Text(f"{targets[o.place]} = {right}[{i}]") for i, o in enumerate(held)]
         parts.append(Text(f"{targets[others[0].place]} = {right}[{len(held)}:]"))
         follow = [*parts, *follow]
     elif len(others) == 1:
         right = targets[others[0].place]
     else:
-        right = writer.fresh_once("all_grads")
+        right = fresh("all_grads", "grads")
         parts, offset = [], ""
         for owner in others:
             end = f"{offset}len({weights_of(owner)})"

@@ -38,9 +38,7 @@ def effects(stmt: Stmt, module: ModuleInfo, draws: bool = True) -> set[str]:
                     found |= {RUN + place for place in target.own or {""}} | ({"rng"} if draws else set())
             elif name in CONTAINERS:
                 continue
-            elif target.kind in ("function", "class", "unknown", "method") and not isinstance(
-                call.func, cst.Attribute
-            ):
+            elif target.kind in ("function", "class", "unknown", "method") and not isinstance(call.func, cst.Attribute):
                 found |= {"io", "rng", "mode"}
             elif isinstance(call.func, cst.Attribute):
                 receiver = module.value(call.func.value)

@@ -454,5 +454,3 @@ def repeated(event: Event, around: list[Stmt]) -> bool:
         if isinstance(stmt.node, (cst.For, cst.While)):
             return not any(isinstance(s.node, (cst.Break, cst.Return)) for b in stmt.blocks for s in b.stmts)
     return False
-
-

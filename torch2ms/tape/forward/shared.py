@@ -42,9 +42,7 @@ def join(regions: Regions, takers: dict[int, list[Owner]], records: Records, pla
     return False
 
 
-def following(
-    regions: Regions, takers: dict[int, list[Owner]], records: Records
-) -> Iterator[tuple[Event, Event]]:
+def following(regions: Regions, takers: dict[int, list[Owner]], records: Records) -> Iterator[tuple[Event, Event]]:
     """Backward calls that follow each other in a block, for the same owners: nothing between looks at gradients.
 
     `real_loss.backward(); fake_loss.backward(); optimizer.step()`: the gradients add up, one function gives their sum.

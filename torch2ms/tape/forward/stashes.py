@@ -234,9 +234,7 @@ def used_among(stash: Stash, used: set[str]) -> bool:
     return any(stash.name in u.split(".")[1:] for u in used)
 
 
-def examine(
-    stash: Stash, modules: list[ModuleInfo], reader: Scope, callee: Mapping[int, FunctionInfo]
-) -> None:
+def examine(stash: Stash, modules: list[ModuleInfo], reader: Scope, callee: Mapping[int, FunctionInfo]) -> None:
     """Find what fills the place; a problem if anything but `reader` does something else with it."""
     stash.fills, stash.problem = [], ""
     explained: set[int] = set()
