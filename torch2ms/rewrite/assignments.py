@@ -19,6 +19,7 @@ from torch2ms.rewrite.inplace.seen import into_view
 from torch2ms.rewrite.inplace.sharing import held_in, is_data, is_parameter, taken_from
 from torch2ms.rewrite.inplace.stores import InPlace
 from torch2ms.rewrite.layers.modes import in_module_class, starts_in_training
+from torch2ms.rewrite.layers.owned import bound_beside
 from torch2ms.rewrite.parameters.leaves import Leaves
 from torch2ms.rewrite.settings import steers
 from torch2ms.rewrite.tensors.arrays import SHIFTS
@@ -45,6 +46,8 @@ class Assignments:
         self.leaves = Leaves(writer)
 
     def assign(self, stmt: Stmt, node: cst.Assign) -> list[cst.BaseStatement] | None:
+        if (beside := bound_beside(node, self.writer)) is not None:
+            return beside
         if len(node.targets) != 1:
             return self.stored_and_named(node)
         target = node.targets[0].target
