@@ -83,7 +83,10 @@ class Verdicts:
             if event.handing is not None:
                 if any(not o.stored for o in self.records.takers(event)):
                     return "gradients that a called function fills are used here"
-                for owner in self.fed(event):
+                fed = self.fed(event)
+                if added := [o for o in self.records.takers(event) if o.stored and o not in fed]:
+                    return f"a called function also adds to the gradients that `{added[0].place}` keeps"
+                for owner in fed:
                     if place := self.left_out(event, owner, self.records.root_deps(event)):
                         return NO_GRADIENT.format(place)
             if event.kind == "step_closure":

@@ -186,7 +186,7 @@ def _class_sensitive(cls: ClassInfo, project: Project, seen: frozenset[int]) -> 
                 ):
                     return True
                 value = part.module.value(node)
-                if value.kind == "api" and value.name.startswith("torchvision.models"):
+                if _among(value):
                     return True
                 if value.kind == "class" and type(node) is cst.Name:
                     other = project.find(value.name.rpartition(".")[2], part.module)
@@ -198,6 +198,17 @@ def _class_sensitive(cls: ClassInfo, project: Project, seen: frozenset[int]) -> 
                         return True
                 if value.kind == "function":
                     return True
+    return False
+
+
+def _among(value: Value) -> bool:
+    """A layer under any name, or one in a table that layers are taken from: `NORMS[kind](width)`."""
+    if value.kind == "api":
+        last = value.name.rpartition(".")[2]
+        layer = value.name.startswith("torch.nn.") and last.startswith(SENSITIVE)
+        return layer or value.name.startswith("torchvision.models")
+    if value.kind == "class" and not value.name or value.kind in ("list", "tuple", "dict"):
+        return any(_among(part) for part in value.parts)
     return False
 
 

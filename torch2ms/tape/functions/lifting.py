@@ -171,6 +171,11 @@ def _store(
     if lifting.stores.owners:
         hand_on(lifting, [i for i in seen if id(i.scope) in lifting.stores.owners], events)
         lifting.stores = find_stores(known)  # callers that now hand a loss on know the optimizer, too
+        late = {k for k in lifting.handed.keys() - handed if not _all_empty(k, lifting, events)}
+        for key in late:  # they counted on an optimizer that keeps gradients, and that cannot
+            lifting.handed.pop(key)
+            for site in lifting.sites.get(key, []):
+                lifting.handings.pop(id(site.call), None)
 
 
 def _close(info: FunctionInfo, given: list[Handover], lifting: Lifting, events: dict[int, list[Event]]) -> None:

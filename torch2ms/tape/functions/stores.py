@@ -223,7 +223,7 @@ class _Search:
                 continue
             used = [o for o in self.optimizers(records) if self.wide(o.place, scope, module) == group]
             kinds = {self.aliases.find(self.aliases.key(o.place, scope, module)) for o in used}
-            if len(kinds) < len(used) and group != ANY:
+            if len(kinds) < len(used) and group != ANY and not self.made_apart(used, creations, scope, module):
                 return  # one optimizer under two names
             if any(not all(p.isidentifier() for p in o.place.split(".")) for o in used):
                 return
@@ -276,6 +276,15 @@ class _Search:
                     found.late.append((group, module, owner.place, first))
         if group != ANY and max(len(kept) for kept in owners.values()) == 1:
             self.settle(found, {k for k, kept in owners.items() if kept}, reach, creations)
+
+    def made_apart(
+        self, used: list[Owner], creations: list[tuple[Key, Creation]], scope: Scope, module: ModuleInfo
+    ) -> bool:
+        """Each name of a scope means an optimizer of its own, though some function is handed all of them in turn."""
+        named = {key for key, _ in creations}
+        made = {id(c.stmt) for _, c in creations}
+        bound = {id(s) for s in scope.body.walk() if s.defs & {o.place for o in used}}
+        return bound <= made and all(self.aliases.key(o.place, scope, module) in named for o in used)
 
     def begins_clear(self, owner: Owner, scope: Scope, module: ModuleInfo, touches: list[Event]) -> bool:
         """The first that a scope does to the gradients that an optimizer keeps is to clear them."""
