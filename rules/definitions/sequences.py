@@ -39,6 +39,34 @@ def packed_layer(layer, packed, state=None):
     return (output.swapaxes(0, 1), lengths), state
 
 
+def unbatched(layer, sequence, state=None):
+    """What a recurrent layer gives for a single sequence, which has no axis for the batch."""
+    if state is not None:
+        state = tuple(s.expand_dims(1) for s in state) if isinstance(state, tuple) else state.expand_dims(1)
+    axis = 0 if layer.batch_first else 1
+    output, state = layer(sequence.expand_dims(axis), state)
+    state = tuple(s.squeeze(1) for s in state) if isinstance(state, tuple) else state.squeeze(1)
+    return output.squeeze(axis), state
+
+
+def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
+    """The targets stand one behind the other, MindSpore wants them in rows."""
+    lengths = np.asarray(target_lengths)
+    rows = np.zeros((len(lengths), max(1, lengths.max())), np.int64)
+    rows[np.arange(rows.shape[1]) < lengths[:, None]] = targets.asnumpy()[: lengths.sum()]
+    rows = ms.Tensor(rows)
+    return ops.ctc_loss(log_probs, rows, input_lengths, target_lengths, blank, reduction, zero_infinity)[0]
+
+
+def layer_by_layer(layer):
+    """Lists the parameters of a recurrent layer as PyTorch does: all of the first layer, then all of the second."""
+    kinds = (layer.w_ih_list, layer.w_hh_list, layer.b_ih_list, layer.b_hh_list)
+    for weight in [weight for group in zip(*filter(len, kinds)) for weight in group]:
+        delattr(layer, weight.name)
+        setattr(layer, weight.name, weight)
+    return layer
+
+
 def pad_packed_sequence(packed, batch_first=False, padding_value=0.0, total_length=None):
     padded, lengths = packed
     longest = int(lengths.max())

@@ -14,6 +14,7 @@ from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import SEQUENCE
 from torch2ms.api.signature import Signature
 from torch2ms.rewrite.layers.handed import held_calls
+from torch2ms.rewrite.parameters.ordered import sees_order
 from torch2ms.rewrite.tensors.samples import columns
 
 GROUP_DECAY = re.compile(r"""["']weight_decay["']\]?\s*[:=][^=]|dict\([^()]*\bweight_decay\s*=""")
@@ -165,6 +166,11 @@ class ModuleFacts:
 
     def _of_group(self, node: cst.BaseExpression) -> bool:
         return any(m.value(node).name == "param_group" for m in self.project.modules.values())
+
+    @cached_property
+    def ordered_parameters(self) -> bool:
+        """The project tells the parameters of a network by their places in a list."""
+        return any(sees_order(module) for module in self.project.modules.values())
 
     @property
     def pickles(self) -> bool:

@@ -76,7 +76,7 @@ def _augmented(stmt: Stmt, node: cst.AugAssign, ev: Evaluator) -> None:
     if old.kind == value.kind == "tensor" and not old.likely:
         value = replace(value, likely=False)  # changed in place, whatever is added
     if dotted(node.target):
-        same = old.leaf or old.kind == "param" or old.name == "buffer"
+        same = old.leaf or old.kind == "param" or old.name in ("buffer", "module_param")
         bind(node.target, old if same else value, ev)
 
 

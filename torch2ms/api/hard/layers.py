@@ -180,16 +180,21 @@ _NORM = "nn.LayerNorm({shape}, epsilon={{eps!}}, dtype={{dtype|or_float32}})"
 def layer_norm(use: Use) -> Choice:
     """`nn.LayerNorm`: the shape is a tuple, and the axes it covers are counted from the first of them."""
     if use.given("elementwise_affine") or use.given("bias"):  # MindSpore's always has both
-        return Choice(_OWN_NORM)
+        return Choice(_OWN_NORM, uses=_float32(use))
     parts = _elements(use.node("normalized_shape"))
     if parts is not None and len(parts) == 1:
         return Choice(_NORM.format(shape="{normalized_shape}"))
     single = _is_number(use, "normalized_shape")
     if parts is not None or single is False:
-        return Choice(_OWN_NORM)  # MindSpore's counts the axes it covers from the first axis of its input
+        return Choice(_OWN_NORM, uses=_float32(use))  # MindSpore's counts axes from the first of its input
     node = use.node("normalized_shape")
     assume = "" if single or node is None else f"{code(node)} is one number"
     return Choice(_NORM.format(shape="({normalized_shape},)"), assume=assume)
+
+
+def _float32(use: Use) -> tuple[str, ...]:
+    """The type asked for is the one that a layer has anyway."""
+    return ("dtype",) if use.text("dtype").rpartition(".")[2] in ("float32", "float") else ()
 
 
 def upsample(use: Use) -> Choice:

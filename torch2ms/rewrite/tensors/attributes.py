@@ -210,7 +210,8 @@ def _of_tensor(
     rule = work.rules.find(f"torch.Tensor.{attr}")
     if rule is not None:
         return work.take(apply_attribute(rule, original, updated, work.facts), updated)
-    if attr in ("grad", "grad_fn", "is_leaf") and id(original) not in work.plan.refused:
+    flagged = attr == "requires_grad" and not stored and not is_weight(receiver)
+    if (flagged or attr in ("grad", "grad_fn", "is_leaf")) and id(original) not in work.plan.refused:
         work.refuse("T2M115", f"Tensor.{attr}", *GRADIENTS)
     return updated
 

@@ -29,17 +29,18 @@ def transformed(
 ) -> cst.BaseExpression:
     """A function transform: lambdas that MindSpore would have to read get a name above the statement."""
     functions = compiled.Functions(work.project, work.module)
-    if original.args and structured.takes_dicts(original.args[0].value, functions):
+    at = compiled.function_at(original)
+    if original.args and structured.takes_dicts(original.args[at].value, functions):
         return _of_dicts(kind, rule, original, updated, left, work, functions)
     point = _point(kind, original, where, functions)
-    if kind == "vmap" and original.args and isinstance(inner := original.args[0].value, cst.Call):
+    if kind == "vmap" and original.args and isinstance(inner := original.args[at].value, cst.Call):
         if _point(compiled.transform(work.module.value(inner.func).name), inner, where, functions) is not None:
             return _of_dicts(kind, rule, original, updated, left, work, functions)
-    held = work.module.value(original.args[0].value) if original.args else UNKNOWN
-    if kind == "vmap" and held.name in ROWWISE and isinstance(original.args[0].value, cst.Name):
+    held = work.module.value(original.args[at].value) if original.args else UNKNOWN
+    if kind == "vmap" and held.name in ROWWISE and isinstance(original.args[at].value, cst.Name):
         return _of_dicts(kind, rule, original, updated, left, work, functions)
     problem = functions.problem(kind, original)
-    if point is not None and functions.again and (name := functions.carried(original.args[0].value)):
+    if point is not None and functions.again and (name := functions.carried(original.args[at].value)):
         problem = problem or f"compiled code has no gradient of `{name}`, which the function takes from around it"
     if (
         kind in ("jacrev", "jacfwd", "hessian")
@@ -47,10 +48,10 @@ def transformed(
         and point is None
         and (outer := where.applied.get(id(original))) is not None
     ):
-        if functions.vector_on_the_right(original.args[0].value, outer):
+        if functions.vector_on_the_right(original.args[at].value, outer):
             problem = problem or "MindSpore's Jacobians fail on the product of a matrix and a vector"
     lambdas = (
-        kind in compiled.COMPILED and any(isinstance(n, cst.Lambda) for n in descend(original.args[0]))
+        kind in compiled.COMPILED and any(isinstance(n, cst.Lambda) for n in descend(original.args[at]))
         if original.args
         else False
     )
@@ -62,7 +63,7 @@ def transformed(
         work.refuse("T2M220", rule.name, problem, "write the function with ms.grad, ms.vmap or ms.jit by hand")
         return left
     multiplied = kind in compiled.COMPILED and point is None and original.args
-    if multiplied and functions.multiplies_vectors(original.args[0].value):
+    if multiplied and functions.multiplies_vectors(original.args[at].value):
         why = "no matrix in it is multiplied with a vector: MindSpore fails on that when it maps the vector"
         work.notes.findings.append(Finding("T2M221", Tier.ASSUMED, rule.name, why))
     if kind == "jacobian" and (short := compiled.at_position(original, updated, work.module)) is not None:
@@ -71,8 +72,8 @@ def transformed(
         return short
     if lambdas:
         taken = taken_names(work.module, work.plan)
-        first = updated.args[0].visit(compiled.Naming(taken, work.notes.above))
-        updated = updated.with_changes(args=[first, *updated.args[1:]])
+        named = updated.args[at].visit(compiled.Naming(taken, work.notes.above))
+        updated = updated.with_changes(args=[*updated.args[:at], named, *updated.args[at + 1 :]])
         work.tell("T2M221", rule.name, "MindSpore reads the source of the function: the lambda has a name")
     if point is not None:
         work.notes.needs.add(BY_ROWS[kind])

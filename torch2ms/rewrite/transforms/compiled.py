@@ -62,7 +62,7 @@ class Functions:
         """Why this call would give other numbers in MindSpore; empty where it does not."""
         if not call.args:
             return ""
-        first = call.args[0].value
+        first = call.args[function_at(call)].value
         if kind in PLAIN and self.again:
             return "what it gives is differentiated again, which is right in compiled functions alone"
         if kind in PLAIN and self.differentiates(first, frozenset()):
@@ -236,6 +236,12 @@ class Functions:
                 if any(a.is_loop and a not in around for a in [*stmt.ancestors(), *([stmt] if stmt.is_loop else [])]):
                     return True
         return times > 1 or (times == 1 and name in owner.params)
+
+
+def function_at(call: cst.Call) -> int:
+    """Which argument is the function: the first one, or that of this keyword."""
+    named = (i for i, arg in enumerate(call.args) if arg.keyword is not None and arg.keyword.value == "func")
+    return next(named, 0)
 
 
 def at_position(original: cst.Call, updated: cst.Call, module: ModuleInfo) -> cst.BaseExpression | None:

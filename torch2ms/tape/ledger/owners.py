@@ -55,12 +55,24 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
             place = clause is not None and kept_under(clause.iter) or place
             if not place.startswith(("^", "@")):
                 found.append(Owner("module", place, event.value.deps))
+        elif (whole := _network(event, events)) and not any(concerns(event, o, found) for o in found):
+            found.append(Owner("module", whole, frozenset({whole})))
         elif leaf_of_name(event) and not any(concerns(event, o, found) for o in found):
             found.append(Owner("leaf", event.place, frozenset({event.place})))
     for owner in found:
         if owner.kind == "leaf":
             owner.parameter = seen_elsewhere(owner.place, scope)
     return found
+
+
+def _network(event: Event, events: list[Event]) -> str:
+    """The network of `net.fc.weight.grad`: all that a backward call fills, as other weights may be read too."""
+    if event.kind != "leaf_grad" or event.value.name != "module_param" or len(event.value.deps) != 1:
+        return ""
+    parts = next(iter(event.value.deps)).split(".")
+    filled = {d for e in events if e.kind == "backward" for d in e.value.deps if not d.startswith(("^", "@"))}
+    heads = (".".join(parts[: n + 1]) for n in range(len(parts)))
+    return next((head for head in heads if head in filled), "")
 
 
 def leaf_of_name(event: Event) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.api.template import atomic
 from torch2ms.findings import Finding, Tier
@@ -120,7 +121,10 @@ def _one_of(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
         plan.refused.add(id(event.node))
         plan.refuse(event.stmt, refusal(event, why))
         return
-    plan.about[id(event.node)] = f"dict(zip({weights_of(owner)}, {owner.variable}))[{{0}}]"
+    frozen = owner.kind == "module" and (writer.project is None or writer.project.freezes)  # which has None in torch
+    found_by = ".get({0})" if frozen else "[{0}]"
+    flat = ".squeeze(2)" if _one_dimensional(event, writer) else ""
+    plan.about[id(event.node)] = f"dict(zip({weights_of(owner)}, {owner.variable})){found_by}{flat}"
     used = False  # in a way in which None is not
     for found in descend(event.stmt.node):
         if isinstance(found, cst.Attribute) and found.value is event.node:
@@ -133,6 +137,19 @@ def _one_of(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
     why += "" if used else "; assumed: the parameter takes part in the loss (torch has None for others)"
     tier = Tier.EXACT if used else Tier.ASSUMED
     plan.findings.append(Finding("T2M512", tier, "gradient of one parameter", why, line=event.stmt.lineno))
+
+
+def _one_dimensional(event: Event, writer: Writer) -> bool:
+    """The weight of a one-dimensional convolution has an axis more in MindSpore; the weight itself may take it so."""
+    weight = event.node.value if isinstance(event.node, cst.Attribute) else None
+    if not isinstance(weight, cst.Attribute) or weight.attr.value != "weight":
+        return False
+    if writer.module.value(weight.value).name not in ("torch.nn.Conv1d", "torch.nn.ConvTranspose1d"):
+        return False
+    own, node = dotted(weight), event.stmt.node
+    changed = isinstance(node, cst.AugAssign) and dotted(node.target) == own
+    used = {n.attr.value for n in descend(node) if isinstance(n, cst.Attribute) and dotted(n.value) == own}
+    return not changed and used <= {"grad", "shape"}
 
 
 def _is_parameter(event: Event, owner: Owner) -> bool:
