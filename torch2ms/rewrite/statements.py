@@ -126,7 +126,8 @@ class Statements:
             return self.buffer(stmt, call, func)
         if receiver.kind == "module" and name == "load_state_dict":
             return loaded(self.writer, stmt, call, func)
-        if name == "requires_grad_" and receiver.name == "parameter" and len(call.args) <= 1 and dotted(func.value):
+        known = receiver.name == "module_param" or receiver.name == "parameter" and bool(dotted(func.value))
+        if name == "requires_grad_" and known and len(call.args) <= 1:
             flag = call.args[0].value if call.args else cst.Name("True")
             self.writer.tell("T2M307", "requires_grad_", "the flag of the parameter is set")
             return self.writer.text("{0}.requires_grad = {1}", func.value, flag)
