@@ -45,6 +45,7 @@ from torch2ms.wrappers.spelled import aliased, spelled
 from torch2ms.wrappers.spread import spread
 from torch2ms.wrappers.starred import starred
 from torch2ms.wrappers.stored import stored
+from torch2ms.wrappers.switched import switched
 from torch2ms.wrappers.taken import out_of_the_way
 from torch2ms.wrappers.ternary import ternary
 from torch2ms.wrappers.turns import written_out
@@ -59,7 +60,8 @@ def understood(project: Project) -> Project:
     """The project with its values inferred, and written plainly.
 
     That is without wrappers around training, with lines of their own for what stands behind a colon, with blocks of
-    their own for gradient modes and for what conditional expressions do to gradients, without branches for what no
+    their own for gradient modes, branches for modes that are decided at run time, statements for what conditional expressions do to
+    gradients, without branches for what no
     caller gives, with loops over optimizers and their networks written out, with assignments for what expressions
     bind, with one name for each optimizer, those in dicts included,
     for what a program trains, for gradients that keep their graph and for norms, with a statement for each gradient
@@ -96,6 +98,7 @@ def understood(project: Project) -> Project:
     project = _with(project, alike(project))
     project = _with(project, out_of_the_way(project))
     project = _with(project, parted(project))
+    project = _with(project, switched(project))
     project = _with(project, conditional(project))
     project = _with(project, ternary(project))
     project = _with(project, switched_off(project))
