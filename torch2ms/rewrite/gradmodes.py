@@ -15,6 +15,7 @@ from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
+from torch2ms.rewrite.refilled import refilled, refuse_filled
 from torch2ms.rewrite.writer import Writer
 from torch2ms.tape.plan import Text
 
@@ -33,6 +34,7 @@ def opened(mode: cst.With, stmt: Stmt, writer: Writer) -> layout.Lines:
         stmts = [s for s in stmt.block.stmts if mode in s.modes]
         for inner, name in _bound_inside(stmts, writer.module):
             writer.plan.behind.setdefault(id(inner), []).append(Text(_stopped(name, [inner], writer)))
+        refuse_filled(stmts, writer)
     lines = tuple(mode.leading_lines)
     writer.findings.append(Finding("T2M301", Tier.EXACT, "gradient mode block",
                                  "MindSpore records only inside gradient functions: dissolved",
@@ -49,6 +51,9 @@ def closed(mode: cst.With, stmts: list[Stmt], writer: Writer) -> tuple[list[cst.
         for name in _kept(stmts, writer.module):
             if name in certain:
                 nodes += writer.text(_stopped(name, stmts, writer))
+        for text in refilled(stmts, writer):
+            writer.needs.add("without_gradient")
+            nodes += writer.text(text)
     return nodes, layout.comments_only(footer)
 
 
@@ -153,7 +158,9 @@ def _runs_unrecorded(scope: Scope, writer: Writer) -> bool:
     node = scope.node
     if not isinstance(node, cst.FunctionDef):
         return False
-    if any(is_no_grad(each.decorator, writer.module) for each in node.decorators):
+    if scope.name in writer.project.silent or any(
+        is_no_grad(each.decorator, writer.module) for each in node.decorators
+    ):
         return True
     outer = scope.parent
     if outer is None or not outer.is_function:

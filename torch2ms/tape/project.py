@@ -15,6 +15,7 @@ from torch2ms.tape.copies import freezes_copy, freezes_untrained
 from torch2ms.tape.entries import left_to_others
 from torch2ms.tape.inside import Inside
 from torch2ms.tape.ledger.events import argument
+from torch2ms.tape.silent import silent
 
 # an InstanceNorm keeps statistics only where it is asked to
 STATISTICS = re.compile(
@@ -67,6 +68,7 @@ def prepare(project: Project) -> None:
                     if name in cls.methods:
                         work.append(cls.methods[name])
     if project.mentions(UNRECORDED.search):
+        project.silent = silent(project)
         work += left_to_others(project)
     differentiate(work, project)
 

@@ -19,6 +19,7 @@ from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, P
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.tape.inside import Inside
 from torch2ms.tape.project import callees
@@ -29,6 +30,7 @@ NOTHING = (*IDLE, "contextlib.ExitStack")
 ASKED = re.compile(r"set_grad_enabled\(\s*(?!True\b|False\b)|inference_mode\([^)]|"
                    r"(?:no_grad|inference_mode)(?:\(\))?\s*if\b|"
                    r"\belse\s+[\w.]*(?:no_grad|inference_mode)\b")  # fmt: skip
+WHY = "decided at run time: a branch with gradients, and one without"
 MODES = ("no_grad", "inference_mode", "enable_grad", "set_grad_enabled")
 BACKWARD = {"backward", "step"}
 LAYERS = ("forward", "__call__")
@@ -264,6 +266,8 @@ class _Writer(Suites):
         test = switch.test.with_changes(lpar=[], rpar=[]) if "\n" not in code(switch.test) else switch.test
         made = cst.If(test, then, orelse=cst.Else(otherwise), leading_lines=updated.leading_lines)
         self.number(made, original)
+        lines = {self.line, self.numbers[id(switch.made)][0] if switch.made is not None else self.line}
+        self.findings += [Finding("T2M301", Tier.EXACT, "gradient mode block", WHY, line=n) for n in sorted(lines)]
         return [made], ()
 
     def block(self, node: cst.With, manager: cst.BaseExpression | None, body: cst.IndentedBlock) -> cst.IndentedBlock:

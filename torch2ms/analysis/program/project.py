@@ -289,6 +289,7 @@ class Project:
     moves_state: bool = True  # ... and running it may change them
     buffers: frozenset[str] = frozenset()  # names under which buffers are registered
     stepping: frozenset[str] = frozenset()  # names of the functions that may let an optimizer step, and of its method
+    silent: frozenset[str] = frozenset()  # names of the functions that are only called where gradients are off
     checkpoints: bool = False  # somewhere tensors are saved or loaded
     pickles: bool = False  # somewhere more is saved than the parameters of one cell
     draws: bool = True  # a module may draw random numbers
