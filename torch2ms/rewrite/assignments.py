@@ -13,6 +13,7 @@ from torch2ms.analysis.values import Value
 from torch2ms.api.template import atomic
 from torch2ms.findings import Tier
 from torch2ms.rewrite import layout
+from torch2ms.rewrite.gradmodes import stopper, unrecorded
 from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.nested import widens
 from torch2ms.rewrite.inplace.seen import into_view
@@ -304,6 +305,9 @@ class Assignments:
         if shift := SHIFTS.get(type(node.operator)):
             self.writer.needs.add("ops")
             text = f"ops.{shift}({name}, {value_text})"
+        if unrecorded(stmt, self.writer) and stopper(self.module.value(node.value), wanted=True):
+            self.writer.needs.add("ops")
+            text = f"{self.writer.alias('ops')}.stop_gradient({text})"
         return self.in_place.written(stmt, cst.Name(name), name, text)
 
     def given_by_callers(self, stmt: Stmt, name: str, *, tensors: bool = False) -> bool:

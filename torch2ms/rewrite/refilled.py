@@ -14,7 +14,7 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.analysis.values import FILLING
+from torch2ms.analysis.values import FILLING, any_overlap
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.writer import Writer
 from torch2ms.tape.forward.dependents import silenced
@@ -47,7 +47,8 @@ def _filled(stmts: list[Stmt], writer: Writer) -> Iterator[tuple[Stmt, str]]:
             continue
         for place in sorted((stmt.muts - stmt.defs) | _by_lambdas(stmt)):
             kinds = {s.out[place].kind for s in stmt.block.scope.body.walk() if place in s.out}
-            if kinds & AGAIN.keys() and kinds <= {*AGAIN, "unknown"} and not _directly(stmt, place):
+            known = kinds & AGAIN.keys() and kinds <= {*AGAIN, "unknown"}
+            if known and not _directly(stmt, place) and not _by_another(stmt, place, writer):
                 yield stmt, place
 
 
@@ -58,6 +59,18 @@ def _calls(stmt: Stmt, writer: Writer) -> bool:
             if dotted(call.func).rpartition(".")[2] not in writer.project.silent:
                 return True
     return False
+
+
+def _by_another(stmt: Stmt, place: str, writer: Writer) -> bool:
+    """All that the statement calls is a network, and those are others whose hooks fill the place."""
+    called = [writer.module.value(c.func) for c in stmt.calls if writer.module.value(c.func).kind not in PLAIN]
+    if any(value.kind != "module" for value in called):
+        return False
+    hooking = [s for s in stmt.block.scope.body.walk() if place in s.muts and _registers(s)]
+    receivers = [c.func.value for s in hooking for c in s.calls if isinstance(c.func, cst.Attribute)]
+    held = [value for node in receivers if (value := writer.module.value(node)).kind == "module"]
+    mine = frozenset().union(*(value.own for value in called))
+    return bool(held) and all(value.own and not any_overlap(frozenset(value.own), mine) for value in held)
 
 
 def _by_lambdas(stmt: Stmt) -> set[str]:

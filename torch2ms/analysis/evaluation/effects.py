@@ -68,6 +68,8 @@ def effects(stmt: Stmt, ev: Evaluator) -> None:
 
 def _called(call: cst.Call, place: str, method: str, ev: Evaluator) -> None:
     """What calling a method does to the place it is called on."""
+    if method == "register_buffer" and place == "self":
+        _registered(call, ev)
     held = ev.env.get(place)
     known = held or ev.memo.get(id(call.func.value), UNKNOWN)  # type: ignore[attr-defined]
     if known.kind in OWN and known.name and not known.name.startswith("torch."):
@@ -92,6 +94,17 @@ def _called(call: cst.Call, place: str, method: str, ev: Evaluator) -> None:
         given = ((a.value, ev.memo.get(id(a.value), UNKNOWN)) for a in call.args)
         if method in masked.FILLING and any(masked.infinite(node, value) for node, value in given):
             _masked(place, ev)
+
+
+def _registered(call: cst.Call, ev: Evaluator) -> None:
+    """`self.register_buffer("mean", torch.zeros(3))` gives the module a tensor."""
+    given = [a.value for a in call.args[:2] if a.keyword is None]
+    name = constant(given[0]) if len(given) == 2 else None
+    made = ev.memo.get(id(given[1]), UNKNOWN) if isinstance(name, str) else UNKNOWN
+    if made.kind == "tensor" and not made.likely:
+        value = replace(made, deps=NO_DEPS, leaf=False, place="", name="")
+        ev.env[f"self.{name}"] = value
+        remember(f"self.{name}", value, ev, call)
 
 
 def _masked(place: str, ev: Evaluator) -> None:
@@ -169,7 +182,7 @@ def _stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:
     elif value.deps - held.deps and held.kind != "tensor" or held.each is not None and held.each != value:
         ev.env[place] = replace(held, deps=held.deps | value.deps, items=None, each=None)
         remember(place, ev.env[place], ev, target)
-    elif value.deps - held.deps and place in ev.env:
+    elif value.deps - held.deps and place in ev.env and not ev.cut:
         ev.env[place] = replace(held, deps=held.deps | value.deps, items=None)
 
 

@@ -8,7 +8,9 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.inplace import views
 from torch2ms.rewrite.inplace.sharing import fresh, shared
 from torch2ms.rewrite.writer import Writer
@@ -110,6 +112,8 @@ def _named(
     if shown is None or writer.module.value(target.value).kind != "tensor":
         return None
     made, source = shown
+    if "." in source:
+        return _kept(stmt, target, made, source, stored, writer, symbol)
     if not _read_again(source, stmt, writer.scope):
         return None
     back = _back(made, source, target.value.value, writer.module)
@@ -119,6 +123,29 @@ def _named(
     writer.tell("T2M611", "tensor stored in a view", WHY)
     lines = writer.translated(f"{code(writer.expression(target))} {symbol} {stored()}")
     return [*lines, *writer.text(back)]
+
+
+def _kept(
+    stmt: Stmt,
+    target: cst.Subscript,
+    made: Stmt,
+    source: str,
+    stored: Callable[[], str],
+    writer: Writer,
+    symbol: str,
+) -> list[cst.BaseStatement] | None:
+    """`flat = self.memory.view(-1)`, `flat[0] = value`: an object keeps the tensor, whoever reads it again."""
+    view = made.node.value if isinstance(made.node, cst.Assign) else None
+    if isinstance(view, cst.Subscript):
+        return None  # a row or a slice shows the tensor in MindSpore, too
+    if not views.reshaped(view, source, writer.module) or not unrecorded(stmt, writer):
+        _refuse(writer)
+        return None
+    writer.tell("T2M611", "tensor stored in a view", WHY)
+    writer.needs.add("ops")
+    lines = writer.translated(f"{code(writer.expression(target))} {symbol} {stored()}")
+    back = f"{{0}}.copy_({writer.alias('ops')}.stop_gradient({dotted(target.value)}.view({{0}}.shape)))"
+    return [*lines, *writer.text(back, cst.parse_expression(source))]
 
 
 def _shown(stmt: Stmt, target: cst.Name, writer: Writer) -> tuple[Stmt, str] | None:

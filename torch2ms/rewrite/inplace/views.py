@@ -56,7 +56,7 @@ def sources(name: str, stmt: Stmt, module: ModuleInfo) -> set[str]:
     if value is None or isinstance(value, (cst.Name, cst.Tuple)):
         return set()
     shown = False
-    while value is not None and not isinstance(value, cst.Name):
+    while value is not None and not isinstance(value, cst.Name) and not _attribute(value):
         last = _last(value)
         inner = value.value if isinstance(value, cst.Subscript) else _receiver(value, module)
         if inner is None or module.value(inner).kind not in TENSORS:
@@ -67,16 +67,22 @@ def sources(name: str, stmt: Stmt, module: ModuleInfo) -> set[str]:
             return set()
         shown = shown or last not in SAME
         value = inner
-    return {value.value} - {name} if shown and value is not None else set()
+    return {dotted(value)} - {name} if shown and value is not None else set()
+
+
+def _attribute(node: cst.BaseExpression) -> bool:
+    """`self.memory`: what the object keeps, no part or other shape of it."""
+    own = isinstance(node, cst.Attribute) and node.attr.value not in SAME | RESHAPED | TURNED | SPLIT
+    return own and bool(dotted(node))
 
 
 def reshaped(node: cst.BaseExpression | None, name: str, module: ModuleInfo) -> bool:
     """`x.view(-1)`, `torch.flatten(x).unsqueeze(0)`: every element of `x` in its order, in another shape."""
-    while node is not None and not isinstance(node, cst.Name):
+    while node is not None and not isinstance(node, cst.Name) and not _attribute(node):
         if isinstance(node, cst.Subscript) or _last(node) not in RESHAPED:
             return False
         node = _receiver(node, module)
-    return node is not None and node.value == name
+    return node is not None and dotted(node) == name
 
 
 def _plain(node: cst.Subscript, module: ModuleInfo) -> bool:
