@@ -252,7 +252,7 @@ def _of_type(use: Use, name: str, target: str, uses: tuple[str, ...]) -> Choice:
         return Choice("{self}", uses=uses, assume="its parameters are float32, as cells make them")
     if kind == "float64" and getattr(use.facts, "single_precision", False):
         return Choice(
-            refuse="MindSpore's convolutions, BatchNorm and SGD do not compute in float64",
+            refuse="MindSpore's convolutions, recurrent cells, BatchNorm and SGD do not compute in float64",
             todo="keep float32",
         )
     unsure = kind not in ("float16", "float32", "float64")

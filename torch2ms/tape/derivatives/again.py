@@ -25,6 +25,7 @@ from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.graphmode import Check
 from torch2ms.tape.forward.dependents import renamed
 from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.hooks import hooked
 from torch2ms.tape.plan import Copy, Function, Item, Text
 
 WHY = "the inner gradient is compiled, everything it uses is an argument"
@@ -102,6 +103,8 @@ class _Compiled(Way):
             raise Misfit("the graph between its inputs and outputs is made by the caller of this function")
         if len(set(self.inner.values())) != len(self.inner):
             raise Misfit("two things its forward uses have the same short name")
+        if self.tainted & {place for stmt in self.scope.body.walk() for place in hooked(stmt)}:
+            raise Misfit("a hook on a tensor that is part of it runs for both gradients")
         for stmt in [*steps, event.stmt]:
             if stmt is not event.stmt and (stmt.muts or any("." in d for d in stmt.defs)):
                 raise Misfit("its forward changes attributes or tensors in place")

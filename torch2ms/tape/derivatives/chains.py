@@ -26,6 +26,7 @@ from torch2ms.tape.forms.interface import definition_order
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.dependents import dependents, renamed
 from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.hooks import hooked
 from torch2ms.tape.plan import Copy, Function, Item, Plan, Text
 
 WHY = "one compiled function takes all derivatives over these inputs, everything it uses is an argument"
@@ -85,7 +86,12 @@ def _chains(events: list[Event], scope: Scope, module: ModuleInfo) -> list[Chain
         own = {id(c.event.stmt) for c in chain.calls}
         chain.steps = sorted((s for s in chain.steps if id(s) not in own), key=lambda s: s.number)
     around = any(e.kind in ("backward", "handed") for e in events)  # a forward of this scope holds the calls
-    return [c for c in found if len(c.calls) > (0 if around else 1)]
+    watched = {place for stmt in scope.body.walk() for place in hooked(stmt)}  # refused as calls by themselves
+    return [c for c in found if len(c.calls) > (0 if around else 1) and not watched & _tensors(c)]
+
+
+def _tensors(chain: Chain) -> set[str]:
+    return {*chain.inputs, *(root(d) for s in chain.steps for d in s.defs)}
 
 
 def _plain(call: GradCall) -> bool:

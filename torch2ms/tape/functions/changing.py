@@ -23,6 +23,7 @@ FIRST = {  # functions that change their first argument
     "numpy.fill_diagonal", "numpy.put_along_axis", "heapq.heappush", "heapq.heappop", "heapq.heapify",
     "heapq.heapreplace", "heapq.heappushpop", "bisect.insort", "bisect.insort_left", "bisect.insort_right",
 }  # fmt: skip
+SHOWN = {"numpy", "detach", "cpu", "view", "reshape", "ravel"}  # methods that show the same memory
 
 
 def changed(stmt: Stmt, module: ModuleInfo) -> Iterator[str]:
@@ -32,6 +33,8 @@ def changed(stmt: Stmt, module: ModuleInfo) -> Iterator[str]:
         yield from (dotted(held.value) for _ in (1,) if isinstance(held, cst.Subscript) and dotted(held.value))
     for call in stmt.calls:
         if call.args and _changes_first(call, module) and (place := dotted(_whole(call.args[0].value))):
+            yield place
+        if place := _output(call, module):
             yield place
         if type(call.func) is cst.Attribute and (place := dotted(_whole(call.func.value))):
             if call.func.attr.value in METHODS.get(module.value(call.func.value).kind, ()):
@@ -46,6 +49,17 @@ def _changes_first(call: cst.Call, module: ModuleInfo) -> bool:
     last = name.rpartition(".")[2]
     generator = last == "shuffle" and type(call.func) is cst.Attribute and len(call.args) == 1
     return name in FIRST or last == "at" and name.startswith("numpy.") or generator
+
+
+def _output(call: cst.Call, module: ModuleInfo) -> str:
+    """The array, or the tensor whose memory it shows, that NumPy writes its result into: `np.add(a, b, out=t.numpy())`."""
+    given = [a.value for a in call.args if a.keyword is not None and a.keyword.value == "out"]
+    if not given or not qualified(call.func, module.imports).startswith("numpy."):
+        return ""
+    node = given[0]
+    while type(node) is cst.Call and type(node.func) is cst.Attribute and node.func.attr.value in SHOWN:
+        node = node.func.value
+    return dotted(_whole(node))
 
 
 def _whole(node: cst.BaseExpression) -> cst.BaseExpression:
