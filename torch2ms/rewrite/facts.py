@@ -20,7 +20,8 @@ from torch2ms.rewrite.tensors.samples import columns
 GROUP_DECAY = re.compile(r"""["']weight_decay["']\]?\s*[:=][^=]|dict\([^()]*\bweight_decay\s*=""")
 WEIGHT = re.compile(r"(?:^|[._])(?:w|b|p|param|parameter|weight|bias|theta)s?_?\d*$", re.IGNORECASE)
 OTHER_TYPE = re.compile(r"\b(half|double|bfloat16|float16|float64)\b")
-SINGLE = re.compile(r"\b((Conv|ConvTranspose|BatchNorm|InstanceNorm)[123]d|SyncBatchNorm|SGD|(LSTM|GRU|RNN)Cell|conv[123]d|batch_norm)\b")
+SINGLE = re.compile(r"\b((Conv|ConvTranspose|BatchNorm|InstanceNorm)[123]d|SyncBatchNorm|SGD|(LSTM|GRU|RNN)Cell|"
+                    r"conv[123]d|batch_norm)\b")  # fmt: skip
 _IMPORTING = re.compile(r"^[ \t]*from\s+[\w.]+\s+import\s*(?:\([^)]*\)|[^\n]*)", re.MULTILINE)
 _WRITTEN = (cst.List, cst.Tuple, cst.UnaryOperation, cst.BinaryOperation, cst.Imaginary)  # data of a tensor
 TYPE = re.compile(r"torch\.(\w+Tensor)")  # the name of a type, which programs give a name of their own

@@ -52,7 +52,7 @@ def _changes_first(call: cst.Call, module: ModuleInfo) -> bool:
 
 
 def _output(call: cst.Call, module: ModuleInfo) -> str:
-    """The array, or the tensor whose memory it shows, that NumPy writes its result into: `np.add(a, b, out=t.numpy())`."""
+    """What NumPy writes its result into, or the tensor whose memory that shows: `np.add(a, b, out=t.numpy())`."""
     given = [a.value for a in call.args if a.keyword is not None and a.keyword.value == "out"]
     if not given or not qualified(call.func, module.imports).startswith("numpy."):
         return ""
