@@ -111,6 +111,8 @@ class Verdicts:
                 held = self.records.held(event, owner)
                 if owner.stored and self.records.may_be_empty(event, owner) and (why := unguarded(event, owner)):
                     return why
+                if self.passed_by(event, held, takers):
+                    return f"a backward call here may fill the gradients of `{owner.place}`, which are of another loop"
                 reached = frozenset().union(
                     *(self.records.root_deps(self.records.events[n]) for n, _ in held if n != ENTRY)
                 )
@@ -140,6 +142,15 @@ class Verdicts:
                 if self.records.entry_leaks(owner) and (ENTRY, True) in held:
                     return f"gradients of `{owner.place}` are left over from one call of this function to the next"
         return ""
+
+    def passed_by(self, load: Event, held: frozenset[tuple[int, bool]], takers: dict[int, list[Owner]]) -> bool:
+        """What a loop uses comes from outside of it, and nothing seems to use what its own backward call stores."""
+        loop = next((a for a in load.stmt.ancestors() if a.is_loop), None)
+        if loop is None:
+            return False
+        inside = [e for e in self.records.events if e.kind == "backward" and loop in e.stmt.ancestors()]
+        dead = [e for e in inside if not takers[id(e)]]
+        return bool(dead) and not any(self.records.events[n] in inside for n, _ in held if n != ENTRY)
 
     def left_out(self, event: Event, owner: Owner, reached: frozenset[str]) -> str:
         """A module whose parameters the optimizer would move although no backward call reaches them, "" if none."""

@@ -318,12 +318,22 @@ def _function(
     if returns.kind == "optimizer" and returns.owns is not None:
         returns = replace(returns, owns=returns.owns - only_passed(returns.owns, info, bound))
     depends |= dict.fromkeys(left_to_functions(info, given.node, bound, ev.project), NO_DEPS)
+    depends = _built_from(info, receiver) | depends
     own = info.scope.locals - bound.keys()
     homeless = unplaced(returns, own, id(given.node))
     if returns.kind == "module":  # what it was made of has no name outside: it is the module's own
         returns = replace(returns, deps=frozenset(d for d in returns.deps if root(d) not in own))
     fresh = sole(returns, info.scope, bound)
     return outward(returns, depends, receiver.place if receiver is not None else "", homeless, fresh)
+
+
+def _built_from(info: FunctionInfo, receiver: Value | None) -> dict[str, frozenset[str]]:
+    """What an object keeps under the names of its constructor's parameters: `self.net = net` of `Wrapper(model)`."""
+    init = info.cls.method("__init__") if info.cls is not None else None
+    if init is None or receiver is None or not receiver.place or receiver.place.partition(".")[0] == "self":
+        return {}
+    inside = receiver.own if receiver.kind == "module" else frozenset(p.place for p in receiver.parts if p.place)
+    return dict.fromkeys(init.scope.params[1:], inside) if inside else {}
 
 
 def _pass(info: FunctionInfo, given: Given, receiver: Value | None) -> dict[str, Value]:
