@@ -23,7 +23,8 @@ TRAINING = {"parameters", "named_parameters", "state_dict", "load_state_dict", "
 HELD = ("api", "tensor", "param")  # what a text that is written out may ask for an attribute
 METHOD = re.compile(r"torch\.Tensor\.([a-z]\w*)")
 FUNCTION = re.compile(r"torch\.(?!Tensor\b)(?:\w+\.)*[a-z]\w*")  # a method of the class is kept to be replaced
-ASKED = re.compile(r"""getattr\(|\bTensor\.[a-z]|\.grad\.detach\(\)\.\w+_\(|\bfilter\(\s*lambda[^\n]*\.grad\b""")
+ASKED = re.compile(r"""getattr\(|\bTensor\.[a-z]|\.grad\.detach\(\)\.\w+_\(|\bfilter\(\s*lambda[^\n]*\.grad\b"""
+                   r"|, *[)\]]? *= *(?:torch\.autograd\.)?grad\(")
 BOUND = re.compile(r"^[ \t]*\w+ *= *[A-Za-z_][\w.]* *(?:#.*)?$", re.MULTILINE)
 
 
@@ -77,6 +78,21 @@ class Spelled(Suites):
         self.changed = True
         func = cst.Attribute(parenthesised(first.value), cst.Name(found[1]))
         return updated.with_changes(func=func, args=updated.args[1:])
+
+    def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.BaseSmallStatement:
+        """`g, = grad(y, x, create_graph=True)`: the first of the gradients, of which there is one."""
+        target, call = updated.targets[0].target, updated.value
+        alone = len(updated.targets) == 1 and isinstance(target, (cst.Tuple, cst.List)) and len(target.elements) == 1
+        if not alone or not isinstance(call, cst.Call) or not isinstance(original.value, cst.Call):
+            return updated
+        name = self.module.value(original.value.func).name
+        again = any(arg.keyword is not None and arg.keyword.value == "create_graph" for arg in call.args)
+        only = target.elements[0]
+        if name != "torch.autograd.grad" or not again or not isinstance(only, cst.Element):
+            return updated
+        self.changed = True
+        first = cst.Subscript(call, [cst.SubscriptElement(cst.Index(cst.Integer("0")))])
+        return updated.with_changes(targets=[updated.targets[0].with_changes(target=only.value)], value=first)
 
     def filtered(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         """`filter(lambda p: p.grad is not None, parameters)`, with or without `list` around it."""
