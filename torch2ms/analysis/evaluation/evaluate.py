@@ -154,6 +154,11 @@ class Evaluator:
 
     def yielded(self, node: cst.Yield) -> Value:
         """What a generator hands out; going over it yields that."""
+        if isinstance(node.value, cst.From):
+            handed = self.ev(node.value.item)
+            if self.function is not None and handed.kind == "params":
+                known = self.function.returns
+                self.function.returns = handed if known is None else join(known, handed)
         if node.value is None or isinstance(node.value, cst.From):
             return join(self.everything(node), UNKNOWN)
         value = self.ev(node.value)
@@ -162,6 +167,8 @@ class Evaluator:
             made = Value("list", name="of objects", each=value) if plain else Value("unknown", deps=value.deps)
             if value.name == "param_group":
                 made = Value("list", name="param_groups", place=value.place)
+            if value.kind == "param" or value.name == "module_param":
+                made = Value("params", deps=value.deps)
             known = self.function.returns
             self.function.returns = made if known is None else join(known, made)
         return UNKNOWN
