@@ -82,8 +82,9 @@ class Spelled(Suites):
     def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.BaseSmallStatement:
         """`g, = grad(y, x, create_graph=True)`: the first of the gradients, of which there is one."""
         target, call = updated.targets[0].target, updated.value
-        alone = len(updated.targets) == 1 and isinstance(target, (cst.Tuple, cst.List)) and len(target.elements) == 1
-        if not alone or not isinstance(call, cst.Call) or not isinstance(original.value, cst.Call):
+        if len(updated.targets) != 1 or not isinstance(target, (cst.Tuple, cst.List)) or len(target.elements) != 1:
+            return updated
+        if not isinstance(call, cst.Call) or not isinstance(original.value, cst.Call):
             return updated
         name = self.module.value(original.value.func).name
         again = any(arg.keyword is not None and arg.keyword.value == "create_graph" for arg in call.args)
