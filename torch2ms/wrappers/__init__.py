@@ -45,6 +45,7 @@ from torch2ms.wrappers.spelled import aliased, spelled
 from torch2ms.wrappers.spread import spread
 from torch2ms.wrappers.starred import starred
 from torch2ms.wrappers.stored import stored
+from torch2ms.wrappers.summed import summed
 from torch2ms.wrappers.switched import switched
 from torch2ms.wrappers.taken import out_of_the_way
 from torch2ms.wrappers.ternary import ternary
@@ -107,6 +108,7 @@ def understood(project: Project) -> Project:
     project = _with(project, regrouped(project))
     project = _with(project, direct(project))
     project = _with(project, keyed(project))
+    project = _with(project, summed(project))
     project = _with(project, unrolled(project))
     project = _with(project, written_out(project))
     project = _with(project, kept_graphs(project))

@@ -1,0 +1,130 @@
+"""`for k in losses: losses[k].backward(retain_graph=True)` as one backward call of the sum behind the loop.
+
+Gradients add up, whether the losses do or the calls: a graph that several losses share is gone through once. Loops
+that step, clear or look at gradients between the calls stay.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import libcst as cst
+
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.layout import opened
+from torch2ms.wrappers.suites import Made, Suites
+
+WHY = "the sum of the losses goes backward behind the loop: their gradients add up, and they share a graph"
+HELD = ("tensor", "list", "dict", "tuple", "unknown")
+LEAVING = (cst.Break, cst.Continue, cst.Return, cst.Raise)
+NAMES = ("total_loss", "summed_loss", "sum_of_losses")
+
+
+class Summed(NamedTuple):
+    """The backward call in a loop, what it goes backward from, and the name of the sum."""
+
+    stmt: cst.CSTNode
+    loss: cst.BaseExpression
+    total: str
+
+
+def summed(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules with such loops, by name."""
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        if module.uses_mindspore or ".backward(" not in module.source or "hook(" in module.source:
+            continue
+        found = {id(loop.node): made for scope in module.scope.walk() for loop, made in _found(scope, module)}
+        if found:
+            plain[module.name] = _Writer(module, found).plain()
+    return plain
+
+
+def _found(scope: Scope, module: ModuleInfo) -> Iterator[tuple[Stmt, Summed]]:
+    for loop in scope.body.walk():
+        if not isinstance(loop.node, cst.For) or loop.off or len(loop.blocks) != 1:
+            continue
+        calls = [(s, call) for s in loop.blocks[0].stmts if (call := _backward(s.node)) is not None]
+        if len(calls) != 1 or not _plain(loop, calls[0][0]) or not _shares(loop, scope):
+            continue
+        stmt, call = calls[0]
+        taken = {n.value for n in module.nodes if isinstance(n, cst.Name)}
+        total = next((name for name in NAMES if name not in taken), "")
+        if total:
+            yield loop, Summed(stmt.node, call.func.value, total)  # type: ignore[attr-defined]
+
+
+def _backward(node: cst.CSTNode) -> cst.Call | None:
+    """`loss.backward(retain_graph=...)` and `loss.backward()`: nothing else is said."""
+    call = node.value if isinstance(node, cst.Expr) else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or call.func.attr.value != "backward":
+        return None
+    names = [a.keyword.value if a.keyword is not None else "" for a in call.args]
+    return call if names in ([], ["retain_graph"]) else None
+
+
+def _plain(loop: Stmt, stmt: Stmt) -> bool:
+    """Nothing else in the loop has to do with gradients, and every turn gets to the call."""
+    inside = [s for s in loop.walk() if s is not loop]
+    if any(s.modes or isinstance(s.node, (*LEAVING, cst.With, cst.Try)) or s.blocks and s.off for s in inside):
+        return False
+    for node in (n for s in inside if s is not stmt and s.is_small for n in descend(s.node)):
+        if isinstance(node, cst.Attribute) and node.attr.value in ("grad", "step", "zero_grad", "backward", "data"):
+            return False
+        if isinstance(node, cst.Attribute) and node.attr.value.endswith("_") and not node.attr.value.endswith("__"):
+            return False
+        if isinstance(node, cst.Name) and "grad" in node.value:
+            return False
+    return True
+
+
+def _shares(loop: Stmt, scope: Scope) -> bool:
+    """What goes backward in the turns has a graph in common, which was made before the loop."""
+    used = {root(u) for s in loop.walk() for u in s.uses}
+    own = {root(d) for s in loop.walk() for d in s.defs}
+    for stmt in scope.body.walk():
+        for place in stmt.defs & (used - own) if stmt.number < loop.number else ():
+            value = stmt.out.get(place)
+            if value is not None and value.kind in HELD and not value.leaf:
+                if any(not d.startswith("@") and d != place for d in value.deps):
+                    return True
+    return False
+
+
+class _Writer(Suites):
+    """One module, with a sum in each of the loops."""
+
+    def __init__(self, module: ModuleInfo, found: dict[int, Summed]) -> None:
+        super().__init__(module)
+        self.found = found
+        self.stmts = {id(each.stmt): each for each in found.values()}
+
+    def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        each = self.stmts.get(id(node))
+        if each is None:
+            return super().small(node)
+        loss = each.loss.with_changes(lpar=[], rpar=[]) if "\n" not in code(each.loss) else each.loss
+        made = cst.AugAssign(cst.Name(each.total), cst.AddAssign(), loss)
+        self.findings.append(Finding("T2M101", Tier.EXACT, "backward call", WHY, line=self.line))
+        return [made]
+
+    def compound(self, original: cst.CSTNode, updated: cst.CSTNode) -> Made:
+        each = self.found.get(id(original))
+        if each is None:
+            return super().compound(original, updated)
+        assert isinstance(updated, cst.For)
+        begun = cst.parse_statement(f"{each.total} = 0.0").with_changes(leading_lines=updated.leading_lines)
+        last = cst.parse_statement(f"{each.total}.backward()")
+        loop = self.renumbered(updated, leading_lines=(), body=opened(updated.body))
+        for line, source in ((begun, original), (last, each.stmt)):
+            assert isinstance(line, cst.SimpleStatementLine)
+            self.number(line.body[0], source)
+        return [begun, loop, last], ()
+
+
+__all__ = ["summed"]
