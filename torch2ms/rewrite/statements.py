@@ -43,8 +43,9 @@ class Statements:
         node = self.kept_apart.of(stmt, self.writer)
         special = None
         if len(stmt.muts) > 1 and not self.module.uses_mindspore and (array := shown_by_array(stmt, self.writer)):
-            why = f"`{array}` shows the memory of the tensor, which MindSpore writes at a time of its own"
-            self.writer.refuse("T2M611", "tensor shown by an array", why, "write into the array, or give it a copy")
+            why = f"`{array}` shows the same memory in torch, which MindSpore copies, or writes at a time of its own"
+            todo = "write into both, or give one of them a copy in torch as well"
+            self.writer.refuse("T2M611", "tensor and array of the same memory", why, todo)
         if type(node) in (cst.Assign, cst.Expr, cst.Return) and not self.module.uses_mindspore:
             above = raise_changes(self.in_place, stmt)
             above += hoisted(self.in_place, stmt)

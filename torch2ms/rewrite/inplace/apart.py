@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.program.project import qualified
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
@@ -140,14 +141,27 @@ def _asked(target: cst.Subscript, stmt: Stmt, writer: Writer) -> bool:
 
 
 def shown_by_array(stmt: Stmt, writer: Writer) -> str:
-    """The NumPy array that shows the tensor which a statement writes into, and is read afterwards; or ""."""
-    if writer.module.value(_target(stmt)).kind not in ("tensor", "param"):
+    """What shares the memory that a statement writes into, an array and a tensor, and is read afterwards; or ""."""
+    kind = writer.module.value(_target(stmt)).kind
+    if kind not in ("tensor", "param", "numpy"):
         return ""
-    arrays = {m for m in stmt.muts if stmt.out.get(m, UNKNOWN).kind == "numpy"}
+    if kind == "numpy":  # of which MindSpore makes a copy
+        arrays = {m for m in stmt.muts if _copied(m, stmt, writer)}
+    else:
+        arrays = {m for m in stmt.muts if stmt.out.get(m, UNKNOWN).kind == "numpy"}
     later = [s for s in writer.scope.body.walk() if s.number > stmt.number]
     loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
     read = {use for s in (*later, *loops) if s is not stmt for use in s.uses}
     return next(iter(sorted(arrays & read)), "")
+
+
+def _copied(name: str, stmt: Stmt, writer: Writer) -> bool:
+    """`t = torch.as_tensor(array)` gave the name to the memory of an array."""
+    makers = [s.node for s in writer.scope.body.walk() if name in s.defs and s.number < stmt.number]
+    value = makers[-1].value if makers and isinstance(makers[-1], cst.Assign) else None
+    if not isinstance(value, cst.Call) or len(value.args) != 1:
+        return False
+    return qualified(value.func, writer.module.imports) in ("torch.as_tensor", "torch.asarray")
 
 
 def _target(stmt: Stmt) -> cst.CSTNode:

@@ -19,6 +19,7 @@ from torch2ms.tape.forward.dependents import silenced
 from torch2ms.tape.forward.effects import clash, effects, leaves
 from torch2ms.tape.forward.steps import (
     asked_by,
+    changed_before,
     cut_off,
     is_called,
     lasting,
@@ -114,6 +115,8 @@ class Finder:
             region.problem = "a nested function that it calls binds a name of this function"
         if not region.problem and (name := self.overwritten(region)):
             region.problem = f"`{name}` is written into where gradients are off, which MindSpore would record"
+        if not region.problem and (name := changed_before(region.all, event.stmt, self.module)):
+            region.problem = f"`{name}` shows its memory to the forward, and changes before the backward call"
         return region
 
     def overwritten(self, region: Region) -> str:

@@ -6,13 +6,14 @@ import libcst as cst
 
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.project import ModuleInfo, qualified
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value
 
 CUTTING = {"detach", "item", "tolist", "shape", "size", "dim", "device", "dtype"}  # what has no graph
+SHOWING = {"torch.from_numpy", "torch.as_tensor", "torch.asarray"}  # tensors in the memory of arrays
 MOVING = {"to", "cuda", "cpu", "float", "double", "long", "contiguous", "type"}
 
 
@@ -127,3 +128,22 @@ def written_directly(stmt: Stmt) -> str:
     while isinstance(held, cst.Subscript):
         held = held.value
     return dotted(held).removesuffix(".data")
+
+
+def changed_before(stmts: list[Stmt], call: Stmt, module: ModuleInfo) -> str:
+    """An array that statements between a forward and its backward call write into, and whose memory it uses; or "".
+
+    torch's tape keeps the memory, not what was in there: the gradient is that of the new numbers.
+    """
+    if not stmts or "numpy" not in module.imports.table.values():
+        return ""
+    shown: set[str] = set()
+    for node in (c for s in stmts for i in s.walk() for c in i.calls if c.args):
+        if qualified(node.func, module.imports) in SHOWING:
+            shown.add(dotted(node.args[0].value))
+    block, own = call.block.stmts, set(stmts)
+    between = block[block.index(stmts[-1]) + 1 : block.index(call)] if stmts[-1] in block else []
+    for stmt in (i for s in between if s not in own for i in s.walk()):
+        if hit := sorted(stmt.muts & shown - {""}):
+            return hit[0]
+    return ""
