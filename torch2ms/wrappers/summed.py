@@ -21,6 +21,8 @@ from torch2ms.wrappers.suites import Made, Suites
 
 WHY = "the sum of the losses goes backward behind the loop: their gradients add up, and they share a graph"
 HELD = ("tensor", "list", "dict", "tuple", "unknown")
+RUN = ("module", "lossfn", "api", "builtin", "str", "int", "float")
+READING = {"item", "items", "values", "keys", "append", "mean", "sum", "pow", "abs", "norm", "get", "format"}
 LEAVING = (cst.Break, cst.Continue, cst.Return, cst.Raise)
 NAMES = ("total_loss", "summed_loss", "sum_of_losses")
 
@@ -51,6 +53,8 @@ def _found(scope: Scope, module: ModuleInfo) -> Iterator[tuple[Stmt, Summed]]:
             continue
         calls = [(s, call) for s in loop.blocks[0].stmts if (call := _backward(s.node)) is not None]
         if len(calls) != 1 or not _plain(loop, calls[0][0]) or not _shares(loop, scope):
+            continue
+        if not all(_harmless(c, module) for s in loop.walk() if s is not calls[0][0] for c in s.calls):
             continue
         stmt, call = calls[0]
         taken = {n.value for n in module.nodes if isinstance(n, cst.Name)}
@@ -83,6 +87,15 @@ def _plain(loop: Stmt, stmt: Stmt) -> bool:
     return True
 
 
+def _harmless(call: cst.Call, module: ModuleInfo) -> bool:
+    """A network, a function of torch or of Python, a method of a tensor or a container: none looks at gradients."""
+    func = call.func
+    if module.value(func).kind in RUN:
+        return True
+    held = module.value(func.value).kind if isinstance(func, cst.Attribute) else ""
+    return held in RUN or held in HELD and (held != "unknown" or func.attr.value in READING)  # type: ignore[attr-defined]
+
+
 def _shares(loop: Stmt, scope: Scope) -> bool:
     """What goes backward in the turns has a graph in common, which was made before the loop."""
     used = {root(u) for s in loop.walk() for u in s.uses}
@@ -90,7 +103,7 @@ def _shares(loop: Stmt, scope: Scope) -> bool:
     for stmt in scope.body.walk():
         for place in stmt.defs & (used - own) if stmt.number < loop.number else ():
             value = stmt.out.get(place)
-            if value is not None and value.kind in HELD and not value.leaf:
+            if value is not None and value.kind in HELD and not value.leaf and not value.of_leaves:
                 if any(not d.startswith("@") and d != place for d in value.deps):
                     return True
     return False
