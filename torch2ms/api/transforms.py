@@ -8,6 +8,7 @@ from decimal import Decimal
 
 import libcst as cst
 
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api import definitions
 
@@ -79,8 +80,10 @@ def one_minus(value: Value) -> cst.BaseExpression:
 
 
 def as_int(value: Value) -> cst.BaseExpression:
-    """A flag as 0 or 1."""
+    """A flag as 0 or 1, a whole number that is a float as an integer."""
     node = _single(value)
+    if isinstance(node, cst.Call) and dotted(node.func) == "float" and len(node.args) == 1 and not node.args[0].star:
+        node = node.args[0].value
     if isinstance(node, cst.Name) and node.value in ("True", "False"):
         return cst.Integer("1" if node.value == "True" else "0")
     return cst.Call(cst.Name("int"), [cst.Arg(node)])

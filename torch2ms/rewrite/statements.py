@@ -7,7 +7,7 @@ import libcst as cst
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import changed, code, constant
-from torch2ms.analysis.values import FILLING
+from torch2ms.analysis.values import FILLING, Value
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.assignments import Assignments
 from torch2ms.rewrite.gradmodes import WHOLE, stopper
@@ -81,6 +81,11 @@ class Statements:
                 special[-1] = last.with_changes(trailing_whitespace=stmt.trailing)
         return special
 
+    def own_method(self, receiver: Value, name: str) -> bool:
+        """A method of the project that has the name of one of torch: `compile` of a network that is set up with it."""
+        cls = self.writer.translation().class_of(receiver)
+        return cls is not None and cls.method(name) is not None
+
     def cut_return(self, node: cst.Return, stmt: Stmt) -> list[cst.BaseStatement] | None:
         """`return x` of a function, or of a block, that ran under no_grad, called where gradients are taken."""
         value = node.value
@@ -116,13 +121,9 @@ class Statements:
         name = func.attr.value
         if name in FILLING and (appended := self.assignments.leaves.appended(call)) is not None:
             return appended
-        if (
-            receiver.kind == "module"
-            and steers(f"{receiver.name}.{name}", self.writer)
-            or receiver.kind == "module"
-            and steers(f"torch.nn.Module.{name}", self.writer)
-        ):
-            return []
+        if receiver.kind == "module" and not self.own_method(receiver, name):
+            if any(steers(f"{home}.{name}", self.writer) for home in (receiver.name, "torch.nn.Module")):
+                return []
         if receiver.kind == "module" and name == "register_buffer" and len(call.args) >= 2:
             return self.buffer(stmt, call, func)
         if receiver.kind == "module" and name == "load_state_dict":

@@ -46,6 +46,7 @@ def prepare(project: Project) -> None:
     project.draws = project.mentions(DRAWS.search)
     project.keeps_state = project.mentions(STATE.search)
     project.buffers = frozenset(buffers(project))
+    project.trained = frozenset(trained(project))
     project.moves_state = moves_state(project)
     project.stepping = stepping(project)
     project.checkpoints = any(
@@ -81,6 +82,23 @@ def buffers(project: Project) -> Iterator[str]:
                 named = [a.value for a in call.args if a.keyword is None or a.keyword.value == "name"]
                 name = constant(named[0]) if named else ""
                 yield name if isinstance(name, str) else ""
+
+
+def trained(project: Project) -> Iterator[tuple[str, str]]:
+    """The attributes that hold leaves which an optimizer updates, made there or elsewhere: class and name."""
+    leaves = {
+        (cls.qualified, name) for module in project.modules.values() for cls in module.classes.values()
+        for name, value in cls.attrs.items() if value.place == f"self.{name}" and value.deps == {value.place}
+        if value.kind == "tensor" and value.name not in ("parameter", "module_param")
+    }  # fmt: skip
+    if not leaves:
+        return
+    owned = {
+        place for module in project.modules.values() for value in module.values.values()
+        if value.kind == "optimizer" for place in value.owns or ()
+    }  # fmt: skip
+    names = {place.rpartition(".")[2] for place in owned}
+    yield from (leaf for leaf in leaves if leaf[1] in names)
 
 
 def moves_state(project: Project) -> bool:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.flow import free_uses, root
+from torch2ms.analysis.program.flow import expression_uses, free_uses, root
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import UNKNOWN, any_overlap, overlaps
+from torch2ms.tape.forward.carried import carried, reads_itself
 from torch2ms.tape.forward.regions import Finder, Region
+from torch2ms.tape.forward.stashes import feeding
 from torch2ms.tape.forward.unseen import through_unseen, unseen_step
 from torch2ms.tape.functions.handing import Handed
 from torch2ms.tape.functions.taking import Taken
@@ -219,6 +221,20 @@ class Verdicts:
                     return place
         if event.lifted:
             return self.lifted_crossing(event, made, owns)
+        return self.carried_over(event, region, owns)
+
+    def carried_over(self, event: Event, region: Region, owns: frozenset[str] | None) -> str:
+        """A sum of losses that goes from turn to turn of a loop around the region, which is of one turn."""
+        inner = [i for s in region.all for i in s.walk()]
+        sums = [(i, name) for i in inner if (name := reads_itself(i))]
+        roots = {u for r in event.roots for u in expression_uses(r, event.stmt)}
+        wanted = feeding(event.stmt, roots) if sums else set()
+        for stmt, name in sums:
+            found = carried(name, stmt, {id(i) for i in inner}) if name in wanted else frozenset()
+            after = stmt.out[name].deps if name in stmt.out else found
+            real = frozenset(d for d in found & after if not d.startswith("@"))
+            if real and (owns is None or any_overlap(real, owns)):
+                return name
         return ""
 
     def lifted_crossing(self, event: Event, made: set[str], owns: frozenset[str] | None) -> str:

@@ -288,6 +288,7 @@ class Project:
     keeps_state: bool = True  # a module may hold statistics or buffers beside its parameters
     moves_state: bool = True  # ... and running it may change them
     buffers: frozenset[str] = frozenset()  # names under which buffers are registered
+    trained: frozenset[tuple[str, str]] = frozenset()  # attributes with leaves of optimizers: class and name
     stepping: frozenset[str] = frozenset()  # names of the functions that may let an optimizer step, and of its method
     silent: frozenset[str] = frozenset()  # names of the functions that are only called where gradients are off
     checkpoints: bool = False  # somewhere tensors are saved or loaded

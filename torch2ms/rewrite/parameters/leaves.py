@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.program.project import ClassInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
@@ -40,13 +41,27 @@ class Leaves:
     def trained(self, place: str) -> bool:
         """An optimizer owns what lives there, and not something in another scope that is called alike."""
         plan, scope = self.writer.plan, self.writer.scope
+        if self.of_class(place) is not None:
+            return True
         local = scope.is_function and place in scope.locals
         return place in plan.leaves and (not local or (id(scope), place) in plan.homes)
+
+    def of_class(self, place: str) -> ClassInfo | None:
+        """The class that has a leaf of an optimizer in this attribute, if it is one."""
+        name, cls = place.removeprefix("self."), self.writer.scope.cls
+        owner = self.module.classes.get(cls.name) if cls is not None and name != place else None
+        found = owner is not None and (owner.qualified, name) in self.writer.project.trained
+        return owner if found else None
 
     def single(self, node: cst.BaseExpression, place: str, many: bool) -> list[cst.BaseStatement] | None:
         """One leaf that gets a name; `many`: each turn of a loop makes another, so the name is left to MindSpore."""
         text, name = code(self.writer.expression(node)), f", name={place.rpartition('.')[2]!r}"
         self.writer.needs.add("ms")
+        owner = self.of_class(place)
+        if owner is not None and owner.kind == "module":  # an attribute of a cell would be one of its parameters
+            self.writer.tell("T2M305", "leaf tensor", f"{WHY}, but none of the module's own")
+            name = place.removeprefix("self.")
+            return self.writer.text(f"object.__setattr__(self, {name!r}, ms.Parameter({text}, name={name!r}))")
         if text.startswith("ms.Parameter("):
             return None if many or "name=" in text else self.writer.text(f"{place} = {text[:-1]}{name})")
         self.writer.tell("T2M305", "leaf tensor", WHY)

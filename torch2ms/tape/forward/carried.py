@@ -1,0 +1,63 @@
+"""Values that go from one turn of a loop into the next with their graph: `loss = loss + step_loss`.
+
+Where the backward call waits for several turns, the graphs of all of them are played back. A function of one turn's
+forward would take what the turns before made for numbers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container
+
+import libcst as cst
+
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.values import NO_DEPS
+
+CUTS = ("detach", "data", "item", "numpy", "tolist")  # `h = tuple([each.data for each in h])`
+
+
+def reads_itself(stmt: Stmt) -> str:
+    """The name that a statement binds to something made of what it was: `loss += step_loss`, "" for others."""
+    node = stmt.node
+    if isinstance(node, cst.AugAssign):
+        return dotted(node.target)
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+        return ""
+    name = dotted(node.targets[0].target)
+    cut = any(isinstance(n, cst.Attribute) and n.attr.value in CUTS for n in descend(node.value))
+    return name if name in stmt.uses and not cut else ""
+
+
+def carried(place: str, stmt: Stmt, region: Container[int]) -> frozenset[str]:
+    """What the former value of a place depends on where an earlier turn of a loop around the region made it."""
+    current: Stmt | None = stmt
+    while current is not None:
+        stmts = current.block.stmts
+        before = stmts[: stmts.index(current)]
+        if any(_binds(s, place, region) for s in before):
+            return NO_DEPS
+        current = current.block.owner
+        if current is not None and current.is_loop and id(current) not in region:
+            return _left(place, current)
+    return NO_DEPS
+
+
+def _binds(stmt: Stmt, place: str, region: Container[int]) -> bool:
+    """The statement gives the place a value of this turn; a branch of the forward stands for all of them."""
+    if stmt.is_small:
+        return place in stmt.defs
+    return (id(stmt) in region or isinstance(stmt.node, cst.With)) and any(place in s.defs for s in stmt.walk())
+
+
+def _left(place: str, loop: Stmt) -> frozenset[str]:
+    """What the place depends on at the end of a turn."""
+    found = NO_DEPS
+    for stmt in reversed(loop.blocks[0].stmts):
+        if place in stmt.defs and stmt.is_small:
+            return found | (stmt.out[place].deps if place in stmt.out else NO_DEPS)
+        for inner in stmt.walk():
+            if inner is not stmt and place in inner.defs and place in inner.out:
+                found |= inner.out[place].deps
+    return found
