@@ -19,6 +19,7 @@ from torch2ms.rewrite.inplace.nested import widens
 from torch2ms.rewrite.inplace.seen import into_view
 from torch2ms.rewrite.inplace.sharing import held_in, is_data, is_parameter, taken_from
 from torch2ms.rewrite.inplace.stores import InPlace
+from torch2ms.rewrite.layers.evaluated import EVALUATION, Hidden, kept_modes
 from torch2ms.rewrite.layers.modes import in_module_class, starts_in_training
 from torch2ms.rewrite.layers.owned import bound_beside
 from torch2ms.rewrite.parameters.leaves import Leaves
@@ -340,18 +341,32 @@ class Assignments:
             and len(target.elements) == len(node.value.elements)
         ):
             pairs = [(t.value, v.value) for t, v in zip(target.elements, node.value.elements, strict=False)]
-        places = []
-        for place, made in pairs:
-            if dotted(place) and starts_in_training(made, self.module, self.writer.project):
-                places.append(dotted(place))
-        if not places:
+        project = self.writer.project
+        begun = {dotted(p): made for p, made in pairs if dotted(p) and starts_in_training(made, self.module, project)}
+        if not begun:
             return None
-        lines: list[cst.BaseStatement] = [layout.line(stmt, self.writer.expression(node))]
-        for name in places:
+        above: list[cst.BaseStatement] = []
+        below: list[cst.BaseStatement] = []
+        for name, made in begun.items():
             self.writer.tell("T2M306", "new module", "torch modules start in training mode, cells do not: set_train()")
-            lines += self.writer.text(f"{name}.set_train()")
+            below += self.writer.text(f"{name}.set_train()")
+            for part, mode in self.kept_modes(name, made, stmt).items():
+                flag = "False" if mode == EVALUATION else f"{part.replace('.', '_')}_training"
+                if mode != EVALUATION:
+                    above += self.writer.text(f"{flag} = {part}.training")
+                below += self.writer.text(f"{part}.set_train({flag})")
+        lines = [*above, layout.line(stmt, self.writer.expression(node)), *below]
         stmt.trailing = None
         return lines
+
+    def kept_modes(self, name: str, made: cst.BaseExpression, stmt: Stmt) -> dict[str, str]:
+        """Parts of a new module that are not in training mode."""
+        try:
+            return kept_modes(name, made, stmt, self.module, self.writer.project)
+        except Hidden:
+            why = "its constructor, or that of a part, leaves something in evaluation mode that cannot be named here"
+            self.writer.refuse("T2M306", "new module", why, "call set_train(False) of these parts behind set_train()")
+            return {}
 
 
 def _key(node: cst.Subscript) -> object:

@@ -61,13 +61,16 @@ def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
         return Value("unknown", EITHER, passed.deps | own, place=name)
     if endless:
         return Value("float", ENDLESS, likely=True)
+    literal = _literal(param.default) if param.default is not None else ""
     guessed = guess.by_name(name)
+    if guessed.kind not in ("unknown", "tensor") and literal in ("int", "float", "str"):  # `d_model=512`
+        return Value(literal, likely=True)
     if guessed.kind == "unknown":
         guessed = used(guessed, name, info.module.used.get(id(info.scope), NONE))
     if guessed.kind != "unknown":
         return replace(guessed, deps=own, likely=True)
-    if param.default is not None and (kind := _literal(param.default)):
-        return Value(kind, likely=True)
+    if literal:
+        return Value(literal, likely=True)
     if info.cls is not None and info.cls.kind in ("module", "autograd") and info.name in ("forward", "backward"):
         return Value("tensor", place=name, deps=own, likely=True)
     return Value("unknown", place=name, deps=own | (passed.deps if passed is not None else NO_DEPS))

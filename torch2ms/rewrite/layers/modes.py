@@ -29,6 +29,7 @@ SENSITIVE = (
     "GRU",
     "RNN",
 )
+PLAIN = ("int", "float", "str", "bool", "none", "tensor", "size", "dtype", "device", "numpy")
 CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
 
 
@@ -60,10 +61,24 @@ def called_from_list(name: str, scope: Scope) -> bool:
 def starts_in_training(node: cst.BaseExpression, module: ModuleInfo, project: Project) -> bool:
     """An expression makes a new module to which the mode can matter, and whose mode nobody has set."""
     made = _made(node, module, project, 0)
-    return bool(made) and any(mode_sensitive(value, project, home) for value, home in made)
+    return any(mode_sensitive(home.value(call), project, home, _new_parts(call, home)) for call, home in made)
 
 
-def _made(node: cst.BaseExpression, module: ModuleInfo, project: Project, depth: int) -> list[tuple[Value, ModuleInfo]]:
+def _new_parts(call: cst.Call, module: ModuleInfo) -> bool:
+    """What a module is made of may be new as well: what has a name already was given its mode before."""
+    named = (
+        module.value(arg.value).kind in PLAIN or bool(dotted(arg.value)) and _old(arg, module) for arg in call.args
+    )
+    return not all(named)
+
+
+def _old(arg: cst.Arg, module: ModuleInfo) -> bool:
+    return not arg.star and module.value(arg.value).kind == "module"
+
+
+def _made(
+    node: cst.BaseExpression, module: ModuleInfo, project: Project, depth: int
+) -> list[tuple[cst.Call, ModuleInfo]]:
     """The new modules that an expression may stand for, none where one of them may be an old one.
 
     A class is called, or a function of the project all of whose returns do so; a name it returns was given its mode
@@ -76,9 +91,9 @@ def _made(node: cst.BaseExpression, module: ModuleInfo, project: Project, depth:
         return [*one, *other] if one and other else []
     if type(node) is not cst.Call or depth > MOST_CALLS:
         return []
-    target, value = module.value(node.func), module.value(node)
+    target = module.value(node.func)
     if target.kind == "class" or target.kind == "api" and is_foreign(target.name):
-        return [(value, module)] if value.kind == "module" and not _cell(target, module, project) else []
+        return [(node, module)] if module.value(node).kind == "module" and not _cell(target, module, project) else []
     returned = [
         (s.node.value, found.module)
         for found in _called(node.func, target, module, project)
@@ -148,8 +163,11 @@ def _cell(target: Value, module: ModuleInfo, project: Project) -> bool:
     return any(isinstance(cls, ClassInfo) and cls.torch_base == "mindspore.nn.Cell" for cls in found)
 
 
-def mode_sensitive(value: Value, project: Project, module: ModuleInfo) -> bool:
-    """Whether training mode can matter to a module; True where its parts are not seen."""
+def mode_sensitive(value: Value, project: Project, module: ModuleInfo, given: bool) -> bool:
+    """Whether training mode can matter to a module; True where its parts are not seen.
+
+    `given`: some of them may be made outside of its class, and handed in.
+    """
     if not value.name:
         return True
     if value.name == "torch.optim.swa_utils.AveragedModel":
@@ -171,13 +189,15 @@ def mode_sensitive(value: Value, project: Project, module: ModuleInfo) -> bool:
         found = owner.classes.get(name) if owner is not None else None
     if not isinstance(found, ClassInfo):
         return True
-    return _class_sensitive(found, project, frozenset())
+    return _class_sensitive(found, project, frozenset(), given)
 
 
-def _class_sensitive(cls: ClassInfo, project: Project, seen: frozenset[int]) -> bool:
+def _class_sensitive(cls: ClassInfo, project: Project, seen: frozenset[int], given: bool = True) -> bool:
     if id(cls) in seen:
         return False
     for part in cls.lineage():
+        made = part.methods.get("__init__")
+        params = made.scope.params if made is not None else []
         for node in descend(part.scope.node):
             if type(node) is cst.Name or type(node) is cst.Attribute:
                 name = node.value if isinstance(node, cst.Name) else node.attr.value
@@ -186,30 +206,39 @@ def _class_sensitive(cls: ClassInfo, project: Project, seen: frozenset[int]) -> 
                 ):
                     return True
                 value = part.module.value(node)
-                if _among(value):
-                    return True
-                if value.kind == "class" and type(node) is cst.Name:
-                    other = project.find(value.name.rpartition(".")[2], part.module)
-                    if (
-                        isinstance(other, ClassInfo)
-                        and other is not cls
-                        and _class_sensitive(other, project, seen | {id(cls)})
-                    ):
-                        return True
-                if value.kind == "function":
+                old = value.kind == "module" and not given  # it has the mode that it was given before
+                if not old and _may_be_sensitive(value, name in params, part.module, project, seen | {id(cls)}):
                     return True
     return False
 
 
-def _among(value: Value) -> bool:
-    """A layer under any name, or one in a table that layers are taken from: `NORMS[kind](width)`."""
+def _may_be_sensitive(value: Value, given: bool, module: ModuleInfo, project: Project, seen: frozenset[int]) -> bool:
+    """What a class uses: a layer or a network, its class, or what may make one.
+
+    Where its kind is not known, it counts only if it is `given` to the class: what the class makes is named there.
+    """
+    if value.kind == "function":
+        return True
     if value.kind == "api":
         last = value.name.rpartition(".")[2]
-        layer = value.name.startswith("torch.nn.") and last.startswith(SENSITIVE)
-        return layer or value.name.startswith("torchvision.models")
-    if value.kind == "class" and not value.name or value.kind in ("list", "tuple", "dict"):
-        return any(_among(part) for part in value.parts)
-    return False
+        return value.name.startswith("torchvision.models") or _of_torch(value) and last.startswith(SENSITIVE)
+    if value.kind == "class" and value.name:
+        found = [project.find(one.name, module) for one in choices(value)]
+        return any(isinstance(one, ClassInfo) and _class_sensitive(one, project, seen) for one in found)
+    if value.kind != "module":
+        return any(_may_be_sensitive(one, given, module, project, seen) for one in value.parts)
+    if _of_torch(value) and value.name.rpartition(".")[2] in CONTAINERS:
+        held = (_may_be_sensitive(one, given, module, project, seen) for one in value.parts)
+        return any(held) if value.parts else given and any(map(_mentions, project.modules.values()))
+    if _of_torch(value):
+        return value.name.rpartition(".")[2].startswith(SENSITIVE)
+    found_class = project.find(value.name, module) if value.name else None
+    return _class_sensitive(found_class, project, seen) if isinstance(found_class, ClassInfo) else given
+
+
+def _of_torch(value: Value) -> bool:
+    """A layer of torch, or its class."""
+    return value.name.startswith("torch.nn.")
 
 
 def _mentions(module: ModuleInfo) -> bool:
