@@ -333,7 +333,7 @@ def _built_from(info: FunctionInfo, receiver: Value | None) -> dict[str, frozens
     if init is None or receiver is None or not receiver.place or receiver.place.partition(".")[0] == "self":
         return {}
     inside = receiver.own if receiver.kind == "module" else frozenset(p.place for p in receiver.parts if p.place)
-    return dict.fromkeys(init.scope.params[1:], inside) if inside else {}
+    return {param: inside | {param} for param in init.scope.params[1:]} if inside else {}  # optimizers go by both
 
 
 def _pass(info: FunctionInfo, given: Given, receiver: Value | None) -> dict[str, Value]:
