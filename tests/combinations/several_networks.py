@@ -480,9 +480,8 @@ def heads(drawn: Drawn) -> Parts:
             under("for o in optimizers:", "o.step()"),
         )  # fmt: skip
     elif how == "one for all":
-        setup = (
-            "params = [p for m in (encoder, classifier, domain) for p in m.parameters()]\noptimizer = "
-            + optimizer(drawn, "params")
+        setup = "params = [p for m in (encoder, classifier, domain) for p in m.parameters()]\noptimizer = " + optimizer(
+            drawn, "params"
         )
         update = block(run, "optimizer.zero_grad()", f"loss = main + {weight} * other", "loss.backward()",
                        "optimizer.step()")  # fmt: skip

@@ -280,9 +280,7 @@ class Expressions(Positions):
     ) -> cst.FormattedStringExpression:
         return strings.inserted(original, updated, self.work)
 
-    def leave_FormattedString(
-        self, original: cst.FormattedString, updated: cst.FormattedString
-    ) -> cst.FormattedString:
+    def leave_FormattedString(self, original: cst.FormattedString, updated: cst.FormattedString) -> cst.FormattedString:
         return named.in_text(original, updated, self.work)
 
     def visit_Lambda(self, node: cst.Lambda) -> None:

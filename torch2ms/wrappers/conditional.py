@@ -58,8 +58,12 @@ class Conditional(Suites):
         if qualified(node.func, self.module.imports) in IDLE:
             return True
         found = self.project.find(dotted(node.func), self.module)
-        return isinstance(found, ClassInfo) and found.methods.keys() <= METHODS and all(
-            isinstance(stmt.node, cst.Pass) for info in found.methods.values() for stmt in info.scope.body.walk()
+        return (
+            isinstance(found, ClassInfo)
+            and found.methods.keys() <= METHODS
+            and all(
+                isinstance(stmt.node, cst.Pass) for info in found.methods.values() for stmt in info.scope.body.walk()
+            )
         )
 
 

@@ -58,9 +58,7 @@ class Saturated(Suites):
 
     def inside(self, call: cst.Call) -> bool:
         """The call is a part of an expression, which has to be told from its neighbours."""
-        return id(call) not in {
-            id(s.value) for s in self.module.nodes if isinstance(s, (cst.Assign, cst.Return))
-        }
+        return id(call) not in {id(s.value) for s in self.module.nodes if isinstance(s, (cst.Assign, cst.Return))}
 
 
 def _near_one(scope: Scope, module: ModuleInfo) -> Iterator[cst.Call]:

@@ -23,8 +23,10 @@ TRAINING = {"parameters", "named_parameters", "state_dict", "load_state_dict", "
 HELD = ("api", "tensor", "param")  # what a text that is written out may ask for an attribute
 METHOD = re.compile(r"torch\.Tensor\.([a-z]\w*)")
 FUNCTION = re.compile(r"torch\.(?!Tensor\b)(?:\w+\.)*[a-z]\w*")  # a method of the class is kept to be replaced
-ASKED = re.compile(r"""getattr\(|\bTensor\.[a-z]|\.grad\.detach\(\)\.\w+_\(|\bfilter\(\s*lambda[^\n]*\.grad\b"""
-                   r"|, *[)\]]? *= *(?:torch\.autograd\.)?grad\(")
+ASKED = re.compile(
+    r"""getattr\(|\bTensor\.[a-z]|\.grad\.detach\(\)\.\w+_\(|\bfilter\(\s*lambda[^\n]*\.grad\b"""
+    r"|, *[)\]]? *= *(?:torch\.autograd\.)?grad\("
+)
 BOUND = re.compile(r"^[ \t]*\w+ *= *[A-Za-z_][\w.]* *(?:#.*)?$", re.MULTILINE)
 
 

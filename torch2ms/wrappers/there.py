@@ -25,9 +25,7 @@ def always_given(name: str, scope: Scope, project: Project, called: str, depth: 
     )
 
 
-def surely_there(
-    node: cst.BaseExpression, scope: Scope, module: ModuleInfo, project: Project, depth: int = 0
-) -> bool:
+def surely_there(node: cst.BaseExpression, scope: Scope, module: ModuleInfo, project: Project, depth: int = 0) -> bool:
     """The expression is an object whatever ran before it."""
     value = module.value(node)
     if depth > DEEPEST or value.kind not in OBJECTS or value.likely or not value.name:

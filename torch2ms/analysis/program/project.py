@@ -13,6 +13,7 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation.env import Env
 from torch2ms.analysis.evaluation.hooked import Kept, kept_by_hooks
+from torch2ms.analysis.known.bases import BASES
 from torch2ms.analysis.program import flow
 from torch2ms.analysis.program.mixins import completes_modules
 from torch2ms.analysis.program.reshaping import reshapes
@@ -24,18 +25,6 @@ from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import UNKNOWN, Value, join, replace
 from torch2ms.findings import Finding
 
-BASES = {
-    "torch.nn.Module": "module",
-    "torch.nn.modules.module.Module": "module",
-    "mindspore.nn.Cell": "module",
-    "torch.autograd.Function": "autograd",
-    "torch.autograd.function.Function": "autograd",
-    "torch.utils.data.Dataset": "dataset",
-    "torch.utils.data.dataset.Dataset": "dataset",
-    "torch.utils.data.IterableDataset": "dataset",
-    "torch.optim.Optimizer": "optimizer",
-    "torch.optim.optimizer.Optimizer": "optimizer",
-}
 SAID = re.compile(r"""(?:\.\s*|["'])([^\W\d]\w*)""")
 UNSAID = re.compile(r"""\bgetattr\(\s*[\w.]+\s*,\s*[^"'\s]""")
 TRAINING = re.compile(r"(?<!\bself)\.training\b")
