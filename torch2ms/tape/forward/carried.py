@@ -26,8 +26,9 @@ def reads_itself(stmt: Stmt) -> str:
     if not isinstance(node, cst.Assign) or len(node.targets) != 1:
         return ""
     name = dotted(node.targets[0].target)
-    cut = any(isinstance(n, cst.Attribute) and n.attr.value in CUTS for n in descend(node.value))
-    return name if name in stmt.uses and not cut else ""
+    if name not in stmt.uses:
+        return ""
+    return "" if any(type(n) is cst.Attribute and n.attr.value in CUTS for n in descend(node.value)) else name
 
 
 def carried(place: str, stmt: Stmt, region: Container[int]) -> frozenset[str]:

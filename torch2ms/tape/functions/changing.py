@@ -53,10 +53,12 @@ def _changes_first(call: cst.Call, module: ModuleInfo) -> bool:
 
 def _output(call: cst.Call, module: ModuleInfo) -> str:
     """What NumPy writes its result into, or the tensor whose memory that shows: `np.add(a, b, out=t.numpy())`."""
-    given = [a.value for a in call.args if a.keyword is not None and a.keyword.value == "out"]
-    if not given or not qualified(call.func, module.imports).startswith("numpy."):
+    node: cst.BaseExpression | None = None
+    for arg in call.args:  # asked of every call: no generator
+        if arg.keyword is not None and arg.keyword.value == "out":
+            node = arg.value
+    if node is None or not qualified(call.func, module.imports).startswith("numpy."):
         return ""
-    node = given[0]
     while type(node) is cst.Call and type(node.func) is cst.Attribute and node.func.attr.value in SHOWN:
         node = node.func.value
     return dotted(_whole(node))
