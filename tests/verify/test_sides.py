@@ -93,7 +93,8 @@ def test_printed_numbers_count_unless_they_vary_by_themselves(check):
     assert check("import torch\nprint('n', 3)\n", "print('n', 3)\n").agrees
     report = check(TORCH + "print('accuracy', 0.5)\n", MINDSPORE + "print('accuracy', 0.25)\n")
     assert [p.what for p in report.problems] == ["printed line 5"]
-    chance = "import os\nprint('address', int.from_bytes(os.urandom(6), 'big'))\n"
+    # several: two runs may print one number that is the same within the tolerance
+    chance = "import os\nprint('address', *(int.from_bytes(os.urandom(6), 'big') for _ in range(4)))\n"
     report = check(TORCH + chance, MINDSPORE + chance)
     assert report.agrees and any("printed line 5 varies" in note for note in report.notes)
 
