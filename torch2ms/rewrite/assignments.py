@@ -351,13 +351,19 @@ class Assignments:
             self.writer.tell("T2M306", "new module", "torch modules start in training mode, cells do not: set_train()")
             below += self.writer.text(f"{name}.set_train()")
             for part, mode in self.kept_modes(name, made, stmt).items():
-                flag = "False" if mode == EVALUATION else f"{part.replace('.', '_')}_training"
+                flag = "False" if mode == EVALUATION else self.unused(f"{part.replace('.', '_')}_training")
                 if mode != EVALUATION:
                     above += self.writer.text(f"{flag} = {part}.training")
                 below += self.writer.text(f"{part}.set_train({flag})")
         lines = [*above, layout.line(stmt, self.writer.expression(node)), *below]
         stmt.trailing = None
         return lines
+
+    def unused(self, name: str) -> str:
+        """A name that nothing in the module has."""
+        while name in self.module.bound:
+            name += "_"
+        return name
 
     def kept_modes(self, name: str, made: cst.BaseExpression, stmt: Stmt) -> dict[str, str]:
         """Parts of a new module that are not in training mode."""

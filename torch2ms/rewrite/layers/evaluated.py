@@ -16,7 +16,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.text import code
 from torch2ms.analysis.syntax.tree import constant, descend
-from torch2ms.analysis.values import choices
+from torch2ms.analysis.values import UNKNOWN, choices
 
 EVALUATING = re.compile(r"\.eval\(\)|\.train\(\s*[^)\s]").search
 GOING_ON = ("to", "cuda", "cpu", "double", "float", "half", "bfloat16", "apply", "requires_grad_", "eval", "train")
@@ -42,7 +42,7 @@ def kept_modes(
         for given in _given(call):
             part, mode = _behind(given)
             if module.value(part).kind == "module" and dotted(part):
-                mode = mode or _mode_before(dotted(part), stmt, project)
+                mode = mode or _mode_before(dotted(part), stmt, module, project)
                 if mode != TRAINING:
                     found[code(part)] = mode
         for cls in _classes(call.func, module, project):
@@ -83,7 +83,7 @@ def _given(call: cst.Call) -> Iterator[cst.BaseExpression]:
             waiting += [arg.value for arg in node.args]
 
 
-def _mode_before(name: str, stmt: Stmt, project: Project) -> str:
+def _mode_before(name: str, stmt: Stmt, module: ModuleInfo, project: Project) -> str:
     """The mode in which a module of the scope is when a statement runs."""
     last: tuple[Stmt, str] | None = None
     for earlier in stmt.block.scope.body.walk():
@@ -95,11 +95,18 @@ def _mode_before(name: str, stmt: Stmt, project: Project) -> str:
             elif any(dotted(arg.value) == name for arg in call.args) and _evaluates(call, stmt.block.scope, project):
                 last = earlier, UNSEEN
         if name in earlier.defs and isinstance(earlier.node, cst.Assign):
-            last = earlier, _behind(earlier.node.value)[1] or TRAINING
+            made, mode = _behind(earlier.node.value)
+            last = earlier, mode or (TRAINING if _makes(made, module) else UNSEEN)
     if last is None:
         return UNSEEN
     around = {id(stmt.block), *(id(a.block) for a in stmt.ancestors())}
     return last[1] if id(last[0].block) in around else UNSEEN
+
+
+def _makes(node: cst.BaseExpression, module: ModuleInfo) -> bool:
+    """A class is called, of the project or a layer; a copy, or what a function returns, may be in either mode."""
+    value = module.value(node.func) if isinstance(node, cst.Call) else UNKNOWN
+    return value.kind == "class" or value.kind == "api" and value.name.startswith("torch.nn.")
 
 
 def _evaluates(call: cst.Call, scope: Scope, project: Project) -> bool:
