@@ -185,12 +185,20 @@ def flags(node: cst.CSTNode) -> bool:
 
 def calls_run(stmts: list[Stmt], around: Around) -> Iterator[tuple[cst.Call, ModuleInfo]]:
     """The calls of the statements, and those of the functions and networks of the project that they run."""
-    waiting = [(s, around.module) for s in stmts]
+    for stmt, info in statements_run(stmts, around):
+        home = around.module if info is None else info.module
+        yield from ((call, home) for call in stmt.calls)
+
+
+def statements_run(stmts: list[Stmt], around: Around) -> Iterator[tuple[Stmt, FunctionInfo | None]]:
+    """The statements, and those of the functions and networks of the project that they run, with what they are of."""
+    waiting: list[tuple[Stmt, FunctionInfo | None]] = [(s, None) for s in stmts]
     seen: set[int] = set()
     while waiting:
-        stmt, home = waiting.pop()
+        stmt, within = waiting.pop()
+        yield stmt, within
+        home = around.module if within is None else within.module
         for call in stmt.calls:
-            yield call, home
             info = around.callee.get(id(call))
             value = home.value(call.func)
             if info is None and value.kind == "module" and value.name:
@@ -198,7 +206,7 @@ def calls_run(stmts: list[Stmt], around: Around) -> Iterator[tuple[cst.Call, Mod
                 info = cls.method("forward") if isinstance(cls, ClassInfo) else None
             if info is not None and id(info) not in seen:
                 seen.add(id(info))
-                waiting += [(s, info.module) for b in [info.scope.body] for s in b.walk()]
+                waiting += [(s, info) for s in info.scope.body.walk()]
 
 
 def drawing(call: cst.Call, home: ModuleInfo) -> bool:

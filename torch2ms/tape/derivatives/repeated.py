@@ -11,13 +11,14 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.project import FunctionInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import Value, overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, read
-from torch2ms.tape.derivatives.paths import RANDOM, Around, calls_run
+from torch2ms.tape.derivatives.paths import RANDOM, Around, calls_run, statements_run
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.ledger.events import Event
@@ -28,6 +29,7 @@ from torch2ms.tape.plan import Copy, Function, Item, Text
 WHY = "ms.grad of a function that runs the forward again in each turn of the loop"
 
 SHARED = "two backward calls share a forward, and something happens between them"
+TELLING = ("print", "input", "next", "open", "write", "log", "debug", "info", "warning")  # each call is noticed
 AGAIN = "ms.grad of a function that runs the forward again: another gradient is taken of it"
 
 
@@ -148,9 +150,9 @@ class Turns:
             return False
         for node, _ in calls_run(region.stmts, self.around):
             name = node.func.attr.value if isinstance(node.func, cst.Attribute) else dotted(node.func)
-            if name in RANDOM or "random" in dotted(node.func):
+            if name in RANDOM or "random" in dotted(node.func) or name in TELLING:
                 return False
-        return True
+        return not any(info is not None and _outlasts(s, info) for s, info in statements_run(region.stmts, self.around))
 
     def taken(self) -> set[str]:
         """The names that the forward uses before it binds them, if it does."""
@@ -272,6 +274,15 @@ def _picks(output: cst.BaseExpression, target: cst.BaseExpression, key: str, mad
     one = isinstance(output, cst.Subscript) and len(output.slice) == 1 and dotted(output.value) in made
     index = output.slice[0].slice if one else None  # type: ignore[attr-defined]
     return isinstance(index, cst.Index) and dotted(index.value) == key
+
+
+def _outlasts(stmt: Stmt, info: FunctionInfo) -> bool:
+    """A statement of a function changes what is there after the call: an attribute, an argument, a global name."""
+    if isinstance(stmt.node, (cst.Global, cst.Nonlocal)):
+        return True
+    places = stmt.muts | {d for d in stmt.defs if "." in d}
+    own = info.scope.locals - set(info.scope.params)
+    return any(root(place) not in own for place in places)
 
 
 def _moves(loop: Stmt) -> bool:
