@@ -108,12 +108,12 @@ def shaped(value: Value, shape: Shape) -> Value:
 
 
 def forgotten(value: Value) -> Value:
-    """A value seen from where it may be another one by then."""
+    """A value seen from where it may be another one by then; what is odd about it may still be."""
     if value.each is not None:
         value = replace(value, each=forgotten(value.each))
     items = tuple(forgotten(i) for i in value.items) if value.items is not None else None
-    if value.kind in ("tensor", "numpy") and (value.dtype or value.rank is not None or value.odd):
-        return replace(value, dtype="", rank=None, odd="", items=items)
+    if value.kind in ("tensor", "numpy") and (value.dtype or value.rank is not None):
+        return replace(value, dtype="", rank=None, items=items)
     return value if items == value.items else replace(value, items=items)
 
 

@@ -238,7 +238,10 @@ class Verdicts:
         return ""
 
     def lifted_crossing(self, event: Event, made: set[str], owns: frozenset[str] | None) -> str:
-        """An attribute that the called function reads, and that another call filled before the region."""
+        """What the called function reads, and what something else made before the region: its name or attribute."""
+        for name, deps in event.captured.items():
+            if name not in made and (owns is None or any_overlap(deps, owns)):
+                return name
         for place in sorted(event.stmt.uses):
             if "." not in place or any(overlaps(place, m) for m in made):
                 continue
@@ -282,7 +285,7 @@ class Verdicts:
     def kept_inside(self, event: Event) -> bool:
         """The parameters that the event fills do not leave the function."""
         roots = {root(d) for d in event.value.deps if not d.startswith("@")}
-        if not roots or not roots <= self.local_names():
+        if not roots or not roots <= self.local_names() or self._stepped_elsewhere(roots):
             return False
         for stmt in self.scope.body.walk():
             if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)) or stmt.number <= event.stmt.number:
@@ -293,6 +296,17 @@ class Verdicts:
             if any(isinstance(v, cst.Name) and v.value in roots for v in passed):
                 return False
         return not any(root(u) in roots for child in self.scope.children for u in free_uses(child))
+
+    def _stepped_elsewhere(self, roots: set[str]) -> bool:
+        """An optimizer of these parameters is handed to something that is not seen: that may step."""
+        for stmt in self.scope.body.walk():
+            for call in stmt.calls:
+                held = [self.module.value(a.value) for a in call.args if isinstance(a.value, cst.Name)]
+                owned = [v.owns for v in held if v.kind == "optimizer"]
+                if any(o is None or {root(p) for p in o} & roots for o in owned):
+                    if self.module.value(call.func).kind != "api":
+                        return True
+        return False
 
     def loadless(self) -> bool:
         """Nothing of this function reads gradients, or is handed any."""

@@ -24,8 +24,8 @@ def lasting(attr: str, held: Value, bound: Collection[Value], ev: Evaluator) -> 
         return shapes.forgotten(held)
     assert ev.cls is not None
     if ev.cls.kind == "module":
-        return replace(held, dtype=held.dtype if held.dtype.startswith(_WHOLE) else "", odd="")
-    return replace(held, odd="")  # elements change in place
+        return replace(held, dtype=held.dtype if held.dtype.startswith(_WHOLE) else "")
+    return held
 
 
 def _all_seen(attr: str, bound: Collection[Value], ev: Evaluator) -> bool:

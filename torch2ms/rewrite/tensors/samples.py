@@ -90,21 +90,65 @@ def _batch(target: cst.BaseExpression, iterated: cst.BaseExpression, module: Mod
 
 
 def _apart(module: ModuleInfo, columns: list[int], project: Project) -> bool:
-    """Whether the body of a loop takes one of these columns apart as if it were a list: `images[0]`, `cat(images)`."""
+    """Whether a batch is used as if one of these columns were a list: `images[0]`, `cat(images)`."""
     for scope in module.scope.walk():
         for stmt in scope.body.walk():
-            node = stmt.node
-            if not isinstance(node, cst.For) or (batch := _batch(node.target, node.iter, module)) is None:
-                continue
-            if not isinstance(batch, (cst.Tuple, cst.List)):
-                continue
-            parts = [batch.elements[i].value for i in columns if i < len(batch.elements)]
-            names = {part.value for part in parts if isinstance(part, cst.Name)}
-            if any(isinstance(part, (cst.Tuple, cst.List)) for part in parts):
-                return True
-            if names and _taken_apart(node.body, names, project, 0):
-                return True
+            for batch, body in _perhaps_batches(stmt.node, scope.node, module):
+                parts = [column for part in _columns(batch, body) for column in _at(part, columns)]
+                if any(isinstance(part, (cst.Tuple, cst.List)) for part in parts):
+                    return True
+                names = {part.value for part in parts if isinstance(part, cst.Name)}
+                if names and _taken_apart(body, names, project, 0):
+                    return True
     return False
+
+
+def _perhaps_batches(
+    node: cst.CSTNode, scope: cst.CSTNode, module: ModuleInfo
+) -> Iterator[tuple[cst.BaseExpression, cst.CSTNode]]:
+    """What is bound to batches, or to what comes out of things that a loader was perhaps handed to (generators,
+    prefetchers), and where it is used."""
+    if isinstance(node, cst.For):
+        pairs = _pairs(node.target, node.iter)
+        yield from ((target, node.body) for target, iterated in pairs if _perhaps_loader(iterated, module))
+    elif isinstance(node, cst.Assign) and isinstance(call := node.value, cst.Call) and dotted(call.func) == "next":
+        if call.args and _perhaps_loader(call.args[0].value, module):
+            yield from ((target.target, scope) for target in node.targets)
+
+
+def _pairs(
+    target: cst.BaseExpression, iterated: cst.BaseExpression
+) -> Iterator[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """Targets of a loop and what each of them runs over, through what stands around it."""
+    name = dotted(iterated.func).rpartition(".")[2] if isinstance(iterated, cst.Call) else ""
+    if not isinstance(iterated, cst.Call) or not iterated.args or name not in (*PASSING, "zip"):
+        yield target, iterated
+        return
+    among = [e.value for e in target.elements] if isinstance(target, (cst.Tuple, cst.List)) else []
+    if name == "zip":
+        for part, arg in zip(among, iterated.args, strict=False):
+            yield from _pairs(part, arg.value)
+    elif name != "enumerate" or len(among) == 2:
+        yield from _pairs(among[1] if name == "enumerate" else target, iterated.args[0].value)
+
+
+def _perhaps_loader(node: cst.BaseExpression, module: ModuleInfo) -> bool:
+    return module.value(node).kind in ("loader", "unknown", "object")
+
+
+def _columns(batch: cst.BaseExpression, body: cst.CSTNode) -> Iterator[cst.BaseExpression]:
+    """The targets that take a batch apart: where it is bound, or its name later."""
+    if isinstance(batch, (cst.Tuple, cst.List)):
+        yield batch
+    elif isinstance(batch, cst.Name):
+        for part in descend(body):
+            if isinstance(part, cst.Assign) and dotted(part.value) == batch.value:
+                yield part.targets[0].target
+
+
+def _at(batch: cst.BaseExpression, columns: list[int]) -> list[cst.BaseExpression]:
+    elements = batch.elements if isinstance(batch, (cst.Tuple, cst.List)) else ()
+    return [elements[i].value for i in columns if i < len(elements)]
 
 
 def _taken_apart(body: cst.CSTNode, names: set[str], project: Project, depth: int) -> bool:

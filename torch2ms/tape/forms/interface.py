@@ -40,6 +40,8 @@ def outputs_of(writer: Writer, call: Call, stmts: list[Stmt]) -> Outputs:
     event, region = call.event, call.region
     name = dotted(event.roots[0]) if len(event.roots) == 1 and not event.scaler else ""
     name = event.episode.name if event.episode is not None else name
+    if event.lifted and event.kind == "backward" and event.episode is None and not event.beside:
+        name = event.name  # what the call was assigned to
     if "." in name or weighted(writer, event):
         name = ""
     last = position(region)

@@ -18,6 +18,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import Value, replace
 from torch2ms.tape.forward.stashes import Stash, left_behind
+from torch2ms.tape.functions.brought import brings, brought
 from torch2ms.tape.functions.closures import Closure, Handover, closure_in, handovers, has_form
 from torch2ms.tape.functions.episodes import Episode
 from torch2ms.tape.functions.exported import USES, Export, export_of
@@ -182,6 +183,8 @@ def _close(info: FunctionInfo, given: list[Handover], lifting: Lifting, events: 
     """Enter a closure that optimizers are handed, as a function of the loss or as one that returns its gradients."""
     key = id(info.scope)
     sites, export = lifting.sites.get(key, []), export_of(info, events[key])
+    if brings(info, events[key], [g.event.value for g in given]):
+        return
     told = export is not None and export.returns is not None and export.beside is None and bool(export.clears)
     if export is not None and told and all(has_form(g.event) for g in given):
         if not any(e.kind in USES for s in sites for e in events[id(s.scope)] if e.kind != "step_closure"):
@@ -440,6 +443,7 @@ def lifted(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
                 "backward", stmt, call, value=Value("tensor", deps=deps), roots=[call], cotangents=[None], lifted=True
             )
             event.scaler = _outside(export.backward.scaler, info, call, module, base)
+            event.captured = {n: d for n, d in brought(info, export.backward).items() if "." not in n}
             if export.beside is not None:
                 event.beside = _taker(stmt, export.beside)
             elif isinstance(stmt.node, cst.Assign):

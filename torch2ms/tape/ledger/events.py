@@ -70,6 +70,8 @@ class Event:
     through: str = ""  # the optimizer inside an optimizer of the program that takes its step
     told: Stmt | None = None  # the statement that findings name, where it stands inside of `stmt`
     name: str = ""  # the name that takes the value of the root, where the root is a call
+    # of a lifted one: names that its function reads from outside, and what each of them is varied with
+    captured: dict[str, frozenset[str]] = field(default_factory=dict)
     # of a touch: what it leaves, by place of the optimizer; None: what was there
     effects: dict[str, State | None] = field(default_factory=dict)
     absorbed: list[Event] = field(default_factory=list)  # other backward calls that happen together with this one

@@ -1,0 +1,55 @@
+"""Values that a function that goes backward reads and does not make: the graph behind them is not in its forward."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.project import FunctionInfo
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.values import Value, any_overlap, overlaps
+from torch2ms.tape.forward.stashes import feeding
+from torch2ms.tape.ledger.events import Event
+
+GRAPHS = ("tensor", "list", "tuple", "dict", "unknown")  # kinds that bring a graph along
+CUT = ("detach", "data", "item", "shape", "size", "device", "dtype")
+WEIGHTS = ("module_param", "parameter", "of param", "of parameter")
+
+
+def brings(info: FunctionInfo, events: list[Event], optimizers: list[Value]) -> bool:
+    """The function goes backward through a graph that was made before it is called, to what the optimizers own."""
+    for event in (e for e in events if e.kind == "backward"):
+        for deps in brought(info, event).values():
+            if any(o.owns is None or any_overlap(deps, o.owns) for o in optimizers):
+                return True
+    return False
+
+
+def brought(info: FunctionInfo, event: Event) -> dict[str, frozenset[str]]:
+    """Captured names and attributes that the loss is made of, and what each of them is varied with."""
+    roots = set().union(*(expression_uses(r, event.stmt) for r in event.roots))
+    wanted = feeding(event.stmt, roots)
+    made = {d for s in info.scope.body.walk() for d in s.defs}
+    found: dict[str, frozenset[str]] = {}
+    for stmt in info.scope.body.walk():
+        if stmt is event.stmt or any(overlaps(w, u) for w in stmt.defs | stmt.muts for u in wanted):
+            found |= _captured(stmt, made | set(info.scope.params), info)
+    return found
+
+
+def _captured(stmt: Stmt, made: set[str], info: FunctionInfo) -> dict[str, frozenset[str]]:
+    nodes = list(descend(stmt.node))
+    cut = {id(n.value) for n in nodes if isinstance(n, cst.Attribute) and n.attr.value in CUT}
+    found: dict[str, frozenset[str]] = {}
+    for node in nodes:
+        place = dotted(node) if isinstance(node, (cst.Name, cst.Attribute)) and id(node) not in cut else ""
+        if not place or place in made or root(place) in made - {"self"}:
+            continue
+        value = info.module.value(node)
+        if value.kind not in GRAPHS or value.leaf or value.of_leaves or value.name in WEIGHTS or value.place == place:
+            continue
+        if real := frozenset(d for d in value.deps if not d.startswith("@") and not overlaps(d, place)):
+            found[place] = real
+    return found
