@@ -46,6 +46,8 @@ from torch2ms.wrappers.spread import spread
 from torch2ms.wrappers.starred import starred
 from torch2ms.wrappers.stored import stored
 from torch2ms.wrappers.summed import summed
+from torch2ms.wrappers.sunk import sunk
+from torch2ms.wrappers.supplied import supplied
 from torch2ms.wrappers.switched import switched
 from torch2ms.wrappers.taken import out_of_the_way
 from torch2ms.wrappers.ternary import ternary
@@ -60,17 +62,19 @@ from torch2ms.wrappers.written_back import written_back
 def understood(project: Project) -> Project:
     """The project with its values inferred, and written plainly.
 
-    That is without wrappers around training, with lines of their own for what stands behind a colon, with blocks of
-    their own for gradient modes, branches for modes that are decided at run time, statements for what conditional
-    expressions do to gradients, without branches for what no caller gives, with loops over optimizers and their
-    networks written out, with assignments for what expressions bind, with one name for each optimizer, those in dicts
-    included, for what a program trains, for gradients that keep their graph and for norms, with a statement for each
-    gradient that is dropped, with a branch for each kind of layer, with names written out that a star imported, with
-    functions and methods under their own names, without a default element type, with a tanh that stays below one where
-    its logarithm is taken, with attributes under names that cells leave free, with forwards of weights, and without
-    functions that only differentiate, or go backward from what they are handed.
+    That is without stand-ins for what torch has, without wrappers around training, with lines of their own for what
+    stands behind a colon, with blocks of their own for gradient modes, branches for modes that are decided at run
+    time, statements for what conditional expressions do to gradients, with forwards in the branches that go
+    backward from them, without branches for what no caller gives, with loops over optimizers and their networks
+    written out, with assignments for what expressions bind, with one name for each optimizer, those in dicts
+    included, for what a program trains, for gradients that keep their graph and for norms, with a statement for
+    each gradient that is dropped, with a branch for each kind of layer, with names written out that a star
+    imported, with functions and methods under their own names, without a default element type, with a tanh that
+    stays below one where its logarithm is taken, with attributes under names that cells leave free, with forwards
+    of weights, and without functions that only differentiate, or go backward from what they are handed.
     """
     infer(project)
+    project = _with(project, supplied(project))
     project = _with(project, starred(project))
     project = _with(project, spelled(project))
     project = _with(project, aliased(project))
@@ -101,6 +105,7 @@ def understood(project: Project) -> Project:
     project = _with(project, switched(project))
     project = _with(project, conditional(project))
     project = _with(project, ternary(project))
+    project = _with(project, sunk(project))
     project = _with(project, switched_off(project))
     project = _with(project, told_apart(project))
     project = _with(project, renewed(project))

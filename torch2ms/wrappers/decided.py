@@ -92,7 +92,7 @@ class Decided(Suites):
             return super().compound(original, updated)
         why = "every caller of the project gives the same: the other branch goes"
         gone = original.orelse if answer else original.body
-        lines = {self.line, *(self.numbers[id(node)][0] for node in _statements(gone))}
+        lines = {self.line, *(self.numbers[id(node)][0] for node in on_tape(gone))}
         self.findings += [Finding("T2M535", Tier.ASSUMED, code(original.test), why, line=n) for n in sorted(lines)]
         other = updated.orelse if answer else updated.body
         said = [line for line in layout.inner_comments(other) if line.comment is not None] if other is not None else []
@@ -172,7 +172,7 @@ def of_kind(test: cst.BaseExpression, given: set[str], module: ModuleInfo) -> bo
     return False if value.kind in ("optimizer", "module", "function", "object", "tensor", "params") else None
 
 
-def _statements(branch: cst.BaseSuite | cst.If | cst.Else | None) -> list[cst.CSTNode]:
+def on_tape(branch: cst.BaseSuite | cst.If | cst.Else | None) -> list[cst.CSTNode]:
     """The statements of a branch that have to do with gradients."""
     suite = branch.body if isinstance(branch, (cst.If, cst.Else)) else branch
     return [n for n in flow.in_order(suite.body) if _touches_tape(n)] if suite is not None else []

@@ -9,7 +9,6 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.evaluation.narrow import family
-from torch2ms.analysis.program import flow
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
@@ -59,13 +58,6 @@ class Branches(Suites):
             made = cst.If(test, body, made, leading_lines=header, whitespace_before_test=cst.SimpleWhitespace(" "))
             self.number(made, original)
         assert isinstance(made, cst.If)
-        return made
-
-    def copied(self, body: cst.BaseSuite) -> cst.BaseSuite:
-        """The same statements once more, on the same lines of the source."""
-        made = body.deep_clone()
-        for new, old in zip(flow.in_order(made.body), flow.in_order(body.body), strict=True):
-            self.number(new, old)
         return made
 
 

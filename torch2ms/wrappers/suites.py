@@ -170,7 +170,16 @@ class Suites(Rewriter):
         """What a compound statement becomes, whose blocks are rewritten already."""
         return [updated], ()  # type: ignore[list-item]
 
-    def opened(self, node: cst.With | cst.If | cst.For) -> Made:
+    def copied(self, body: cst.BaseSuite, comments: bool = True) -> cst.BaseSuite:
+        """The same statements once more, on the same lines of the source."""
+        made = body.deep_clone()
+        if not comments:
+            made = made.visit(_Uncommented())  # type: ignore[assignment]
+        for new, old in zip(flow.in_order(made.body), flow.in_order(body.body), strict=True):
+            self.number(new, old)
+        return made
+
+    def opened(self, node: cst.With | cst.If | cst.For | cst.Try) -> Made:
         """The statements of a block whose header goes."""
         body = node.body
         if not isinstance(body, cst.IndentedBlock):
@@ -182,6 +191,18 @@ class Suites(Rewriter):
             own = layout.strip_blank(made[0].leading_lines)  # type: ignore[attr-defined]
             made[0] = self.renumbered(made[0], leading_lines=[*above, *own])
         return made, layout.comments_only(body.footer)
+
+
+class _Uncommented(cst.CSTTransformer):
+    """Statements that stand in the source once already, with their comments."""
+
+    def leave_EmptyLine(self, original: cst.EmptyLine, updated: cst.EmptyLine) -> cst.EmptyLine | cst.RemovalSentinel:
+        return updated if original.comment is None else cst.RemoveFromParent()
+
+    def leave_TrailingWhitespace(
+        self, original: cst.TrailingWhitespace, updated: cst.TrailingWhitespace
+    ) -> cst.TrailingWhitespace:
+        return updated if original.comment is None else cst.TrailingWhitespace()
 
 
 def _leaves(stmt: cst.CSTNode) -> bool:

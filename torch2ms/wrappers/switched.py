@@ -232,18 +232,6 @@ def _called(call: cst.Call) -> str:
 # --- how it is written
 
 
-class _Uncommented(cst.CSTTransformer):
-    """Statements that stand in the source once already, with their comments."""
-
-    def leave_EmptyLine(self, original: cst.EmptyLine, updated: cst.EmptyLine) -> cst.EmptyLine | cst.RemovalSentinel:
-        return updated if original.comment is None else cst.RemoveFromParent()
-
-    def leave_TrailingWhitespace(
-        self, original: cst.TrailingWhitespace, updated: cst.TrailingWhitespace
-    ) -> cst.TrailingWhitespace:
-        return updated if original.comment is None else cst.TrailingWhitespace()
-
-
 class _Writer(Suites):
     """One module, with branches for such blocks."""
 
@@ -261,7 +249,8 @@ class _Writer(Suites):
             return super().compound(original, updated)
         assert isinstance(original, cst.With) and isinstance(updated, cst.With)
         body = layout.opened(updated.body)
-        again = self.copied(body)
+        again = self.copied(body, comments=False)
+        assert isinstance(again, cst.IndentedBlock)
         then, otherwise = (self.block(original, m, b) for m, b in ((switch.then, body), (switch.otherwise, again)))
         test = switch.test.with_changes(lpar=[], rpar=[]) if "\n" not in code(switch.test) else switch.test
         made = cst.If(test, then, orelse=cst.Else(otherwise), leading_lines=updated.leading_lines)
@@ -276,14 +265,6 @@ class _Writer(Suites):
         made = cst.With([cst.WithItem(manager)], body)
         self.number(made, node)
         return cst.IndentedBlock([made])
-
-    def copied(self, body: cst.IndentedBlock) -> cst.IndentedBlock:
-        """The same statements once more, on the same lines of the source, without their comments."""
-        made = body.deep_clone().visit(_Uncommented())
-        assert isinstance(made, cst.IndentedBlock)
-        for new, old in zip(flow.in_order(made.body), flow.in_order(body.body), strict=True):
-            self.number(new, old)
-        return made
 
 
 __all__ = ["switched"]

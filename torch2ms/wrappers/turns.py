@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torch2ms.analysis.program import flow, liveness
+from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
@@ -72,13 +72,6 @@ class _Turns(Suites):
             lines = [*updated.leading_lines, *gone, *layout.strip_blank(layout.leading(made[0]))]
             made[0] = self.renumbered(made[0], leading_lines=lines)
         return made, (*said, *layout.comments_only(updated.body.footer))
-
-    def copied(self, body: cst.IndentedBlock) -> cst.IndentedBlock:
-        """The same statements once more, on the same lines of the source."""
-        made = body.deep_clone()
-        for new, old in zip(flow.in_order(made.body), flow.in_order(body.body), strict=True):
-            self.number(new, old)
-        return made
 
 
 class _Turn(Substituted, Suites):

@@ -182,6 +182,10 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
     copied = name == "clone" and not given.args and unknown and not SETTINGS.search(place)
     words = copied or any(a.keyword is not None and a.keyword.value in ("dim", "keepdim") for a in given.node.args)
     swapped = name == "transpose" and len(given.args) == 2
+    if (
+        name in torchapi.MODULES_TOO and unknown and type(func.value) is cst.Call
+    ):  # `build(cfg).cuda()`: what it is used as
+        return replace(receiver, deps=receiver.deps | given.deps)
     if name in torchapi.TENSOR_METHODS or words or swapped or (name in ("size", "dim") and unknown):
         ev.memo[id(func.value)] = replace(receiver, kind="tensor", likely=True)
         learn(func.value, ev)

@@ -14,6 +14,7 @@ from torch2ms.analysis.evaluation.assign import bind, iteration
 from torch2ms.analysis.evaluation.effects import effects
 from torch2ms.analysis.evaluation.env import Changes
 from torch2ms.analysis.evaluation.evaluate import Evaluator
+from torch2ms.analysis.evaluation.methods import taken_for
 from torch2ms.analysis.evaluation.modes import entered
 from torch2ms.analysis.evaluation.narrow import narrowed
 from torch2ms.analysis.program.project import qualified
@@ -56,6 +57,8 @@ def _assign(stmt: Stmt, node: cst.Assign, ev: Evaluator) -> None:
         value = ev.memo[id(node.value)] = replace(value.cut(), leaf=True)
     for target in node.targets:
         bind(target.target, value, ev)
+    if value.kind == "unknown" and type(node.value) is cst.Call:
+        taken_for(ev.memo.get(id(node.targets[0].target), UNKNOWN), node.value, ev)
     if ev.module.annotated and (was := ev.module.annotated.get(id(node.targets[0].target))) is not None:
         ev.annotation(was.annotation)
 

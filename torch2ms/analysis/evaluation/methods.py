@@ -82,6 +82,15 @@ def learn(node: cst.CSTNode, ev: Evaluator) -> None:
         ev.env[place] = replace(held, kind="tensor", likely=True)
 
 
+def taken_for(held: Value, node: cst.BaseExpression, ev: Evaluator) -> None:
+    """`net = build(cfg).float()`, whose use says that it is a network: so was what the method was called on."""
+    while held.kind == "module" and type(node) is cst.Call and type(node.func) is cst.Attribute:
+        if node.func.attr.value not in torchapi.MODULES_TOO:
+            return
+        ev.memo[id(node)] = ev.memo[id(node.func.value)] = held
+        node = node.func.value
+
+
 def learn_argument(node: cst.Call, args: list[Value], name: str, ev: Evaluator) -> None:
     """What a function of torch is given first is a tensor, unless it makes one of anything."""
     if args and args[0].kind == "unknown" and name.count(".") <= 3 and name.rpartition(".")[2] not in MAKERS:

@@ -37,6 +37,7 @@ TENSOR_METHODS = {
     "lerp_", "pow_", "sqrt_", "rsqrt_", "abs_", "neg_", "exp_", "log_", "clamp_min_", "clamp_max_", "masked_scatter_",
     "scatter_add_", "bernoulli_", "exponential_", "relu_", "sigmoid_", "tanh_", "floor_", "round_", "reciprocal_",
 }  # fmt: skip
+MODULES_TOO = {"cuda", "float", "half", "double", "requires_grad_"}  # of these, what modules have as well
 STATEFUL = {"item", "tolist"}
 WITH_PLACES = {"sort", "topk", "mode", "kthvalue", "cummax", "cummin"}  # values and where they stood
 PERHAPS_PLACES = {"max", "min", "median", "nanmedian"}  # ... where they are given a dimension

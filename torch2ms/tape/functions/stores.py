@@ -147,7 +147,7 @@ class _Search:
                 continue
             probe = Owner("optimizer", owner.place, owner.owns, stored=True)
             entered = Records(scope, module, list(records.events), stored=[probe])
-            (met,) = (o for o in entered.owners if o.place == owner.place)
+            met = next(o for o in entered.owners if o.place == owner.place and o.kind == "optimizer")
             loads = [e for e in entered.events if e.kind in LOADS and concerns(e, met, entered.owners)]
             if any((ENTRY, True) in entered.held(e, met) for e in loads):
                 found.append(owner.place)

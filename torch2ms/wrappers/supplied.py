@@ -1,0 +1,77 @@
+"""`try: from torch.cuda.amp import GradScaler`, with a class of the program's own where torch is too old to have it.
+
+The torch that is translated has it: the import stays, the stand-in goes. Two things of one name, of which only one ever
+exists, would each have to be understood as the other.
+"""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.syntax.names import Imports
+from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite import layout
+from torch2ms.wrappers.decided import on_tape
+from torch2ms.wrappers.suites import Made, Suites
+
+TRIED = re.compile(r"^[ \t]*try:[ \t]*(?:#.*)?(?:\r?\n[ \t]*(?:#.*)?)*(?:from[ \t]+torch\b|import[ \t]+torch\b)", re.M)
+WHY = "torch has it: what would stand in for it goes"
+
+
+def supplied(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules that try such an import, by name."""
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        if not module.uses_mindspore and TRIED.search(module.source):
+            made = (writer := Supplied(module)).plain()
+            if writer.findings:
+                plain[module.name] = made
+    return plain
+
+
+class Supplied(Suites):
+    """One module, with the imports alone."""
+
+    def compound(self, original: cst.CSTNode, updated: cst.CSTNode) -> Made:
+        if type(original) is not cst.Try or type(updated) is not cst.Try or not _stood_in(original, self.module):
+            return super().compound(original, updated)
+        gone = [self.numbers[id(n)][0] for handler in original.handlers for n in on_tape(handler.body)]
+        lines = sorted({self.line, *gone})
+        self.findings += [Finding("T2M616", Tier.EXACT, "import with a stand-in", WHY, line=n) for n in lines]
+        made, waiting = self.opened(updated)
+        said = [line for handler in updated.handlers for line in layout.inner_comments(handler) if line.comment]
+        return made, (*waiting, *said)
+
+
+def _stood_in(node: cst.Try, module: ModuleInfo) -> bool:
+    """The block only imports what torch has, and what it would bind is bound where that fails."""
+    if node.orelse is not None or node.finalbody is not None or not isinstance(node.body, cst.IndentedBlock):
+        return False
+    found = Imports(module.imports.package)
+    for line in node.body.body:
+        for small in line.body if isinstance(line, cst.SimpleStatementLine) else (line,):
+            if not isinstance(small, (cst.Import, cst.ImportFrom)):
+                return False
+            found.add(small)
+    names = found.table.values()
+    if found.stars or not all(n.startswith("torch.") and "._" not in n for n in names):
+        return False
+    return all(_binds(handler.body) >= set(found.table) for handler in node.handlers)
+
+
+def _binds(suite: cst.BaseSuite) -> set[str]:
+    """The names that the statements of a handler bind, one by one."""
+    found = Imports()
+    own: set[str] = set()
+    for stmt in suite.body:
+        if isinstance(stmt, (cst.ClassDef, cst.FunctionDef)):
+            own.add(stmt.name.value)
+        for small in stmt.body if isinstance(stmt, cst.SimpleStatementLine) else ():
+            if isinstance(small, (cst.Import, cst.ImportFrom)):
+                found.add(small)
+            elif isinstance(small, cst.Assign):
+                own |= {t.target.value for t in small.targets if isinstance(t.target, cst.Name)}
+    return own | set(found.table)
