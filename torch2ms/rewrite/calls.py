@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
 
 import libcst as cst
 
@@ -50,10 +51,17 @@ def own_name(method: FunctionInfo) -> str:
         return OWN_METHODS.get(method.name, method.name)
     node = method.scope.node
     assert isinstance(node, cst.FunctionDef)
-    taken = node.params.params[1:2]
-    mode = all(p.name.value == "mode" or p.default is not None and isinstance(constant(p.default), bool)
-               for p in taken)  # fmt: skip
-    return OWN_METHODS["train"] if mode else "train"
+    return OWN_METHODS["train"] if all(_is_mode(p) for p in node.params.params[1:2]) else "train"
+
+
+def _is_mode(param: cst.Param) -> bool:
+    return param.name.value == "mode" or param.default is not None and isinstance(constant(param.default), bool)
+
+
+def _switches(method: FunctionInfo | None) -> bool:
+    """A `train` of an object that is no network, which is given a mode as that of a network is: an agent's."""
+    node = method.scope.node if method is not None else None
+    return isinstance(node, cst.FunctionDef) and any(_is_mode(p) for p in node.params.params[1:2])
 
 
 def method_alias(original: cst.Name, updated: cst.Name, work: Translation) -> cst.Name:
@@ -108,6 +116,9 @@ class MethodCalls:
                     self.work.refuse("T2M402", what, "the function itself is refused", todo)
                     return updated
                 return updated.with_changes(func=cst.Call(updated.func.value))
+        unseen = receiver.kind == "unknown" or receiver.kind == "module" and (receiver.likely or not receiver.place)
+        if name == "train" and cls is None and unseen and dotted(func.value) and self.agents:
+            return self.either(original, updated)
         whole = name == "get_last_lr" and not original.args and id(original) not in self.where.indexed
         if whole and self.work.schedules(receiver):
             self.work.tell("T2M502", "learning rates of a scheduler", "Parameters in MindSpore: read as numbers")
@@ -141,6 +152,25 @@ class MethodCalls:
         if receiver.kind in OWNERS:
             return self.work.ruled(f"{OWNERS[receiver.kind]}.{name}", original, updated)
         return updated
+
+    @cached_property
+    def agents(self) -> bool:
+        """Something in the project that is no network has a `train` like those of networks."""
+        classes = (c for m in self.work.project.modules.values() for c in m.classes.values())
+        return any(c.kind == "object" and _switches(c.methods.get("train")) for c in classes)
+
+    def either(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        """`model.train(False)` of what may be a network, or an agent with a `train` of its own."""
+        self.work.notes.needs.add("nn")
+        why = "a class of the project that is no network has a `train` like it: it is asked which of them this is"
+        self.work.tell("T2M306", "Module.train", why)
+        assert isinstance(updated.func, cst.Attribute)
+        held, named = code(updated.func.value), renamed(updated, OWN_METHODS["train"])
+        asked = f"isinstance({held}, {self.work.alias('nn')}.Cell)"
+        made = f"{code(named)} if {asked} else {code(updated)}"
+        stmt = self.work.stmt.node if self.work.stmt is not None else None
+        alone = isinstance(stmt, cst.Expr) and stmt.value is original
+        return cst.parse_expression(made if alone else f"({made})")
 
     def is_shape(self, node: cst.BaseExpression) -> bool:
         """`x.shape`, `x.size()`, `torch.Size(...)`, or a name for one."""

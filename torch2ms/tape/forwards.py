@@ -77,7 +77,7 @@ def forward_of(
         return region, region.problem
     if crossing := verdicts.crossing(event, region, owns if wanted else None):
         return region, f"`{crossing}` brings a graph along that is made elsewhere"
-    if wanted and not computes(region, verdicts.module):
+    if wanted and not computes(region, verdicts.module, verdicts.project):
         return region, "the loss is made by the caller of this function"
     return region, ""
 

@@ -11,6 +11,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import UNKNOWN, any_overlap, overlaps
 from torch2ms.tape.forward.carried import carried, reads_itself
+from torch2ms.tape.forward.properties import computed_anew
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forward.stashes import feeding
 from torch2ms.tape.forward.unseen import through_unseen, unseen_step
@@ -213,7 +214,7 @@ class Verdicts:
                     continue
                 real = frozenset(d for d in value.deps if not d.startswith("@") and not overlaps(d, place))
                 if real and (owns is None or any(d.startswith("^") for d in real) or any_overlap(real, owns)):
-                    if self.only_cut(node, source):
+                    if self.only_cut(node, source) or computed_anew(node, self.module, self.project):
                         continue
                     if root(place) in region.handed_in:
                         region.graphless.add(root(place))

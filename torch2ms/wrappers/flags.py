@@ -1,7 +1,8 @@
 """`real.requires_grad = True` of a tensor that was used before, written as a new leaf.
 
 What was computed from the tensor before knows nothing of the flag, and what is differentiated later must not reach back
-to it. A name that is bound anew says so.
+to it. A name that is bound anew says so. An attribute, which other methods know by what it was bound to, is bound to a
+tensor that has the flag.
 """
 
 from __future__ import annotations
@@ -33,26 +34,52 @@ class Flags(Suites):
         self.late = late
 
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
-        name = self.late.get(id(node), "")
-        if not name:
+        name = self.late.get(id(node))
+        if name is None:
             return [self.rewrite(node)]
+        if not name:
+            return []  # the statement that makes the tensor sets the flag
+        if isinstance(node, cst.Assign) and dotted(node.targets[0].target) == name:
+            flagged = cst.Attribute(node.value, cst.Name("requires_grad_"))
+            return [node.with_changes(value=cst.Call(flagged, [cst.Arg(cst.Name("True"))]))]
         made = cst.parse_statement(f"{name} = {name}.requires_grad_(True)")
         assert isinstance(made, cst.SimpleStatementLine)
         return [made.body[0]]
 
 
 def _late(module: ModuleInfo) -> dict[int, str]:
-    """The statements that set the flag of a tensor without a graph which was used before, and its name."""
+    """The statements that set the flag of a tensor without a graph which was used before, and its name.
+
+    Of an attribute that was just made: the statement that makes it, and "" for the one that is no longer needed.
+    """
     found: dict[int, str] = {}
     for scope in module.scope.walk():
         for stmt in scope.body.walk():
             name = _flag(stmt.node)
+            if name and not stmt.off and isinstance(name, cst.Attribute) and (made := _made(name, stmt, module)):
+                found |= {id(made.node): dotted(name), id(stmt.node): ""}
             if name and not stmt.off and isinstance(name, cst.Name) and _used_before(name.value, stmt, scope, module):
                 value = module.value(name)
                 graph = any(not d.startswith("@") and d != name.value for d in value.deps)
                 if value.kind == "tensor" and not graph and name.value not in scope.params:
                     found[id(stmt.node)] = name.value
     return found
+
+
+def _made(name: cst.Attribute, flag: Stmt, module: ModuleInfo) -> Stmt | None:
+    """The statement of the same block that makes the tensor of an attribute, which nothing uses before the flag."""
+    place, value = dotted(name), module.value(name)
+    graph = any(not d.startswith("@") and d != place for d in value.deps)
+    if not place.startswith("self.") or place.count(".") != 1 or value.kind != "tensor" or value.name or graph:
+        return None
+    for before in reversed(flag.block.stmts[: flag.block.stmts.index(flag)]):
+        if place in before.all_defs:
+            node = before.node
+            plain = isinstance(node, cst.Assign) and len(node.targets) == 1 and isinstance(node.value, cst.Call)
+            return before if plain and not before.off else None
+        if place in before.all_uses or "self" in before.all_uses:
+            return None
+    return None
 
 
 def _flag(node: cst.CSTNode) -> cst.BaseExpression | None:

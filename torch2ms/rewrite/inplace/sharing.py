@@ -56,7 +56,14 @@ def _makes(stmt: Stmt, name: str) -> bool:
         return False
     if isinstance(node.value, cst.Tuple):
         return all(isinstance(e.value, cst.Call) for e in node.value.elements)
-    return all(_new(value, stmt) for value in _either(node.value))
+    return changes_itself(node, name) or all(_new(value, stmt) for value in _either(node.value))
+
+
+def changes_itself(node: cst.CSTNode, name: str) -> bool:
+    """`x = x.mul_(2)`: the tensor that had the name has it still."""
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1 or dotted(node.targets[0].target) != name:
+        return False
+    return is_change(node.value) and dotted(base(node.value)) == name
 
 
 def _either(node: cst.BaseExpression) -> list[cst.BaseExpression]:
@@ -82,7 +89,7 @@ def _new(value: cst.BaseExpression, stmt: Stmt) -> bool:
 def _shares(stmt: Stmt, name: str) -> bool:
     """The statement stores the tensor itself somewhere: in another name, an attribute, a container."""
     node = stmt.node
-    if isinstance(node, cst.Assign):
+    if isinstance(node, cst.Assign) and not changes_itself(node, name):
         values = (
             [e.value for e in node.value.elements] if isinstance(node.value, (cst.Tuple, cst.List)) else [node.value]
         )

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.syntax.tree import descend
+from torch2ms.tape.forward.properties import getter_of
 from torch2ms.tape.forward.regions import Region
 
 # what is asked of a tensor, a dictionary, a list or a module that holds a loss, and computes nothing with parameters
@@ -22,13 +23,21 @@ DATA = frozenset(
 PARAMETERS = frozenset({"param", "params", "named_params", "module"})
 
 
-def computes(region: Region, module: ModuleInfo) -> bool:
+def computes(region: Region, module: ModuleInfo, project: Project) -> bool:
     """Whether something in the forward may use parameters: one of them, or a call that is no function of data alone."""
     if region.event.lifted or region.event.episode is not None or region.event.handing is not None:
         return True
     sources = [n for stmt in region.all for n in descend(stmt.node)]
     sources += [n for r in region.event.roots for n in descend(r)]
-    return any(_may_use(node, module) for node in sources)
+    return any(_may_use(node, module) or _by_property(node, module, project) for node in sources)
+
+
+def _by_property(node: cst.CSTNode, module: ModuleInfo, project: Project) -> bool:
+    """Reading the attribute runs a method of the project that may use parameters."""
+    getter = getter_of(node, module, project) if type(node) is cst.Attribute else None
+    if getter is None:
+        return False
+    return any(_may_use(part, getter.module) for s in getter.scope.body.walk() for part in descend(s.node))
 
 
 def _may_use(node: cst.CSTNode, module: ModuleInfo) -> bool:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 
 import libcst as cst
 
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
@@ -27,7 +28,7 @@ def clip_norm(event: Event, owners: list[Owner], events: list[Event], plan: Plan
         _clip_part(event, owners[0], plan, writer)
         return
     beyond = without_gradients(event, owners, events)
-    order = argument(call, 2, "norm_type")
+    order = setting(call, 2, "norm_type", "2.0")
     other = order is not None and constant(order) not in (2, 2.0)
     clipped = clipping(event, owners, beyond, other)
     if isinstance(clipped, str):
@@ -44,8 +45,11 @@ def clip_norm(event: Event, owners: list[Owner], events: list[Event], plan: Plan
     if other:  # ops.clip_by_norm has other numbers for them
         assert order is not None
         total, kind = writer.fresh_once("total_norm"), code(order)
+        if isinstance(order, cst.Call):
+            kind = writer.fresh_once("norm_type")
+            above = [Text(f"{kind} = {code(order)}")]
         each = f"ops.norm(ops.stack([ops.norm(grad.reshape(-1), ord={kind}) for grad in {joined}]), ord={kind})"
-        norm, above = total, [Text(f"{total} = {each}")]
+        norm, above = total, [*above, Text(f"{total} = {each}")]
         factor = f"ops.clamp({{0}} / ({total} + 1e-6), max=1.0)"
         clip = [Text(f"{grads} = [grad * {factor} for grad in {joined}]", [limit])]
     clip += parted(grads, owners) if len(owners) > 1 else []
@@ -61,6 +65,16 @@ def clip_norm(event: Event, owners: list[Owner], events: list[Event], plan: Plan
         plan.refuse(event.stmt, refusal(event, "the norm is used inside a larger statement"))
         return
     plan.findings.append(told(event, owners, beyond))
+
+
+def setting(call: cst.Call, position: int, name: str, default: str = "") -> cst.BaseExpression | None:
+    """An argument, or the item of it where a dict gives all that is not written down: `**self.clip`."""
+    given = argument(call, position, name)
+    spread = [dotted(a.value) for a in call.args if a.star == "**"]
+    if given is not None or len(spread) != 1 or not spread[0]:
+        return given
+    item = f'{spread[0]}.get("{name}", {default})' if default else f'{spread[0]}["{name}"]'
+    return cst.parse_expression(item)
 
 
 def parted(grads: str, owners: list[Owner]) -> list[Text]:
@@ -105,8 +119,8 @@ def clipping(
         if not event.value.name.startswith("param_group") and any(kinship(event, o) == "other" for o in owners):
             return "it clips a part of what the optimizer holds"
         return "its form is not known" if limit is None else (_clamped, limit)
-    limit = argument(call, 1, "max_norm")
-    norm_type = argument(call, 2, "norm_type")
+    limit = setting(call, 1, "max_norm")
+    norm_type = setting(call, 2, "norm_type", "2.0")
     if limit is None or (norm_type is not None and constant(norm_type) not in (2, 2.0) and not written):
         return "only the 2-norm has a measured form"
     if relation(event, owners) == "other" and not beyond:

@@ -1,0 +1,53 @@
+"""Properties: what reads like an attribute and computes each time it is read.
+
+`self.alpha` of `return self.log_alpha.exp()` is made within the forward that reads it: it brings no graph along.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.evaluation.lookup import class_of
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
+from torch2ms.tape.functions.sites import overriding
+
+DEEP = 4  # properties that read properties
+SIMPLE = (cst.Return, cst.Assign, cst.Expr)
+KEEPING = ("tensor", "list", "tuple", "dict", "unknown")  # kinds that may hold a graph
+
+
+def computed_anew(node: cst.CSTNode, module: ModuleInfo, project: Project, depth: int = DEEP) -> bool:
+    """The attribute is a property of a class of the project, and whatever it reads has no graph of its own."""
+    getter = getter_of(node, module, project) if depth else None
+    if getter is None or not all(isinstance(s.node, SIMPLE) for s in getter.scope.body.walk()):
+        return False
+    return not any(_brings(part, getter, project, depth) for s in getter.scope.body.walk() for part in descend(s.node))
+
+
+def getter_of(node: cst.CSTNode, module: ModuleInfo, project: Project) -> FunctionInfo | None:
+    """The method that reading the attribute runs, which no subclass replaces."""
+    owner = module.value(node.value) if type(node) is cst.Attribute else None
+    if owner is None or owner.kind not in ("object", "module") or type(node) is not cst.Attribute:
+        return None
+    cls = class_of(owner, module, project)
+    getter = cls.known(node.attr.value) if cls is not None else None
+    return getter if getter is not None and _is_property(getter) and not overriding(getter) else None
+
+
+def _is_property(info: FunctionInfo) -> bool:
+    decorators = getattr(info.scope.node, "decorators", ())
+    return any(dotted(d.decorator) == "property" for d in decorators)
+
+
+def _brings(node: cst.CSTNode, getter: FunctionInfo, project: Project, depth: int) -> bool:
+    """An attribute of the object that may hold what was computed before."""
+    place = dotted(node) if type(node) is cst.Attribute else ""
+    if not place.startswith("self.") or place.count(".") != 1:
+        return False
+    value = getter.module.value(node)
+    real = any(not d.startswith("@") and d != place for d in value.deps)
+    if value.kind not in KEEPING or value.leaf or value.name in ("module_param", "parameter") or not real:
+        return False
+    return not computed_anew(node, getter.module, project, depth - 1)
