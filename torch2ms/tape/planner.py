@@ -86,6 +86,7 @@ def plan_scope(
         or id(i.scope) not in kept
         and not (i.module.uses_mindspore and not find(i.scope, i.module))
     ]  # a method that clears what an optimizer keeps does it itself, or was translated before
+    events = lifting.spills.added(events, scope, module) if lifting.spills is not None else events
     if events := drop_idle(unasked(called_clears(events, lifting), plan), scope, module, plan):
         handed, taken = lifting.handed.get(id(scope)), lifting.taken.get(id(scope))
         planner = _ScopePlanner(

@@ -112,6 +112,9 @@ class Verdicts:
                 if event.kind not in LOADS or not owners.concerns(event, owner, self.records.owners):
                     continue
                 held = self.records.held(event, owner)
+                stored = [self.records.events[n] for n, _ in held if n != ENTRY]
+                if spilled := [e.place for e in stored if e.kind == "spill"]:
+                    return f"`{spilled[0]}` leaves gradients in `{owner.place}`, and nothing clears them before"
                 if owner.stored and self.records.may_be_empty(event, owner) and (why := unguarded(event, owner)):
                     return why
                 if self.passed_by(event, held, takers):

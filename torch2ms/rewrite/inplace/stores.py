@@ -100,14 +100,16 @@ class InPlace:
             return lines
         if held is not None:
             return apart.whole(held, code(result), stmt, self.writer)
-        why = "the result is assigned: in-place methods do nothing on CPU"
-        self.writer.tell("T2M611", "in-place tensor method", why)
         copied = methods[0] == "copy_"
         through_data = isinstance(node, cst.Attribute) and node.attr.value == "data" and self.writer.differentiated
         if not (alone or weight or "detach_" in methods) and (through_data or unrecorded(stmt, self.writer)):
             self.writer.needs.add("ops")  # MindSpore records what copy_ writes, into buffers too
             result = cst.parse_expression(f"{self.writer.alias('ops')}.stop_gradient({code(result)})")
-        return self.store(stmt, target, value, place, result, alone and not copied, copied)
+        lines = self.store(stmt, target, value, place, result, alone and not copied, copied)
+        if lines is not None:
+            why = "the result is assigned: in-place methods do nothing on CPU"
+            self.writer.tell("T2M611", "in-place tensor method", why)
+        return lines
 
     def saves(self, call: cst.Call) -> bool:
         """The gradient of the method needs the tensor as it was: MindSpore refuses what was changed since."""
@@ -269,8 +271,10 @@ class InPlace:
         return self.writer.translated(f"{place} = {text}" if known else f"{place}[{index}] = {text}")
 
     def whole(self, place: str, text: str) -> str:
-        """All of a tensor is written; the `copy_` of a view reaches nothing before MindSpore 2.9."""
-        return f"{place}.copy_({text})" if self.writer.plan.records else f"{place}[()] = {text}"
+        """All of a tensor is written. `copy_` reaches nothing through a slice and raises for one that stands at the
+        start of its memory; an index reaches no view where gradients are recorded (nor does `copy_` before 2.9)."""
+        recorded = self.writer.differentiated and self.writer.plan.records
+        return f"{place}.copy_({text})" if recorded else f"{place}[()] = {text}"
 
     def recorded(
         self, stmt: Stmt, target: cst.CSTNode, place: str, text: str, index: str

@@ -19,7 +19,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import UNKNOWN, replace
 from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.functions.reach import Known, Reach, family, used_as_values
-from torch2ms.tape.functions.sites import versions
+from torch2ms.tape.functions.sites import receiver, versions
 
 ROUNDS = 3  # a container is handed on through as many functions
 CONTAINERS = ("list", "dict", "tuple", "object", "unknown")  # what a called function may fill
@@ -115,7 +115,10 @@ def _hand_over(
     more = False
     for place in sorted(changed):
         head, _, rest = place.partition(".")
-        if head in info.scope.params:
+        if (gathered := _gathered(head, info, call)) is not None:
+            if rest or _written_into(head, info):
+                more |= any([change(stmt, each, scope) for node in gathered for each in _tensors(node, module)])
+        elif head in info.scope.params:
             given = bound.get(head)
             held = dotted(given.value) if given is not None else ""
             value = module.value(given.value) if given is not None else UNKNOWN
@@ -131,13 +134,32 @@ def _hand_over(
     return more
 
 
+def _gathered(name: str, info: FunctionInfo, call: cst.Call) -> list[cst.BaseExpression] | None:
+    """What a call gives to the `*args` or `**kwargs` of a function; None for another parameter."""
+    params = info.scope.node.params  # type: ignore[union-attr]
+    if isinstance(params.star_arg, cst.Param) and params.star_arg.name.value == name:
+        taken = len(params.posonly_params) + len(params.params) - (receiver(info, call) is not None)
+        given = [a for a in call.args if a.keyword is None and a.star != "**"]
+        return [a.value for i, a in enumerate(given) if i >= taken or a.star]
+    if params.star_kwarg is not None and params.star_kwarg.name.value == name:
+        named = {p.name.value for p in (*params.params, *params.kwonly_params)}
+        return [a.value for a in call.args if a.star == "**" or a.keyword is not None and a.keyword.value not in named]
+    return None
+
+
+def _tensors(node: cst.BaseExpression, module: ModuleInfo) -> list[str]:
+    """The places of the tensors, and of the containers of tensors, that an argument shows."""
+    place, kind = dotted(node), module.value(node).kind
+    if place:
+        return [place] if kind == "tensor" or kind in CONTAINERS else []
+    return _shown(node, module)
+
+
 def _shown(display: cst.BaseExpression, module: ModuleInfo) -> list[str]:
-    """The tensors that a list or tuple of names is made of where it is handed over."""
-    if not isinstance(display, (cst.List, cst.Tuple)):
+    """The tensors that a list, tuple or dict of names is made of where it is handed over."""
+    if not isinstance(display, (cst.List, cst.Tuple, cst.Dict)):
         return []
-    inner = [e.value for e in display.elements]
-    nested = [p for n in inner for p in _shown(n, module)]
-    return nested + [dotted(n) for n in inner if module.value(n).kind == "tensor" and dotted(n)]
+    return [place for e in display.elements for place in _tensors(e.value, module)]
 
 
 def _written_into(name: str, info: FunctionInfo) -> bool:

@@ -28,6 +28,7 @@ from torch2ms.tape.functions.memory import spread_writes
 from torch2ms.tape.functions.reach import Known
 from torch2ms.tape.functions.rollouts import Episodes
 from torch2ms.tape.functions.sites import Site, inherited, receiving, resolve, versions
+from torch2ms.tape.functions.spills import Spills
 from torch2ms.tape.functions.stores import Stores, find_stores
 from torch2ms.tape.functions.taking import Taken, Taking, clips, events_of, fed, taken_of, taking_at, usable
 from torch2ms.tape.functions.valued import spread_valued
@@ -58,6 +59,7 @@ class Lifting:
     meeting: set[int] = field(default_factory=set)  # ids of scopes with an optimizer in which others leave gradients
     clearing: dict[int, bool] = field(default_factory=dict)  # by id of the scope: it clears gradients, and no more
     stores: Stores = field(default_factory=Stores)  # gradients that live longer than one call
+    spills: Spills | None = None  # calls that leave gradients in networks they do not train
 
     def exporting(self) -> list[FunctionInfo]:
         """The functions that became functions of the loss."""
@@ -133,6 +135,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
         id(scope) for m in project.modules.values() for scope in m.scope.walk() if _leaves(events[id(scope)], scope, m)
     }
     lifting.meeting = project.meeting = _meeting(lifting, project, events)
+    lifting.spills = Spills(project, lifting.callee, events)
     lifting.left = left_behind(list(project.modules.values()))
     episodes = Episodes(project, lifting, events, unseen)
     lifting.episodes, lifting.incomplete = episodes.found, episodes.reasons

@@ -37,7 +37,7 @@ def spread_writes(project: Project) -> None:
                         change(stmt, place, scope)
                 if place := _activated(stmt, module, project):
                     change(stmt, place, scope)
-                for place in changed(stmt, module):
+                for place in (*changed(stmt, module), *_displayed(stmt)):
                     change(stmt, place, scope)
             writing = [s for s in scope.body.walk() if s.muts]
             if not writing:
@@ -68,6 +68,14 @@ def _activated(stmt: Stmt, module: ModuleInfo, project: Project) -> str:
     if first is None or not dotted(first.value):
         return ""
     return dotted(first.value) if activations.changes(call, module, project) else ""  # type: ignore[arg-type]
+
+
+def _displayed(stmt: Stmt) -> Iterator[str]:
+    """`[h, g][i].mul_(2)`: the tensors that the statement may write into."""
+    for call in stmt.calls:
+        if type(call.func) is cst.Attribute and type(call.func.value) is cst.Subscript:
+            if call.func.attr.value.endswith("_") and type(call.func.value.value) in (cst.List, cst.Tuple):
+                yield from _elements(call.func.value)
 
 
 def _of_elements(stmt: Stmt) -> set[str]:
@@ -168,6 +176,9 @@ def _assigned(
     if type(target) is cst.Tuple and type(value) is cst.Tuple and len(target.elements) == len(value.elements):
         for one, other in zip(target.elements, value.elements, strict=True):
             yield from _assigned(one.value, other.value, stmt, module)
+    elif type(target) is cst.Tuple or type(target) is cst.List:
+        for element in target.elements:  # `first, second = pair`
+            yield from _assigned(element.value, value, stmt, module)
     elif name := dotted(target.value if type(target) is cst.Subscript else target):
         if type(target) is cst.Subscript and stmt.out.get(name, UNKNOWN).kind not in ("dict", "list"):
             return  # what is stored in a tensor is copied
@@ -224,6 +235,8 @@ def _elements(node: cst.BaseExpression) -> Iterator[str]:
                 yield from _elements(element.value)
             elif place := dotted(element.value):
                 yield place
+    elif type(node) is cst.Subscript and type(node.value) in (cst.List, cst.Tuple):
+        yield from _elements(node.value)
     elif type(node) is cst.Dict:
         yield from (place for e in node.elements if (place := dotted(e.value)))
     elif type(node) is cst.Name:

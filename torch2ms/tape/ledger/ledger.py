@@ -314,6 +314,8 @@ class _Run:
             return _added(state, number) if self.owner.takes(_root_deps(event)) else state
         if event.kind == "backward" and self.owner.takes(_root_deps(event)):
             return _added(state, number)
+        if event.kind == "spill" and self.owner.kind != "leaf" and self.owner.takes(_root_deps(event)):
+            return _added(state, number)
         if event.kind == "fill" and self.owner.filled_by(event):
             return State(frozenset({(number, False)}), False)
         if event.kind == "clear" and self.swept(event):
