@@ -5,7 +5,7 @@ from mindspore import nn, ops
 
 class SELU(nn.Cell):
     def construct(self, x):
-        return 1.0507009873554805 * (ops.relu(x) - 1.6732632423543772 * ops.relu(1 - ops.exp(ops.minimum(x, 0.0))))
+        return 1.0507009873554805 * (ops.relu(x) + 1.6732632423543772 * (ops.exp(ops.clamp(x, max=0.0)) - 1))
 
 
 class ELU(nn.Cell):
@@ -14,7 +14,7 @@ class ELU(nn.Cell):
         self.alpha = alpha
 
     def construct(self, x):
-        return ops.relu(x) - self.alpha * ops.relu(1 - ops.exp(ops.minimum(x, 0.0)))
+        return ops.relu(x) + self.alpha * (ops.exp(ops.clamp(x, max=0.0)) - 1)
 
 
 class Softplus(nn.Cell):

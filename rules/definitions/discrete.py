@@ -32,7 +32,7 @@ class Poisson(Distribution):
 
 class Geometric(Distribution):
     def __init__(self, probs=None, logits=None):
-        (self.probs,) = same_shape(probs if logits is None else ops.sigmoid(logits))
+        (self.probs,) = same_shape(probs if logits is None else ops.sigmoid(same_shape(logits)[0]))
 
     @property
     def logits(self):
@@ -67,7 +67,9 @@ class Geometric(Distribution):
 
 class Binomial(Distribution):
     def __init__(self, total_count=1, probs=None, logits=None):
-        self.total_count, self.probs = same_shape(total_count, probs if logits is None else ops.sigmoid(logits))
+        self.total_count, self.probs = same_shape(
+            total_count, probs if logits is None else ops.sigmoid(same_shape(logits)[0])
+        )
 
     @property
     def logits(self):
@@ -105,7 +107,9 @@ class Binomial(Distribution):
 
 class NegativeBinomial(Distribution):
     def __init__(self, total_count, probs=None, logits=None):
-        self.total_count, self.probs = same_shape(total_count, probs if logits is None else ops.sigmoid(logits))
+        self.total_count, self.probs = same_shape(
+            total_count, probs if logits is None else ops.sigmoid(same_shape(logits)[0])
+        )
 
     @property
     def logits(self):

@@ -165,7 +165,7 @@ class ContinuousBernoulli(Distribution):
     has_rsample = True
 
     def __init__(self, probs=None, logits=None, lims=(0.499, 0.501)):
-        (self.probs,) = same_shape(ops.sigmoid(logits) if probs is None else probs)
+        (self.probs,) = same_shape(ops.sigmoid(same_shape(logits)[0]) if probs is None else probs)
         self.lims = lims
 
     @property

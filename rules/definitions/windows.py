@@ -170,4 +170,6 @@ def promote_types(one, other):
     """The element type that both convert to."""
     if one == other:
         return one
+    if 3 in (type_category(one), type_category(other)):
+        return ms.complex128 if {one, other} & {ms.complex128, ms.float64} else ms.complex64
     return (ops.zeros((1,), dtype=one) * ops.zeros((1,), dtype=other)).dtype

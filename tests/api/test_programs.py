@@ -15,6 +15,21 @@ X = "x = torch.tensor([[1.0, -2.0], [3.0, 4.0]])\n"
 # program -> names whose values are compared
 PROGRAMS = {
     X + "result = x.abs_()": ["result", "x"],
+    "k = torch.zeros(2, 2, dtype=torch.int64)\n" + X + "k.copy_(x * torch.tensor([1.5, 2.5]))": ["k"],
+    X + "x.sub_(torch.tensor([1.0, 2.0], dtype=torch.float64) * 3)": ["x"],
+    X + "x.clamp_(**{'min': 1.5})\nresult = x.ge_(*[torch.zeros(2, 2)])": ["result", "x"],
+    X + "a, b = torch.as_tensor(torch.is_same_size(x, x)), torch.as_tensor(torch.equal(x, -x))": ["a", "b"],
+    X + "a, b = x.narrow_copy(1, -1, 1), torch.put(x, torch.tensor([-1, 0]), torch.tensor([8.0, 9.0]))": ["a", "b"],
+    X + "text = f'{torch.nn.AvgPool2d(2, 1, 1, False, False)(x[None])}'\nresult = len(text) > 9": ["result"],
+    X + "a, b = torch.margin_ranking_loss(x, x.T, torch.sign(x)), torch.kl_div(x, 2 * x.exp(), 2)": ["a", "b"],
+    X + "result = torch.triplet_margin_loss(x, x.T, x + 1, reduction=1, p=1)": ["result"],
+    X + "result = torch.poisson_nll_loss(x, x.abs(), True, True, 1e-6, 1)": ["result"],
+    X + "result = torch.binary_cross_entropy_with_logits(x, x.sigmoid(), None, x.abs(), 0)": ["result"],
+    X + "a, b = torch.rnn_relu_cell(x, x.T, x, -x, x[0]), torch.rnn_tanh_cell(x, x.T, x, x)": ["a", "b"],
+    X + "result = torch.batch_norm(x, None, None, None, None, True, 0.1, 1e-3, False)": ["result"],
+    X + "result = torch.instance_norm(x[None], None, None, None, None, True, 0.1, 1e-3, False)": ["result"],
+    X + "result = torch.conv_tbc(x[None], torch.ones(1, 2, 3), torch.ones(3), pad=1)": ["result"],
+    X + "a, b, c = torch.nuclear_norm(x), torch.alpha_dropout(x, 0.5, False), torch.is_distributed(x)": ["a", "b", "c"],
     X + "r = torch.nn.GRU(2, 3, 2, batch_first=True)\nfor p in r.parameters():\n    torch.nn.init.constant_(p, 0.1)\n"
     "result, h = r(x, torch.ones(2, 3))": ["result", "h"],
     X + "r = torch.nn.LSTM(2, 3)\nfor p in r.parameters():\n    torch.nn.init.constant_(p, 0.1)\n"

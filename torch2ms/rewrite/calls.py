@@ -17,6 +17,7 @@ from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.api import MISFIT
 from torch2ms.api.detours import TYPES
+from torch2ms.api.template import parenthesised
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.inplace.chains import base, is_temporary
 from torch2ms.rewrite.inplace.nested import TYPED
@@ -340,9 +341,11 @@ class MethodCalls:
         assert isinstance(changed, cst.BaseExpression)
         if dtype := self.work.facts.dtype(changed):
             self.work.notes.needs.add("ms")
-            return cst.parse_expression(f"{code(made)}.astype({self.work.alias('ms')}.{TYPES.get(dtype, dtype)})")
+            return cst.parse_expression(
+                f"{code(parenthesised(made))}.astype({self.work.alias('ms')}.{TYPES.get(dtype, dtype)})"
+            )
         if dotted(changed):
-            return cst.parse_expression(f"{code(made)}.astype({code(changed)}.dtype)")
+            return cst.parse_expression(f"{code(parenthesised(made))}.astype({code(changed)}.dtype)")
         why = "the result has the element type of the tensor, which is not seen"
         self.work.refuse("T2M610", "in-place comparison", why, "write it as a statement of its own")
         return made

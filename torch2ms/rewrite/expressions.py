@@ -281,7 +281,8 @@ class Expressions(Positions):
         return strings.inserted(original, updated, self.work)
 
     def leave_FormattedString(self, original: cst.FormattedString, updated: cst.FormattedString) -> cst.FormattedString:
-        return named.in_text(original, updated, self.work)
+        made = named.in_text(original, updated, self.work)
+        return made if made is original else strings.quoted(made)
 
     def visit_Lambda(self, node: cst.Lambda) -> None:
         self.nested += 1

@@ -344,7 +344,7 @@ class _ScopePlanner:
             name_gradients(owner, self.records, self.writer)
             if self.taken is not None and owner.place in self.taken.variables:
                 owner.variable = self.taken.variables[owner.place]
-            owner.weights = self.before_made(owner)
+            owner.weights = self.before_made(owner) or owner.weights
             if owner.parameter or owner.kind == "leaves":
                 self.plan.leaves |= {o: o.rpartition(".")[2] for o in owner.owns or ()}
                 self.plan.homes |= {(id(self.scope), o) for o in owner.owns or ()}

@@ -20,6 +20,7 @@ HOST = {"item": "float", "tolist": "list", "numpy": "numpy", "dim": "int", "ndim
         "nelement": "int", "element_size": "int", "is_contiguous": "bool", "data_ptr": "int", "get_device": "int",
         "backward": "none", "register_hook": "object", "storage": "unknown", "type": "unknown",
         "is_floating_point": "bool", "__len__": "int"}  # fmt: skip
+ANSWERS = {"allclose", "equal", "can_cast"}
 TENSOR_ATTRS = {"shape": "size", "dtype": "dtype", "device": "device", "ndim": "int", "requires_grad": "bool",
                 "is_cuda": "bool", "is_leaf": "bool", "grad_fn": "unknown", "names": "unknown",
                 "layout": "unknown"}  # fmt: skip
@@ -82,7 +83,9 @@ def result(name: str, deps: frozenset[str], nargs: int) -> Value:
         return Value("tensor", deps=deps if last == "parameters_to_vector" else NO_DEPS) if made else Value("unknown")
     if last in HOST and name.startswith("torch.Tensor."):
         return Value(HOST[last])
-    if last in CUT or last.startswith("is_"):
+    if last.startswith("is_") or last in ANSWERS:
+        return Value("bool")
+    if last in CUT:
         deps = NO_DEPS
     if last in WITH_PLACES or last in PERHAPS_PLACES and nargs:
         return Value("tuple", name="return_types", items=(Value("tensor", deps=deps), Value("tensor")), deps=deps)

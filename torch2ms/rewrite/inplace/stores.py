@@ -91,7 +91,7 @@ class InPlace:
                 return None
             result = made
             if methods[chain.index(link)] in TYPED or widens(link, value, self.module):
-                result = cst.parse_expression(f"{code(result)}.astype({place}.dtype)")
+                result = cst.parse_expression(f"{code(parenthesised(result))}.astype({place}.dtype)")
         if not alone and RESHAPING & set(methods):
             self.writer.refuse("T2M610", f"Tensor.{methods[0]}", "other names hold the tensor, and its shape changes",
                         "assign the result to each of them")  # fmt: skip
@@ -186,6 +186,11 @@ class InPlace:
     ) -> cst.BaseExpression | None:
         """The value `receiver` has after the in-place call."""
         writer = self.writer
+        rules = [
+            r for r in map(self.rules.find, (f"torch.Tensor.{name}", f"torch.Tensor.{name[:-1]}")) if r is not None
+        ]
+        if rules and any(arg.star for arg in call.args):
+            call = written_out(call, call, rules[0], self.module, writer.stmt)[0]
         args = [writer.expression(a.value) for a in call.args]
         if name == "zero_":
             writer.needs.add("ops")
@@ -200,15 +205,13 @@ class InPlace:
             func=cst.Attribute(receiver, cst.Name(name[:-1])),
             args=[a.with_changes(value=v) for a, v in zip(call.args, args, strict=False)],
         )
-        for candidate in (f"torch.Tensor.{name}", f"torch.Tensor.{name[:-1]}"):
-            rule = self.rules.find(candidate)
-            if rule is not None:
-                if candidate.endswith("_"):
-                    updated = updated.with_changes(func=cst.Attribute(receiver, cst.Name(name)))
-                outcome = apply_call(rule, call, updated, work.facts)
-                work.take(outcome, updated)
-                writer.absorb(work.notes)
-                return outcome.node
+        if rules:
+            if rules[0].name.endswith("_"):
+                updated = updated.with_changes(func=cst.Attribute(receiver, cst.Name(name)))
+            outcome = apply_call(rules[0], call, updated, work.facts)
+            work.take(outcome, updated)
+            writer.absorb(work.notes)
+            return outcome.node
         self.writer.refuse(
             "T2M610", f"Tensor.{name}", "no rule for this in-place method", "assign the result of the functional form"
         )

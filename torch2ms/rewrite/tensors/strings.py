@@ -9,7 +9,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import EITHER
 from torch2ms.rewrite.inplace.sharing import is_parameter
 from torch2ms.rewrite.positions import Positions
@@ -194,3 +194,30 @@ def formats_badly(node: cst.BaseExpression, work: Translation) -> bool:
 
 def _number(node: cst.BaseExpression) -> cst.Call:
     return cst.Call(cst.Name("float"), [cst.Arg(node)])
+
+
+def quoted(node: cst.FormattedString) -> cst.FormattedString:
+    """An f-string whose expressions hold no quotation mark of its own: Python takes that from 3.12 on alone."""
+    own = node.end
+    inner = [n for part in node.parts if isinstance(part, cst.FormattedStringExpression) for n in descend(part)]
+    alike = [n for n in inner if isinstance(n, cst.SimpleString) and n.value.endswith(own)]
+    other = '"' if own == "'" else "'"
+    if len(own) > 1 or not alike or any(set(n.raw_value) & {own, other, "\\"} for n in alike):
+        return node
+    made: dict[cst.CSTNode, cst.CSTNode] = {
+        n: n.with_changes(value=f"{n.prefix}{other}{n.raw_value}{other}") for n in alike if len(n.quote) == 1
+    }
+    changed = node.visit(_Replaced(made))
+    assert isinstance(changed, cst.FormattedString)
+    return changed
+
+
+class _Replaced(cst.CSTTransformer):
+    def __init__(self, made: dict[cst.CSTNode, cst.CSTNode]) -> None:
+        super().__init__()
+        self.made = made
+
+    def leave_SimpleString(self, original_node: cst.SimpleString, updated_node: cst.SimpleString) -> cst.BaseExpression:
+        found = self.made.get(original_node, updated_node)
+        assert isinstance(found, cst.BaseExpression)
+        return found

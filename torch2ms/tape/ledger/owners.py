@@ -39,9 +39,12 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
         ):
             deps = event.value.deps or (frozenset({event.place}) if event.place else frozenset())
             kind = _kind(event)
-            place = event.place or (next(iter(deps)) if len(deps) == 1 else "")
+            listed = _listed(event)
+            place = event.place or (next(iter(deps)) if len(deps) == 1 else listed[0] if listed else "")
             if place and PART not in place:
-                found.append(Owner(kind, place, event.value.owns if kind == "optimizer" else deps))
+                owns = event.value.owns if kind == "optimizer" else deps
+                weights = f"[{', '.join(listed)}]" if listed else ""
+                found.append(Owner("leaves" if listed else kind, place, owns, weights=weights))
         elif (given := _given(event, scope)) and not any(concerns(event, o, found) for o in found):
             found.append(Owner("params", given, event.value.deps))
         elif (
@@ -53,7 +56,9 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
             (place,) = event.value.deps
             clause = clause_of(event.node, event.stmt.node)
             place = clause is not None and kept_under(clause.iter) or place
-            if not place.startswith(("^", "@")):
+            if clause is not None and isinstance(clause.iter, (cst.List, cst.Tuple)):  # of one weight: `for p in [w]`
+                found.append(Owner("leaves", place, event.value.deps, weights=f"[{place}]"))
+            elif not place.startswith(("^", "@")):
                 found.append(Owner("module", place, event.value.deps))
         elif (whole := _network(event, events)) and not any(concerns(event, o, found) for o in found):
             found.append(Owner("module", whole, frozenset({whole})))
@@ -73,6 +78,20 @@ def _network(event: Event, events: list[Event]) -> str:
     filled = {d for e in events if e.kind == "backward" for d in e.value.deps if not d.startswith(("^", "@"))}
     heads = (".".join(parts[: n + 1]) for n in range(len(parts)))
     return next((head for head in heads if head in filled), "")
+
+
+def _listed(event: Event) -> list[str]:
+    """The names of single weights that stand in the call itself: `clip_grad_norm_([w, b], 1.0)`, or the one weight."""
+    call = event.node
+    if event.kind not in ("clip_norm", "clip_value") or not isinstance(call, cst.Call) or not call.args:
+        return []
+    given, value = call.args[0].value, event.value
+    if not isinstance(given, (cst.List, cst.Tuple)):
+        return [dotted(given)] if value.kind in ("param", "tensor") and value.leaf and dotted(given) else []
+    names = [dotted(e.value) for e in given.elements]
+    items = value.items or ()
+    single = len(items) == len(names) and all(i.kind in ("param", "tensor") and i.leaf for i in items)
+    return names if single and all(names) else []
 
 
 def leaf_of_name(event: Event) -> bool:
