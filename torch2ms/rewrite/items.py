@@ -61,11 +61,13 @@ class Items:
         return nodes
 
     def function(self, item: Function) -> cst.FunctionDef:
-        outer, captured = self.writer.differentiated, self.writer.captured
+        outer, captured, scope = self.writer.differentiated, self.writer.captured, self.writer.scope
         self.writer.differentiated = outer or item.differentiated
         self.writer.captured = _captured(item)
+        # written at the top of the module, statements are still those of the function that they come from
+        self.writer.scope = next((part.block.scope for part in item.body if isinstance(part, Stmt)), scope)
         body, pending = self.emitter.sequence(item.body, placed=True)
-        self.writer.differentiated, self.writer.captured = outer, captured
+        self.writer.differentiated, self.writer.captured, self.writer.scope = outer, captured, scope
         if any(isinstance(i, Function) for i in item.body):
             body = layout.spaced(body, top=False)
         if body:

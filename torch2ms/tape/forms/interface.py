@@ -202,7 +202,13 @@ def differentiated_by(writer: Writer, call: Call, params: list[str]) -> str:
     )
     if not weights:
         return "" if where == "0" else f", {where}"
-    return f", {where}, {' + '.join(weights)}"
+    return f", {where}, {joined(weights)}"
+
+
+def joined(weights: list[str]) -> str:
+    """One after the other; optimizers have tuples of parameters, networks lists, which do not add up."""
+    kinds = {"tuple" if w.endswith(".parameters") else "list" if w.endswith(("]", ")")) else w for w in weights}
+    return " + ".join(weights) if len(kinds) == 1 or len(weights) == 1 else f"[{', '.join(f'*{w}' for w in weights)}]"
 
 
 def weights_of(owner: Owner) -> str:

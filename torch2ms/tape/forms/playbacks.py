@@ -13,7 +13,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.tape.forms.bodies import body_of, declare
 from torch2ms.tape.forms.calls import Call, Outputs
-from torch2ms.tape.forms.interface import definition_order, outputs_of, parameters_of, weight_nodes, weights_of
+from torch2ms.tape.forms.interface import definition_order, joined, outputs_of, parameters_of, weight_nodes, weights_of
 from torch2ms.tape.forms.receiving import receive
 from torch2ms.tape.forward.regions import Region, invariant
 from torch2ms.tape.ledger.events import Event
@@ -43,7 +43,7 @@ def write_vjp(writer: Writer, call: Call) -> str:
     playback = writer.fresh(f"{suffix}_vjp")
     inputs = [o.place for o in leaves]
     head = outputs.root or writer.fresh(suffix)
-    weights = f", weights={' + '.join(weights_of(o) for o in others)}" if others else ""
+    weights = f", weights={joined([weights_of(o) for o in others])}" if others else ""
     aux = ", has_aux=True" if outputs.aux else ""
     tail = f", {outputs.returned.removeprefix(', ')}" if outputs.aux else ""
     if len(outputs.aux) > 1 and not outputs.wrapped:
@@ -204,7 +204,7 @@ def write_cut(writer: Writer, call: Call) -> str:
     others = [o for o in call.owners if o not in leaves]
     if any(o.parameter for o in others) or any(writer.touches(late, o) for o in leaves):
         return "a leaf is used in both parts of a forward that is cut"
-    weights = f", weights={' + '.join(weights_of(o) for o in others)}" if others else ""
+    weights = f", weights={joined([weights_of(o) for o in others])}" if others else ""
     live = liveness.read_after(region.block, early, region.block.stmts.index(early[-1])) | used
     aux = [n for n in definition_order(early) if n in live and n not in crossing]
     held = {a: a.rpartition(".")[2] for a in attributes}  # attributes cross under their own short names
@@ -250,7 +250,7 @@ def write_cut(writer: Writer, call: Call) -> str:
     restore: list[Item] = [Text(f"{a} = {short}") for a, short in held.items()]
     again = any(o.owns is None or writer.touches(late, o) for o in others)
     positions = "0" if len(crossing) == 1 else f"({', '.join(str(i) for i in range(len(crossing)))})"
-    second_weights = f", {' + '.join(weights_of(o) for o in others)}" if again else ""
+    second_weights = f", {joined([weights_of(o) for o in others])}" if again else ""
     has_aux = ", has_aux=True" if outputs.aux else ""
     definition.append(Function(forward, [*own_names, *more], [*restore, *body_of(writer, late, outputs, event)]))
     handed = crossing

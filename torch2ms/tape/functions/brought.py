@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.flow import expression_uses, free_uses, root
+from torch2ms.analysis.program.liveness import exposed
 from torch2ms.analysis.program.project import FunctionInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.analysis.values import Value, any_overlap, overlaps
-from torch2ms.tape.forward.stashes import feeding
+from torch2ms.analysis.values import any_overlap, overlaps
+from torch2ms.tape.forward.stashes import Stash, feeding, used_among
 from torch2ms.tape.ledger.events import Event
 
 GRAPHS = ("tensor", "list", "tuple", "dict", "unknown")  # kinds that bring a graph along
@@ -18,13 +19,17 @@ CUT = ("detach", "data", "item", "shape", "size", "device", "dtype")
 WEIGHTS = ("module_param", "parameter", "of param", "of parameter")
 
 
-def brings(info: FunctionInfo, events: list[Event], optimizers: list[Value]) -> bool:
-    """The function goes backward through a graph that was made before it is called, to what the optimizers own."""
+def brings(info: FunctionInfo, events: list[Event], steps: list[Event], left: list[Stash]) -> bool:
+    """The function goes backward through a graph that was made before it is called, to what the optimizers own.
+
+    Each of the `steps` hands the function to an optimizer; `left` are lists with graphs that others filled.
+    """
     for event in (e for e in events if e.kind == "backward"):
         for deps in brought(info, event).values():
-            if any(o.owns is None or any_overlap(deps, o.owns) for o in optimizers):
+            if any(s.value.owns is None or any_overlap(deps, s.value.owns) for s in steps):
                 return True
-    return False
+    read = free_uses(info.scope) if left else set()
+    return any(used_among(stash, feeding(step.stmt, read)) for step in steps for stash in left)
 
 
 def brought(info: FunctionInfo, event: Event) -> dict[str, frozenset[str]]:
@@ -32,6 +37,7 @@ def brought(info: FunctionInfo, event: Event) -> dict[str, frozenset[str]]:
     roots = set().union(*(expression_uses(r, event.stmt) for r in event.roots))
     wanted = feeding(event.stmt, roots)
     made = {d for s in info.scope.body.walk() for d in s.defs}
+    made -= set(exposed(info.scope.body.stmts)) - info.scope.locals  # `nonlocal losses; losses = sum(losses)`
     found: dict[str, frozenset[str]] = {}
     for stmt in info.scope.body.walk():
         if stmt is event.stmt or any(overlaps(w, u) for w in stmt.defs | stmt.muts for u in wanted):

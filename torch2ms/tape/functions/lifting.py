@@ -114,6 +114,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
             _spread(info, site, lifting)
     unseen |= {i.name for _, i in functions if i.name != "__init__" and len(list(versions(i))) > 1}
     given = handovers(project, events)
+    lifting.left = left_behind(list(project.modules.values()))
     for _, info in functions:
         if id(info.scope) in given:
             _close(info, given[id(info.scope)], lifting, events)
@@ -136,7 +137,6 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     }
     lifting.meeting = project.meeting = _meeting(lifting, project, events)
     lifting.spills = Spills(project, lifting.callee, events)
-    lifting.left = left_behind(list(project.modules.values()))
     episodes = Episodes(project, lifting, events, unseen)
     lifting.episodes, lifting.incomplete = episodes.found, episodes.reasons
     lifting.inside = [i for e in episodes.found.values() for i in episodes.inside(e)]
@@ -186,7 +186,7 @@ def _close(info: FunctionInfo, given: list[Handover], lifting: Lifting, events: 
     """Enter a closure that optimizers are handed, as a function of the loss or as one that returns its gradients."""
     key = id(info.scope)
     sites, export = lifting.sites.get(key, []), export_of(info, events[key])
-    if brings(info, events[key], [g.event.value for g in given]):
+    if brings(info, events[key], [g.event for g in given], lifting.left):
         return
     told = export is not None and export.returns is not None and export.beside is None and bool(export.clears)
     if export is not None and told and all(has_form(g.event) for g in given):

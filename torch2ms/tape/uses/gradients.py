@@ -9,6 +9,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.api.template import atomic
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.forms.interface import joined as joined_weights
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.ledger.events import Event
@@ -60,7 +61,7 @@ def _of_several(
     """What looks at the gradients of several owners: they are joined above it, and parted below where it writes."""
     owns = [o.owns for o in owners]
     union = None if None in owns else frozenset().union(*(o for o in owns if o is not None))
-    weights = " + ".join(weights_of(o) for o in owners)
+    weights = joined_weights([weights_of(o) for o in owners])
     together = Owner("optimizers", "", union, variable=writer.fresh_once("all_grads"), weights=weights)
     if event.kind == "grad_loop":
         plan_loop(event, together, module, plan, writer)
