@@ -55,6 +55,7 @@ def effects(stmt: Stmt, ev: Evaluator) -> None:
             part = target.target
             if type(part) is cst.Attribute and part.attr.value == "requires_grad":
                 _leaf(dotted(part.value), dotted(stmt.node.value) != "False", ev)
+                _asked_for(part.value, stmt, ev)
             elif type(part) is cst.Tuple or type(part) is cst.List:
                 held = ev.memo.get(id(stmt.node.value), UNKNOWN)
                 for i, one in enumerate(part.elements):
@@ -64,6 +65,14 @@ def effects(stmt: Stmt, ev: Evaluator) -> None:
                 _stored(part, ev.memo.get(id(stmt.node.value), UNKNOWN), ev)
                 if masked.infinite(stmt.node.value, ev.memo.get(id(stmt.node.value), UNKNOWN)):
                     _masked(dotted(part.value), ev)
+
+
+def _asked_for(node: cst.BaseExpression, stmt: Stmt, ev: Evaluator) -> None:
+    """`images.requires_grad = True` of a plain name: parameters are set in loops over them, so it is a tensor."""
+    held = ev.memo.get(id(node), UNKNOWN)
+    looped = any(dotted(node) in s.defs for s in stmt.ancestors() if type(s.node) is cst.For)
+    if type(node) is cst.Name and held.kind == "unknown" and not looped and (now := ev.env.get(node.value)) is not None:
+        ev.memo[id(node)] = replace(now, likely=True)
 
 
 def _called(call: cst.Call, place: str, method: str, ev: Evaluator) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import libcst as cst
 
 from torch2ms.analysis.program.flow import free_uses, root
@@ -25,6 +27,8 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
             )
     if len(found) == 1 and not stored:
         _alone(found[0], scope, events)
+    elif not stored:
+        _paired([o for o in found if o.owns is None and o.place in scope.params], events)
     for event in events:
         if event.kind == "taken" and event.value.kind == "optimizer" and all(o.place != event.place for o in found):
             found.append(Owner("optimizer", event.place, event.value.owns, ordered=event.value.ordered))
@@ -110,6 +114,33 @@ def _alone(owner: Owner, scope: Scope, events: list[Event]) -> None:
     if named and owner.place in scope.params and losses and not any(owner.takes(e.value.deps) for e in losses):
         owner.owns = None
         owner.assumed.add(f"`{owner.place}` holds the parameters of the loss, and no others")
+
+
+def _paired(handed: list[Owner], events: list[Event]) -> None:
+    """`net_d.zero_grad()`, `loss.backward()`, `opt_d.step()`: each optimizer of the callers has a network of its own.
+
+    Whose gradients are reset before a step is what the step moves, where it is the same one before all its steps and
+    not the one of another optimizer.
+    """
+    nets: dict[int, set[str]] = {id(o): set() for o in handed}
+    reset, played = "", False
+    for event in events:
+        if event.kind == "clear":
+            alone = event.value.kind == "module" and (played or not reset)
+            reset, played = event.place if alone else "", False
+        elif event.kind == "backward":
+            played = played or any(overlaps(d, reset) for d in event.value.deps if reset)
+        elif event.kind in ("step", "scaler_step"):
+            for owner in handed:
+                if owner.place == event.place:
+                    nets[id(owner)].add(reset if played else "")
+            reset, played = "", False
+    taken = Counter(net for found in nets.values() for net in found)
+    for owner in handed:
+        (net, *others) = nets[id(owner)] or {""}
+        if net and not others and taken[net] == 1:
+            owner.owns = frozenset({net})
+            owner.assumed.add(f"`{owner.place}` holds the parameters of `{net}`, and no others")
 
 
 def _given(event: Event, scope: Scope) -> str:

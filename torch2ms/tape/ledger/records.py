@@ -90,10 +90,12 @@ class Records:
     def refuse_several(self) -> None:
         """What one of several objects of a kind has in its gradients may be of other calls, and of another name."""
         for owner in self.owners:
+            loads = [e for e in self.events if e.kind in LOADS and owners.concerns(e, owner, self.owners)]
+            used = any(n == ENTRY for load in loads for n, _ in self.held(load, owner))
             for event in self.events:
                 takes = event.kind == "backward" and owner.takes(event.value.deps)
-                if takes or event.kind in LOADS and owners.concerns(event, owner, self.owners):
-                    left = any(n == ENTRY for n, _ in self.held(event, owner))
+                if takes or event in loads:
+                    left = used and any(n == ENTRY for n, _ in self.held(event, owner))
                     event.problem = event.problem or self.several.problem(event, owner, left, takes)
 
     def entry_reaches(self, owner: Owner) -> bool:

@@ -41,17 +41,23 @@ def thaws(owner: Owner, scope: Scope, module: ModuleInfo, project: Project, reco
     found = [t for t in toggles(scope, module, project) if t.place == NOBODY_KNOWS or _concerns(t, owner)]
     if all(not _in_loop(t, module) for t in found):
         return False
-    places = {t.place for t in found}
-    if NOBODY_KNOWS in places or owner.owns is None and len(places) > 1:
+    places = sorted({t.place for t in found})
+    if NOBODY_KNOWS in places:
         return True
+    frozen: list[str] = []
     for event in records.events:
         if event.kind in STEPS and event.place == owner.place:
             played = [records.events[n] for n, _ in records.held(event, owner) if n != ENTRY]
             for place in places:
                 mine = [t for t in found if overlaps(t.place, place)]
                 if not all(flag_at(e.stmt, mine) for e in (event, *played)):
-                    return True
-    return False
+                    frozen.append(place)
+    if frozen and owner.owns is None and set(frozen) < set(places):  # the others are what it trains
+        owner.assumed.add(
+            f"`{owner.place}` holds no parameters of `{'`, `'.join(sorted(set(frozen)))}`, frozen where it steps"
+        )
+        return False
+    return bool(frozen)
 
 
 def toggles(scope: Scope, module: ModuleInfo, project: Project, depth: int = DEEP) -> list[Toggle]:
