@@ -22,6 +22,7 @@ ASKED = {
     *PARAMETERS,
     *NAMED_PARAMETERS,
 }
+CHANGED = ("cuda", "half", "float", "double", "bfloat16")  # in place, where nobody takes what is returned
 TOLD = ("zero_grad", "step")
 NONE: frozenset[str] = frozenset()
 
@@ -60,6 +61,8 @@ def _collect(scope: Scope, found: dict[int, set[str]]) -> None:
             method = call.func.attr.value if type(call.func) is cst.Attribute else ""
             if method in ASKED and (place := dotted(call.func.value)) and place != "self":  # type: ignore[attr-defined]
                 own.add(place)
+            elif method in CHANGED and type(stmt.node) is cst.Expr and stmt.node.value is call:
+                own.add(dotted(call.func.value))  # type: ignore[attr-defined]
             elif method in TOLD and (place := dotted(call.func)) and place != f"self.{method}":
                 own.add(f"{place}()")
     for child in scope.children:

@@ -44,9 +44,9 @@ def place(
         call.form = "the gradient function where the condition holds, the plain forward where it does not"
         test = guard.node.test  # type: ignore[union-attr]
         if region.guarded:
-            made: list[Item] = [Branch(test, line, list(region.stmts))]
+            made: list[Item] = [_either(test, line, list(region.stmts), guard, event.stmt)]
         else:  # both branches call the function
-            made = [*definition, Branch(test, [*listing, *asked], [plain])]
+            made = [*definition, _either(test, [*listing, *asked], [plain], guard, event.stmt)]
         merge(writer, call, guard, made, after, follow)
         return
     call.form = "the gradient is taken with the forward, and used where the condition holds"
@@ -55,6 +55,14 @@ def place(
         return
     plan.replaced[id(region.stmts[-1])] = [*line, *after]
     plan.replaced[id(event.stmt)] = follow
+
+
+def _either(test: cst.BaseExpression, line: list[Item], other: list[Item], guard: Stmt, backward: Stmt) -> Branch:
+    """The gradient is taken in the branch that goes backward, which may be the other one."""
+    block = backward.block
+    while block.owner is not None and block.owner is not guard:
+        block = block.owner.block
+    return Branch(test, line, other) if block is guard.blocks[0] else Branch(test, other, line)
 
 
 def lists_weights(call: Call) -> list[Stmt]:
