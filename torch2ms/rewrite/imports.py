@@ -323,8 +323,8 @@ class _Imports(Rewriter):
         if isinstance(node, cst.ImportFrom):
             if not is_foreign(self.imports.source(node)) or node.relative:
                 return node
-            if isinstance(node.names, cst.ImportStar):
-                return None
+            if isinstance(node.names, cst.ImportStar):  # of torch, whose names became others; a library's own stay
+                return None if self.imports.source(node).partition(".")[0] in STAYS else node
             return self.names(node, list(node.names))
         if not any(is_foreign(dotted(a.name)) for a in node.names):
             return node

@@ -168,7 +168,7 @@ def _statement(stmt: Stmt, module: ModuleInfo) -> list[Event]:
         if event is None:
             continue
         if event.kind in ("backward", "step", "clear") and call is not outer and event.kind != "step":
-            event.problem = "it is part of a larger expression"
+            event.problem = event.problem or "it is part of a larger expression"
         if call is not outer and event.kind in APART and perhaps(call, node):
             event.problem = event.problem or "an expression runs it only under a condition"
         found.append(event)
@@ -237,6 +237,8 @@ def _call(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Event | None:
     target = module.value(func)
     if target.kind == "api":
         return _api_call(target.name, call, stmt, module)
+    if len(call.args) > 1 and (event := _by_a_scaler(call, target, stmt, module)) is not None:
+        return event
     if type(func) is not cst.Attribute:
         return None
     name = func.attr.value
@@ -265,6 +267,18 @@ def _call(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Event | None:
         opt_place = optimizer.place or (dotted(call.args[0].value) if call.args else "")
         return Event(kinds[name], stmt, call, opt_place, optimizer, scaler=receiver.place or place)
     return None
+
+
+def _by_a_scaler(call: cst.Call, target: Value, stmt: Stmt, module: ModuleInfo) -> Event | None:
+    """`loss_scaler(loss, optimizer, parameters=model.parameters())`: an object that is not seen does the whole step."""
+    if target.kind not in ("scaler", "unknown") or not (root := module.value(call.args[0].value)).deps:
+        return None
+    values = [module.value(a.value) for a in call.args[1:]]
+    told = target.kind == "scaler" or any(v.kind == "params" for v in values)
+    if not told or root.kind not in ("tensor", "unknown") or all(v.kind != "optimizer" for v in values):
+        return None
+    why = f"`{dotted(call.func)}`, which is not seen, goes backward and steps"
+    return Event("backward", stmt, call, value=root, roots=[call.args[0].value], cotangents=[None], problem=why)
 
 
 def _backward(call: cst.Call, func: cst.Attribute, receiver: Value, stmt: Stmt, module: ModuleInfo) -> Event | None:

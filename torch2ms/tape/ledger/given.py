@@ -6,6 +6,7 @@ the parameters; in MindSpore nothing is there for them to find.
 
 from __future__ import annotations
 
+import builtins
 import re
 import sys
 
@@ -62,8 +63,16 @@ def _imported(call: cst.Call, module: ModuleInfo) -> bool:
     """The function comes from another library, which is neither torch nor Python's own."""
     name = dotted(call.func)
     origin = module.imports.table.get(root(name), "") if name else ""
-    theirs = bool(origin) and not is_foreign(origin) and origin.partition(".")[0] not in sys.stdlib_module_names
-    return theirs and module.value(call.func).kind in ("api", "unknown")
+    theirs = bool(origin) and not is_foreign(origin) or bool(name) and not origin and _by_star(name, module)
+    own = origin.partition(".")[0] in sys.stdlib_module_names
+    return theirs and not own and module.value(call.func).kind in ("api", "unknown")
+
+
+def _by_star(name: str, module: ModuleInfo) -> bool:
+    """Nothing in the module binds the name, and some other library gives it all its names."""
+    libraries = {star.partition(".")[0] for star in module.imports.stars} - {"torch", "torchvision", "torchaudio"}
+    bound = hasattr(builtins, name) or any(root(name) in scope.locals for scope in module.scope.walk())
+    return bool(libraries - sys.stdlib_module_names) and not bound
 
 
 def _of_processes(stmt: Stmt) -> bool:
@@ -84,4 +93,5 @@ def _of_network(call: cst.Call, module: ModuleInfo) -> bool:
 
 def _holds(node: cst.BaseExpression, module: ModuleInfo) -> bool:
     value = module.value(node)
-    return value.kind in HOLDERS or value.name == "named_parameters"
+    listed = isinstance(node, cst.Call) and value.kind == "unknown" and any(_holds(a.value, module) for a in node.args)
+    return listed or value.kind in HOLDERS or value.name == "named_parameters"
