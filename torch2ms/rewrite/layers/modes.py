@@ -92,6 +92,8 @@ def _made(
     if type(node) is not cst.Call or depth > MOST_CALLS:
         return []
     target = module.value(node.func)
+    if target.kind == "api" and _gives_back(node, target.name, module):
+        return _made(node.args[0].value, module, project, depth + 1)
     if target.kind == "class" or target.kind == "api" and is_foreign(target.name):
         return [(node, module)] if module.value(node).kind == "module" and not _cell(target, module, project) else []
     returned = [
@@ -103,6 +105,12 @@ def _made(
     ]
     parts = [_made(part, home, project, depth + 1) if part is not None else [] for part, home in returned]
     return [made for part in parts for made in part] if all(parts) else []
+
+
+def _gives_back(call: cst.Call, name: str, module: ModuleInfo) -> bool:
+    """`torch.compile(net)`, `weight_norm(layer)`: a function of a library that hands on the network it was given."""
+    last = name.rpartition(".")[2]
+    return last[:1].islower() and bool(call.args) and module.value(call.args[0].value).kind == "module"
 
 
 def _called(func: cst.BaseExpression, target: Value, module: ModuleInfo, project: Project) -> list[FunctionInfo]:
