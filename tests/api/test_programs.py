@@ -17,6 +17,10 @@ PROGRAMS = {
     X + "result = x.abs_()": ["result", "x"],
     "k = torch.zeros(2, 2, dtype=torch.int64)\n" + X + "k.copy_(x * torch.tensor([1.5, 2.5]))": ["k"],
     X + "x.sub_(torch.tensor([1.0, 2.0], dtype=torch.float64) * 3)": ["x"],
+    "from functools import partial\n"
+    + X
+    + "up = partial(torch.nn.functional.interpolate, scale_factor=2, mode='bicubic')\n"
+    "turn = partial(torch.swapaxes, axis0=0, axis1=1)\na, b = up(x[None, None]), turn(input=x)": ["a", "b"],
     X + "x.clamp_(**{'min': 1.5})\nresult = x.ge_(*[torch.zeros(2, 2)])": ["result", "x"],
     X + "a, b = torch.as_tensor(torch.is_same_size(x, x)), torch.as_tensor(torch.equal(x, -x))": ["a", "b"],
     X + "a, b = x.narrow_copy(1, -1, 1), torch.put(x, torch.tensor([-1, 0]), torch.tensor([8.0, 9.0]))": ["a", "b"],

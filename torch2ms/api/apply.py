@@ -14,7 +14,7 @@ from torch2ms.api import definitions, detours, reductions, signature, targets, t
 from torch2ms.api.facts import Facts, Use
 from torch2ms.api.imports import IMPORTS
 from torch2ms.api.rules import DROPPED, UNKEPT, Form, Rule
-from torch2ms.api.signature import BindError, Binding, StarError
+from torch2ms.api.signature import BindError, Binding, StarError, literal
 from torch2ms.api.transforms import CELL
 from torch2ms.api.types import typed
 from torch2ms.findings import Finding, Tier
@@ -422,6 +422,31 @@ def _partial_args(target: cst.BaseExpression, rest: Iterable[cst.Arg]) -> list[c
 
 def apply_partial(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) -> Outcome:
     """Translate `partial(nn.LayerNorm, eps=1e-6)`: the first argument is the rule's name."""
+    outcome = _partial(rule, original, updated, facts)
+    return outcome if outcome.node is not None else _as_lambda(rule, original, facts) or outcome
+
+
+def _as_lambda(rule: Rule, original: cst.Call, facts: Facts) -> Outcome | None:
+    """`partial(torch.clamp, min=0)` as `lambda input: ops.clamp(input, min=0)`; numbers and words stay the same."""
+    given = {arg.keyword.value: arg for arg in original.args[1:] if arg.keyword is not None and not arg.star}
+    settled = all(isinstance(literal(arg.value), (int, float, str, tuple, type(None))) for arg in given.values())
+    if rule.name.rpartition(".")[2][:1].isupper() or len(given) != len(original.args) - 1 or not given or not settled:
+        return None
+    form = next((f for f in rule.forms if given.keys() <= f.signature.by_name.keys()), None)
+    if form is None or any(p.variadic for p in form.signature.params):
+        return None
+    later = [p.name for p in form.signature.params if p.default is None and p.name not in given]
+    args = [*(cst.Arg(cst.Name(name)) for name in later), *given.values()]
+    call = original.with_changes(func=original.args[0].value, args=args)
+    if (outcome := apply_call(rule, call, call, facts)).node is None or not later:
+        return None
+    body = code(outcome.node.with_changes(lpar=(), rpar=()))
+    node = cst.parse_expression(f"lambda {', '.join(later)}: {body}")
+    told = Finding(_ASSUMED, Tier.ASSUMED, f"partial of {rule.name}", f"its callers give {', '.join(later)} alone")
+    return replace(outcome, node=node, findings=(*outcome.findings, told), returns="function")
+
+
+def _partial(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) -> Outcome:
     inner, inner_updated = (call.with_changes(args=call.args[1:]) for call in (original, updated))
     form = rule.main
     if rule.partial:
@@ -438,6 +463,9 @@ def apply_partial(rule: Rule, original: cst.Call, updated: cst.Call, facts: Fact
     use = Use(binding, facts)
     if any(bound.positional for _, bound in binding.all()):
         return _refused(rule, _VALUE, "positional arguments in a partial", "give them by keyword")
+    function = not rule.partial and not rule.name.rpartition(".")[2][:1].isupper()
+    if function and next((f for f in rule.forms if use.holds(f.condition)), form) is not form:
+        return _refused(rule, _VALUE, "its MindSpore form goes by what it is given")
     filled = _fill_call(rule, form, use, None, inner_updated)
     if rule.partial and filled.node is not None:
         return replace(filled, returns="function")
