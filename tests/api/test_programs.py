@@ -135,6 +135,7 @@ PROGRAMS = {
     X + "d = {}\nd['u'], d['s'], d['v'] = torch.linalg.svd(x)\nresult = torch.diag(d['s'])": ["result"],
 }
 REFUSED = [
+    X + "kw = {'padding': (-1, 1, 0, 2)}\nresult = torch.nn.ZeroPad2d(**kw)(x[None])",
     X + "y = x\nresult = x.unsqueeze_(0)\nprint(y)",
     "c = torch.tensor([1 + 2j])\nresult = torch.lerp(c, c, 0.5)",
     "m = torch.tensor([True, False])\nresult = torch.sort(m)",

@@ -19,6 +19,8 @@ from torch2ms.rewrite.transforms import compiled
 from torch2ms.rewrite.transforms.calls import transformed
 from torch2ms.rewrite.translation import Translation
 
+UNFIT = {"T2M603", "T2M605"}
+
 
 def spelled(node: cst.BaseExpression, name: str, module: ModuleInfo) -> bool:
     """The expression is the imported name itself, not a variable that holds it."""
@@ -65,7 +67,8 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
         return transformed(kind, rule, original, updated, left, work, where)
     outcome = widened(rule, work.apply(rule, original, updated), original, work, where)
     if outcome.node is None and any(a.star for a in original.args) and not work.hides_change(rule, original, updated):
-        outcome = apply_whole(rule, updated) or outcome
+        unfit = any(found.code in UNFIT for found in outcome.findings)  # they are seen, and MindSpore has no such form
+        outcome = outcome if unfit else apply_whole(rule, updated) or outcome
     if work.module.value(original).kind == "optimizer" and outcome.node is not None:
         work.notes.first += told_apart(original, updated, work)
     return work.take(outcome, left)
