@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import Project
 from torch2ms.analysis.program.structure import Scope, Stmt
@@ -213,14 +214,27 @@ class _Compiled(Way):
             if any(e.kind in STEPPING and step.number < e.stmt.number < last.number for e in self.around.events):
                 raise Misfit("weights change between its forward and the call")
 
-    def read_elsewhere(self, stmt: Stmt, gone: set[int]) -> set[str]:
-        """Names that a step defines and others read than the call, the steps that go, and the compiled function."""
+    def named_elsewhere(self, stmt: Stmt, gone: set[int]) -> set[str]:
+        """Names that a step defines and that stand elsewhere than in the call and the steps that go."""
         given = [c for c in self.event.cotangents if c is not None and not all_ones(c, self.scope)]
         passed = {id(n) for c in given for n in descend(c)}
         hidden = {id(n) for n in descend(self.event.node)} - passed
         hidden |= {id(n) for s in [stmt, *(s for s in self.path.steps if id(s) in gone)] for n in descend(s.node)}
         left = {n.value for n in descend(self.scope.node) if type(n) is cst.Name and id(n) not in hidden}
         return {root(d) for d in stmt.defs} & left
+
+    def read_elsewhere(self, stmt: Stmt, gone: set[int]) -> set[str]:
+        """Names that a step defines and others read than the call, the steps that go, and the compiled function."""
+        named, event = self.named_elsewhere(stmt, gone), self.event
+        if not named or stmt.block is not event.stmt.block:
+            return named
+        own = gone | self.ones() | {id(stmt), id(event.stmt)}
+        region = [s for s in stmt.block.stmts if id(s) in own]
+        live = liveness.read_after(stmt.block, region, stmt.block.stmts.index(stmt))
+        given = {id(n) for c in event.cotangents if c is not None and not all_ones(c, self.scope) for n in descend(c)}
+        call = {id(n) for n in descend(event.node)} - given
+        beside = {n.value for n in descend(event.stmt.node) if type(n) is cst.Name and id(n) not in call}
+        return named & (live | beside)
 
     def dead(self) -> set[int]:
         """The steps whose results nobody but the compiled function reads: they go."""
@@ -348,7 +362,7 @@ class _Compiled(Way):
         found: set[int] = set()
         names = {c.value for c in self.event.cotangents if isinstance(c, cst.Name) and all_ones(c, self.scope)}
         for stmt in self.scope.body.walk():
-            if stmt.defs and stmt.defs <= names and not self.read_elsewhere(stmt, set()):
+            if stmt.defs and stmt.defs <= names and not self.named_elsewhere(stmt, set()):
                 found.add(id(stmt))
         return found
 
