@@ -31,6 +31,7 @@ def tell_call(call: Call, verdicts: Verdicts, plan: Plan) -> None:
         tier, why = Tier.ASSUMED, why + "; assumed: the gradients are empty when the function is called"
     if verdicts.handed is not None and not verdicts.handed.called:
         tier, why = Tier.ASSUMED, why + f"; assumed: callers outside hand `{verdicts.handed.playback}` over as well"
+        why += "" if verdicts.handed.clears else ", and clear the gradients before each call"
     what = "backward call" if call.event.handing is None else "call that goes backward"
     for stmt in call.event.branches or [call.event.stmt]:
         plan.findings.append(Finding("T2M101", tier, what, why, line=stmt.lineno))

@@ -94,3 +94,29 @@ def leaves(stmt: Stmt, in_loop: bool = False) -> str:
             if found := leaves(child, loops):
                 return found
     return ""
+
+
+def following(stmt: Stmt) -> list[Stmt]:
+    """What runs after a statement in its block and in the blocks around it, up to the function's end."""
+    found: list[Stmt] = []
+    block = stmt.block
+    while True:
+        found += block.stmts[block.stmts.index(stmt) + 1 :]
+        if block.owner is None:
+            return found
+        stmt = block.owner
+        block = stmt.block
+
+
+def always(stmts: list[Stmt], wanted: set[int]) -> bool:
+    """One of the wanted statements (by id) runs whatever the conditions are, before anything leaves the function."""
+    for stmt in stmts:
+        if id(stmt) in wanted:
+            return True
+        bodies = [b.stmts for b in stmt.blocks]
+        whole = isinstance(stmt.node, cst.With) or isinstance(stmt.node, cst.If) and len(bodies) == 2
+        if bodies and whole and all(always(body, wanted) for body in bodies):
+            return True
+        if leaves(stmt):
+            return False
+    return False

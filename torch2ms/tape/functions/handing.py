@@ -19,11 +19,12 @@ from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.tape.forward.dependents import dependents
+from torch2ms.tape.forward.effects import always, following
 from torch2ms.tape.forward.regions import Region
 from torch2ms.tape.functions.sites import receiver, receiving
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
-from torch2ms.tape.ledger.records import Records
+from torch2ms.tape.ledger.records import STEPS, Records
 
 PURE = (cst.Name, cst.Attribute, cst.Subscript, cst.Index, cst.SubscriptElement, cst.Integer, cst.SimpleString)
 # what is asked of a tensor without a call
@@ -47,6 +48,13 @@ class Handed:
     clears: bool
     leaves: bool
     called: bool = True  # a caller is seen
+
+
+def steps_always(handed: Handed, events: list[Event]) -> bool:
+    """Every call takes its steps: nothing is left for the next one but what callers, who are not seen, clear."""
+    after = following(handed.backward.stmt)
+    taken = ({id(e.stmt) for e in events if e.kind in STEPS and e.place == o.place} for o in handed.owners)
+    return all(always(after, steps) for steps in taken if steps)
 
 
 @dataclass(eq=False)

@@ -23,7 +23,15 @@ from torch2ms.tape.functions.closures import Closure, Handover, closure_in, hand
 from torch2ms.tape.functions.episodes import Episode
 from torch2ms.tape.functions.exported import USES, Export, export_of
 from torch2ms.tape.functions.foreign import spread_changes, spread_foreign
-from torch2ms.tape.functions.handing import Handed, Handing, bound_arguments, event_of, handed_of, handing_at
+from torch2ms.tape.functions.handing import (
+    Handed,
+    Handing,
+    bound_arguments,
+    event_of,
+    handed_of,
+    handing_at,
+    steps_always,
+)
 from torch2ms.tape.functions.memory import spread_writes
 from torch2ms.tape.functions.reach import Known
 from torch2ms.tape.functions.rollouts import Episodes
@@ -262,7 +270,7 @@ def _offer(info: FunctionInfo, lifting: Lifting, events: dict[int, list[Event]])
     handed = handed_of(info, own, names, stored)
     if handed is not None:
         handings = [handing_at(handed, s.call, s.module, s.scope) for s in sites]
-        if all(handings):
+        if all(handings) and (sites or handed.clears or steps_always(handed, own)):
             handed.called = bool(sites)
             lifting.handed[key] = handed
             lifting.handings |= {id(s.call): h for s, h in zip(sites, handings, strict=True) if h is not None}
