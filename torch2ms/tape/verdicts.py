@@ -80,6 +80,8 @@ class Verdicts:
                         return NO_GRADIENT.format(place)
                 if not takers[id(event)] and (name := unseen_step(event, self.scope, self.module)):
                     return f"`{name}` may use the gradients it stores"
+                if not takers[id(event)] and (name := self.stepped_elsewhere(event)):
+                    return f"`{name}` was given an optimizer of what it fills, and may step"
                 waiting = self.loadless() and has_hooks(self.module) and watched(event, self.module)
                 if not takers[id(event)] and self.scope.is_function and not self.unread(event) and not waiting:
                     return "no step or read of the gradients stands in this function"
@@ -101,6 +103,8 @@ class Verdicts:
             seen = name.rpartition(".")[2] in clipping
             whose = f"`{name}`" if seen else f"`{name}`, which is not seen,"
             return f"{whose} may use the gradients of what it is given"
+        if part := self.records.beside_stored():
+            return f"the gradients of `{part.place}` are a part of those that an optimizer keeps"
         for owner in self.records.owners:
             if why := next(filter(None, (unguarded(e, owner) for e, _ in self.records.gaps(owner))), ""):
                 return why
@@ -289,7 +293,7 @@ class Verdicts:
     def kept_inside(self, event: Event) -> bool:
         """The parameters that the event fills do not leave the function."""
         roots = {root(d) for d in event.value.deps if not d.startswith("@")}
-        if not roots or not roots <= self.local_names() or self._stepped_elsewhere(roots):
+        if not roots or not roots <= self.local_names():
             return False
         for stmt in self.scope.body.walk():
             if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)) or stmt.number <= event.stmt.number:
@@ -301,16 +305,19 @@ class Verdicts:
                 return False
         return not any(root(u) in roots for child in self.scope.children for u in free_uses(child))
 
-    def _stepped_elsewhere(self, roots: set[str]) -> bool:
-        """An optimizer of these parameters is handed to something that is not seen: that may step."""
-        for stmt in self.scope.body.walk():
-            for call in stmt.calls:
-                held = [self.module.value(a.value) for a in call.args if isinstance(a.value, cst.Name)]
-                owned = [v.owns for v in held if v.kind == "optimizer"]
-                if any(o is None or {root(p) for p in o} & roots for o in owned):
-                    if self.module.value(call.func).kind != "api":
-                        return True
-        return False
+    def stepped_elsewhere(self, event: Event) -> str:
+        """An object that was made around an optimizer of what the event fills: it may step; "" if there is none."""
+        stmts = list(self.scope.body.walk())
+        names = {n for s in stmts for n, v in s.out.items() if v.kind == "optimizer"} | set(self.scope.params)
+        given = [(c, a.value) for s in stmts for c in s.calls for a in c.args
+                 if isinstance(a.value, cst.Name) and a.value.value in names]  # fmt: skip
+        filled = {root(d) for d in event.value.deps if not d.startswith("@")} if given else set()
+        for call, name in given:
+            held = self.module.value(name)
+            if held.kind == "optimizer" and (held.owns is None or {root(p) for p in held.owns} & filled):
+                if self.module.value(call.func).kind in ("class", "unknown", "object"):
+                    return dotted(call.func)
+        return ""
 
     def loadless(self) -> bool:
         """Nothing of this function reads gradients, or is handed any."""

@@ -30,10 +30,12 @@ def bound_elsewhere(writer: Writer, name: str, stmts: list[Stmt]) -> bool:
 def body_of(writer: Writer, stmts: list[Stmt], outputs: Outputs, event: Event) -> list[Item]:
     body: list[Item] = []
     inherited = [n for n in sorted(writer.declared()) if any(n in s.all_defs for s in stmts)]
-    if inherited:
-        body.append(Text(f"global {', '.join(inherited)}"))
-    if outputs.shared:
-        body.append(Text(f"{'nonlocal' if writer.scope.is_function else 'global'} {', '.join(outputs.shared)}"))
+    for word, kind in (("global", cst.Global), ("nonlocal", cst.Nonlocal)) if inherited else ():
+        names = writer.declared(kind)
+        if mine := [n for n in inherited if n in names]:
+            body.append(Text(f"{word} {', '.join(mine)}"))
+    if shared := [n for n in outputs.shared if n not in inherited]:
+        body.append(Text(f"{'nonlocal' if writer.scope.is_function else 'global'} {', '.join(shared)}"))
     body += [Text(f"{name} = None") for name in perhaps_unbound(writer, outputs.aux, stmts, event)]
     body += stmts
     template, nodes = root_text(writer, event)

@@ -73,13 +73,13 @@ class Writer:
                 found = ancestor
         return found
 
-    def declared(self) -> set[str]:
-        """Names the scope declares global or nonlocal."""
+    def declared(self, *kinds: type) -> set[str]:
+        """Names the scope declares global or nonlocal, or one of these `kinds`."""
         return {
             i.name.value
             for s in self.scope.body.walk()
-            if isinstance(s.node, (cst.Global, cst.Nonlocal))
-            for i in s.node.names
+            if isinstance(s.node, kinds or (cst.Global, cst.Nonlocal))
+            for i in s.node.names  # type: ignore[union-attr]
         }
 
     def unbound(self, stmts: list[Stmt], names: list[str]) -> set[str]:

@@ -13,10 +13,12 @@ from dataclasses import dataclass, field, replace
 import libcst as cst
 
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import any_overlap
 from torch2ms.tape.ledger.clears import for_some
 from torch2ms.tape.ledger.events import Event
 
+TURNS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp, cst.Lambda)  # what is in them runs again and again
 ENTRY = -1  # the event that stands for whatever callers left behind
 
 
@@ -303,7 +305,12 @@ class _Run:
         seen = self.owner.before.get(number)
         self.owner.before[number] = state if seen is None else seen | state
         if self.owner.stored and (effect := event.effects.get(self.owner.place)) is not None:
-            return LEFT_OVER if event.stmt.is_loop else effect  # the head of a loop is asked again in each turn
+            if event.stmt.is_loop:  # its head is asked again in each turn
+                return LEFT_OVER
+            if not _in_turns(event):
+                return effect
+            self.owner.before[number] |= effect
+            return state | effect
         if event.kind == "handed" and event.handing is not None:
             handed = event.handing.handed
             if self.owner.stored and self.owner.place in event.handing.places:
@@ -336,6 +343,12 @@ class _Run:
                     break
                 found.append(other)
         return found
+
+
+def _in_turns(event: Event) -> bool:
+    """The call is made once for each element: `[step(x) for x in data]`, `map(lambda x: step(x), data)`."""
+    around = (n for n in descend(event.stmt.node) if isinstance(n, TURNS))
+    return any(inner is event.node for node in around for inner in descend(node))
 
 
 def _added(state: State, number: int) -> State:

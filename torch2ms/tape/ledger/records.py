@@ -9,6 +9,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.values import any_overlap
 from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.clears import SOME, zeroes
 from torch2ms.tape.ledger.events import Event
@@ -105,6 +106,20 @@ class Records:
             for e in self.events
             if e.kind == "backward" or e.kind in LOADS and owners.concerns(e, owner, self.owners)
         )
+
+    def beside_stored(self) -> Owner | None:
+        """An owner whose gradients add up, and are among those of an optimizer that others clear and step."""
+        stored = [o.owns for o in self.owners if o.stored]
+        for owner in self.owners if stored else ():
+            apart = not owner.stored and owner.kind == "module"
+            if not apart or not any(
+                s is None or any_overlap(s, owner.owns or frozenset({owner.place})) for s in stored
+            ):
+                continue
+            loads = [e for e in self.events if e.kind in LOADS and owners.concerns(e, owner, self.owners)]
+            if any(carried for e in loads for _, carried in self.held(e, owner)):
+                return owner
+        return None
 
     def held(self, event: Event, owner: Owner) -> frozenset[tuple[int, bool]]:
         state = owner.before.get(self.number[id(event)])
