@@ -6,7 +6,7 @@ import libcst as cst
 
 from torch2ms.analysis import shapes
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import constant
+from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import CHOSEN, MASKED, OPTIMIZERS, PART, UNKNOWN, Value, entries, join, replace
 
 STORED = Value("tensor", name="buffer")  # what a state dict holds: parameters and buffers themselves, without graphs
@@ -139,6 +139,8 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         if index == "params":
             return Value("params", name="param_group_params", place=base.place)
         return Value("float", name="param_group_item", place=base.place)
+    if base.kind == "params" and type(only) is cst.Slice and len(base.deps) == 1 and (part := _cut(only)):
+        return Value("params", deps=frozenset({f"{next(iter(base.deps))}{PART}{part}>"}))
     if base.kind == "unknown" and type(only) is cst.Index and isinstance(index, int) and _is_shape(node.value):
         return Value("int")
     return Value("unknown", deps=base.deps)
@@ -152,6 +154,13 @@ def _part(base: Value, part: cst.Slice) -> Value:
         return replace(base, items=None, keys=None, each=one_of(base, items))
     lower, upper, step = (b if isinstance(b, int) else None for b in bounds)
     return replace(base, items=items[lower:upper:step], keys=None)
+
+
+def _cut(part: cst.Slice) -> str:
+    """`:2`, `n:`: the parameters before or behind a place of the list, "" for other slices."""
+    known = [b is None or isinstance(b, (cst.Integer, cst.Name)) or constant(b) is not ... for b in (part.lower, part.upper)]
+    halved = (part.lower is None) != (part.upper is None)
+    return code(part).replace(".", "").replace(" ", "") if halved and all(known) and part.step is None else ""
 
 
 def _is_shape(node: cst.BaseExpression) -> bool:

@@ -11,6 +11,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value
 from torch2ms.tape.functions.lifting import Lifting
 from torch2ms.tape.functions.sites import receiver
+from torch2ms.tape.ledger.clears import SOME, sliced
 from torch2ms.tape.ledger.events import Event, find
 from torch2ms.tape.ledger.records import LOADS
 from torch2ms.tape.plan import Plan
@@ -217,6 +218,8 @@ def _events(
         event.zeroed = clear.zeroed or isinstance(clear.stmt.node, cst.Expr) and written
         if not _surely(clear, bound.get(head) if not rest else None, info.module):
             event.problem = clear.problem or f"`{info.name}` clears its gradients on some paths only"
+        if any(sliced(a.value, stmt) for a in call.args):
+            event.problem = SOME
         found.append(event)
     return found
 

@@ -411,11 +411,17 @@ class _Search:
         """Without an optimizer in sight, the scope fills or clears gradients that may be those of any."""
         for event in records.events:
             called = id(event.node) in self.known.callee  # a method of the project, which has events of its own
+            if event.kind == "clear" and self.for_callers(event, scope):
+                continue
             if event.kind == "clear" and event.value.kind not in ("tensor", "optimizer") and not called:
                 return True
             if event.kind in ("backward", "handed") and not _local(self.deps(event, scope, module), scope):
                 return True
         return False
+
+    def for_callers(self, event: Event, scope: Scope) -> bool:
+        """It clears what it is given, and every call of it is seen: the callers have the event, too."""
+        return _given(event.place, scope) and scope.name not in self.known.unseen | self.valued
 
     def fit(self, creations: list[tuple[Key, Creation]]) -> bool:
         """No optimizer follows another one over the same parameters: those would keep what the first has left."""

@@ -91,6 +91,18 @@ def some_dropped(loop: Stmt, grads: list[tuple[Stmt, cst.Attribute]]) -> bool:
     return any(clears(s, g) and isinstance(s.node, cst.Assign) and for_some(s, loop) for s, g in grads)
 
 
+def sliced(node: cst.BaseExpression, stmt: Stmt) -> bool:
+    """`params[:2]`, or a name for it: some of the parameters of a list."""
+    if isinstance(node, cst.Subscript):
+        cuts = [e.slice for e in node.slice if isinstance(e.slice, cst.Slice)]
+        return any(cut.lower is not None or cut.upper is not None or cut.step is not None for cut in cuts)
+    if not isinstance(node, cst.Name):
+        return isinstance(node, cst.ListComp) and any(part.ifs for part in (node.for_in,))
+    bound = [s for s in stmt.block.scope.body.walk() if node.value in s.defs and s is not stmt]
+    made = [s.node.value for s in bound if isinstance(s.node, cst.Assign) and s.number < stmt.number]
+    return any(not isinstance(value, cst.Name) and sliced(value, stmt) for value in made)
+
+
 def zeroes(event: Event) -> bool:
     """`for p in net.head.parameters(): p.grad.zero_()`: gradients of zero are there afterwards."""
     stmts = [s for b in event.stmt.blocks for s in b.walk() if grads_of(s) and not isinstance(s.node, cst.If)]

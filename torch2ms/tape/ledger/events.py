@@ -12,7 +12,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
-from torch2ms.tape.ledger.clears import SOME, clears, for_some, grads_of, only_clears, some_dropped
+from torch2ms.tape.ledger.clears import SOME, clears, for_some, grads_of, only_clears, sliced, some_dropped
 from torch2ms.tape.ledger.lists import list_of, made_of
 from torch2ms.tape.ledger.pairs import kept_under, paired
 
@@ -428,7 +428,7 @@ def _parameter_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
     event = Event("grad_loop", stmt, node, place, iterated, name=dotted(given))
     event.writes = any(_writes(s, g) for s, g in own)
     if len(own) == len(grads) and only_clears(stmt, own):
-        event.kind = "clear"
+        event.kind, event.problem = "clear", SOME if sliced(given, stmt) else ""
     elif len(grads) == 1 and _fills(stmt, *grads[0]):
         event.kind = "fill"
     elif some_dropped(stmt, own):
