@@ -158,7 +158,8 @@ def _part(base: Value, part: cst.Slice) -> Value:
 
 def _cut(part: cst.Slice) -> str:
     """`:2`, `n:`: the parameters before or behind a place of the list, "" for other slices."""
-    known = [b is None or isinstance(b, (cst.Integer, cst.Name)) or constant(b) is not ... for b in (part.lower, part.upper)]
+    ends = (part.lower, part.upper)
+    known = [b is None or isinstance(b, (cst.Integer, cst.Name)) or constant(b) is not ... for b in ends]
     halved = (part.lower is None) != (part.upper is None)
     return code(part).replace(".", "").replace(" ", "") if halved and all(known) and part.step is None else ""
 
