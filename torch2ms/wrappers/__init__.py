@@ -38,6 +38,7 @@ from torch2ms.wrappers.on_cuda import switched_off
 from torch2ms.wrappers.opened import opened
 from torch2ms.wrappers.own_names import renewed
 from torch2ms.wrappers.rebound import told_apart
+from torch2ms.wrappers.recording import recording
 from torch2ms.wrappers.regrouped import regrouped
 from torch2ms.wrappers.saturated import saturated
 from torch2ms.wrappers.selfless import renamed
@@ -96,6 +97,7 @@ def understood(project: Project) -> Project:
     project = _with(project, listed(project))
     project = _with(project, stored(project))
     project = _with(project, asked(project))
+    project = _with(project, recording(project))
     project = _with(project, without_closures(project))
     project = inlined(project, handed_on)
     project = _with(project, decided(project))

@@ -243,7 +243,7 @@ class InPlace:
         text = code(result)
         if is_parameter(target, value, self.module, self.writer.plan):
             self.writer.needs.add("ops")
-            if copied and spread(stmt, self.module):
+            if copied and (spread(stmt, self.module) or lower(stmt, target, self.module)):
                 text = f"{code(parenthesised(result))}.broadcast_to({place}.shape)"
             return self.writer.translated(f"{self.writer.alias('ops')}.assign({place}, {text})")
         if alone or isinstance(target, cst.Subscript) and self.of_parameter(target):
@@ -332,6 +332,16 @@ def spread(stmt: Stmt, module: ModuleInfo) -> bool:
     if not shaped or value.kind != "tensor" or given.func.attr.value not in ("view", "reshape", "unsqueeze"):  # type: ignore[union-attr]
         return False
     return given.func.attr.value == "unsqueeze" or any(constant(a.value) == 1 for a in given.args)  # type: ignore[union-attr]
+
+
+def lower(stmt: Stmt, target: cst.CSTNode, module: ModuleInfo) -> bool:
+    """`fc.weight.copy_(row)`: a vector for a matrix, whose rows all get it."""
+    call = stmt.node.value if isinstance(stmt.node, cst.Expr) else None
+    given = module.value(call.args[0].value) if isinstance(call, cst.Call) and call.args else UNKNOWN
+    if given.kind != "tensor" or given.likely or given.rank != 1 or not isinstance(target, cst.Attribute):
+        return False
+    layer = module.value(target.value).name
+    return target.attr.value == "weight" and layer.startswith(("torch.nn.Linear", "torch.nn.Embed", "torch.nn.Conv"))
 
 
 def changes(name: str, call: cst.Call) -> bool:

@@ -152,11 +152,12 @@ def write_repeated(writer: Writer, call: Call, repeats: Repeats) -> str:
 
 def turns(writer: Writer, owner: Owner, stmt: Stmt) -> bool:
     """The optimizer is the variable of a loop elsewhere: at the backward call the name means one of many, or none."""
-    around = {id(a) for a in stmt.ancestors()}
-    return owner.kind == "optimizer" and any(
-        isinstance(s.node, cst.For) and root(owner.place) in s.defs and id(s) not in around
-        for s in writer.scope.body.walk()
-    )
+    if owner.kind != "optimizer":
+        return False
+    name, around = root(owner.place), list(stmt.ancestors())
+    own = next((a for a in around if isinstance(a.node, cst.For) and name in a.defs), None)
+    met = writer.scope.body.walk() if own is None else own.walk()  # a loop around it that binds the name says which
+    return any(isinstance(s.node, cst.For) and name in s.defs and s not in around for s in met)
 
 
 def decorator_of(

@@ -26,6 +26,7 @@ class Export:
     clears: list[Event]
     returns: Stmt | None  # the return statement that hands out the root already
     closure: bool = False
+    called: bool = False  # ... which other optimizers step behind a call of, too
     beside: cst.BaseExpression | None = None  # what it returns instead: that leaves the function beside the root
 
 

@@ -198,7 +198,9 @@ def _close(info: FunctionInfo, given: list[Handover], lifting: Lifting, events: 
         return
     told = export is not None and export.returns is not None and export.beside is None and bool(export.clears)
     if export is not None and told and all(has_form(g.event) for g in given):
-        if not any(e.kind in USES for s in sites for e in events[id(s.scope)] if e.kind != "step_closure"):
+        used = [s for s in sites if any(e.kind in USES and e.kind != "step_closure" for e in events[id(s.scope)])]
+        export.called = bool(used)  # `loss_func()`, `adam.step()`, and later `lbfgs.step(loss_func)`
+        if not used or len(used) == len(sites) and all(_usable(s, export) for s in sites):
             export.closure = True
             lifting.exports[key] = export
     elif not sites and (closure := closure_in(info, events[key], given)) is not None:
@@ -442,7 +444,7 @@ def lifted(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
         for call in stmt.calls:
             info = lifting.callee.get(id(call))
             export = lifting.exports.get(id(info.scope)) if info is not None else None
-            if info is None or export is None or export.closure:
+            if info is None or export is None or export.closure and not export.called:
                 continue
             base = receiving(info, call)
             for clear in export.clears:
