@@ -12,7 +12,7 @@ from torch2ms.analysis.program.project import Plain, Project
 from torch2ms.inlining import handed_on, inlined
 from torch2ms.stateless import as_calls, without_state
 from torch2ms.wrappers.alike import alike
-from torch2ms.wrappers.asked import asked
+from torch2ms.wrappers.asked import asked, recording
 from torch2ms.wrappers.bound_methods import called_by_name
 from torch2ms.wrappers.clipped import clipped
 from torch2ms.wrappers.closures import without_closures
@@ -38,7 +38,6 @@ from torch2ms.wrappers.on_cuda import switched_off
 from torch2ms.wrappers.opened import opened
 from torch2ms.wrappers.own_names import renewed
 from torch2ms.wrappers.rebound import told_apart
-from torch2ms.wrappers.recording import recording
 from torch2ms.wrappers.regrouped import regrouped
 from torch2ms.wrappers.saturated import saturated
 from torch2ms.wrappers.selfless import renamed
