@@ -163,12 +163,13 @@ class Assignments:
         if isinstance(base, cst.Name):
             scope = self.writer.scope
             outer = scope.is_function and base.value not in scope.locals and base.value not in scope.params
-            if outer or self.given_by_callers(stmt, base.value):
+            unseen = self.given_unseen(stmt, base.value)
+            if outer or self.given_by_callers(stmt, base.value) or unseen and not _returned(base.value, scope):
                 holds = "the scope around holds" if outer else "callers hold too"
                 self.writer.tell("T2M611", "write of .data", f"written into the tensor, which {holds}")
                 return self.writer.text("{0}.copy_({1})", base, node.value)
             why, tier = "the local tensor is bound again", Tier.EXACT
-            if self.given_unseen(stmt, base.value):
+            if unseen:
                 why, tier = f"{why}; assumed: callers go on with what the function returns", Tier.ASSUMED
             self.writer.tell("T2M611", "write of .data", why, tier)
             return self.writer.text("{0} = {1}", base, node.value)
@@ -243,7 +244,8 @@ class Assignments:
             return None
         name = target.value
         if value.leaf:
-            again = not self.writer.differentiated and self.given_by_callers(stmt, name)
+            through = target is not node.target and self.given_unseen(stmt, name)  # `.data` of a caller's tensor
+            again = not self.writer.differentiated and (through or self.given_by_callers(stmt, name))
             return self.written_into(stmt, name, node) if again else None
         if value.kind == "unknown" and target is not node.target:  # `.data` of what is not seen: whoever has it too
             return self.written_into(stmt, name, node)
@@ -420,6 +422,12 @@ def _of_others(module: ModuleInfo) -> bool:
     """The file works with the arrays of another library, and torch is not there."""
     origins = {origin.partition(".")[0] for origin in module.imports.table.values()}
     return "torch" not in origins and bool(origins & OTHERS)
+
+
+def _returned(name: str, scope: Scope) -> bool:
+    """The function gives the tensor back."""
+    given = (s.node.value for s in scope.body.walk() if isinstance(s.node, cst.Return) and s.node.value is not None)
+    return any(isinstance(n, cst.Name) and n.value == name for node in given for n in descend(node))
 
 
 def _counts(name: str, scope: Scope, module: ModuleInfo) -> bool:

@@ -1,5 +1,7 @@
 """`out = net(x)` above an `if` whose branches each make a loss of it and go backward: it belongs to each of them.
 
+What stands below a branch that ends with `continue` or `return` is the other branch.
+
 Only one of the branches runs, and with it one backward call: the forward is written at the start of each branch, where
 it becomes a part of the function that the branch differentiates.
 """
@@ -30,7 +32,7 @@ def sunk(project: Project) -> dict[str, Plain]:
     """What becomes of the modules with such branches, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or module.source.count(BACKWARD) < 2 or "else" not in module.source:
+        if module.uses_mindspore or module.source.count(BACKWARD) < 2:
             continue
         made = (writer := _Sunk(module)).plain()
         if writer.changed:
@@ -49,13 +51,22 @@ class _Sunk(Suites):
         return {id(s.node): s for scope in self.module.scope.walk() for s in scope.body.walk()}
 
     def suite(self, body: Sequence[cst.CSTNode]) -> Made:
-        for node in [n for n in body if type(n) is cst.If and isinstance(n.orelse, (cst.If, cst.Else))]:
+        for node in [n for n in body if type(n) is cst.If]:
             position = next(i for i, n in enumerate(body) if n is node)
-            if moved := self.moved(body[:position], node):
+            before, rest = body[:position], body[position + 1 :]
+            branches, left = list(_branches(node)), node.orelse is None and _leaves(node)
+            if left:  # `if warm: ...; continue`: what stands below is the other branch
+                branches.append(cst.IndentedBlock(rest))  # type: ignore[arg-type]
+            if moved := self.moved(before, node, branches) if left or node.orelse is not None else []:
                 self.changed = True
-                stay = [n for n in body[:position] if all(n is not m for m in moved)]
-                body = [*stay, self.begun(node, moved), *body[position + 1 :]]
+                stay = [n for n in before if all(n is not m for m in moved)]
+                body = [*stay, *([self.left(node, moved), *moved] if left else [self.begun(node, moved)]), *rest]
         return super().suite(body)
+
+    def left(self, node: cst.If, moved: list[cst.BaseStatement]) -> cst.If:
+        """The `if` statement that leaves, whose branch begins with the statements; below it they stand again."""
+        again = self.copied(cst.IndentedBlock(moved), comments=False)
+        return self.renumbered(node, body=node.body.with_changes(body=[*again.body, *node.body.body]))  # type: ignore[return-value]
 
     def begun(self, node: cst.If, moved: list[cst.BaseStatement], first: bool = True) -> cst.If:
         """The `if` statement whose branches begin with the statements; without `else` they are what else happens."""
@@ -81,9 +92,10 @@ class _Sunk(Suites):
 
     # --- what belongs to the branches
 
-    def moved(self, before: Sequence[cst.CSTNode], node: cst.If) -> list[cst.BaseStatement]:
+    def moved(
+        self, before: Sequence[cst.CSTNode], node: cst.If, branches: list[cst.BaseSuite]
+    ) -> list[cst.BaseStatement]:
         """The statements above that feed losses made in two branches or more, and what depends on them; or none."""
-        branches = list(_branches(node))
         if any(not isinstance(b, cst.IndentedBlock) for b in branches):
             return []
         wanted = [self.wanted(b) for b in branches]
@@ -154,6 +166,14 @@ class _Sunk(Suites):
     def stmts(self, node: cst.CSTNode) -> Iterator[Stmt]:
         """The statements in a node, in order."""
         return (self.known[id(n)] for n in flow.in_order([node]) if id(n) in self.known)
+
+
+def _leaves(node: cst.If) -> bool:
+    """What follows the `if` statement does not run after its branch."""
+    last = node.body.body[-1] if isinstance(node.body, cst.IndentedBlock) else None
+    return isinstance(last, cst.SimpleStatementLine) and isinstance(
+        last.body[-1], (cst.Continue, cst.Break, cst.Return)
+    )
 
 
 def _clears(stmt: Stmt) -> bool:

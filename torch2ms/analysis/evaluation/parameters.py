@@ -21,6 +21,8 @@ def parameters(info: FunctionInfo, project: Project) -> dict[str, Value]:
     assert type(node) is cst.FunctionDef
     params = [*node.params.posonly_params, *node.params.params, *node.params.kwonly_params]
     env = {p.name.value: _own(info, p.name.value, i) or _parameter(info, p, project) for i, p in enumerate(params)}
+    if ".grad" in info.module.source:
+        env |= {name: _leaf(env[name], name) for name in _looked_at(info, env)}
     for star in (node.params.star_arg, node.params.star_kwarg):
         if type(star) is cst.Param:
             name = star.name.value
@@ -29,6 +31,20 @@ def parameters(info: FunctionInfo, project: Project) -> dict[str, Value]:
             owns = passed.owns | own if passed.owns else None  # the layers in it, see `bind_arguments`
             env[name] = replace(passed, place="", deps=passed.deps | own if passed.deps else NO_DEPS, owns=owns)
     return env
+
+
+def _looked_at(info: FunctionInfo, env: dict[str, Value]) -> list[str]:
+    """Parameters whose gradients the function reads, and of which no caller says what they are."""
+    unsaid = [n for n, v in env.items() if v.kind == "unknown" or v.kind == "tensor" and v.likely or v.kind == "module"]
+    unsaid = [n for n in unsaid if (passed := info.args.get(n)) is None or passed.kind == "unknown"]
+    bound = {d for stmt in info.scope.body.walk() for d in stmt.defs} if unsaid else set()
+    used = {use for stmt in info.scope.body.walk() for use in stmt.uses} if unsaid else set()
+    return [n for n in unsaid if n not in bound and any(use.startswith(f"{n}.grad") for use in used)]
+
+
+def _leaf(value: Value, name: str) -> Value:
+    """A tensor that accumulates gradients for the callers."""
+    return Value("tensor", place=name, deps=frozenset({name}), leaf=True, likely=True)
 
 
 def _own(info: FunctionInfo, name: str, position: int) -> Value | None:
