@@ -275,9 +275,10 @@ class InPlace:
 
     def whole(self, place: str, text: str) -> str:
         """All of a tensor is written. `copy_` reaches nothing through a slice and raises for one that stands at the
-        start of its memory; an index reaches no view where gradients are recorded (nor does `copy_` before 2.9)."""
-        recorded = self.writer.differentiated and self.writer.plan.records
-        return f"{place}.copy_({text})" if recorded else f"{place}[()] = {text}"
+        start of its memory; an index reaches no view where gradients are recorded (nor does `copy_` before 2.9), and
+        makes a view of a Parameter, which an attribute may be: `ops.assign` then raises."""
+        recorded = self.writer.differentiated or "." in place
+        return f"{place}.copy_({text})" if recorded and self.writer.plan.records else f"{place}[()] = {text}"
 
     def recorded(
         self, stmt: Stmt, target: cst.CSTNode, place: str, text: str, index: str
