@@ -34,10 +34,24 @@ def sunk(project: Project) -> dict[str, Plain]:
     for module in project.modules.values():
         if module.uses_mindspore or module.source.count(BACKWARD) < 2:
             continue
+        if not any(_parts(stmt) for scope in module.scope.walk() for stmt in scope.body.walk()):
+            continue
         made = (writer := _Sunk(module)).plain()
         if writer.changed:
             plain[module.name] = made
     return plain
+
+
+def _parts(stmt: Stmt) -> bool:
+    """An `if` statement of which two sides go backward, or one that then leaves."""
+    if type(stmt.node) is not cst.If:
+        return False
+    sides = [block for block in stmt.blocks if any(_goes_backward(s) for s in block.every)]
+    return len(sides) > 1 or bool(sides) and _leaves(stmt.node)
+
+
+def _goes_backward(stmt: Stmt) -> bool:
+    return any(type(c.func) is cst.Attribute and c.func.attr.value == "backward" for c in stmt.calls)
 
 
 class _Sunk(Suites):

@@ -10,10 +10,14 @@ from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted
 
+BRANCHING = frozenset(
+    (cst.If, cst.For, cst.While, cst.Try, cst.TryStar, cst.Match)
+)  # what their blocks do may not happen
+
 
 def definite(stmt: Stmt) -> set[str]:
     """Names a statement certainly binds when it has run."""
-    if isinstance(stmt.node, (cst.If, cst.For, cst.While, cst.Try, cst.TryStar, cst.Match)):
+    if type(stmt.node) in BRANCHING:
         if type(stmt.node) is cst.If and len(stmt.blocks) == 2:
             first, second = (set().union(*(definite(s) for s in b.stmts)) for b in stmt.blocks)
             return first & second

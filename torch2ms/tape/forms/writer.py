@@ -78,7 +78,7 @@ class Writer:
         return {
             i.name.value
             for s in self.scope.body.walk()
-            if isinstance(s.node, kinds or (cst.Global, cst.Nonlocal))
+            if type(s.node) in (kinds or (cst.Global, cst.Nonlocal))
             for i in s.node.names  # type: ignore[union-attr]
         }
 

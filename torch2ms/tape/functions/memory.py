@@ -4,6 +4,7 @@ written into all, so that a statement which writes takes part in the forward of 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -19,6 +20,7 @@ from torch2ms.tape.functions.changing import changed
 from torch2ms.tape.functions.foreign import SHOWING, change
 
 FUNCTIONS = ("torch.", "torch.nn.functional.")  # `relu_` of these writes into its first argument
+OF_DISPLAY = re.compile(r"\]\s*\.\s*\w+_\(")  # `[h, g][i].mul_(`
 THROUGH = ("enumerate", "zip", "reversed", "list", "tuple")
 SAME_MEMORY = {"torch.from_numpy", "torch.as_tensor", "torch.asarray", "numpy.asarray", "numpy.asanyarray",
                "numpy.ravel", "numpy.reshape", "numpy.transpose", "numpy.squeeze", "numpy.expand_dims"}  # fmt: skip
@@ -28,6 +30,7 @@ VIEWS = frozenset(SHOWING) | {"numpy", "cpu", "ravel", "narrow", "select", "view
 def spread_writes(project: Project) -> None:
     """Add to statements that write into tensors the other names of what they write into."""
     for module in project.modules.values():
+        displays = OF_DISPLAY.search(module.source) is not None
         for scope in module.scope.walk():
             if isinstance(scope.node, cst.ClassDef):
                 continue
@@ -37,7 +40,7 @@ def spread_writes(project: Project) -> None:
                         change(stmt, place, scope)
                 if place := _activated(stmt, module, project):
                     change(stmt, place, scope)
-                for place in (*changed(stmt, module), *_displayed(stmt)):
+                for place in (*changed(stmt, module), *(_displayed(stmt) if displays else ())):
                     change(stmt, place, scope)
             writing = [s for s in scope.body.walk() if s.muts]
             if not writing:
@@ -162,7 +165,8 @@ def _shares(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[str, str]]:
         if type(call.func) is cst.Attribute and call.func.attr.value == "append" and call.args:
             if (name := dotted(call.func.value)) and (source := _shown(call.args[0].value, module)):
                 yield name, source
-    yield from _walrus(stmt, module)
+    if ":=" in module.source:
+        yield from _walrus(stmt, module)
     if type(node) is cst.For:
         names = [n for n in stmt.defs if "." not in n]
         for name in names:

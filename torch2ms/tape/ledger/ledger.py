@@ -362,6 +362,9 @@ def _root_deps(event: Event) -> frozenset[str]:
     return event.value.deps
 
 
+LEAVING = frozenset((cst.Return, cst.Raise, cst.Break, cst.Continue))
+
+
 def _leaves(block: Block) -> bool:
     """The block never falls off its end."""
-    return bool(block.stmts) and isinstance(block.stmts[-1].node, (cst.Return, cst.Raise, cst.Break, cst.Continue))
+    return bool(block.stmts) and type(block.stmts[-1].node) in LEAVING
