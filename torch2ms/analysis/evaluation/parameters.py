@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torch2ms.analysis.evaluation import guess, masked
@@ -11,6 +13,7 @@ from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project, 
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import EITHER, ENDLESS, NO_DEPS, UNKNOWN, Value, replace
 
+READS = re.compile(r"\.grad\b")
 LITERALS = {cst.Integer: "int", cst.Float: "float", cst.SimpleString: "str", cst.Tuple: "tuple", cst.List: "list",
             cst.Dict: "unknown", cst.UnaryOperation: "unknown"}  # fmt: skip
 
@@ -21,7 +24,7 @@ def parameters(info: FunctionInfo, project: Project) -> dict[str, Value]:
     assert type(node) is cst.FunctionDef
     params = [*node.params.posonly_params, *node.params.params, *node.params.kwonly_params]
     env = {p.name.value: _own(info, p.name.value, i) or _parameter(info, p, project) for i, p in enumerate(params)}
-    if ".grad" in info.module.source:
+    if READS.search(info.module.source):
         env |= {name: _leaf(env[name], name) for name in _looked_at(info, env)}
     for star in (node.params.star_arg, node.params.star_kwarg):
         if type(star) is cst.Param:
@@ -39,7 +42,7 @@ def _looked_at(info: FunctionInfo, env: dict[str, Value]) -> list[str]:
     unsaid = [n for n in unsaid if (passed := info.args.get(n)) is None or passed.kind == "unknown"]
     bound = {d for stmt in info.scope.body.walk() for d in stmt.defs} if unsaid else set()
     used = {use for stmt in info.scope.body.walk() for use in stmt.uses} if unsaid else set()
-    return [n for n in unsaid if n not in bound and any(use.startswith(f"{n}.grad") for use in used)]
+    return [n for n in unsaid if n not in bound and any(f"{use}.".startswith(f"{n}.grad.") for use in used)]
 
 
 def _leaf(value: Value, name: str) -> Value:
