@@ -54,6 +54,23 @@ def _goes_backward(stmt: Stmt) -> bool:
     return any(type(c.func) is cst.Attribute and c.func.attr.value == "backward" for c in stmt.calls)
 
 
+def _differentiated(call: cst.Call) -> cst.BaseExpression | None:
+    """What a backward call differentiates; None for other calls."""
+    if type(call.func) is not cst.Attribute or call.func.attr.value != "backward":
+        return None
+    given = [a.value for a in call.args if a.keyword is None]
+    if dotted(call.func.value).endswith("autograd"):
+        return given[0] if given else None
+    return None if given else call.func.value
+
+
+def _handed_on(node: cst.BaseExpression) -> bool:
+    """A loss as it is, or as a scaler scales it: branches that differ in that alone are understood together."""
+    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "scale":
+        return len(node.args) == 1 and bool(dotted(node.args[0].value))
+    return bool(dotted(node))
+
+
 class _Sunk(Suites):
     """One module, with such statements at the start of the branches."""
 
@@ -139,12 +156,12 @@ class _Sunk(Suites):
         stmts = [s for n in branch.body for s in self.stmts(n)]
         for stmt in stmts:
             for call in stmt.calls:
-                func = call.func
-                if isinstance(func, cst.Attribute) and func.attr.value == "backward" and not call.args:
-                    names = {root(dotted(n)) for n in descend(func.value) if isinstance(n, cst.Name)}
-                    feeding = [s for s in stmts if s.number < stmt.number]
-                    own = bool(names & _defs(feeding))
-                    return names | {root(u) for s in feeding for u in s.uses if own}, own
+                if (node := _differentiated(call)) is None:
+                    continue
+                names = {root(dotted(n)) for n in descend(node) if isinstance(n, cst.Name)}
+                feeding = [s for s in stmts if s.number < stmt.number]
+                own = bool(names & _defs(feeding)) or not _handed_on(node)
+                return names | {root(u) for s in feeding for u in s.uses if own}, own
         return set(), False
 
     def graph(self, wanted: set[str], above: list[tuple[cst.CSTNode, list[Stmt]]]) -> set[int]:
