@@ -82,7 +82,7 @@ EXPRESSIONS = [
     # the gradient of MindSpore's SELU is wrong below zero, logsigmoid overflows
     (
         "F.selu(x)",
-        "1.0507009873554805 * (ops.relu(x) - 1.6732632423543772 * ops.relu(1 - ops.exp(ops.minimum(x, 0.0))))",
+        "1.0507009873554805 * (ops.relu(x) + 1.6732632423543772 * (ops.exp(ops.clamp(x, max=0.0)) - 1))",
     ),
     ("F.logsigmoid(x)", "-ops.softplus(-x)"),
     # a whole factor needs recompute_scale_factor and a float
