@@ -254,7 +254,9 @@ def write_cut(writer: Writer, call: Call) -> str:
     has_aux = ", has_aux=True" if outputs.aux else ""
     definition.append(Function(forward, [*own_names, *more], [*restore, *body_of(writer, late, outputs, event)]))
     handed = crossing
-    if len(crossing) > 1:  # one may be made from another, and that way is played back by the first part
+    # one may be made from another, and that way is played back by the first part; and the gradient of weights of the
+    # first part is zero in a function of what it made, as long as that brings its graph along
+    if len(crossing) > 1 or again:
         writer.plan.needs.add("ops")
         handed = [f"ops.stop_gradient({name})" for name in crossing]
     arguments2 = ", ".join([*handed, *more])

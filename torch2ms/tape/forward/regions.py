@@ -16,7 +16,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.tape.forward.dependents import silenced
-from torch2ms.tape.forward.effects import clash, effects, leaves
+from torch2ms.tape.forward.effects import RUN, clash, effects, leaves
 from torch2ms.tape.forward.steps import (
     asked_by,
     changed_before,
@@ -234,6 +234,8 @@ class Finder:
             return ""
         if region.stmts and (problem := self.down_to_guard(region, needed)):
             return problem
+        if region.stmts and not region.late and self.updated_between(region):
+            return "its forward is interleaved with the update of another optimizer"
         last = region.guarded[-1]
         staying = [s for s in start.block.stmts if s.number < last.number and s not in region.guarded]
         for stmt in staying:
@@ -254,6 +256,28 @@ class Finder:
             if not all(self.moves(s, region.stmts) for s in between):
                 return "something between its statements has to happen in between"
         return ""
+
+    def updated_between(self, region: Region) -> bool:
+        """A step between the rest of the forward and the guard moves weights that the guarded part uses."""
+        block = region.block.stmts
+        between = block[block.index(region.stmts[-1]) + 1 : block.index(region.guards[0])]
+        uses = {u for s in region.guarded for u in s.all_uses}
+        runs = any(e.startswith(RUN) for s in region.guarded for e in effects(s, self.module))
+        for call in (call for s in between for inner in s.walk() for call in inner.calls):
+            name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
+            if isinstance(call.func, cst.Attribute) and name == "step":
+                moved = self.module.value(call.func.value).owns
+                if runs if moved is None else any(overlaps(use, place) for use in uses for place in moved):
+                    return True
+            elif runs and self.module.value(call.func).kind in ("function", "method") and self.may_step(name):
+                return True
+        return False
+
+    def may_step(self, name: str) -> bool:
+        """A function of the project by this name takes a step, for all that is seen here."""
+        found = [i for i in self.module.functions.values() if i.name == name]
+        calls = (c for i in found for s in i.scope.body.walk() for c in s.calls)
+        return not found or any(isinstance(c.func, cst.Attribute) and c.func.attr.value == "step" for c in calls)
 
     def transparent(self, around: Stmt, inner: Stmt) -> bool:
         """What stands in the block runs as if it stood there without it: a `with`, or a `try` that goes well."""
