@@ -38,7 +38,10 @@ def unwrapped(project: Project, modules: list[ModuleInfo]) -> dict[str, Plain]:
         if tree is module.tree:
             continue
         tree = unwrapper.with_imports(tree)
-        plain[module.name] = Plain(tree, unwrapper.lines_of(tree), unwrapper.findings, unwrapper.reasons)
+        before = module.plain  # what passes before this one told
+        told = [*(before.findings if before is not None else ()), *unwrapper.findings]
+        reasons = (before.reasons if before is not None else {}) | unwrapper.reasons
+        plain[module.name] = Plain(tree, unwrapper.lines_of(tree), told, reasons)
     return plain
 
 

@@ -58,7 +58,8 @@ def find_stores(known: Known) -> Stores:
     if not wanted and not leaving:
         return Stores()
     search.connect()
-    groups = {search.wide(place, s, m) for s, m, place in wanted}
+    used = search.loaded()
+    groups = {key for s, m, place in wanted if (key := search.wide(place, s, m)) in used}
     found = Stores()
     for scope, module, place in leaving:
         key = search.aliases.find(search.aliases.key(place, scope, module))
@@ -211,6 +212,15 @@ class _Search:
 
     def wide(self, place: str, scope: Scope, module: ModuleInfo) -> Key:
         return self.aliases.wide(self.aliases.key(place, scope, module))
+
+    def loaded(self) -> set[Key]:
+        """The groups whose gradients something in the project uses: who else finds what is kept is not seen."""
+        return {
+            self.wide(owner.place, scope, module)
+            for scope, module in self.scopes if (records := self.records.get(id(scope))) is not None
+            for owner in self.optimizers(records)
+            if any(e.kind in LOADS and concerns(e, owner, records.owners) for e in records.events)
+        }  # fmt: skip
 
     def enter(self, group: Key, found: Stores) -> None:
         """All scopes that may meet the optimizers of a group keep their gradients with them, or none does."""

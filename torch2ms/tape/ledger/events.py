@@ -250,7 +250,7 @@ def _call(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Event | None:
     if name == "backward":
         return _backward(call, func, receiver, stmt, module)
     if name == "zero_grad":
-        if receiver.kind in ("optimizer", "module", "unknown", "object"):
+        if receiver.kind in ("optimizer", "module", "unknown", "object", "scheduler"):  # an object around both
             event = Event("clear", stmt, call, receiver.place or place, receiver)
             if receiver.kind == "module" and isinstance(func.value, cst.Subscript):
                 event.partial = module.value(func.value.value).kind == "module"  # a layer of a network
