@@ -17,7 +17,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import entries
 from torch2ms.wrappers.boxes import LIVING, Box, boxes, parts, sees
-from torch2ms.wrappers.suites import Made, Suites
+from torch2ms.wrappers.suites import Made, Suites, Uncommented
 
 MOST = 8  # keys of a loop that is written out
 MOST_STATEMENTS = 40  # of what it becomes then
@@ -240,7 +240,7 @@ class _Writer(Suites):
         for turn, names in enumerate(turns.names):
             for position, stmt in enumerate(lines):
                 named = stmt.visit(_Named(names))
-                silent = named.visit(_Silent()) if turn else named  # type: ignore[union-attr]
+                silent = named.visit(Uncommented()) if turn else named  # type: ignore[union-attr]
                 assert isinstance(silent, (cst.SimpleStatementLine, cst.BaseCompoundStatement))
                 if turn and not position:
                     silent = silent.with_changes(leading_lines=())
@@ -253,19 +253,6 @@ class _Writer(Suites):
         for new, old in zip(descend(named), descend(source), strict=False):
             if isinstance(new, (cst.BaseSmallStatement, cst.BaseCompoundStatement)):
                 self.number(new, old)
-
-
-class _Silent(cst.CSTTransformer):
-    """No comments: they stand in the first turn."""
-
-    def leave_EmptyLine(self, original: cst.EmptyLine, updated: cst.EmptyLine) -> cst.EmptyLine | cst.RemovalSentinel:
-        return updated if original.comment is None else cst.RemoveFromParent()
-
-    def leave_TrailingWhitespace(
-        self, original: cst.TrailingWhitespace, updated: cst.TrailingWhitespace
-    ) -> cst.TrailingWhitespace:
-        plain = original.comment is None
-        return updated if plain else updated.with_changes(comment=None, whitespace=cst.SimpleWhitespace(""))
 
 
 class _Named(cst.CSTTransformer):

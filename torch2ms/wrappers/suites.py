@@ -174,7 +174,7 @@ class Suites(Rewriter):
         """The same statements once more, on the same lines of the source."""
         made = body.deep_clone()
         if not comments:
-            made = made.visit(_Uncommented())  # type: ignore[assignment]
+            made = made.visit(Uncommented())  # type: ignore[assignment]
         for new, old in zip(flow.in_order(made.body), flow.in_order(body.body), strict=True):
             self.number(new, old)
         return made
@@ -193,7 +193,7 @@ class Suites(Rewriter):
         return made, layout.comments_only(body.footer)
 
 
-class _Uncommented(cst.CSTTransformer):
+class Uncommented(cst.CSTTransformer):
     """Statements that stand in the source once already, with their comments."""
 
     def leave_EmptyLine(self, original: cst.EmptyLine, updated: cst.EmptyLine) -> cst.EmptyLine | cst.RemovalSentinel:
@@ -202,7 +202,11 @@ class _Uncommented(cst.CSTTransformer):
     def leave_TrailingWhitespace(
         self, original: cst.TrailingWhitespace, updated: cst.TrailingWhitespace
     ) -> cst.TrailingWhitespace:
-        return updated if original.comment is None else cst.TrailingWhitespace()
+        return (
+            updated
+            if original.comment is None
+            else updated.with_changes(comment=None, whitespace=cst.SimpleWhitespace(""))
+        )
 
 
 def _leaves(stmt: cst.CSTNode) -> bool:
