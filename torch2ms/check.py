@@ -33,6 +33,8 @@ DOCSTRING = re.compile(r"(?:[\s\\]|#[^\r\n]*[\r\n])*[rRuU\"'(]")  # how a text m
 MARK = re.compile(r"#\s*torch2ms:\s*T2M\d{3}\b")
 DIRECTIVE = re.compile(r"#\s*torch2ms:\s*(?:ignore|off)\b")
 TORCH_PACKAGES = ("torch", "torchvision")
+STILL = "the translation still uses"
+LEFT = "nothing of MindSpore takes the place of what is used of it here"
 GIVEN = frozenset(dir(builtins)) | {"__file__", "__path__", "__annotations__", "__class__", "get_ipython", "display"}
 
 
@@ -73,7 +75,7 @@ def check_output(
     accounted = any(f.tier is Tier.REFUSED for f in findings) or MARK.search(text) or DIRECTIVE.search(text)
     left = None if accounted else names.first_torch
     if left and reconvert is not None:
-        return f"the translation still uses {left[1]} (its line {left[0]}) and no finding says so"
+        return f"{STILL} {left[1]} (its line {left[0]}) and no finding says so"
     if reconvert is None or "torch" not in text:  # nothing that runs over the file again looks into it
         return ""
     try:
@@ -83,6 +85,24 @@ def check_output(
     if again != text:
         return f"a second conversion would change the translation again ({_first_difference(text, again)})"
     return ""
+
+
+def owned_up(source: str, text: str) -> tuple[str, list[Finding]]:
+    """The translation with a mark at every import of torch in it, where nothing says why one stayed: those findings."""
+    tree, before = _parsed(text), _parsed(source)
+    if isinstance(tree, str) or isinstance(before, str):
+        return text, []
+    lines, stood = text.splitlines(keepends=True), dict((name, line) for line, name in reversed(Names(before).foreign))
+    found: list[Finding] = []
+    for line, name in sorted(Names(tree).foreign, reverse=True):
+        head = lines[line - 1]
+        if not head.lstrip().startswith(("import ", "from ")) or line > 1 and MARK.match(lines[line - 2].lstrip()):
+            continue
+        what, todo = f"import of {name}", "write what is used of it by hand"
+        found.append(Finding("T2M600", Tier.REFUSED, what, LEFT, todo, stood.get(name, line)))
+        margin = head[: len(head) - len(head.lstrip())]
+        lines.insert(line - 1, f"{margin}# torch2ms: T2M600 {what} -> {todo} ({LEFT})\n")
+    return "".join(lines), found[::-1]
 
 
 def _compiled(text: str) -> ast.Module | str:

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
 
 import libcst as cst
@@ -19,7 +20,7 @@ from torch2ms.analysis.syntax.text import code
 from torch2ms.analysis.values import PART
 from torch2ms.api import Rules, definitions
 from torch2ms.bounds import TOO_DEEP, TURN, deep_recursion, unparsable
-from torch2ms.check import check_output, gained_comments
+from torch2ms.check import STILL, check_output, gained_comments, owned_up
 from torch2ms.config import Config
 from torch2ms.findings import Finding, Result
 from torch2ms.parsing import parse, unasked
@@ -210,6 +211,11 @@ def _checked(result: Result, config: Config, held: frozenset[str], moved: Callab
     again = None if numbered else lambda translation: _again(translation, config, path, held)
     try:
         problem = check_output(source, text, result.findings, again, moved)
+        if problem.startswith(STILL) and again is not None:
+            text, left = owned_up(source, text)
+            result = replace(result, text=text, findings=tuple(sorted((*result.findings, *left), key=lambda f: f.line)))
+            once_more = lambda translation: owned_up(source, again(translation))[0]  # noqa: E731
+            problem = check_output(source, text, result.findings, once_more, moved)
     except Exception as error:
         return _failed(path, source, error)
     return Result(path, source, source, result.findings, error=problem) if problem else result

@@ -50,7 +50,7 @@ class Statements:
             above = raise_changes(self.in_place, stmt)
             above += hoisted(self.in_place, stmt)
             if above:
-                return [*above, *self.small(stmt)]
+                return [*above, *below] if (below := self.small(stmt)) else self.commented(stmt, above)
         if stmt.calls and not self.module.uses_mindspore and (below := activated(self.writer, stmt, self.looked_at)):
             return [*self.small(stmt), *below]
         if self.module.uses_mindspore:
@@ -75,11 +75,14 @@ class Statements:
                 if type(node.value) is cst.Call:
                     return []  # `model.to(device)`
             special = [layout.line(stmt, made)]
-        elif special and stmt.trailing is not None:
-            last = special[-1]
-            if type(last) is cst.SimpleStatementLine and stmt.trailing.comment is not None:
-                special[-1] = last.with_changes(trailing_whitespace=stmt.trailing)
-        return special
+        return self.commented(stmt, special)
+
+    def commented(self, stmt: Stmt, made: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
+        """What a statement became, with the comment that stood behind it."""
+        last = made[-1] if made and stmt.trailing is not None and stmt.trailing.comment is not None else None
+        if type(last) is cst.SimpleStatementLine:
+            made[-1] = last.with_changes(trailing_whitespace=stmt.trailing)
+        return made
 
     def own_method(self, receiver: Value, name: str) -> bool:
         """A method of the project that has the name of one of torch: `compile` of a network that is set up with it."""

@@ -58,11 +58,13 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
     if found is not None and found.kind in ("optimizer", "scaler") and not found.place.startswith("self."):
         found = replace(found, place=f"self.{attr}")  # a parameter of the method that kept it, or of the class body
     if found is not None and found.kind in ("unknown", "none"):
-        found = _meant(found, attr, usage.steps(place, ev.uses))
+        found = _meant(found, attr, place, ev.uses)
     if found is not None:
         there = rebase(found, "self", base.place or place.rpartition(".")[0])
         if base.kind == "object" and base.owns and there.kind == "params" and found.place and "." not in found.place:
             there = replace(there, place=f"{base.place}.{attr}", deps=base.owns)  # what its constructor was given
+        elif base.place == "self" and there.kind == "params" and "." not in (there.place or "."):
+            there = replace(there, place=place)  # likewise, seen from inside: what they are a list of has no name here
         of_record = base.keys is not None and there.kind in ("tensor", "unknown")  # one of its fields
         return there.with_deps(there.deps | base.deps) if of_record else there
     method = cls.method(attr)
@@ -85,9 +87,9 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
     return Value("unknown", place=place, deps=base.deps if base.keys is not None else NO_DEPS)
 
 
-def _meant(found: Value, attr: str, steps: bool) -> Value:
+def _meant(found: Value, attr: str, place: str, uses: frozenset[str]) -> Value:
     """An optimizer, or something that acts as one; and what a place that is None in all of its class gets."""
-    kind = "optimizer" if steps else guess.by_name(attr).kind
+    kind = "optimizer" if usage.steps(place, uses) else "module" if place in uses else guess.by_name(attr).kind
     if kind == "optimizer" or kind == "module" and found.kind == "none":
         return Value(kind, place=f"self.{attr}", likely=True)
     return found

@@ -72,7 +72,9 @@ def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
     own = frozenset({f"@{name}"})
     passed = info.args.get(name)
     endless = param.default is not None and masked.infinite(param.default, UNKNOWN)
+    uses = info.module.used.get(id(info.scope), NONE)
     if passed is not None and passed.kind not in ("unknown", "none"):
+        passed = used(passed, name, uses)
         return _perhaps_endless(replace(passed, place=name, deps=passed.deps | own), endless)
     if param.annotation is not None and (declared := _declared(info, param.annotation, name, project)) is not None:
         return _perhaps_endless(declared, endless)
@@ -85,7 +87,7 @@ def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
     if guessed.kind not in ("unknown", "tensor") and literal in ("int", "float", "str"):  # `d_model=512`
         return Value(literal, likely=True)
     if guessed.kind == "unknown":
-        guessed = used(guessed, name, info.module.used.get(id(info.scope), NONE))
+        guessed = used(guessed, name, uses)
     if guessed.kind != "unknown":
         return replace(guessed, deps=own, likely=True)
     if literal:

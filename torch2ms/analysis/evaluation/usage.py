@@ -28,8 +28,11 @@ NONE: frozenset[str] = frozenset()
 
 
 def used(value: Value, place: str, uses: frozenset[str]) -> Value:
-    """The value of a place, or a module where nothing else is known of it; what it was made of has its parameters."""
-    if value.kind == "unknown" and place in uses:
+    """The value of a place, or a module where nothing is known of it or it was taken for a tensor, which has none.
+
+    What it was made of has its parameters.
+    """
+    if place in uses and (value.kind == "unknown" or value.kind == "tensor" and value.likely):
         deps = frozenset(d for d in value.deps if any(m == d or m.startswith(f"{d}.") for m in uses if m[-1] != ")"))
         return Value("module", place=place, deps=deps, likely=True)
     if value.kind == "unknown" and steps(place, uses):

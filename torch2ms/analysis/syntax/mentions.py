@@ -64,6 +64,8 @@ class _Mentions:
             self.names |= names_in_quotes(node)  # type: ignore[arg-type]
         elif own and (kind is cst.AssignTarget or kind is cst.AnnAssign or kind is cst.For):
             self.bound |= _targets(node.target)  # type: ignore[attr-defined]
+        elif own and kind is cst.AsName:  # `with open(path) as data:`
+            self.bound |= _targets(node.name)  # type: ignore[attr-defined]
         elif own and kind is cst.NameItem:
             self.elsewhere.add(node.name.value)  # type: ignore[attr-defined]
         own = own and kind not in SCOPES

@@ -63,7 +63,8 @@ class Leaves:
             name = place.removeprefix("self.")
             return self.writer.text(f"object.__setattr__(self, {name!r}, ms.Parameter({text}, name={name!r}))")
         if text.startswith("ms.Parameter("):
-            return None if many or "name=" in text else self.writer.text(f"{place} = {text[:-1]}{name})")
+            given = text[:-1].rstrip().removesuffix(",")  # one that ends its last line
+            return None if many or "name=" in text else self.writer.text(f"{place} = {given}{name})")
         self.writer.tell("T2M305", "leaf tensor", WHY)
         return self.writer.text(f"{place} = ms.Parameter({text}{'' if many else name})")
 

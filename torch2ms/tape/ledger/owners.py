@@ -56,6 +56,7 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
             and event.value.kind == "param"
             and len(event.value.deps) == 1
             and not any(concerns(event, o, found) for o in found)
+            and not _in_loop_of(event, events, found)
         ):
             (place,) = event.value.deps
             clause = clause_of(event.node, event.stmt.node)
@@ -72,6 +73,12 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
         if owner.kind == "leaf":
             owner.parameter = seen_elsewhere(owner.place, scope)
     return found
+
+
+def _in_loop_of(event: Event, events: list[Event], found: list[Owner]) -> bool:
+    """It reads in a loop that goes over the gradients of an optimizer, whatever names its list has."""
+    loops = [e for e in events if e.kind == "grad_loop" and e.value.kind == "optimizer"]
+    return any(e.stmt in event.stmt.ancestors() and any(concerns(e, o, found) for o in found) for e in loops)
 
 
 def _network(event: Event, events: list[Event]) -> str:
