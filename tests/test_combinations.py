@@ -14,9 +14,10 @@ pytest.importorskip("torch", reason="the programs are run in PyTorch")
 pytest.importorskip("mindspore", reason="the translations are run in MindSpore")
 
 WORKERS = int(os.environ.get("TORCH2MS_TEST_WORKERS", "2"))
-# `python -m tests.combinations --count 300 --seed 1000` runs more
+# `python -m tests.combinations --family flow --count 300 --seed 1000` runs more
 PROJECTS = (*range(8), 19, 36, 102, 115, 126, 158, 181, 227)  # the later ones went wrong or were refused once
-SEEDS = {"one": range(20), "several": range(24), "project": PROJECTS}
+DRAWN_FLOW = int(os.environ.get("TORCH2MS_DRAWN", "16"))  # programs of the family whose control flow is drawn
+SEEDS = {"flow": range(DRAWN_FLOW), "one": range(20), "several": range(24), "project": PROJECTS}
 PROGRAMS = [FAMILIES[family](seed) for family, seeds in SEEDS.items() for seed in seeds]
 
 
@@ -29,8 +30,10 @@ def found() -> dict[Program, Report | list[str]]:
 def test_a_combination_agrees_or_is_refused(drawn: Program, found: dict[Program, Report | list[str]]) -> None:
     outcome = found[drawn]
     if isinstance(outcome, Report):
+        if outcome.reason.startswith("torch side"):
+            pytest.skip("PyTorch itself refuses what was drawn")
         assert outcome.agrees, f"{drawn.name}\n{cli_table(outcome)}"
-        assert outcome.compared["gradient"] >= 4
+        assert outcome.compared.get("gradient", 0) >= 4 or drawn.drawn.get("flow", "none") != "none"
     else:
         assert not outcome[0].startswith("error"), f"{drawn.name}\n{outcome[0]}"
 

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.combinations import one_network, project, several_networks
+from tests.combinations import control_flow, one_network, project, several_networks
 from tests.combinations.drawing import Program
 from torch2ms import Tier
 from torch2ms.config import Config
@@ -15,7 +15,12 @@ from torch2ms.verify.reporting.report import Report
 from torch2ms.verify.runner import Case
 from torch2ms.verify.sides.warm import verify_many
 
-FAMILIES = {"one": one_network.program, "several": several_networks.program, "project": project.program}
+FAMILIES = {
+    "flow": control_flow.program,
+    "one": one_network.program,
+    "several": several_networks.program,
+    "project": project.program,
+}
 
 
 def outcomes(programs: Sequence[Program], workers: int = 2) -> dict[Program, Report | list[str]]:

@@ -13,6 +13,7 @@ from torch2ms.tape.forward.computed import computes
 from torch2ms.tape.forward.dependents import dependents
 from torch2ms.tape.forward.effects import effects
 from torch2ms.tape.forward.layers import through_layers
+from torch2ms.tape.forward.partial import left_out_at_times
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forward.shared import Regions, together
 from torch2ms.tape.forward.stashes import Stash, feeding, related, used_among
@@ -77,6 +78,8 @@ def forward_of(
         return region, region.problem
     if crossing := verdicts.crossing(event, region, owns if wanted else None):
         return region, f"`{crossing}` brings a graph along that is made elsewhere"
+    if test := left_out_at_times(event, region, wanted, verdicts.module, verdicts.project):
+        return region, f"parameters get no gradient depending on `{test}`: MindSpore's optimizer would move them then"
     if wanted and not computes(region, verdicts.module, verdicts.project):
         return region, "the loss is made by the caller of this function"
     return region, ""

@@ -18,7 +18,7 @@ from torch2ms.tape.forward.unseen import through_unseen, unseen_step
 from torch2ms.tape.functions.handing import Handed
 from torch2ms.tape.functions.taking import Taken
 from torch2ms.tape.ledger import owners
-from torch2ms.tape.ledger.again import comes_again
+from torch2ms.tape.ledger.again import comes_again, left_over
 from torch2ms.tape.ledger.clears import grads_of
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.given import given_elsewhere
@@ -110,6 +110,8 @@ class Verdicts:
                 return why
             if (source := comes_again(owner, self.scope, self.module)) and self.records.filled(owner):
                 return f"`{owner.place}` is one of `{source}` and keeps its gradient until it comes again"
+            if left_over(owner, self.records, self.project):
+                return f"gradients of `{owner.place}` are left over from one call of this function to the next"
             if place := self.kept(owner):
                 return f"the gradients of `{place}` are not cleared with the others of `{owner.place}`"
             for event in self.records.events:

@@ -90,9 +90,21 @@ class _Sunk(Suites):
                 branches.append(cst.IndentedBlock(rest))  # type: ignore[arg-type]
             if moved := self.moved(before, node, branches) if left or node.orelse is not None else []:
                 self.changed = True
-                stay = [n for n in before if all(n is not m for m in moved)]
-                body = [*stay, *([self.left(node, moved), *moved] if left else [self.begun(node, moved)]), *rest]
+                body = [
+                    *self.stays(before, moved),
+                    *([self.left(node, moved), *moved] if left else [self.begun(node, moved)]),
+                    *rest,
+                ]
         return super().suite(body)
+
+    def stays(self, before: Sequence[cst.CSTNode], moved: list[cst.BaseStatement]) -> Iterator[cst.CSTNode]:
+        """The statements above that stay; one that leaves begins with what ran before it, which draws or counts."""
+        gone: list[cst.BaseStatement] = []
+        for node in before:
+            if found := [m for m in moved if m is node]:
+                gone += found
+            else:
+                yield self.left(node, gone) if gone and type(node) is cst.If and _leaves(node) else node
 
     def left(self, node: cst.If, moved: list[cst.BaseStatement]) -> cst.If:
         """The `if` statement that leaves, whose branch begins with the statements; below it they stand again."""
@@ -142,6 +154,8 @@ class _Sunk(Suites):
             if id(own) in graph or gone and self.follows(stmts, gone):
                 moved.append(own)
                 gone += stmts
+            elif gone and stmts and leaves(stmts[0]) and not (type(own) is cst.If and not own.orelse and _leaves(own)):
+                return []
         asked = {root(dotted(n)) for test in _tests(node) for n in descend(test) if isinstance(n, cst.Name)}
         calls = (c for test in _tests(node) for c in descend(test) if isinstance(c, cst.Call))
         quiet = all(dotted(c.func) in ASKING for c in calls)

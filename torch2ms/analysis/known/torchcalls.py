@@ -142,8 +142,10 @@ def new_optimizer(name: str, given: Given) -> Value:
     few = sum(a.keyword is None for a in args) <= 2 and not {"momentum", "weight_decay"} & named
     # a step is -lr * gradient and nothing is remembered, or a gradient that is missing counts as zeros
     plain = name.endswith(".SGD") and few or name.endswith(".LBFGS")
+    decays = name.endswith(".AdamW") or "weight_decay" in named  # moves what has a gradient of zeros
     ordered = first.kind == "params" and len(first.deps) == 1
-    return Value("optimizer", name=name, owns=owns or None, dtype="plain" if plain else "", ordered=ordered)
+    kind = "plain" if plain else "decays" if decays else ""
+    return Value("optimizer", name=name, owns=owns or None, dtype=kind, ordered=ordered)
 
 
 def _layer(name: str, given: Given) -> Value | None:

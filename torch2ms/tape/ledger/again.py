@@ -1,17 +1,20 @@
-"""Leaves that are taken out of a list: the same tensors come again, with what their gradients hold."""
+"""Leaves that come again with what their gradients hold: out of a list, or when a function is called once more."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import libcst as cst
 
-from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.ledger.ledger import ENTRY, Ledger, Owner
+from torch2ms.tape.ledger.owners import concerns
+from torch2ms.tape.ledger.records import LOADS, Records
 
 CONTAINERS = ("list", "tuple", "dict")
 THROUGH = ("enumerate", "zip", "reversed", "sorted", "tqdm")
@@ -66,3 +69,49 @@ def _index(stmt: Stmt) -> str:
     assert isinstance(stmt.node, cst.Assign) and isinstance(stmt.node.value, cst.Subscript)
     index = stmt.node.value.slice[0].slice
     return dotted(index.value) if isinstance(index, cst.Index) else ""
+
+
+def left_over(owner: Owner, records: Records, project: Project) -> bool:
+    """A call of the function leaves gradients in a leaf from outside, and the next call uses them."""
+    outside = root(owner.place) in records.outside - set(records.scope.params) | {"self"}
+    if owner.kind != "leaf" or not outside or not {n for n, _ in owner.exit.held} - {ENTRY}:
+        return False
+    again = replace(owner, before={}, assumed=set())
+    Ledger(records.scope, records.events, [again], records.outside, entered=[again])
+    loads = (e for e in records.events if e.kind in LOADS and concerns(e, again, records.owners))
+    states = (again.before.get(records.number[id(e)]) for e in loads)
+    used = any(state is not None and (ENTRY, True) in state.held for state in states)
+    return used and _called_again(records.scope, project)
+
+
+def _called_again(scope: Scope, project: Project) -> bool:
+    """The function is called in a loop, or from several places."""
+    sites = [stmt for stmt, _ in _sites(scope, project)]
+    return len(sites) > 1 or any(a.is_loop for s in sites for a in (s, *s.ancestors()))
+
+
+def bound_in_loops(stmt: Stmt) -> set[str]:
+    """The names that may be others in each turn of the loops around a statement."""
+    return {root(d) for a in stmt.ancestors() if a.is_loop for s in a.walk() for d in s.defs}
+
+
+def given_by_loops(scope: Scope, project: Project) -> set[str]:
+    """The parameters of a function that calls of it give other values in each turn of a loop."""
+    found: set[str] = set()
+    for stmt, call in _sites(scope, project):
+        changing, free = bound_in_loops(stmt), iter(scope.params[1:] if scope.cls is not None else scope.params)
+        for arg in call.args if not any(a.star for a in call.args) else ():
+            name = arg.keyword.value if arg.keyword is not None else next(free, "")
+            if changing & {root(u) for u in expression_uses(arg.value, stmt)}:
+                found.add(name)
+    return found
+
+
+def _sites(scope: Scope, project: Project) -> Iterator[tuple[Stmt, cst.Call]]:
+    """The calls that seem to be of a function."""
+    for other in (s for m in project.modules.values() for s in m.scope.walk()):
+        yield from ((stmt, c) for stmt in other.body.walk() for c in stmt.calls if _means(c.func, scope))
+
+
+def _means(func: cst.BaseExpression, scope: Scope) -> bool:
+    return (func.attr.value if isinstance(func, cst.Attribute) else dotted(func)) == scope.name

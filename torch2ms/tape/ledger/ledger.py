@@ -156,6 +156,7 @@ class Ledger:
         owners: list[Owner],
         outside: set[str],
         cleared: Sequence[Owner] = (),  # those whose gradients are empty on entry, as the user says
+        entered: Sequence[Owner] = (),  # leaves in which an earlier call may have left gradients
     ) -> None:
         self.scope = scope
         self.events = events
@@ -165,7 +166,8 @@ class Ledger:
         self.owners = owners
         for owner in owners:
             optimizers = [o for o in owners if o.kind == owner.kind]
-            known = owner.place.partition(".")[0] in outside and owner.kind != "leaf" and owner not in cleared
+            known = owner.place.partition(".")[0] in outside and (owner.kind != "leaf" or owner in entered)
+            known = known and owner not in cleared
             start = owner.entry if owner.stored else LEFT_OVER if known else State()
             run = _Run(self, owner, alone=len(optimizers) == 1)
             end = run.block(scope.body, start)

@@ -229,7 +229,7 @@ def relation(event: Event, owners: list[Owner]) -> str:
         return "unseen"
     held = {p for o in owners for p in o.owns or ()}
     if any(p.startswith("^") for p in held):
-        return "unseen"
+        return "other" if clipped <= held else "unseen"  # callers gave the optimizer more, beside what is clipped
     inside = all(any(p == c or p.startswith(c + ".") for c in clipped) for p in held)
     if inside and len(held) > 1 and not held <= clipped:
         return "unseen"  # several parts, which may be all of it

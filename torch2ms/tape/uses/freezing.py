@@ -37,9 +37,9 @@ class Toggle:
 
 
 def thaws(owner: Owner, scope: Scope, module: ModuleInfo, project: Project, records: Records) -> bool:
-    """Parameters of an optimizer are frozen or thawed in the loop that trains, and may be frozen where it matters."""
+    """Parameters of an optimizer are frozen or thawed after it was made, and may be frozen where it matters."""
     found = [t for t in toggles(scope, module, project) if t.place == NOBODY_KNOWS or _concerns(t, owner)]
-    if all(not _in_loop(t, module) for t in found):
+    if not any(_in_loop(t, module) or _moved_on(t, owner, scope, module, records) for t in found):
         return False
     places = sorted({t.place for t in found})
     if NOBODY_KNOWS in places:
@@ -58,6 +58,15 @@ def thaws(owner: Owner, scope: Scope, module: ModuleInfo, project: Project, reco
         )
         return False
     return bool(frozen)
+
+
+def _moved_on(toggle: Toggle, owner: Owner, scope: Scope, module: ModuleInfo, records: Records) -> bool:
+    """The optimizer had the parameters before, and moves what has no gradient: by decay, or by what it remembers."""
+    mine = [v for _, v in _taken(toggle, scope, module) if v.place == owner.place]
+    stepped = any(
+        e.kind in STEPS and e.place == owner.place and e.stmt.number < toggle.stmt.number for e in records.events
+    )
+    return bool(mine) and (stepped or any(v.dtype == "decays" for v in mine))
 
 
 def toggles(scope: Scope, module: ModuleInfo, project: Project, depth: int = DEEP) -> list[Toggle]:

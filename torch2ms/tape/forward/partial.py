@@ -1,0 +1,110 @@
+"""Forwards that leave parameters out under a condition: torch has no gradient for them then, and a step skips them.
+
+MindSpore's gradient is zeros, and momentum, averages or decay move the parameters all the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.structure import Block, Stmt
+from torch2ms.analysis.syntax.tree import code
+from torch2ms.analysis.values import any_overlap
+from torch2ms.tape.forward.regions import Region
+from torch2ms.tape.ledger.again import bound_in_loops, given_by_loops
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import Owner
+
+NOTHING: frozenset[str] = frozenset()
+
+
+def left_out_at_times(event: Event, region: Region, owners: list[Owner], module: ModuleInfo, project: Project) -> str:
+    """The condition that changes while the program trains and under which a step has no gradient of some parameters.
+
+    What a function is given for such a condition is assumed to be the same at every step, where no call says more.
+    """
+    moving = [o for o in owners if o.kind == "optimizer" and not o.plain and o.owns]
+    found = list(_cuts(event, region, module)) if moving else []
+    scope = event.stmt.block.scope
+    changing = bound_in_loops(event.stmt) | (given_by_loops(scope, project) if found else set())
+    for test, stmt, missing in found:
+        asked = {root(u) for u in expression_uses(test, stmt)}
+        for owner in moving:
+            if not any_overlap(missing, owner.owns or NOTHING):
+                continue
+            if asked & changing:
+                return code(test)
+            if asked - scope.locals or asked & set(scope.params):
+                owner.assumed.add(f"`{code(test)}` is the same at every step of `{owner.place}`")
+    return ""
+
+
+def _cuts(
+    event: Event, region: Region, module: ModuleInfo
+) -> Iterator[tuple[cst.BaseExpression, Stmt, frozenset[str]]]:
+    """The conditions of a forward, and the modules that its root depends on in one case and not in the other."""
+    whole: frozenset[str] | None = None
+    for stmt in (i for s in region.all for i in s.walk()):
+        if not isinstance(stmt.node, cst.If):
+            continue
+        whole = _Way().reached(event, region, module) if whole is None else whole
+        ways = (_Way(stmt, block) for block in (*stmt.blocks, None)[:2])
+        if missing := frozenset().union(*(whole - way.reached(event, region, module) for way in ways)):
+            yield stmt.node.test, stmt, missing
+
+
+@dataclass
+class _Way:
+    """One way through a forward: a branch of an `if` is taken, None for none of them."""
+
+    stmt: Stmt | None = None
+    branch: Block | None = None
+    now: dict[str, frozenset[str]] = field(default_factory=dict)  # the modules behind each name on this way
+    seen: dict[str, frozenset[str]] = field(default_factory=dict)  # ... and on any way, as the analysis has it
+
+    def reached(self, event: Event, region: Region, module: ModuleInfo) -> frozenset[str]:
+        """The modules whose parameters the root depends on."""
+        self.run(region.all, module, certain=True)
+        uses = frozenset().union(*(expression_uses(r, event.stmt) for r in event.roots))
+        return self.behind(uses) | _called([event.stmt], module)
+
+    def behind(self, uses: set[str] | frozenset[str]) -> frozenset[str]:
+        return frozenset().union(*(self.now.get(root(u), NOTHING) for u in uses))
+
+    def run(self, stmts: list[Stmt], module: ModuleInfo, certain: bool) -> None:
+        for stmt in stmts:
+            if stmt is self.stmt:
+                self.run(self.branch.stmts if self.branch is not None else [], module, certain)
+            elif stmt.blocks:
+                for block in stmt.blocks:
+                    self.run(block.stmts, module, certain=False)
+            else:
+                self.small(stmt, module, certain)
+
+    def small(self, stmt: Stmt, module: ModuleInfo, certain: bool) -> None:
+        recorded = _real(*(v.deps for v in stmt.out.values()))
+        brought = frozenset().union(*(self.seen.get(root(u), NOTHING) for u in stmt.uses))
+        made = self.behind(stmt.uses) | (recorded - brought) | _called([stmt], module) if recorded else NOTHING
+        for name in {root(p) for p in stmt.defs | stmt.muts}:
+            kept = NOTHING if certain and name in stmt.defs else self.now.get(name, NOTHING)
+            self.now[name] = kept | made
+            self.seen[name] = self.seen.get(name, NOTHING) | recorded
+
+
+def _real(*deps: frozenset[str]) -> frozenset[str]:
+    return frozenset(d for each in deps for d in each if not d.startswith(("@", "^")))
+
+
+def _called(stmts: list[Stmt], module: ModuleInfo) -> frozenset[str]:
+    """The modules that statements run; `net[0]` is a part of `net`."""
+    found = ((c.func, module.value(c.func)) for s in stmts for c in s.calls)
+    return frozenset(
+        f"{value.place}.{code(func)}" if isinstance(func, cst.Subscript) else value.place
+        for func, value in found
+        if value.kind == "module" and value.place
+    )
