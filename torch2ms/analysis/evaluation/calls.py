@@ -11,7 +11,7 @@ import libcst as cst
 from torch2ms.analysis import oddities, shapes
 from torch2ms.analysis.evaluation import masked
 from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, left_to_functions
-from torch2ms.analysis.evaluation.containers import element, entered
+from torch2ms.analysis.evaluation.containers import element, entered, picked
 from torch2ms.analysis.evaluation.guess import makes_optimizers
 from torch2ms.analysis.evaluation.lookup import PURE_BUILTINS, class_of, function_of
 from torch2ms.analysis.evaluation.methods import (
@@ -366,6 +366,12 @@ def _builtin(name: str, given: Given) -> Value:
         return Value("unknown", name=CLASS, place=asked)
     if name in PURE_BUILTINS:
         return Value(PURE_BUILTINS[name], name="range" if name == "range" else "")
+    if name == "dict" and first.kind == "named_params":
+        return Value("dict", name="of param", deps=deps)
+    if name == "filter" and len(given.args) == 2 and given.args[1].kind == "params":
+        by = given.node.args[0].value
+        some = picked(given.args[1], code(by.body if isinstance(by, cst.Lambda) else by))
+        return Value("list" if some.deps != deps else "unknown", deps=some.deps)
     if name == "dict" and not any(a.star or not a.keyword for a in given.node.args):
         keys = tuple((a.keyword.value, True) for a in given.node.args if a.keyword)
         return Value("dict", deps=deps, items=bounded(tuple(given.args)), keys=keys)

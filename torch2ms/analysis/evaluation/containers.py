@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torch2ms.analysis import shapes
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
-from torch2ms.analysis.values import CHOSEN, MASKED, OPTIMIZERS, PART, UNKNOWN, Value, entries, join, replace
+from torch2ms.analysis.values import CHOSEN, MASKED, OPTIMIZERS, PART, PICKED, UNKNOWN, Value, entries, join, replace
 
+WITH_GRADIENTS = re.compile(r"\.(?:requires_grad|grad)\b")
 STORED = Value("tensor", name="buffer")  # what a state dict holds: parameters and buffers themselves, without graphs
 LEARNERS = "of objects that train"  # the name of a list: each of them has networks and optimizers of its own
 ELEMENTS = ("tensor", "int", "float", "str", "param", "numpy", "module")  # kinds a list is known to hold
@@ -48,6 +51,13 @@ def element(value: Value) -> Value:
     return Value("unknown", deps=value.deps)
 
 
+def picked(params: Value, by: str) -> Value:
+    """One of the parameters that a condition picks, or all of them; those that it leaves out may have gradients."""
+    if params.kind not in ("param", "params") or not by or WITH_GRADIENTS.search(by):
+        return params
+    return replace(params, deps=frozenset(f"{dep}{PICKED}{by.replace('.', '_')}>" for dep in params.deps))
+
+
 def is_state(value: Value) -> bool:
     """The state dict of a module, which nothing was put into."""
     return value.kind == "dict" and value.name == "state_dict" and not value.items
@@ -65,6 +75,8 @@ def entered(held: Value, method: str) -> Value | None:
         one = Value("tensor", deps=held.deps, likely=held.likely)
     elif held.name == "of module":
         one = Value("module")
+    elif held.name == "of param":
+        return Value("named_params" if method == "items" else "params", deps=held.deps)
     elif held.items and held.keys is not None:
         one = one_of(Value("dict"), held.items)
     else:

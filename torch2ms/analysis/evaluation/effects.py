@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torch2ms.analysis.evaluation import hooked, masked
 from torch2ms.analysis.evaluation.assign import part_of, remember
-from torch2ms.analysis.evaluation.containers import LEARNERS, same_layer
+from torch2ms.analysis.evaluation.containers import LEARNERS, WITH_GRADIENTS, picked, same_layer
 from torch2ms.analysis.evaluation.lookup import made_here, of_data
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import constant
+from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import (
     CHOSEN,
     FILLING,
@@ -49,7 +50,7 @@ def effects(stmt: Stmt, ev: Evaluator) -> None:
             if type(call.func.value) is cst.Subscript and call.func.attr.value in FILLING:
                 _filled_part(call.func.value, call, ev)
             if place and ev.memo.get(id(call.func.value), UNKNOWN).kind != "api":
-                _called(call, place, call.func.attr.value, ev)
+                _called(call, stmt, place, call.func.attr.value, ev)
     if type(stmt.node) is cst.Assign:
         for target in stmt.node.targets:
             part = target.target
@@ -75,7 +76,7 @@ def _asked_for(node: cst.BaseExpression, stmt: Stmt, ev: Evaluator) -> None:
         ev.memo[id(node)] = replace(now, likely=True)
 
 
-def _called(call: cst.Call, place: str, method: str, ev: Evaluator) -> None:
+def _called(call: cst.Call, stmt: Stmt, place: str, method: str, ev: Evaluator) -> None:
     """What calling a method does to the place it is called on."""
     if method == "register_buffer" and place == "self":
         _registered(call, ev)
@@ -84,7 +85,7 @@ def _called(call: cst.Call, place: str, method: str, ev: Evaluator) -> None:
     if known.kind in OWN and known.name and not known.name.startswith("torch."):
         return  # a method of a class of the project: what it does stands there
     if method in FILLING and call.args:
-        _filled(place, held or Value("list"), method, call, ev)
+        _filled(place, held or Value("list"), method, call, stmt, ev)
     elif held is None:
         return
     elif method == "requires_grad_" and held.kind in ("tensor", "unknown"):
@@ -130,7 +131,7 @@ def _leaf(place: str, on: bool, ev: Evaluator) -> None:
         ev.env[place] = replace(held, kind="tensor", leaf=on, deps=frozenset({place} if on else ()), place=place)
 
 
-def _filled(place: str, base: Value, method: str, call: cst.Call, ev: Evaluator) -> None:
+def _filled(place: str, base: Value, method: str, call: cst.Call, stmt: Stmt, ev: Evaluator) -> None:
     """A container takes a value in."""
     value = ev.memo.get(id(call.args[-1].value), UNKNOWN)
     listed = method == "append" and value.kind in ELEMENTS and base.name != "torch.nn.ModuleList"
@@ -154,9 +155,17 @@ def _filled(place: str, base: Value, method: str, call: cst.Call, ev: Evaluator)
         learner = replace(value, several=True)
         alike = base.items == () or base.each == learner
         name, each = (LEARNERS, learner) if alike and each is None else (name, each)
+    if method == "append" and (tests := _tests(stmt)):
+        value = picked(value, f"in {place}" if not WITH_GRADIENTS.search(tests) else "")
     deps = base.deps | value.deps
     ev.env[place] = replace(base, deps=deps, items=None, name=name, starts=starts, keys=keys, each=each)
     remember(place, ev.env[place], ev, call)
+
+
+def _tests(stmt: Stmt) -> str:
+    """The conditions of the innermost loop around a statement under which it runs."""
+    around = takewhile(lambda outer: type(outer.node) is not cst.For, stmt.ancestors())
+    return " and ".join(code(outer.node.test) for outer in around if type(outer.node) is cst.If)
 
 
 def _mixed(base: Value, value: Value) -> bool:

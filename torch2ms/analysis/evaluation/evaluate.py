@@ -17,7 +17,7 @@ from torch2ms.analysis.evaluation.usage import used
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.annotations import quoted, quotes
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import children, constant
+from torch2ms.analysis.syntax.tree import children, code, constant
 from torch2ms.analysis.values import (
     CHOSEN,
     EITHER,
@@ -207,11 +207,13 @@ class Evaluator:
 
     def comprehension(self, node: cst.CSTNode) -> Value:
         self.env.push()
+        tests: list[str] = []
         clause = node.for_in  # type: ignore[attr-defined]
         while clause is not None:
             bind(clause.target, iteration(clause.iter, self.ev(clause.iter), self, named=False), self)
             for test in clause.ifs:
                 self.ev(test.test)
+                tests.append(code(test.test))
             clause = clause.inner_for_in
         if isinstance(node, cst.DictComp):
             self.ev(node.key)
@@ -221,7 +223,7 @@ class Evaluator:
                 self.env.pop()
                 return held
         else:
-            value = self.ev(node.elt)  # type: ignore[attr-defined]
+            value = containers.picked(self.ev(node.elt), " and ".join(tests))  # type: ignore[attr-defined]
             kind = "list"
         self.env.pop()
         if (grouped := containers.grouped_optimizer(node)) is not None:

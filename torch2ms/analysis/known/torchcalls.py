@@ -9,7 +9,7 @@ from torch2ms.analysis.known import activations, torchapi
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.records import named_tuple
 from torch2ms.analysis.syntax.names import is_foreign
-from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, entries, joined_deps, replace
+from torch2ms.analysis.values import NO_DEPS, PICKED, UNKNOWN, Value, entries, joined_deps, replace
 
 HOST_LIBRARIES = {"numpy", "math", "random", "os", "time", "json", "logging", "argparse", "sys", "itertools",
                   "collections", "copy", "functools", "tqdm", "matplotlib", "pandas", "sklearn", "scipy", "pickle",
@@ -136,7 +136,9 @@ def new_optimizer(name: str, given: Given) -> Value:
     first, args = given.first, given.node.args
     groups = [entries(group).get("params") for group in first.items or ()] if first.kind == "list" else []
     if groups and all(group is not None for group in groups):
-        first = replace(first, deps=joined_deps([group for group in groups if group is not None]))
+        deps = joined_deps([group for group in groups if group is not None])
+        several = len(groups) > 1  # what one leaves out another has
+        first = replace(first, deps=frozenset(d.partition(PICKED)[0] for d in deps) if several else deps)
     owns = first.deps if first.kind in ("params", "list", "named_params", "tuple") or first.deps else None
     named = {a.keyword.value for a in args if a.keyword is not None}
     few = sum(a.keyword is None for a in args) <= 2 and not {"momentum", "weight_decay"} & named

@@ -10,6 +10,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
+import itertools
 import os
 import sys
 import weakref
@@ -62,7 +63,7 @@ class MindSporeSide:
         steps = session.replay.of("step") if session.replay else []
         self.buffered = set().union(*(step["buffers"] for step in steps))
         self.uids: dict[int, tuple[Any, str]] = {}
-        self.optimizers: dict[int, int] = {}
+        self.optimizers = itertools.count()  # ids would be those of optimizers that are gone
         self.forwards: list[tuple[Any, Any, int]] = []  # forwards that were run and not yet played back
         self.depth = 0
         self.watched: set[type] = set()
@@ -312,7 +313,7 @@ class MindSporeSide:
         @functools.wraps(construct)
         def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:
             construct(optimizer, *args, **kwargs)
-            self.optimizers.setdefault(id(optimizer), len(self.optimizers))
+            optimizer.__dict__.setdefault("_torch2ms_number", next(self.optimizers))
 
         @functools.wraps(call)
         def __call__(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
@@ -326,7 +327,7 @@ class MindSporeSide:
             missing: list[str | None] = [None] * (len(parameters) - len(before))
             self.trace.add(
                 "step",
-                optimizer=self.optimizers.get(id(optimizer), -1),
+                optimizer=optimizer.__dict__.get("_torch2ms_number", -1),
                 type=type(optimizer).__name__,
                 given=len(before),
                 buffers=self.buffers(),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import itertools
 import sys
 import weakref
 from collections.abc import Callable, Iterable, Iterator
@@ -50,7 +51,7 @@ class TorchSide:
         )
         self.owners: dict[int, tuple[Any, str]] = {}  # id of a parameter or module -> (weak owner, attribute)
         self.uids: dict[int, tuple[Any, str]] = {}  # id of a parameter -> (weak parameter, "L3.weight")
-        self.optimizers: dict[int, int] = {}
+        self.optimizers = itertools.count()  # ids would be those of optimizers that are gone
         self.started: dict[int, tuple[Any, str]] = {}  # parameters and their values before the first step
         self.groups: list[Any] = []
 
@@ -267,7 +268,7 @@ class TorchSide:
         @functools.wraps(construct)
         def __init__(optimizer: Any, *args: Any, **kwargs: Any) -> None:
             construct(optimizer, *args, **kwargs)
-            self.optimizers[id(optimizer)] = len(self.optimizers)
+            optimizer.__dict__.setdefault("_torch2ms_number", next(self.optimizers))
             self._disturb(optimizer)
 
         def before(optimizer: Any, args: Any, kwargs: Any) -> None:
@@ -286,7 +287,7 @@ class TorchSide:
             parameters = list(_parameters(optimizer))
             self.trace.add(
                 "inner_step" if inner else "step",
-                optimizer=self.optimizers.get(id(optimizer), -1),
+                optimizer=optimizer.__dict__.get("_torch2ms_number", -1),
                 type=type(optimizer).__name__,
                 buffers=self.buffers(),
                 streams=marks(),
