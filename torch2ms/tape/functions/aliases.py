@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping, Sized
+from collections.abc import Iterator, Mapping, Sized
 from dataclasses import dataclass
 
 import libcst as cst
@@ -12,7 +12,7 @@ from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInf
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value
-from torch2ms.tape.functions.sites import Site
+from torch2ms.tape.functions.sites import Site, Unseen
 
 Key = tuple[str, int, str]  # a variable of a scope, an attribute of a class, or a result of a function
 ANY: Key = ("any", 0, "")  # what a container holds, or code that is not seen
@@ -33,7 +33,7 @@ class Aliases:
     """Classes of places. What got into a container, or to code that is not seen, may be anything else that did."""
 
     def __init__(
-        self, project: Project, callee: Mapping[int, FunctionInfo], called: Mapping[int, Sized], unseen: Collection[str]
+        self, project: Project, callee: Mapping[int, FunctionInfo], called: Mapping[int, Sized], unseen: Unseen
     ) -> None:
         self.project = project
         self.callee = callee
@@ -58,7 +58,7 @@ class Aliases:
                 self.unnamed.discard(("result", key, ""))
                 self.creations += products
         for scope, _ in scopes:
-            seen = scope.name not in unseen and (id(scope) in called or id(scope) in self.constructed)
+            seen = scope not in unseen and (id(scope) in called or id(scope) in self.constructed)
             for name in scope.params if scope.is_function and not seen else ():
                 if name not in ("self", "cls"):
                     self.taint(("variable", id(scope), name))

@@ -35,7 +35,7 @@ from torch2ms.tape.functions.handing import (
 from torch2ms.tape.functions.memory import spread_writes
 from torch2ms.tape.functions.reach import Known
 from torch2ms.tape.functions.rollouts import Episodes
-from torch2ms.tape.functions.sites import Site, inherited, receiving, resolve, versions
+from torch2ms.tape.functions.sites import Site, Unseen, inherited, receiving, resolve, versions
 from torch2ms.tape.functions.spills import Spills
 from torch2ms.tape.functions.stores import Stores, find_stores
 from torch2ms.tape.functions.taking import Taken, Taking, clips, events_of, fed, taken_of, taking_at, usable
@@ -87,7 +87,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     lifting = Lifting(freezes=project.freezes_trained)
     functions = [(m, i) for m in project.modules.values() for i in m.functions.values()]
     events: dict[int, list[Event]] = {}
-    unseen: set[str] = set()  # methods called on objects that are not known: one of them may be meant
+    unseen = Unseen()
     lifting.functions = {id(i.scope): i for _, i in functions}
     for module in project.modules.values():
         for scope in module.scope.walk():
@@ -101,9 +101,9 @@ def lift(project: Project, stores: bool = True) -> Lifting:
                         above = call.func.attr.value == "__init__" and base in ("builtin_super", "class")
                         above = above or inherited(call.func, module, project)  # `scheduler.step()`
                         if base in OBJECTS and not above:  # that of a class by its name, or of the classes above
-                            unseen.add(call.func.attr.value)
+                            unseen.add(call, call.func.attr.value, stmt)
                     if info is not None and (stmt.off or module.held):
-                        unseen.add(info.name)  # the call stays as it is, and so must what it calls
+                        unseen.names.add(info.name)  # the call stays as it is, and so must what it calls
                     if info is not None:
                         lifting.callee[id(call)] = info
                         lifting.sites.setdefault(id(info.scope), []).append(Site(module, scope, stmt, call))
@@ -120,7 +120,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     for _ in range(3):
         for info, site in reached:
             _spread(info, site, lifting)
-    unseen |= {i.name for _, i in functions if i.name != "__init__" and len(list(versions(i))) > 1}
+    unseen.names |= {i.name for _, i in functions if i.name != "__init__" and len(list(versions(i))) > 1}
     given = handovers(project, events)
     lifting.left = left_behind(list(project.modules.values()))
     for _, info in functions:
@@ -131,7 +131,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
         if export is None:
             continue
         sites = lifting.sites.get(id(info.scope), [])
-        if not sites or info.name in unseen:
+        if not sites or info.scope in unseen:
             continue
         far = not _in_reach(info, export, project)
         used = [s for s in sites if _loads(s.scope, lifting, events, far)]
@@ -148,7 +148,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     episodes = Episodes(project, lifting, events, unseen)
     lifting.episodes, lifting.incomplete = episodes.found, episodes.reasons
     lifting.inside = [i for e in episodes.found.values() for i in episodes.inside(e)]
-    seen = [i for _, i in functions if i.name not in unseen]
+    seen = [i for _, i in functions if i.scope not in unseen]
     hand_on(lifting, seen, events)
     if stores:
         _store(lifting, project, seen, events, unseen)
@@ -156,7 +156,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
 
 
 def _store(
-    lifting: Lifting, project: Project, seen: list[FunctionInfo], events: dict[int, list[Event]], unseen: set[str]
+    lifting: Lifting, project: Project, seen: list[FunctionInfo], events: dict[int, list[Event]], unseen: Unseen
 ) -> None:
     """Find the optimizers that keep gradients, and the functions that go backward from what callers made into them."""
     settled = {*lifting.exports, *lifting.episodes, *lifting.closures}

@@ -13,7 +13,7 @@ from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInf
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, descend
-from torch2ms.tape.functions.sites import Site, overriding
+from torch2ms.tape.functions.sites import Site, Unseen, overriding
 from torch2ms.tape.ledger.events import Event
 
 NAMELESS = {cst.FunctionDef, cst.ClassDef, cst.Import, cst.ImportFrom}  # statements that mention no function
@@ -27,7 +27,7 @@ class Known:
     project: Project
     callee: dict[int, FunctionInfo]
     sites: dict[int, list[Site]]  # the calls that reach a scope, by its id
-    unseen: set[str]  # methods called on objects that are not known
+    unseen: Unseen
     settled: set[int]  # ids of scopes whose callers do the work
     handed: set[int]  # ids of scopes whose callers see to it that they are entered without gradients
     taken: set[int]  # ids of scopes whose callers hand them gradients

@@ -27,7 +27,7 @@ from torch2ms.tape.ledger.events import Event
 
 if TYPE_CHECKING:
     from torch2ms.tape.functions.lifting import Lifting
-    from torch2ms.tape.functions.sites import Site
+    from torch2ms.tape.functions.sites import Site, Unseen
 
 MOST_CALLS = 200  # followed from what fills a list up to the caller
 QUIET = {"print", "len", "float", "int", "str", "format", "item", "append", "round"}
@@ -39,7 +39,7 @@ MIXED = (cst.IfExp, cst.BooleanOperation, cst.Lambda, cst.BaseComp, cst.NamedExp
 class Episodes:
     """Finds the episodes of a project."""
 
-    def __init__(self, project: Project, lifting: Lifting, events: dict[int, list[Event]], unseen: set[str]) -> None:
+    def __init__(self, project: Project, lifting: Lifting, events: dict[int, list[Event]], unseen: Unseen) -> None:
         self.lifting = lifting
         self.events = events
         self.unseen = unseen
@@ -133,7 +133,7 @@ class Episodes:
         if len(sites) != 1:
             return f"`{info.name}` is called from {len(sites)} places, and the rollout would have to be known at each"
         episode.site = site = sites[0]
-        if info.name in self.unseen or self.passed_on(info):
+        if info.scope in self.unseen or self.passed_on(info):
             return f"`{info.name}` may be called elsewhere too"
         if site.stmt.modes or site.stmt.off or site.stmt.blocks or not self.placed(episode):
             return f"the call of `{info.name}` stands inside a larger expression"
@@ -316,7 +316,7 @@ class Episodes:
             info = self.lifting.functions.get(id(scope))
             if info is None:
                 return f"`{stash.name}` is filled outside of functions"
-            if scope is not callee and (info.name in self.unseen or self.passed_on(info)):
+            if scope is not callee and (info.scope in self.unseen or self.passed_on(info)):
                 return f"`{info.name}`, which fills `{stash.name}`, may be called elsewhere too"
             for site in self.lifting.sites.get(id(scope), []):
                 moved = frozenset().union(*(self.graph(d, site, info) for d in made))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 import libcst as cst
@@ -10,6 +10,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value
 
 CALL = "__call__"
@@ -23,6 +24,60 @@ class Site:
     scope: Scope
     stmt: Stmt
     call: cst.Call
+
+
+class Unseen:
+    """Methods called on objects that are not known: one of that name may be meant if it takes what the call gives.
+
+    Neither `env.step(action)` nor `with cache.step():` is a call of `def step(self)` that returns nothing.
+    """
+
+    def __init__(self) -> None:
+        self.names: set[str] = set()  # for whatever they are given
+        self.calls: dict[str, list[tuple[cst.Call, bool]]] = {}
+
+    def add(self, call: cst.Call, name: str, stmt: Stmt) -> None:
+        node = stmt.node
+        parts = isinstance(node, cst.Assign) and node.value is call and isinstance(node.targets[0].target, cst.Tuple)
+        entered = isinstance(node, cst.With) and any(item.item is call for item in node.items)
+        self.calls.setdefault(name, []).append((call, parts or entered))
+
+    def __contains__(self, scope: Scope) -> bool:
+        if scope.name in self.names:
+            return True
+        calls = [(call, used) for call, used in self.calls.get(scope.name, ()) if _takes(scope, call)]
+        return any(not used for _, used in calls) or bool(calls) and _gives(scope)
+
+    def also(self, names: Iterable[str]) -> Unseen:
+        """Functions that are used as values are among them."""
+        more = Unseen()
+        more.names, more.calls = self.names.union(names), self.calls
+        return more
+
+
+def _takes(scope: Scope, call: cst.Call) -> bool:
+    """A function takes these arguments, as far as is seen."""
+    node = scope.node
+    if type(node) is not cst.FunctionDef:
+        return True
+    how = {dotted(d.decorator) for d in node.decorators}
+    params = [*node.params.posonly_params, *node.params.params]
+    open_ended = isinstance(node.params.star_arg, cst.Param) or node.params.star_kwarg is not None
+    if open_ended or how - {"staticmethod", "classmethod"} or any(arg.star for arg in call.args):
+        return True
+    params = params[1:] if scope.cls is not None and "staticmethod" not in how else params
+    given = sum(arg.keyword is None for arg in call.args)
+    named = {arg.keyword.value for arg in call.args if arg.keyword is not None}
+    rest = [*params[given:], *node.params.kwonly_params]
+    asked = {p.name.value for p in rest if p.default is None}
+    return given <= len(params) and asked <= named <= {p.name.value for p in rest}
+
+
+def _gives(scope: Scope) -> bool:
+    """A function returns something."""
+    stmts = [s for s in scope.body.walk() if not s.blocks]
+    returns = any(isinstance(s.node, cst.Return) and s.node.value is not None for s in stmts)
+    return returns or any(isinstance(n, cst.Yield) for s in stmts for n in descend(s.node))
 
 
 def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, project: Project) -> FunctionInfo | None:

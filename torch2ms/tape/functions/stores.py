@@ -168,7 +168,7 @@ class _Search:
     def stand_ins(self, scope: Scope, module: ModuleInfo) -> dict[str, frozenset[str]]:
         """Parameters of a method under which its own object always hands over modules of its own, and these."""
         info, sites = module.functions.get(id(scope)), self.known.sites.get(id(scope), [])
-        if info is None or scope.cls is None or not sites or scope.name in self.known.unseen:
+        if info is None or scope.cls is None or not sites or scope in self.known.unseen:
             return {}
         if not all(dotted(s.call.func).rpartition(".")[0] == "self" for s in sites):
             return {}
@@ -208,7 +208,7 @@ class _Search:
     def connect(self) -> None:
         values = used_as_values(self.project)
         self.valued = values
-        self.aliases = Aliases(self.project, self.known.callee, self.known.sites, self.known.unseen | values)
+        self.aliases = Aliases(self.project, self.known.callee, self.known.sites, self.known.unseen.also(values))
 
     def wide(self, place: str, scope: Scope, module: ModuleInfo) -> Key:
         return self.aliases.wide(self.aliases.key(place, scope, module))
@@ -317,7 +317,7 @@ class _Search:
         made = frozenset(id(c.stmt) for _, c in creations)
         for scope, module in reach.every:
             key = id(scope)
-            hidden = scope.name in self.known.unseen | self.valued
+            hidden = scope in self.known.unseen or scope.name in self.valued
             sites = None if hidden else self.known.sites.get(key, [])
             if key in kept:
                 owner = settled[key] = found.owners[key][-1]
@@ -431,7 +431,7 @@ class _Search:
 
     def for_callers(self, event: Event, scope: Scope) -> bool:
         """It clears what it is given, and every call of it is seen: the callers have the event, too."""
-        return _given(event.place, scope) and scope.name not in self.known.unseen | self.valued
+        return _given(event.place, scope) and scope not in self.known.unseen and scope.name not in self.valued
 
     def fit(self, creations: list[tuple[Key, Creation]]) -> bool:
         """No optimizer follows another one over the same parameters: those would keep what the first has left."""

@@ -152,6 +152,10 @@ def taking_at(taken: Taken, call: cst.Call, caller: ModuleInfo, scope: Scope) ->
                 continue
             if owns is not None and any(o.startswith("^") for o in owns):
                 owns = None  # named as whoever made the object had it
+            begun = taken.info.cls.method("__init__")
+            named = {o.partition(".")[0] for o in owns or ()}
+            if base != "self" and begun is not None and named & {*begun.scope.params}:
+                owns = whole.owns  # likewise, as its constructor calls them
             if owner.kind == "params":
                 owns = whole.owns  # what the object was made from
                 if owns is None:

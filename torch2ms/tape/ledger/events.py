@@ -109,6 +109,8 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
             if event.kind == "gradcall" and _of_gradients(event, scope):
                 event.problem = "create_graph=True makes .grad part of a graph"
             events.append(event)
+    if module.uses_mindspore and all(e.kind == "clear" and e.value.likely for e in events):
+        return []  # translated before: what the program calls so is a method of its own
     for event in events:
         if event.kind == "backward" and event.inputs is not None and (other := _left_out(event, events)):
             event.problem = f"`{other}` is not among its inputs, and its .grad stays what it was"
@@ -256,6 +258,8 @@ def _call(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Event | None:
                 event.partial = module.value(func.value.value).kind == "module"  # a layer of a network
             return event
     elif name == "step" and receiver.kind == "optimizer":
+        if module.uses_mindspore and call.args and module.value(call.args[0].value).kind not in ("function", "method"):
+            return None  # translated before: it is given gradients
         event = Event("step", stmt, call, receiver.place or place, receiver)
         event.problem = "" if event.place else "its optimizer has no name"
         if call.args:
