@@ -55,9 +55,10 @@ def _filled(stmts: list[Stmt], writer: Writer) -> Iterator[tuple[Stmt, str]]:
 def _calls(stmt: Stmt, writer: Writer) -> bool:
     """The statement calls what does not know of itself that gradients are off."""
     for call in stmt.calls:
-        if writer.module.value(call.func).kind not in PLAIN:
-            if dotted(call.func).rpartition(".")[2] not in writer.project.silent:
-                return True
+        name = dotted(call.func).rpartition(".")[2]
+        inplace = name.endswith("_") and not name.startswith("_") and type(call.func) is cst.Attribute
+        if writer.module.value(call.func).kind not in PLAIN and not inplace and name not in writer.project.silent:
+            return True
     return False
 
 

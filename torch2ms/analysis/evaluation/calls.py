@@ -11,7 +11,7 @@ import libcst as cst
 from torch2ms.analysis import oddities, shapes
 from torch2ms.analysis.evaluation import masked
 from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, left_to_functions
-from torch2ms.analysis.evaluation.containers import element, entered, picked
+from torch2ms.analysis.evaluation.containers import STORED, element, entered, picked
 from torch2ms.analysis.evaluation.guess import makes_optimizers
 from torch2ms.analysis.evaluation.lookup import PURE_BUILTINS, class_of, function_of
 from torch2ms.analysis.evaluation.methods import (
@@ -382,8 +382,9 @@ def _builtin(name: str, given: Given) -> Value:
     if name in ("list", "tuple", "sorted", "reversed", "iter", "set"):
         kind = "tuple" if name == "tuple" else "list"
         held = "of numpy" if first.kind == "numpy" else first.name
-        paired = first.each if name != "set" and first.each is not None and first.each.kind == "tuple" else None
-        return first if first.kind == "params" else Value(kind, deps=deps, items=first.items, name=held, each=paired)
+        known = first.each is not None and (first.each.kind == "tuple" and name != "set" or first.each == STORED)
+        each = first.each if known else None
+        return first if first.kind == "params" else Value(kind, deps=deps, items=first.items, name=held, each=each)
     if name == "zip" and (parts := tuple(element(a) for a in given.args)) and any(p.kind == "param" for p in parts):
         return Value("list", deps=deps, each=Value("tuple", items=parts))
     if name in ("sum", "max", "min"):

@@ -118,6 +118,8 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         return picked if picked is not None else one_of(base, items)
     if is_state(base):
         return STORED
+    if base.kind == "dict" and base.name == "of param":
+        return Value("param", deps=base.deps)
     if base.kind == "dict" and base.name == "of numpy":
         return Value("numpy")
     if base.kind == "dict" and base.name == "of module":

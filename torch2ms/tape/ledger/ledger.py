@@ -27,17 +27,19 @@ class State:
     """What an owner's gradients may hold: (event number, carried) pairs, and whether they may be empty.
 
     `parted` are the clears since that emptied the gradients of some of its parameters; `swapped`: they are those of a
-    network that the name no longer stands for.
+    network that the name no longer stands for; `filled`: they are not empty where each loop before runs at least once.
     """
 
     held: frozenset[tuple[int, bool]] = frozenset()
     empty: bool = True
     parted: frozenset[int] = frozenset()
     swapped: bool = False
+    filled: bool = False
 
     def __or__(self, other: State) -> State:
         held, parted = self.held | other.held, self.parted | other.parted
-        return State(held, self.empty or other.empty, parted, self.swapped or other.swapped)
+        filled = self.some and other.some
+        return State(held, self.empty or other.empty, parted, self.swapped or other.swapped, filled)
 
     def carried(self) -> State:
         return replace(self, held=frozenset((e, True) for e, _ in self.held))
@@ -45,6 +47,10 @@ class State:
     @property
     def fresh(self) -> bool:
         return not self.held
+
+    @property
+    def some(self) -> bool:
+        return self.filled or not self.empty
 
 
 LEFT_OVER = State(frozenset({(ENTRY, True)}), True)  # whatever other calls left behind, perhaps nothing
@@ -276,7 +282,8 @@ class _Run:
                 end = again if again is not None else end
             elif again is not None:
                 end = end | again
-            out = head | end | left if left is not None else head | end
+            ran = end | left if left is not None else end
+            out = replace(head | ran, filled=ran.some)
             new = state | end.carried()
             if new == head:
                 break

@@ -162,7 +162,8 @@ class Records:
             held = [self.events[n] for n, _ in self.held(event, owner) if n != ENTRY]
             stores = [e for e in held if e.kind == "backward" and not self.accumulates(e, owner)]
             turns = _loops(event)
-            if stores and self.may_be_empty(event, owner) and all(_loops(e) <= turns for e in stores):
+            state = owner.before.get(self.number[id(event)], State())
+            if stores and not state.some and all(_loops(e) <= turns for e in stores):
                 found.append((event, stores))
         return found
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.values import overlaps
 
 OTHER = "the loop goes on with another network, and nothing clears what the one before has in its gradients"
 
@@ -21,12 +21,22 @@ def bindings(places: frozenset[str], scope: Scope, module: ModuleInfo, seen: boo
     if not places or any(place.startswith(("^", "@")) for place in places):
         return {}
     found: dict[int, bool] = {}
+    row: list[tuple[Stmt, set[str]]] = []  # one after the other, each binds some of the places to new objects
     for stmt in scope.body.walk():
         bound = {place for place in places if any(place == d or place.startswith(f"{d}.") for d in stmt.defs)}
+        if row and (stmt.block is not row[0][0].block or not isinstance(stmt.node, cst.Assign)):
+            row = []
         if bound and isinstance(stmt.node, cst.For):
             found[id(stmt)] = False
-        elif bound and seen and isinstance(stmt.node, cst.Assign) and not _kept(stmt.node, bound):
-            new = len(bound) == len(places) and _made(stmt.node.value, module)
+        elif bound and seen and isinstance(stmt.node, cst.Assign):
+            leaf = _leaf(stmt.node.value, module)
+            if not leaf and _kept(stmt.node, bound):
+                continue
+            row = [*row, (stmt, bound)] if leaf or _made(stmt.node.value, module) else []
+            new = bool(row) and places <= {place for _, some in row for place in some}
+            if new:
+                for before, _ in row:
+                    found.pop(id(before), None)
             if new or any(a.is_loop for a in stmt.ancestors()):
                 found[id(stmt)] = new
     return found
@@ -34,8 +44,20 @@ def bindings(places: frozenset[str], scope: Scope, module: ModuleInfo, seen: boo
 
 def _kept(node: cst.Assign, places: set[str]) -> bool:
     """`net = net.to(device)`: the same network, for all that is known."""
-    roots = {root(place) for place in places}
-    return any(isinstance(n, cst.Name) and n.value in roots for n in descend(node.value))
+    nodes = [n for n in descend(node.value) if isinstance(n, (cst.Name, cst.Attribute))]
+    parts = {id(p) for n in nodes if isinstance(n, cst.Attribute) for p in (n.value, n.attr)}
+    named = {dotted(n) for n in nodes if id(n) not in parts}  # of `self.image.clone()` the whole, not `self`
+    return any(overlaps(name, place) for name in named for place in places)
+
+
+def _leaf(node: cst.BaseExpression, module: ModuleInfo) -> bool:
+    """A call that makes a leaf: `x.clone().requires_grad_()`, where `x.requires_grad_()` is x itself."""
+    if not isinstance(node, cst.Call) or not module.value(node).leaf:
+        return False
+    if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "requires_grad_":
+        return True
+    inner = node.func.value
+    return isinstance(inner, cst.Call) and not module.value(inner).place
 
 
 def _made(node: cst.BaseExpression, module: ModuleInfo) -> bool:
