@@ -12,7 +12,7 @@ from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import constant
+from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger.events import marked
@@ -23,6 +23,7 @@ from torch2ms.tape.plan import Plan
 from torch2ms.tape.project import switched
 
 DEEP = 3  # calls into which switches are followed
+HARMLESS = ("zero_grad", "state_dict", "load_state_dict", "param_groups")  # of an optimizer: nothing moves
 NOBODY_KNOWS = ""  # the place of parameters that are not told apart
 
 
@@ -263,7 +264,10 @@ def refuse_phases(scope: Scope, module: ModuleInfo, project: Project, plan: Plan
             frozen_first = any(t.flag is False and overlaps(t.place, toggle.place) and _early(t, made) for t in found)
             matters = frozen_first if toggle.flag else optimizer.dtype != "plain"
             matters = matters and not _put_back(toggle, found, scope, module, project)
-            if matters and not _steps(scope, module, optimizer.place) and _goes_on(toggle, scope, optimizer.place):
+            matters = (
+                matters and not _steps(scope, module, optimizer.place) and _goes_on(toggle, scope, optimizer.place)
+            )
+            if matters and not _thawed_for_steps(optimizer.place, toggle.place, scope, module, project):
                 why = (
                     "torch leaves frozen parameters alone, MindSpore's optimizer moves all that were trainable at first"
                 )
@@ -313,6 +317,40 @@ def _steps(scope: Scope, module: ModuleInfo, place: str) -> bool:
         if value.place == place and (stepped is not func or value.kind == "optimizer"):  # or is called with gradients
             return True
     return False
+
+
+def _thawed_for_steps(place: str, frozen: str, scope: Scope, module: ModuleInfo, project: Project) -> bool:
+    """Whoever lets the optimizer of an object step, or hands it on, thaws what it holds first: `d_step`, `g_step`."""
+    if scope.cls is None or not place.startswith("self."):
+        return False
+    for other in project.modules.values():
+        for inner in other.scope.walk() if f".{place[5:]}" in other.source else ():
+            own, stmts = inner.cls is scope.cls, [s for s in inner.body.walk() if not s.blocks]
+            moved = [s for s in stmts if _mentions(place, s)]
+            if not moved or own and inner.name == "__init__":
+                continue
+            found = {id(t.stmt): t for t in toggles(inner, other, project) if own and overlaps(t.place, frozen)}
+            before = [s for s in stmts if s.number < moved[-1].number and id(s) not in found and _mentions(frozen, s)]
+            if not all(_thawed_above(s, found) for s in (*moved, *before)):
+                return False
+    return True
+
+
+def _mentions(place: str, stmt: Stmt) -> bool:
+    """A statement has what an attribute holds, for more than the state of an optimizer."""
+    if isinstance(stmt.node, (cst.ClassDef, cst.FunctionDef)):
+        return False
+    named = [n for n in descend(stmt.node) if isinstance(n, cst.Attribute)]
+    idle = {id(n.value) for n in named if n.attr.value in HARMLESS}
+    return any(n.attr.value == place.rpartition(".")[2] and id(n) not in idle for n in named)
+
+
+def _thawed_above(stmt: Stmt, found: dict[int, Toggle]) -> bool:
+    """On every way to a statement the last of these thaws, and there is one."""
+    flags, passes = _left(stmt.block.stmts[: stmt.block.stmts.index(stmt)], found)
+    if flags - {True}:
+        return False
+    return not passes or stmt.block.owner is not None and _thawed_above(stmt.block.owner, found)
 
 
 def _goes_on(toggle: Toggle, scope: Scope, place: str) -> bool:
