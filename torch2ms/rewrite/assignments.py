@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, qualified
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, is_foreign
@@ -15,6 +14,7 @@ from torch2ms.findings import Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.gradmodes import stopper, unrecorded
 from torch2ms.rewrite.inplace import apart, views
+from torch2ms.rewrite.inplace.callers import behind, key
 from torch2ms.rewrite.inplace.nested import widens
 from torch2ms.rewrite.inplace.seen import into_view
 from torch2ms.rewrite.inplace.sharing import held_in, is_data, is_parameter, taken_from
@@ -94,7 +94,7 @@ class Assignments:
                 return self.writer.text("ops.assign({0}.last_epoch, {1})", target.value, node.value)
         if type(target) is cst.Subscript:
             value = self.module.value(target)
-            if value.name == "param_group_item" and _key(target) == "lr":
+            if value.name == "param_group_item" and key(target) == "lr":
                 self.writer.needs.add("ops")
                 self.writer.tell(
                     "T2M502",
@@ -164,7 +164,7 @@ class Assignments:
             scope = self.writer.scope
             outer = scope.is_function and base.value not in scope.locals and base.value not in scope.params
             unseen = self.given_unseen(stmt, base.value)
-            if outer or self.given_by_callers(stmt, base.value) or unseen and not _returned(base.value, scope):
+            if outer or self.given_by_callers(stmt, base) or unseen and not _returned(base.value, scope):
                 holds = "the scope around holds" if outer else "callers hold too"
                 self.writer.tell("T2M611", "write of .data", f"written into the tensor, which {holds}")
                 return self.writer.text("{0}.copy_({1})", base, node.value)
@@ -188,7 +188,7 @@ class Assignments:
         weight = is_parameter(target, value, self.module, self.writer.plan)
         if not weight and (reached := self.through(stmt, node, target, value)) is not None:
             return reached
-        group = isinstance(target, cst.Subscript) and value.name == "param_group_item" and _key(target) == "lr"
+        group = isinstance(target, cst.Subscript) and value.name == "param_group_item" and key(target) == "lr"
         if not group and not weight:
             if shift := SHIFTS.get(type(node.operator)) if value.kind == "tensor" else None:
                 self.writer.needs.add("ops")
@@ -245,14 +245,14 @@ class Assignments:
         name = target.value
         if value.leaf:
             through = target is not node.target and self.given_unseen(stmt, name)  # `.data` of a caller's tensor
-            again = not self.writer.differentiated and (through or self.given_by_callers(stmt, name))
+            again = not self.writer.differentiated and (through or self.given_by_callers(stmt, target))
             return self.written_into(stmt, name, node) if again else None
         if value.kind == "unknown" and target is not node.target:  # `.data` of what is not seen: whoever has it too
             return self.written_into(stmt, name, node)
         unsure = value.kind == "unknown" or value.kind == "tensor" and value.likely
         if unsure and (_counts(name, self.writer.scope, self.module) or _of_others(self.module)):
             return None
-        if unsure and self.given_by_callers(stmt, name, tensors=True):
+        if unsure and self.given_by_callers(stmt, target, tensors=True):
             return self.written_into(stmt, name, node)
         others = {place for place in (held_in(stmt, name, self.module),) if place}
         others |= stmt.muts - {name}  # other names of the same memory
@@ -274,7 +274,7 @@ class Assignments:
         loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
         seen = others & {use for s in (*later, *loops) for use in s.uses}
         seen |= {place for place in others if "." in place}  # other methods read it
-        if not seen and not self.given_by_callers(stmt, name):
+        if not seen and not self.given_by_callers(stmt, target):
             return None
         return self.written_into(stmt, name, node)
 
@@ -282,11 +282,14 @@ class Assignments:
         self, stmt: Stmt, node: cst.AugAssign, target: cst.Subscript, value: Value
     ) -> list[cst.BaseStatement] | None:
         """`kept["h"] += 1`: the tensor in the container has another name, which shows the change."""
-        held = self.module.value(target.value).kind in ("list", "tuple", "dict")
+        held = self.module.value(target.value).kind in ("list", "tuple", "dict") and value.kind == "tensor"
         others = {place for place in stmt.muts - {dotted(target.value)} if "." not in place}
         later = [s for s in self.writer.scope.body.walk() if s.number > stmt.number]
         loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
-        if not held or value.kind != "tensor" or not others & {use for s in (*later, *loops) for use in s.uses}:
+        seen = held and others & {use for s in (*later, *loops) for use in s.uses}
+        if not seen and (
+            value.kind not in ("tensor", "unknown") or not self.given_by_callers(stmt, target, tensors=True)
+        ):
             return None
         self.writer.tell("T2M611", "in-place change", "written into the tensor, which another name holds too")
         place = code(self.writer.expression(target))
@@ -313,21 +316,21 @@ class Assignments:
             text = f"{self.writer.alias('ops')}.stop_gradient({text})"
         return self.in_place.written(stmt, cst.Name(name), name, text)
 
-    def given_by_callers(self, stmt: Stmt, name: str, *, tensors: bool = False) -> bool:
+    def given_by_callers(self, stmt: Stmt, node: cst.BaseExpression, *, tensors: bool = False) -> bool:
         """The tensor is the caller's own, who reads it again after the call; `tensors`: callers know it for one."""
         scope = self.writer.scope
         if self.writer.differentiated and scope.name == "forward":
             return False  # what a network is given is a gradient function's own: nothing is written into that
-        given = _parameters_behind(name, stmt, scope)
+        given = behind(node, stmt, scope)
         if given and scope.name in self.writer.project.written_as_values:
             return True
-        homes = ((h, m) for m in self.writer.project.modules.values() for h in m.scope.walk())
-        return any(_read_again(one, scope, home, m if tensors else None) for home, m in homes for one in given)
+        homes = [(h, m) for m in self.writer.project.modules.values() for h in m.scope.walk()] if given else []
+        return any(one.read_again(scope, home, m, tensors) for home, m in homes for one in given)
 
     def given_unseen(self, stmt: Stmt, name: str) -> bool:
         """The tensor may be that of a caller, and nothing here calls the function."""
         scope = self.writer.scope
-        if self.writer.differentiated or not _parameters_behind(name, stmt, scope):
+        if self.writer.differentiated or not behind(cst.Name(name), stmt, scope):
             return False
         stmts = (s for m in self.writer.project.modules.values() for h in m.scope.walk() for s in h.body.walk())
         return not any(dotted(c.func).rpartition(".")[2] == scope.name for s in stmts for c in s.calls)
@@ -377,47 +380,6 @@ class Assignments:
             return {}
 
 
-def _key(node: cst.Subscript) -> object:
-    part = node.slice[0].slice
-    return constant(part.value) if isinstance(part, cst.Index) else None
-
-
-def _parameters_behind(name: str, stmt: Stmt, scope: Scope) -> list[str]:
-    """The parameters of a function whose tensor a name may hold at a statement: itself, or `delta = delta_init`."""
-    blocks = {id(stmt.block), *(id(a.block) for a in stmt.ancestors())}
-    found = [name] if name in scope.params else []
-    for earlier in scope.body.walk():
-        if name not in earlier.defs or earlier.number >= stmt.number or type(earlier.node) is cst.AugAssign:
-            continue
-        value = earlier.node.value if isinstance(earlier.node, cst.Assign) else None
-        sides = [value.body, value.orelse] if isinstance(value, cst.IfExp) else [value]
-        given = [n.value for n in sides if isinstance(n, cst.Name) and n.value in scope.params]
-        found = [*(found if id(earlier.block) not in blocks else []), *given]
-    return found
-
-
-def _read_again(name: str, scope: Scope, home: Scope, asked: ModuleInfo | None = None) -> bool:
-    """Some call in `home` gives the function what it knows as `name`, and looks at it afterwards.
-
-    `asked`: the module of `home`, where it is to be a tensor for certain.
-    """
-    body = list(home.body.walk())
-    for caller in body:
-        for call in caller.calls:
-            if dotted(call.func).rpartition(".")[2] != scope.name or (given := _argument(call, name, scope)) is None:
-                continue
-            kept = dotted(given.value if isinstance(given, cst.Subscript) else given)
-            if asked is not None and asked.value(given).kind != "tensor":
-                continue
-            if kept in caller.defs:  # it is bound to what the function returns
-                continue
-            turns = [s for owner in caller.ancestors() if owner.is_loop for s in owner.walk()]
-            read = [s for s in (*(s for s in body if s.number > caller.number), *turns) if s is not caller]
-            if kept and (root(kept) == "self" or any(root(kept) in map(root, s.uses) for s in read)):
-                return True
-    return False
-
-
 def _of_others(module: ModuleInfo) -> bool:
     """The file works with the arrays of another library, and torch is not there."""
     origins = {origin.partition(".")[0] for origin in module.imports.table.values()}
@@ -449,13 +411,3 @@ def _measures(call: cst.Call, module: ModuleInfo) -> bool:
 
 def _bounds(node: cst.CSTNode) -> list[cst.BaseExpression]:
     return [b for b in (node.lower, node.upper, node.step) if b is not None] if isinstance(node, cst.Slice) else []
-
-
-def _argument(call: cst.Call, name: str, scope: Scope) -> cst.BaseExpression | None:
-    """What a call gives a function under one of its names."""
-    named = next((a.value for a in call.args if a.keyword is not None and a.keyword.value == name), None)
-    position = scope.params.index(name) - (scope.cls is not None and scope.params[0] == "self")
-    if named is not None or not 0 <= position < len(call.args):
-        return named
-    given = call.args[position]
-    return given.value if given.keyword is None and not any(a.star for a in call.args[: position + 1]) else None

@@ -1,0 +1,130 @@
+"""Tensors that a function was given by its callers, alone or in containers, and whether these look at them again."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant
+
+Keys = tuple[object, ...]  # numbers and texts, from the outside in
+
+
+@dataclass(frozen=True)
+class Given:
+    """A parameter, or what is found in it under some keys: `first` of `first, second = pair`."""
+
+    parameter: str
+    keys: Keys = ()
+
+    def read_again(self, scope: Scope, home: Scope, module: ModuleInfo, tensors: bool) -> bool:
+        """Some call in `home` gives the function `scope` this, and looks at it afterwards.
+
+        `tensors`: where it is one for certain in `module`, that of `home`.
+        """
+        body = list(home.body.walk())
+        for caller in body:
+            for call in caller.calls:
+                if dotted(call.func).rpartition(".")[2] != scope.name:
+                    continue
+                rest = self.keys[1:] if _starred(self.parameter, scope) else self.keys
+                given = _argument(call, self.parameter, scope, self.keys)
+                if given is not None and rest:
+                    given = _within(given, rest, caller, body)
+                if given is None or tensors and module.value(given).kind != "tensor":
+                    continue
+                if _looked_at(given, caller, body):
+                    return True
+        return False
+
+
+def behind(node: cst.CSTNode, stmt: Stmt, scope: Scope) -> list[Given]:
+    """What callers gave that an expression may be at a statement: a parameter, or `delta = delta_init`."""
+    if isinstance(node, cst.Subscript) and (found := key(node)) is not None:
+        return [Given(g.parameter, (*g.keys, found)) for g in behind(node.value, stmt, scope)]
+    if not isinstance(node, cst.Name):
+        return []
+    name = node.value
+    blocks = {id(stmt.block), *(id(a.block) for a in stmt.ancestors())}
+    found = [Given(name)] if name in scope.params else []
+    for earlier in scope.body.walk():
+        if name not in earlier.defs or earlier.number >= stmt.number or type(earlier.node) is cst.AugAssign:
+            continue
+        value = earlier.node.value if isinstance(earlier.node, cst.Assign) else None
+        keys = _path(earlier.node.targets[0].target, name) if isinstance(earlier.node, cst.Assign) else None
+        sides = [value.body, value.orelse] if isinstance(value, cst.IfExp) else [value]
+        given = [g for side in sides if side is not None for g in behind(side, earlier, scope)]
+        found = [
+            *(found if id(earlier.block) not in blocks else []),
+            *(Given(g.parameter, (*g.keys, *(keys or ()))) for g in given),
+        ]
+    return found
+
+
+def _path(target: cst.BaseExpression, name: str) -> Keys | None:
+    """Where a name stands among the targets of an assignment: (0, 1) in `(a, name), b`."""
+    if not isinstance(target, (cst.Tuple, cst.List)):
+        return () if dotted(target) == name else None
+    inside = ((i, _path(element.value, name)) for i, element in enumerate(target.elements))
+    return next(((i, *keys) for i, keys in inside if keys is not None), None)
+
+
+def _within(given: cst.BaseExpression, keys: Keys, caller: Stmt, body: list[Stmt]) -> cst.BaseExpression | None:
+    """What stands under some keys of a container that the caller writes down, in the call or under a name before it."""
+    for one in keys:
+        if isinstance(given, cst.Name):
+            made = [s.node for s in body if given.value in s.defs and s.number < caller.number]
+            shown = made[-1].value if made and isinstance(made[-1], cst.Assign) else None
+            given = shown if isinstance(shown, (cst.Tuple, cst.List, cst.Dict)) else given
+        inside = _entry(given, one)
+        if inside is None:
+            return None
+        given = inside
+    return given
+
+
+def _entry(shown: cst.BaseExpression, under: object) -> cst.BaseExpression | None:
+    if isinstance(shown, (cst.Tuple, cst.List)) and isinstance(under, int) and under < len(shown.elements):
+        return shown.elements[under].value
+    pairs = shown.elements if isinstance(shown, cst.Dict) else ()
+    return next((p.value for p in pairs if isinstance(p, cst.DictElement) and constant(p.key) == under), None)
+
+
+def _looked_at(given: cst.BaseExpression, caller: Stmt, body: list[Stmt]) -> bool:
+    """The caller reads what it gave after the call, or in the next turn of a loop."""
+    kept = dotted(given.value if isinstance(given, cst.Subscript) else given)
+    if not kept or kept in caller.defs:  # ... it is bound to what the function returns
+        return False
+    turns = [s for owner in caller.ancestors() if owner.is_loop for s in owner.walk()]
+    read = [s for s in (*(s for s in body if s.number > caller.number), *turns) if s is not caller]
+    return root(kept) == "self" or any(root(kept) in map(root, s.uses) for s in read)
+
+
+def _argument(call: cst.Call, name: str, scope: Scope, keys: Keys) -> cst.BaseExpression | None:
+    """What a call gives a function under one of its names; of `*args` what stands under the first key."""
+    named = next((a.value for a in call.args if a.keyword is not None and a.keyword.value == name), None)
+    position = scope.params.index(name) - (scope.cls is not None and scope.params[0] == "self")
+    if _starred(name, scope) and keys and isinstance(keys[0], int):
+        position += keys[0]
+    if named is not None or not 0 <= position < len(call.args):
+        return named
+    given = call.args[position]
+    return given.value if given.keyword is None and not any(a.star for a in call.args[: position + 1]) else None
+
+
+def _starred(name: str, scope: Scope) -> bool:
+    """The name stands for all positional arguments that no other parameter takes."""
+    star = scope.node.params.star_arg if isinstance(scope.node, cst.FunctionDef) else None
+    return isinstance(star, cst.Param) and star.name.value == name
+
+
+def key(node: cst.Subscript) -> object:
+    """The number or text in the brackets; None where there is something else."""
+    part = node.slice[0].slice
+    held = constant(part.value) if len(node.slice) == 1 and isinstance(part, cst.Index) else None
+    return held if isinstance(held, (int, str)) else None
