@@ -98,6 +98,8 @@ class Verdicts:
                 return "step(closure) is not translated here"
         if scaling:
             return scaling
+        if name := self.project.remaining.get(id(self.scope), ""):
+            return f"{name} leaves gradients in the networks that are trained here, and nothing clears them before"
         clipping = self.project.clipping
         if name := given_elsewhere(self.records.events, self.records.owners, self.scope, self.module, clipping):
             seen = name.rpartition(".")[2] in clipping

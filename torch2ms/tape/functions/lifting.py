@@ -34,6 +34,7 @@ from torch2ms.tape.functions.handing import (
 )
 from torch2ms.tape.functions.memory import spread_writes
 from torch2ms.tape.functions.reach import Known
+from torch2ms.tape.functions.remaining import remaining
 from torch2ms.tape.functions.rollouts import Episodes
 from torch2ms.tape.functions.sites import Site, Unseen, inherited, receiving, resolve, versions
 from torch2ms.tape.functions.spills import Spills
@@ -145,6 +146,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     }
     lifting.meeting = project.meeting = _meeting(lifting, project, events)
     lifting.spills = Spills(project, lifting.callee, events)
+    project.remaining = remaining(project, lifting.callee, events, lifting.spills)
     episodes = Episodes(project, lifting, events, unseen)
     lifting.episodes, lifting.incomplete = episodes.found, episodes.reasons
     lifting.inside = [i for e in episodes.found.values() for i in episodes.inside(e)]

@@ -59,11 +59,11 @@ class Spills:
 
     def calls(self, scope: Scope, module: ModuleInfo) -> list[Event]:
         return [
-            Event(KIND, stmt, call, place=dotted(call.func), value=Value("tensor", deps=_reached(call, module)))
-            for stmt in scope.body.walk() for call in stmt.calls if self.reached(call, stmt, module)
+            Event(KIND, stmt, call, place=dotted(call.func), value=Value("tensor", deps=reached(call, module)))
+            for stmt in scope.body.walk() for call in stmt.calls if self.spilled(call, stmt, module)
         ]  # fmt: skip
 
-    def reached(self, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> bool:
+    def spilled(self, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> bool:
         info = self.callee.get(id(call))
         if info is None:
             value = module.value(call.func)
@@ -98,7 +98,7 @@ def _spills(info: FunctionInfo, events: list[Event]) -> bool:
     return False
 
 
-def _reached(call: cst.Call, module: ModuleInfo) -> frozenset[str]:
+def reached(call: cst.Call, module: ModuleInfo) -> frozenset[str]:
     """What the networks that a call is given, or that it is a method of, are made of; none where that is not seen."""
     given = [module.value(a.value) for a in call.args]
     given += [module.value(call.func), module.value(call.func.value) if type(call.func) is cst.Attribute else UNKNOWN]
