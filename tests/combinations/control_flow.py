@@ -76,11 +76,11 @@ class Batch:
     def flow(self, names: tuple[str, ...], loops: int) -> str:
         """The rest under control flow. What uses the loss comes after it, where the branches meet again."""
         inner, after = names, ()
-        if names[-1] == "use" and "loss" not in names and self.chance(0.6):
+        if names[-1] == "use" and names[1:] and not names[0].endswith(("loss", "forward")) and self.chance(0.6):
             inner, after = names[:-1], ("use",)
         kinds = ["if", "if else", "leave", "try", "with", "log"]
-        kinds += ["exclusive", "elif"] if "backward" in names else []
-        kinds += ["repeat"] if names[0] == "forward" and not loops else []
+        kinds += ["exclusive", "elif"] if any(n.endswith("backward") for n in names) else []
+        kinds += ["repeat"] if names[0].endswith("forward") and not loops else []
         kinds += ["grow"] if names[0] in ("clear", "backward") else []
         kind = self.one_of(tuple(kinds))
         self.around.append(f"{kind} before {names[0]}")
@@ -130,6 +130,7 @@ class Plan:
         self.drawn = drawn
         choose = drawn.random.choice
         self.network, self.optimizer = choose(NETWORKS), choose(OPTIMIZERS)
+        self.stages: tuple[str, ...] = STAGES
         self.made: list[str] = []
         self.setup: list[str] = []
         self.epoch_start: list[str] = []
@@ -328,13 +329,60 @@ def many(plan: Plan) -> None:
     plan.step = lambda: "for o in opts:\n    o.step()"  # type: ignore[method-assign]
 
 
+def adversaries(plan: Plan) -> None:
+    """A generator and a critic, who take their steps one after the other."""
+    plan.made += ["gen = nn.Sequential(nn.Linear(3, 5), nn.Softplus(), nn.Linear(5, 4))",
+                  "opt_g = torch.optim.Adam(gen.parameters(), lr=0.02)"]  # fmt: skip
+    plan.stages = ("fake forward", "critic loss", "clear", "critic backward", "between", "step",
+                   "fake loss", "fake clear", "fake backward", "fake step", "use")  # fmt: skip
+    again = plan.drawn.pick("fake", ("shared", "drawn again", "made again"))
+    plan.where = "backward"
+    plan.clear = plan.drawn.random.choice(("opt.zero_grad()", "net.zero_grad()", "opt.zero_grad(set_to_none=True)"))
+    more = {"shared": "", "drawn again": "fake = gen(torch.randn(6, 3))\n", "made again": "fake = gen(z)\n"}[again]
+    seen = "fake.detach()" if again == "shared" else plan.drawn.random.choice(("fake.detach()", "fake"))
+    plan.text |= {
+        "fake forward": lambda: "z = torch.randn(6, 3)\nfake = gen(z)",
+        "fake clear": lambda: "opt_g.zero_grad()",
+        "fake backward": lambda: "loss_g.backward()",
+        "fake step": lambda: "opt_g.step()",
+    }
+    plan.instead("critic loss", f"loss = F.softplus(-net(x)).mean() + F.softplus(net({seen})).mean()",
+                 f"loss = net({seen}).mean() - net(x).mean()")  # fmt: skip
+    plan.instead("critic backward", "loss.backward()",
+                 "loss.backward()\nextra = 0.5 + 0.5 * net(x).pow(2).mean()\nextra.backward()")  # fmt: skip
+    plan.instead("fake loss", f"{more}loss_g = F.softplus(-net(fake)).mean()",
+                 f"{more}loss_g = -net(fake).mean() + 0.1 * (fake - x).pow(2).mean()")  # fmt: skip
+    plan.instead("use", "print('%.4f %.4f' % (loss.item(), loss_g.item()))", "hist.append(loss_g.item())",
+                 "print('%.4f' % fake.mean().item())", "hist.append(loss.item())")  # fmt: skip
+    if plan.drawn.pick("frozen critic", ("no", "yes"), 0.7) == "yes":
+        plan.before("fake loss", "for p in net.parameters():\n    p.requires_grad = False")
+        plan.then("fake step", "for p in net.parameters():\n    p.requires_grad = True")
+
+
+def two_heads(plan: Plan) -> None:
+    """A second network that is trained on what the first one makes, by one optimizer or by its own."""
+    plan.made.append("head = nn.Linear(1, 2)")
+    if plan.drawn.pick("head", ("own", "same")) == "own":
+        plan.made.append("opt_h = torch.optim.SGD(head.parameters(), lr=0.1, momentum=0.9)")
+        plan.then("step", "opt_h.step()\nopt_h.zero_grad()", "opt_h.step()\nhead.zero_grad()")
+    else:
+        plan.optimizer = "torch.optim.Adam([*net.parameters(), *head.parameters()], lr=0.02)"
+        plan.clear = "opt.zero_grad()"
+    plan.then("loss", "loss = loss + 0.3 * head(out).pow(2).mean()",
+              "loss_h = head(out).exp().mean()\nloss = loss + 0.1 * loss_h",
+              "target = head(out.detach()).mean()\nloss = loss + target.pow(2)")  # fmt: skip
+    plan.instead("between", "", "nn.utils.clip_grad_norm_(net.parameters(), 0.3)",
+                 "nn.utils.clip_grad_norm_(list(net.parameters()) + list(head.parameters()), 0.3)")  # fmt: skip
+
+
 def plain(plan: Plan) -> None:
     """Nothing more."""
 
 
 EXTRAS = {f.__name__: f for f in (plain, schedule, scaler, closure, accumulate, epoch_clear, gradients, frozen, cut,
-                                  collected, in_place, second, higher, modes, leaf, hooks, many)}  # fmt: skip
-PLACES = ("script", "function", "method", "step function", "step method", "nested")
+                                  collected, in_place, second, higher, modes, leaf, hooks, many, adversaries,
+                                  two_heads)}  # fmt: skip
+PLACES = ("script", "function", "method", "step function", "step method", "nested", "handed", "dict")
 
 
 def program(seed: int) -> Program:
@@ -345,7 +393,7 @@ def program(seed: int) -> Program:
     plan = Plan(drawn)
     EXTRAS[extra](plan)
     batch = Batch(drawn, plan.text)
-    body = batch.rest(STAGES)
+    body = batch.rest(plan.stages)
     drawn["flow"] = ", ".join(batch.around) or "none"
     choose = drawn.random.choice
     made = [*plan.made, f"net = {plan.network}", f"crit = {choose(('nn.MSELoss()', 'nn.SmoothL1Loss()'))}",
@@ -357,7 +405,7 @@ def program(seed: int) -> Program:
 
 DATA = "data = [(torch.randn(6, 4), torch.randn(6, 1)) for _ in range(5)]"
 SETTINGS = "scale, reg, loss_scale, flag, mode = 0.7, 0.01, 1.5, {flag}, {mode!r}"
-NAMES = ("net", "crit", "opt", "sched", "scaler", "opts", "shift", "opt_s")
+NAMES = ("net", "gen", "head", "opt_g", "opt_h", "crit", "opt", "sched", "scaler", "opts", "shift", "opt_s")
 
 
 def placed(place: str, made: list[str], plan: Plan, body: str, epochs: bool, choose: Callable) -> str:
@@ -365,6 +413,22 @@ def placed(place: str, made: list[str], plan: Plan, body: str, epochs: bool, cho
     settings = SETTINGS.format(flag=choose((True, False)), mode=choose(("a", "b")))
     state = "hist, seen, step_of = [], [], [0]"
     end = ["print(['%.4f' % h for h in hist], step_of)", "print(['%.4f' % s.item() for s in seen])", *plan.end]
+    if place == "dict":
+        held = {name: f"parts['{name}']" for name in NAMES}
+        made, body, state = [_held(m, held) for m in made], _held(body, held), f"parts = {{}}\n{state}"
+        plan.setup, plan.epoch_start, plan.epoch_end, plan.end = (
+            [_held(line, held) for line in lines] for lines in (plan.setup, plan.epoch_start, plan.epoch_end, plan.end)
+        )
+        end = [_held(line, held) for line in end]
+        run = under("def run(data):", settings, state, *made, *plan.setup, around(plan, body, epochs), *end)
+        return block(DATA, "", "", run, "", "", "run(data)")
+    if place == "handed":
+        names = [m.partition(" = ")[0] for m in (*made, *plan.setup) if re.match(r"\w+ = ", m)]
+        args = ", ".join(["i", "x", "y", *names, *(["epoch"] if "epoch" in body else [])])
+        step = under(f"def train_step({args}):", body.replace("continue", "return"))
+        return block(DATA, settings, state, "", "", step, "", "",
+                     under("def main():", *made, *plan.setup, around(plan, f"train_step({args})", epochs), *end),
+                     "", "", "main()")  # fmt: skip
     if place.startswith("step"):
         return _apart(place, made, plan, body, epochs, settings, state, end)
     loop = around(plan, body, epochs)
@@ -380,6 +444,11 @@ def placed(place: str, made: list[str], plan: Plan, body: str, epochs: bool, cho
     init = under("def __init__(self):", *(of_self(line) for line in made))
     fit = under("def fit(self, data, scale=0.7, reg=0.01, loss_scale=1.5, flag=True, mode='a'):", of_self(whole))
     return block("", under("class Trainer:", init, "", fit), "\n", DATA, "Trainer().fit(data)")
+
+
+def _held(text: str, held: dict[str, str]) -> str:
+    """With what is made once in a dictionary."""
+    return re.sub(r"\b(?<![.'])(\w+)\b(?! for)(?!')", lambda found: held.get(found[0], found[0]), text)
 
 
 def around(plan: Plan, body: str, epochs: bool) -> str:

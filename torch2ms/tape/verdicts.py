@@ -11,6 +11,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import UNKNOWN, any_overlap, overlaps
 from torch2ms.tape.forward.carried import carried, reads_itself
+from torch2ms.tape.forward.partial import never_recorded
 from torch2ms.tape.forward.properties import computed_anew
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forward.stashes import feeding
@@ -78,7 +79,10 @@ class Verdicts:
                 for owner in takers[id(event)]:
                     if owner.stored and (place := self.left_out(event, owner, deps)):
                         return NO_GRADIENT.format(place)
-                if not takers[id(event)] and (name := unseen_step(event, self.scope, self.module)):
+                apart = all(
+                    o.kind not in ("optimizer", "leaf") for o in takers[id(event)]
+                )  # clipped or looked at, at most
+                if apart and (name := unseen_step(event, self.scope, self.module)):
                     return f"`{name}` may use the gradients it stores"
                 if not takers[id(event)] and (name := self.stepped_elsewhere(event)):
                     return f"`{name}` was given an optimizer of what it fills, and may step"
@@ -177,6 +181,9 @@ class Verdicts:
         if owner.in_turn & reached:
             owner.assumed.add(f"every module that `{owner.place}` holds has had its turn when it steps")
             return ""
+        if event.value.dtype == "decays" and not self.project.freezes:  # it may hold what is not frozen alone
+            if part := never_recorded(owner, self.scope, self.module):
+                return part
         missing = [o for o in sorted(owner.owns) if o in known and not any_overlap(frozenset({o}), reached)]
         return missing[0] if missing and reached and not any(d.startswith(("^", "@")) for d in reached) else ""
 

@@ -10,11 +10,12 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from torch2ms.analysis.evaluation.modes import is_no_grad
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo, Project
-from torch2ms.analysis.program.structure import Block, Stmt
+from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.analysis.values import any_overlap
+from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.forward.regions import Region
 from torch2ms.tape.ledger.again import bound_in_loops, given_by_loops
 from torch2ms.tape.ledger.events import Event
@@ -94,6 +95,23 @@ class _Way:
             kept = NOTHING if certain and name in stmt.defs else self.now.get(name, NOTHING)
             self.now[name] = kept | made
             self.seen[name] = self.seen.get(name, NOTHING) | recorded
+
+
+def never_recorded(owner: Owner, scope: Scope, module: ModuleInfo) -> str:
+    """A part of a module that an optimizer holds, and that this scope runs only where nothing is recorded."""
+    silent, recorded = set[str](), set[str]()
+    for stmt in scope.body.walk():
+        blind = any(is_no_grad(i.item, module) for w in stmt.modes for i in w.items)
+        (silent if blind else recorded).update(_called([stmt], module))
+    for part in sorted(silent):
+        wholes = [o for o in owner.owns or () if part.startswith(f"{o}.")]
+        if (
+            wholes
+            and any_overlap(frozenset(wholes), frozenset(recorded))
+            and not any(overlaps(part, r) for r in recorded)
+        ):
+            return part.rpartition(".")[2] if part.endswith("]") else part
+    return ""
 
 
 def _real(*deps: frozenset[str]) -> frozenset[str]:

@@ -82,6 +82,7 @@ def unseen_steps(event: Event, scope: Scope, module: ModuleInfo) -> Iterator[tup
             if module.value(func.value).kind != "unknown" or _scheduler(func.value):
                 continue
             part = isinstance(func.value, (cst.Subscript, cst.Call))  # `held[1].step()`: who knows what it was made of
+            part = part or any(a.is_loop and dotted(func.value) in a.defs for a in stmt.ancestors())
             if _roots(func.value) & tainted or not call.args and (part or not event.value.deps):
                 yield stmt, call
 

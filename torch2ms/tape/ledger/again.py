@@ -73,7 +73,7 @@ def _index(stmt: Stmt) -> str:
 
 def left_over(owner: Owner, records: Records, project: Project) -> bool:
     """A call of the function leaves gradients in a leaf from outside, and the next call uses them."""
-    outside = root(owner.place) in records.outside - set(records.scope.params) | {"self"}
+    outside = root(owner.place) in records.outside
     if owner.kind != "leaf" or not outside or not {n for n, _ in owner.exit.held} - {ENTRY}:
         return False
     again = replace(owner, before={}, assumed=set())
@@ -81,13 +81,20 @@ def left_over(owner: Owner, records: Records, project: Project) -> bool:
     loads = (e for e in records.events if e.kind in LOADS and concerns(e, again, records.owners))
     states = (again.before.get(records.number[id(e)]) for e in loads)
     used = any(state is not None and (ENTRY, True) in state.held for state in states)
-    return used and _called_again(records.scope, project)
+    return used and _called_again(records.scope, owner, project)
 
 
-def _called_again(scope: Scope, project: Project) -> bool:
-    """The function is called in a loop, or from several places."""
-    sites = [stmt for stmt, _ in _sites(scope, project)]
-    return len(sites) > 1 or any(a.is_loop for s in sites for a in (s, *s.ancestors()))
+def _called_again(scope: Scope, owner: Owner, project: Project) -> bool:
+    """The function is called for the same leaf in a loop, or from several places."""
+    sites = list(_sites(scope, project))
+    given = root(owner.place) in scope.params and root(owner.place) != "self"
+    if given:
+        handed = [(s, dotted(dict(_bound(call, scope)).get(root(owner.place), cst.Name("")))) for s, call in sites]
+        sites = [(s, call) for (s, name), (_, call) in zip(handed, sites, strict=True) if name]
+        looped = (s for s, name in handed if name and root(name) not in bound_in_loops(s))
+        if len({(id(s.block.scope), name) for s, name in handed if name}) == len(sites):
+            return any(a.is_loop for s in looped for a in s.ancestors())
+    return len(sites) > 1 or any(a.is_loop for s, _ in sites for a in (s, *s.ancestors()))
 
 
 def bound_in_loops(stmt: Stmt) -> set[str]:
@@ -99,12 +106,18 @@ def given_by_loops(scope: Scope, project: Project) -> set[str]:
     """The parameters of a function that calls of it give other values in each turn of a loop."""
     found: set[str] = set()
     for stmt, call in _sites(scope, project):
-        changing, free = bound_in_loops(stmt), iter(scope.params[1:] if scope.cls is not None else scope.params)
-        for arg in call.args if not any(a.star for a in call.args) else ():
-            name = arg.keyword.value if arg.keyword is not None else next(free, "")
-            if changing & {root(u) for u in expression_uses(arg.value, stmt)}:
-                found.add(name)
+        changing = bound_in_loops(stmt)
+        found |= {
+            name for name, value in _bound(call, scope) if changing & {root(u) for u in expression_uses(value, stmt)}
+        }
     return found
+
+
+def _bound(call: cst.Call, scope: Scope) -> Iterator[tuple[str, cst.BaseExpression]]:
+    """What a call gives the parameters of a function, where nothing is spread over them."""
+    free = iter(scope.params[1:] if scope.cls is not None else scope.params)
+    for arg in call.args if not any(a.star for a in call.args) else ():
+        yield arg.keyword.value if arg.keyword is not None else next(free, ""), arg.value
 
 
 def _sites(scope: Scope, project: Project) -> Iterator[tuple[Stmt, cst.Call]]:
