@@ -105,3 +105,11 @@ class LogSoftmaxByRank(nn.Cell):
 class SoftminByRank(nn.Cell):
     def construct(self, x):
         return ops.softmax(-x, 0 if x.ndim in (0, 1, 3) else 1)
+
+
+def fake_quantize(x, scale, zero_point, low, high):
+    """Values as integers between the bounds would hold them; gradients flow where nothing is clipped."""
+    whole = ops.round(x / scale) + zero_point
+    inside = x * ops.logical_and(whole >= low, whole <= high).astype(x.dtype)
+    value = (ops.clamp(whole, low, high) - zero_point) * scale
+    return inside + ops.stop_gradient(value - inside)

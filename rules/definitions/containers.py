@@ -53,6 +53,10 @@ class ModuleDict(nn.Cell):
     def __getitem__(self, name):
         return getattr(self, name)
 
+    def __delitem__(self, name):
+        self.names.remove(name)
+        delattr(self, name)
+
     def __contains__(self, name):
         return name in self.names
 
@@ -75,6 +79,15 @@ class ModuleDict(nn.Cell):
         for name, cell in dict(cells).items():
             self[name] = cell
 
+    def pop(self, name):
+        value = self[name]
+        del self[name]
+        return value
+
+    def clear(self):
+        for name in self.keys():
+            del self[name]
+
 
 class ParameterDict(ModuleDict):
     """Parameters under names of their own."""
@@ -86,25 +99,12 @@ class ParameterDict(ModuleDict):
     def update(self, cells):
         super().update(sorted(cells.items()) if type(cells) is dict else cells)
 
-    def __delitem__(self, name):
-        self.names.remove(name)
-        delattr(self, name)
-
     def get(self, name, default=None):
         return self[name] if name in self.names else default
-
-    def pop(self, name):
-        value = self[name]
-        del self[name]
-        return value
 
     def popitem(self):
         name = self.names[-1]
         return name, self.pop(name)
-
-    def clear(self):
-        for name in self.keys():
-            del self[name]
 
     def setdefault(self, name, default=None):
         if name not in self.names:

@@ -14,6 +14,8 @@ from torch2ms.findings import Tier
 X = "x = torch.tensor([[1.0, -2.0], [3.0, 4.0]])\n"
 # program -> names whose values are compared
 PROGRAMS = {
+    "a, b = torch.nn.Linear(2, 3), torch.nn.Sequential(torch.nn.Linear(2, 3))\nb.load_state_dict(b.state_dict())\n"
+    "r = a.load_state_dict(a.state_dict())\nx = len(r.missing_keys), len(r.unexpected_keys)": ["x"],
     X + "result = x.abs_()": ["result", "x"],
     "k = torch.zeros(2, 2, dtype=torch.int64)\n" + X + "k.copy_(x * torch.tensor([1.5, 2.5]))": ["k"],
     X + "x.sub_(torch.tensor([1.0, 2.0], dtype=torch.float64) * 3)": ["x"],
@@ -211,3 +213,16 @@ def close(one: object, two: object) -> bool:
 def test_refused(program: str) -> None:
     result = convert_source("import torch\n" + program)
     assert result.count(Tier.REFUSED) and not result.error, result.text
+
+
+GRADIENTS = [
+    X + "x.requires_grad_()\nout = x.add(x * 2)[0]\n(out**2).sum().backward()\na = x.grad",
+    X + "w = x.clone().requires_grad_()\n(w**2).sum().backward()\n"
+    "torch.nn.utils.clip_grad_value_(clip_value=1.5, parameters=w)\na = w.grad",
+]
+
+
+@pytest.mark.parametrize("program", GRADIENTS)
+def test_gradients_are_taken(program: str) -> None:
+    result = convert_source("import torch\n" + program)
+    assert not result.count(Tier.REFUSED) and "ms.value_and_grad" in result.text, result.text

@@ -307,6 +307,19 @@ def _base(node: cst.CSTNode) -> cst.CSTNode:
             return node
 
 
+def _is_sum(node: cst.CSTNode) -> bool:
+    """`out = x.add(y)`: the `add` of a set has no value, and is at most asked for among conditions."""
+    if not isinstance(node, (cst.Assign, cst.AnnAssign, cst.Return)) or node.value is None:
+        return False
+    parts: list[cst.CSTNode] = [node.value]
+    while parts:
+        part = parts.pop()
+        if isinstance(part, (cst.BooleanOperation, cst.BaseComp, cst.Lambda)):
+            return False
+        parts += children(part)
+    return True
+
+
 class _Uses:
     """Collects the places an expression reads."""
 
@@ -352,7 +365,8 @@ class _Uses:
                 self.add(func.value)
             name = func.attr.value
             in_place = name.endswith("_") and not name.endswith("__")
-            if in_place or (name in MUTATORS and receiver != "torch"):  # torch.add(x, y) adds to nothing
+            fills = name in MUTATORS and receiver != "torch"  # torch.add(x, y) adds to nothing
+            if in_place or fills and not (name == "add" and _is_sum(self.stmt.node)):
                 changed = node.args[0].value if receiver == "torch" and node.args else _base(func.value)
                 if place := dotted(changed):
                     whole = place.removesuffix(".data")

@@ -82,6 +82,8 @@ def typed(use: Use) -> Choice:
     if use.count("data") == 0:
         return Choice(f"ops.zeros((0,){element})")
     kind = use.kind("data")
+    if kind == "tensor" and use.short == "Tensor":
+        return Choice("{*data}", assume="" if use.known("data") else f"{use.text('data')} is a tensor")
     if use.count("data") > 1 or use.starred("data") or kind in ("int", "float"):
         return Choice(f"ops.zeros({{data}}{element})")
     if kind == "size":

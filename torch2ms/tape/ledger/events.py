@@ -224,6 +224,11 @@ def argument(call: cst.Call, position: int, name: str) -> cst.BaseExpression | N
     return None
 
 
+def to_clip(call: cst.Call) -> cst.BaseExpression:
+    """What a call clips; keywords may stand in any order."""
+    return argument(call, 0, "parameters") or call.args[0].value
+
+
 def _on(node: cst.BaseExpression | None) -> bool:
     return node is not None and constant(node) not in (False, None)
 
@@ -344,10 +349,11 @@ def _api_call(name: str, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Even
         return event
     last = name.rpartition(".")[2]
     if last in ("clip_grad_norm_", "clip_grad_norm", "clip_grad_value_") and call.args:
-        value = module.value(call.args[0].value)
+        given = to_clip(call)
+        value = module.value(given)
         kind = "clip_value" if "value" in last else "clip_norm"
         found = Event(kind, stmt, call, value.place, value, writes=True)
-        if _of_part(call.args[0].value, module):
+        if _of_part(given, module):
             found.problem = "it clips one parameter of a network"
         return found
     return None

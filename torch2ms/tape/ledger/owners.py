@@ -11,7 +11,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import PART, any_overlap, overlaps
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.events import Event, to_clip
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.pairs import clause_of, kept_under
 
@@ -96,7 +96,7 @@ def _listed(event: Event) -> list[str]:
     call = event.node
     if event.kind not in ("clip_norm", "clip_value") or not isinstance(call, cst.Call) or not call.args:
         return []
-    given, value = call.args[0].value, event.value
+    given, value = to_clip(call), event.value
     if not isinstance(given, (cst.List, cst.Tuple)):
         return [dotted(given)] if value.kind in ("param", "tensor") and value.leaf and dotted(given) else []
     names = [dotted(e.value) for e in given.elements]

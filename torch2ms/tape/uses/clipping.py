@@ -13,7 +13,7 @@ from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.ledger.events import Event, argument
+from torch2ms.tape.ledger.events import Event, argument, to_clip
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import kinship, relation
 from torch2ms.tape.plan import Plan, Text
@@ -191,8 +191,8 @@ def _clip_part(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
     plan.needs.add("ops")
     plan.replaced[id(event.stmt)] = [
         Text(f"{table} = dict(zip({weights_of(owner)}, {owner.variable}))"),
-        Text(f"{part} = [p for p in {{0}} if p in {table}]", [call.args[0].value]),
-        Text(f"{table}.update(zip({part}, {form}))", [call.args[0].value, limit]),
+        Text(f"{part} = [p for p in {{0}} if p in {table}]", [to_clip(call)]),
+        Text(f"{table}.update(zip({part}, {form}))", [to_clip(call), limit]),
         Text(f"{owner.variable} = tuple({table}.values())"),
     ]
     rule, what = ("T2M511", "clip_grad_value_") if event.kind == "clip_value" else ("T2M510", "clip_grad_norm_")
