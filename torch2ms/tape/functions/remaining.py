@@ -1,13 +1,14 @@
 """Functions that train a network in which something else has left gradients before they are called.
 
-`loss.backward()` to look at some gradients, or a first phase that clears before each step; then `fit(net)`, which makes
-an optimizer and clears behind its step: in torch the first step takes along what was left. An optimizer that callers
-hand over is another question (see `lifting`).
+`loss.backward()` to look at some gradients, or a first phase that clears before each step; then `fit(net)`, which has
+another optimizer and clears behind its step: in torch the first step takes along what was left. What one optimizer
+holds from one function to the next is another question (see `stores`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 
 import libcst as cst
 
@@ -16,69 +17,118 @@ from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import any_overlap
+from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.functions.spills import Callees, Spills, reached
 from torch2ms.tape.ledger.events import Event
-from torch2ms.tape.ledger.records import STEPS
+from torch2ms.tape.ledger.records import LOADS, STEPS
 
 
 def remaining(project: Project, callee: Callees, events: dict[int, list[Event]], spills: Spills) -> dict[int, str]:
     """By the id of the function's scope, what leaves gradients in its networks."""
-    infos = {id(i.scope): i for m in project.modules.values() for i in m.functions.values()}
-    takers = {key for key, info in infos.items() if _takes_over(info, events[key])}
-    if not takers:
+    infos = [i for m in project.modules.values() for i in m.functions.values()]
+    if not any(_takes_over(events[id(i.scope)], ()) for i in infos):
         return {}
-    leaving = {key for key in infos if _leaves(events[key])} | spills.scopes
+    clears = {id(s): _clears(s, callee, events) for m in project.modules.values() for s in m.scope.walk()}
+    takers = {id(i.scope) for i in infos if _takes_over(events[id(i.scope)], clears[id(i.scope)])}
+    leaving = {id(i.scope) for i in infos if _leaves(events[id(i.scope)], clears[id(i.scope)])} | spills.scopes
     found: dict[int, str] = {}
     for module in project.modules.values():
         for scope in module.scope.walk():
-            own = events[id(scope)]
-            calls = [(s, c, i) for s in scope.body.walk() for c in s.calls if (i := callee.get(id(c))) is not None]
-            taking = [(s, c, i) for s, c, i in calls if id(i.scope) in takers]
-            for stmt, call, info in taking:
-                networks = reached(call, module)
-                for before, places, name in _sources(own, calls, leaving, module):
-                    if before.number < stmt.number and any_overlap(places, networks) and not _exclude(before, stmt):
-                        if not _cleared(places, before, stmt, scope, own):
-                            found[id(info.scope)] = name
+            calls = [Call(s, c, i) for s in scope.body.walk() for c in s.calls if (i := callee.get(id(c))) is not None]
+            taking = [call for call in calls if id(call.info.scope) in takers]
+            sources = list(_sources(events[id(scope)], calls, leaving, events, module)) if taking else []
+            for call in taking:
+                networks, steps = call.networks(events, module), call.optimizers(events)
+                met = [s for s in sources if any_overlap(s.places, networks) and not steps & s.optimizers]
+                still = [s for s in met if "" not in steps and s.lasts(call.stmt, scope, clears[id(scope)])]
+                found |= {id(call.info.scope): source.name for source in still}
     return found
 
 
-def _takes_over(info: FunctionInfo, events: list[Event]) -> bool:
-    """It steps with an optimizer of its own before it clears anything."""
+@dataclass(frozen=True)
+class Call:
+    """A call of a function of the project."""
+
+    stmt: Stmt
+    node: cst.Call
+    info: FunctionInfo
+
+    def optimizers(self, events: dict[int, list[Event]]) -> frozenset[str]:
+        """The optimizers that step in the function, as the caller knows them; "" is one of whom that is not seen."""
+        return frozenset(self._outside(e.place) for e in events[id(self.info.scope)] if e.kind in STEPS)
+
+    def networks(self, events: dict[int, list[Event]], module: ModuleInfo) -> frozenset[str]:
+        """What its backward calls fill, as the caller knows it: what it is given, and attributes of its object."""
+        own = (d for e in events[id(self.info.scope)] if e.kind == "backward" for d in e.value.deps)
+        held = {self._outside(d) for d in own if not d.startswith(("@", "^"))}
+        return reached(self.node, module) | held
+
+    def _outside(self, place: str) -> str:
+        head, dot, rest = place.partition(".")
+        if head == "self" and isinstance(self.node.func, cst.Attribute):
+            return f"{dotted(self.node.func.value)}.{rest}"
+        if head in self.info.scope.params:
+            given = bound_arguments(self.info, self.node).get(head)
+            known = dotted(given.value) if given is not None else ""
+            made = given is not None and isinstance(given.value, cst.Call)
+            return f"{known}{dot}{rest}" if known else f"made {id(given)}" if made else ""
+        return f"own {id(self.info.scope)} {place}" if head in self.info.scope.locals else place
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where gradients are left: in what, by whom, and by the steps of which optimizers."""
+
+    stmt: Stmt
+    places: frozenset[str]
+    name: str
+    optimizers: frozenset[str]
+
+    def lasts(self, until: Stmt, scope: Scope, clears: Collection[int]) -> bool:
+        """They are there at a statement behind: not dropped meanwhile, and the networks are not others."""
+        first, last = self.stmt.number, until.number
+        between = [s for s in scope.body.walk() if first < s.number < last]
+        renewed = any(root(place) in stmt.defs for stmt in between for place in self.places)
+        cleared = any(first < number < last for number in clears)
+        return first < last and not renewed and not cleared and not _exclude(self.stmt, until)
+
+
+def _clears(scope: Scope, callee: Callees, events: dict[int, list[Event]]) -> list[int]:
+    """The numbers of the statements that clear gradients of networks, or call what clears and does no more."""
+    own = [e.stmt.number for e in events[id(scope)] if e.kind == "clear" and not e.value.leaf]
+    calls = [(s, i) for s in scope.body.walk() for c in s.calls if (i := callee.get(id(c))) is not None]
+    kinds = [(s.number, {e.kind for e in events[id(i.scope)]}) for s, i in calls]
+    return [*own, *(number for number, found in kinds if "clear" in found and "backward" not in found)]
+
+
+def _takes_over(events: list[Event], clears: Collection[int]) -> bool:
+    """It goes backward and steps, and clears nothing before."""
     first = next((e for e in events if e.kind == "backward"), None)
-    own = info.scope.locals - set(info.scope.params)
-    steps = any(e.kind in STEPS and root(e.place) in own for e in events)
-    return steps and first is not None and not any(_clears(e) and e.stmt.number < first.stmt.number for e in events)
+    if first is None or not any(e.kind in STEPS for e in events):
+        return False
+    return not any(number < first.stmt.number for number in clears)
 
 
-def _leaves(events: list[Event]) -> bool:
-    """It goes backward, and clears nothing behind that."""
+def _leaves(events: list[Event], clears: Collection[int]) -> bool:
+    """It goes backward for an optimizer, or for somebody who looks, and clears nothing behind that."""
     last = max((e.stmt.number for e in events if e.kind == "backward" and e.inputs is None), default=-1)
-    return last >= 0 and not any(_clears(e) and e.stmt.number > last for e in events)
+    used = any(e.kind in LOADS or e.kind in STEPS for e in events)
+    return last >= 0 and used and not any(number > last for number in clears)
 
 
 def _sources(
-    own: list[Event], calls: list[tuple[Stmt, cst.Call, FunctionInfo]], leaving: set[int], module: ModuleInfo
-) -> Iterator[tuple[Stmt, frozenset[str], str]]:
-    """Where a scope, or what it calls, leaves gradients; in what, and how that is told."""
-    for event in own:
+    own: list[Event], calls: list[Call], leaving: set[int], events: dict[int, list[Event]], module: ModuleInfo
+) -> Iterator[Source]:
+    """Where a scope, or what it calls, leaves gradients."""
+    stepped = frozenset(e.place for e in own if e.kind in STEPS)
+    looked = any(e.kind in LOADS for e in own)  # else nobody here takes them: the function called is meant to
+    for event in own if looked else ():
         if event.kind == "backward" and event.inputs is None:
-            yield event.stmt, event.value.deps, "a backward call before it is called"
-    for stmt, call, info in calls:
-        if id(info.scope) in leaving:
-            yield stmt, reached(call, module), f"`{dotted(call.func)}`, which is called before it,"
-
-
-def _cleared(places: frozenset[str], before: Stmt, after: Stmt, scope: Scope, own: list[Event]) -> bool:
-    """Between two statements the gradients are dropped, or the networks are others."""
-    between = [s for s in scope.body.walk() if before.number < s.number < after.number]
-    if any(root(place) in stmt.defs for stmt in between for place in places):
-        return True
-    return any(_clears(e) and before.number < e.stmt.number < after.number for e in own)
-
-
-def _clears(event: Event) -> bool:
-    return event.kind == "clear" and not event.value.leaf
+            yield Source(event.stmt, event.value.deps, "a backward call before it is called", stepped)
+    for call in calls:
+        if id(call.info.scope) in leaving:
+            name = f"`{dotted(call.node.func)}`, which is called before it,"
+            yield Source(call.stmt, call.networks(events, module), name, call.optimizers(events))
 
 
 def _exclude(one: Stmt, other: Stmt) -> bool:
