@@ -13,7 +13,7 @@ from torch2ms.tape.forward.computed import computes
 from torch2ms.tape.forward.dependents import dependents
 from torch2ms.tape.forward.effects import effects
 from torch2ms.tape.forward.layers import through_layers
-from torch2ms.tape.forward.partial import left_out_at_times
+from torch2ms.tape.forward.partial import DEPENDING, left_out_at_times, left_out_of_networks
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forward.shared import Regions, together
 from torch2ms.tape.forward.stashes import Stash, feeding, related, used_among
@@ -22,6 +22,7 @@ from torch2ms.tape.functions.handing import more_than
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.hooks import has_hooks
 from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.ledger.records import STEPS
 from torch2ms.tape.verdicts import Verdicts
 
 
@@ -79,7 +80,10 @@ def forward_of(
     if crossing := verdicts.crossing(event, region, owns if wanted else None):
         return region, f"`{crossing}` brings a graph along that is made elsewhere"
     if test := left_out_at_times(event, region, wanted, verdicts.module, verdicts.project):
-        return region, f"parameters get no gradient depending on `{test}`: MindSpore's optimizer would move them then"
+        return region, DEPENDING.format(test)
+    steps = [e for e in verdicts.records.events if e.kind in STEPS]
+    if why := left_out_of_networks(event, region, wanted, steps, verdicts.module, verdicts.project):
+        return region, why
     if wanted and not computes(region, verdicts.module, verdicts.project):
         return region, "the loss is made by the caller of this function"
     return region, ""

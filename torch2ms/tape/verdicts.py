@@ -20,6 +20,7 @@ from torch2ms.tape.functions.handing import Handed
 from torch2ms.tape.functions.taking import Taken
 from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.again import comes_again, left_over
+from torch2ms.tape.ledger.beyond import read_beyond
 from torch2ms.tape.ledger.clears import grads_of
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.given import given_elsewhere
@@ -123,6 +124,8 @@ class Verdicts:
             for event in self.records.events:
                 if event.kind not in LOADS or not owners.concerns(event, owner, self.records.owners):
                     continue
+                if place := read_beyond(event, self.records.owners, self.records.events, self.module, self.project):
+                    return f"the gradients of all of `{place}` are read, and `{owner.place}` holds a part of it"
                 held = self.records.held(event, owner)
                 stored = [self.records.events[n] for n, _ in held if n != ENTRY]
                 if spilled := [e.place for e in stored if e.kind == "spill"]:

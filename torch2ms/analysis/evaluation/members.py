@@ -14,7 +14,8 @@ from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.known import torchapi
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import NO_DEPS, UNKNOWN, Value, entries, replace
+from torch2ms.analysis.syntax.tree import constant
+from torch2ms.analysis.values import NO_DEPS, PART, UNKNOWN, Value, entries, replace
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
@@ -42,7 +43,17 @@ def attribute(node: cst.Attribute, place: str, ev: Evaluator) -> Value:
         if cls is not None:
             return _of_class(cls, base, attr, place, ev)
     how = _BY_KIND.get(base.kind, _of_other)
-    return how(base, attr, place)
+    found = how(base, attr, place)
+    return found if found.name != "module_param" or place else _of_layer(node.value, found, base, attr)
+
+
+def _of_layer(node: cst.BaseExpression, found: Value, base: Value, attr: str) -> Value:
+    """A parameter of a layer that is taken out of its network by number: `net[0].weight`."""
+    if type(node) is not cst.Subscript or base.place != dotted(node.value) or len(node.slice) != 1 or not found.deps:
+        return found
+    index = node.slice[0].slice
+    number = constant(index.value) if type(index) is cst.Index else ...
+    return found.with_deps(frozenset({f"{base.place}{PART}{number}>.{attr}"})) if type(number) is int else found
 
 
 def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator) -> Value:

@@ -17,11 +17,13 @@ from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.forward.regions import Region
+from torch2ms.tape.forward.skipped import skipped
 from torch2ms.tape.ledger.again import bound_in_loops, given_by_loops
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
 
 NOTHING: frozenset[str] = frozenset()
+DEPENDING = "parameters get no gradient depending on `{}`: MindSpore's optimizer would move them then"
 
 
 def left_out_at_times(event: Event, region: Region, owners: list[Owner], module: ModuleInfo, project: Project) -> str:
@@ -42,6 +44,33 @@ def left_out_at_times(event: Event, region: Region, owners: list[Owner], module:
                 return code(test)
             if asked - scope.locals or asked & set(scope.params):
                 owner.assumed.add(f"`{code(test)}` is the same at every step of `{owner.place}`")
+    return ""
+
+
+def left_out_of_networks(
+    event: Event, region: Region, owners: list[Owner], steps: list[Event], module: ModuleInfo, project: Project
+) -> str:
+    """Why a step moves layers that torch leaves alone, as the networks that are called do not run them."""
+    moving = [o for o in owners if o.kind == "optimizer" and not o.plain and o.owns]
+    if not moving:
+        return ""
+    wanted = frozenset().union(*(o.owns or NOTHING for o in moving))
+    stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
+    if not any(skipped(stmts, set(), module, project, wanted)):
+        return ""
+    inside = [e.stmt for e in steps if any(e.place == o.place for o in moving)]
+    loops = [a for a in event.stmt.ancestors() if a.is_loop and (not inside or any(a in s.ancestors() for s in inside))]
+    changing = {root(d) for a in loops for s in a.walk() for d in s.defs}
+    changing |= given_by_loops(event.stmt.block.scope, project)
+    decaying = {e.place for e in steps if e.value.dtype == "decays"}
+    for left in skipped(stmts, changing, module, project, wanted):
+        for owner in moving:
+            if not any_overlap(frozenset({left.place}), owner.owns or NOTHING):
+                continue
+            if left.test and left.changes:
+                return DEPENDING.format(left.test)
+            if not left.test and owner.place in decaying:
+                return f"nothing runs `{left.place}`: torch leaves it alone, MindSpore's optimizer would let it decay"
     return ""
 
 

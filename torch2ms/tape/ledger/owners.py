@@ -10,7 +10,7 @@ from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import PART, any_overlap, overlaps
+from torch2ms.analysis.values import PART, PICKED, any_overlap, overlaps
 from torch2ms.tape.ledger.events import Event, to_clip
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.pairs import clause_of, kept_under
@@ -222,7 +222,8 @@ def relation(event: Event, owners: list[Owner]) -> str:
     """Whether what is clipped is what the owners hold: same, other, or not seen."""
     if event.value.kind == "optimizer" or event.value.name.startswith("param_group"):
         return "same"
-    if any(d.startswith("@") for d in event.value.deps):
+    some = any(PICKED in d for d in event.value.deps)  # all callers give parameters that a condition picked
+    if any(d.startswith("@") for d in event.value.deps) and not some:
         return "unseen"  # a parameter: each caller has its own
     clipped = {d for d in event.value.deps or ({event.place} if event.place else ()) if not d.startswith("@")}
     if not clipped or any(o.owns is None for o in owners) or any(d.startswith("^") for d in clipped):

@@ -168,7 +168,7 @@ def _is_part(event: Event, owners: list[Owner]) -> bool:
     assert isinstance(call, cst.Call)
     if len(owners) != 1 or event.value.kind not in ("params", "list") or kinship(event, owners[0]) != "other":
         return False
-    held, meant = owners[0].owns or (), event.value.deps
+    held, meant = owners[0].owns or (), [d for d in event.value.deps if not d.startswith("@")]
     inside = meant and all(any(m == h or m.startswith(f"{h}.") for h in held) for m in meant)
     return bool(inside) and isinstance(event.stmt.node, cst.Expr) and event.stmt.node.value is call
 

@@ -1,0 +1,261 @@
+"""Layers of a network that its `forward` runs at some steps only: under conditions, or picked out of a list.
+
+torch has no gradient for the others and an optimizer skips them; MindSpore's gradient is zeros, and momentum, averages
+or decay move them all the same. Layers that nothing in the project ever runs are of this kind at every step.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import libcst as cst
+
+from torch2ms.analysis.evaluation.lookup import class_of
+from torch2ms.analysis.evaluation.modes import is_no_grad
+from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Block, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.analysis.values import overlaps
+from torch2ms.tape.ledger.beyond import weighted_parts
+
+LISTS = ("torch.nn.ModuleList", "torch.nn.ModuleDict")
+PICKABLE = re.compile("Module(List|Dict)")
+DRAWN = re.compile(r"\brand|\brandom\b|bernoulli|multinomial|\bchoice\(")
+OF_SHAPE = re.compile(r"\.shape|\.size\(|\.dim\(|\.ndim|\blen\(|\bis (not )?None|isinstance|hasattr")
+UNSEEN = re.compile(r"children\(|_modules\b|getattr\(|__dict__|\bvars\(|\.modules\(\)")
+
+
+@dataclass
+class Skipped:
+    """Layers that a call of a network leaves out, and under which condition; "" for those that nothing runs."""
+
+    place: str
+    test: str = ""
+    changes: bool = False  # the condition is another one from step to step
+
+
+def skipped(
+    stmts: list[Stmt], changing: set[str], module: ModuleInfo, project: Project, wanted: frozenset[str]
+) -> Iterator[Skipped]:
+    """What the networks that these statements call leave out of the `wanted` ones; `changing` names are others at
+    each step."""
+    if project.mentions(PICKABLE.search):
+        yield from _picked(stmts, changing, module)
+    for stmt in stmts:
+        for call in stmt.calls:
+            value = module.value(call.func)
+            if value.kind != "module" or not any(overlaps(value.place, w) for w in wanted if value.place):
+                continue
+            if (cls := class_of(value, module, project)) is not None:
+                given = _Given.of(call, stmt, changing)
+                yield from _Forward(cls, project, given).skipped(value.place)
+
+
+def _picked(stmts: list[Stmt], changing: set[str], module: ModuleInfo) -> Iterator[Skipped]:
+    """What the statements themselves pick out of a list of layers, there or for a name: `head = net.heads[k]`."""
+    names = {c.func.value for s in stmts for c in s.calls if type(c.func) is cst.Name}
+    named = [s for s in stmts[-1].block.scope.body.walk() if s.defs & names and s not in stmts]
+    for stmt in [*stmts, *named]:
+        own = {d for a in stmt.ancestors() if a.is_loop and a in stmts for d in a.defs} | _counting(stmt)
+        for subscript in _picks(stmt, module):
+            asked = {root(u) for u in expression_uses(subscript.slice[0], stmt)} - own
+            yield Skipped(module.value(subscript.value).place, code(subscript), bool(asked & changing))
+
+
+def _picks(stmt: Stmt, module: ModuleInfo) -> Iterator[cst.Subscript]:
+    """`net.heads[k]`"""
+    for node in () if stmt.blocks or not stmt.uses else descend(stmt.node):
+        if type(node) is cst.Subscript and module.value(node.value).name in LISTS and _moving(node):
+            yield node
+
+
+def _moving(node: cst.Subscript) -> bool:
+    index = node.slice[0].slice if len(node.slice) == 1 else None
+    return isinstance(index, cst.Index) and constant(index.value) is ...
+
+
+@dataclass
+class _Given:
+    """What a call gives a forward: the parameters that are others at each step, by position and by name."""
+
+    places: list[bool] = field(default_factory=list)
+    names: dict[str, bool] = field(default_factory=dict)
+
+    @staticmethod
+    def of(call: cst.Call, stmt: Stmt, changing: set[str]) -> _Given:
+        made = _Given()
+        for arg in call.args if not any(a.star for a in call.args) else ():
+            moves = bool({root(u) for u in expression_uses(arg.value, stmt)} & changing)
+            if arg.keyword is not None:
+                made.names[arg.keyword.value] = moves
+            else:
+                made.places.append(moves)
+        return made
+
+    def changing(self, params: list[str]) -> set[str]:
+        return {p for p, moves in zip(params[1:], self.places, strict=False) if moves} | {
+            p for p, moves in self.names.items() if moves
+        }
+
+
+class _Forward:
+    """The forward of a class, and what of its layers runs on every way through it."""
+
+    def __init__(self, cls: ClassInfo, project: Project, given: _Given, depth: int = 0) -> None:
+        self.cls, self.project, self.depth = cls, project, depth
+        self.info = cls.method("forward")
+        self.params = given.changing(self.info.scope.params) if self.info is not None else set()
+        self.taken: tuple[Stmt, Block | None] | None = None
+        self.parts = weighted_parts(cls, project)
+
+    def skipped(self, place: str) -> Iterator[Skipped]:
+        if self.info is None or self.depth > 3 or self.info.scope.off:
+            return
+        whole = self.run(self.info, ())
+        for name in self.parts:
+            if name not in whole and not self.used_elsewhere(name):
+                yield Skipped(f"{place}.{name}")
+        for info, changing in self.reached(self.info, self.params, ()):
+            for stmt in info.scope.body.walk():
+                for test, missing in self.cuts(stmt, whole):
+                    for name in sorted(missing):
+                        yield Skipped(f"{place}.{name}", code(test), self.changes(test, stmt, info, changing))
+                for call in stmt.calls:
+                    value = info.module.value(call.func)
+                    cls = class_of(value, info.module, self.project) if value.kind == "module" else None
+                    if cls is not None and value.place.startswith("self.") and cls is not self.cls:
+                        given = _Given.of(call, stmt, changing)
+                        inner = _Forward(cls, self.project, given, self.depth + 1)
+                        yield from inner.skipped(f"{place}{value.place[4:]}")
+
+    def cuts(self, stmt: Stmt, whole: set[str]) -> Iterator[tuple[cst.BaseExpression, set[str]]]:
+        """The conditions and subscripts of a statement, and the layers that do not run under some of them."""
+        assert self.info is not None
+        if isinstance(stmt.node, cst.If) and whole:
+            ways = [(stmt, block) for block in (*stmt.blocks, None)[:2]]
+            left = set[str]()
+            for self.taken in ways:
+                if not _raises(self.taken[1]):
+                    left |= whole - self.run(self.info, ())
+            self.taken = None
+            yield stmt.node.test, left
+        elif {u[5:] for u in stmt.uses if u.startswith("self.")} & self.parts.keys() and not stmt.blocks:
+            own = {d for a in stmt.ancestors() if a.is_loop for d in a.defs}
+            for node in descend(stmt.node):
+                if type(node) is cst.Subscript and _moving(node):
+                    name = dotted(node.value).removeprefix("self.")
+                    asked = {root(u) for u in expression_uses(node.slice[0], stmt)}
+                    part = self.parts.get(name)
+                    if part is not None and part.name in LISTS and not asked & (own | _counting(stmt)):
+                        yield node, {name}
+
+    def run(self, info: FunctionInfo, around: tuple[FunctionInfo, ...]) -> set[str]:
+        """The layers that a method runs, on the way that is taken."""
+        return self.among(info.scope.body.stmts, info, (*around, info))[0]
+
+    def among(self, stmts: list[Stmt], info: FunctionInfo, around: tuple[FunctionInfo, ...]) -> tuple[set[str], bool]:
+        """The layers that run in statements, and whether the function ends with them."""
+        found: set[str] = set()
+        for stmt in stmts:
+            if not any(is_no_grad(i.item, info.module) for w in stmt.modes for i in w.items):
+                found |= self.named(stmt, around)
+            blocks: list[Block] = stmt.blocks
+            certain = self.taken is not None and stmt is self.taken[0]
+            if certain and self.taken is not None:
+                blocks = [self.taken[1]] if self.taken[1] is not None else []
+            ends = isinstance(stmt.node, (cst.Return, cst.Raise))
+            for block in blocks:
+                inner, leaves = self.among(block.stmts, info, around)
+                found |= inner
+                ends = ends or certain and leaves
+            if ends:
+                return found, True
+        return found, False
+
+    def named(self, stmt: Stmt, around: tuple[FunctionInfo, ...]) -> set[str]:
+        """The layers that a statement names, itself or in methods that it calls."""
+        called = [dotted(c.func)[5:] for c in stmt.calls if dotted(c.func).startswith("self.")]
+        methods = [m for name in called if (m := self.cls.method(name)) is not None and m not in around]
+        # what its methods use is among the uses of a statement already
+        uses = expression_uses(stmt.node, stmt) if methods and not stmt.blocks else stmt.uses
+        found = ({u[5:].partition(".")[0] for u in uses if u.startswith("self.")} & self.parts.keys()) - _cut(stmt)
+        for method in methods:
+            found |= self.run(method, around)
+        return found
+
+    def reached(
+        self, info: FunctionInfo, changing: set[str], around: tuple[FunctionInfo, ...]
+    ) -> Iterator[tuple[FunctionInfo, set[str]]]:
+        """A method and those of the class that it calls, each with its parameters that are others at each step."""
+        yield info, changing
+        for stmt in info.scope.body.walk():
+            for call in stmt.calls:
+                name = dotted(call.func)
+                method = self.cls.method(name[5:]) if name.startswith("self.") else None
+                if method is not None and method not in (*around, info):
+                    given = _Given.of(call, stmt, changing).changing(method.scope.params)
+                    yield from self.reached(method, given, (*around, info))
+
+    def changes(self, test: cst.BaseExpression, stmt: Stmt, info: FunctionInfo, changing: set[str]) -> bool:
+        """Whether a condition of a forward is another one from call to call, as far as that is seen."""
+        sources, asked = [code(test)], expression_uses(test, stmt)
+        for before in info.scope.body.walk():
+            if not before.blocks and before.number < stmt.number and before.defs & asked:
+                sources.append(code(before.node))
+                asked |= before.uses
+        if any(DRAWN.search(text) for text in sources):
+            return True
+        if OF_SHAPE.search(" ".join(sources)):
+            return False
+        if ".item()" in sources[0] or info.module.value(test).kind == "tensor" and type(test) is not cst.Subscript:
+            return True
+        if asked & changing:
+            return True
+        return any(self.rebound(u[5:]) for u in asked if u.startswith("self.") and u != "self.training")
+
+    def rebound(self, attr: str) -> bool:
+        """An attribute that other code than a constructor binds."""
+        begun = [c.methods["__init__"].scope for c in self.cls.lineage() if "__init__" in c.methods]
+        return bool(attr) and any(
+            d.rpartition(".")[2] == attr and "." in d
+            for m in self.project.modules.values() for scope in m.scope.walk() if scope not in begun
+            for s in scope.body.walk() for d in s.defs
+        )  # fmt: skip
+
+    def used_elsewhere(self, attr: str) -> bool:
+        """Something else may run a layer that the forward does not run."""
+        assert self.info is not None
+        own = [info.scope for info, _ in self.reached(self.info, set(), ())]
+        for module in self.project.modules.values():
+            if UNSEEN.search(module.source):
+                return True
+            for scope in (s for s in module.scope.walk() if s not in own):
+                begins = scope.name == "__init__" and scope.cls is not None
+                for stmt in scope.body.walk():
+                    if begins and isinstance(stmt.node, cst.Expr):
+                        continue  # `nn.init.zeros_(self.extra.weight)`
+                    if any(attr in u.split(".")[1:] for u in stmt.uses | stmt.muts):
+                        return True
+        return False
+
+
+def _cut(stmt: Stmt) -> set[str]:
+    """The layers whose outputs a statement detaches: `self.extra(h).detach()`."""
+    run = [dotted(c.func).removeprefix("self.") for c in stmt.calls]
+    inner = [c.func.value for c in stmt.calls if isinstance(c.func, cst.Attribute) and c.func.attr.value == "detach"]
+    cut = [dotted(n.func).removeprefix("self.") for n in inner if isinstance(n, cst.Call)]
+    return {name for name in cut if run.count(name) == cut.count(name)}
+
+
+def _raises(block: Block | None) -> bool:
+    return block is not None and bool(block.stmts) and isinstance(block.stmts[-1].node, cst.Raise)
+
+
+def _counting(stmt: Stmt) -> set[str]:
+    """What comprehensions of a statement count with."""
+    return {n.value for c in descend(stmt.node) if isinstance(c, cst.CompFor) for n in descend(c.target)
+            if isinstance(n, cst.Name)}  # fmt: skip

@@ -1,0 +1,93 @@
+"""What a network holds beside the parameters that optimizers were given: their gradients are not among those taken."""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torch2ms.analysis.evaluation.lookup import class_of
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.values import PART, PICKED, Value, overlaps
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.ledger.owners import concerns, relation
+
+WEIGHTED = re.compile(
+    r"Linear|Conv|Norm|Embedding|RNN|LSTM|GRU|Transformer|Attention|PReLU|Sequential|Module(List|Dict)"
+)
+BIASED = re.compile(r"Linear|Conv\w*$|[hc]Norm")  # layers with a bias, unless they are told to have none
+
+
+def weighted_parts(cls: ClassInfo, project: Project) -> dict[str, Value]:
+    """The attributes of the instances of a class that are layers with parameters."""
+    held = {name: v for c in reversed(cls.lineage()) for name, v in c.attrs.items()}
+    return {name: v for name, v in held.items() if weighted(v, cls.module, project)}
+
+
+def weighted(value: Value, module: ModuleInfo, project: Project) -> bool:
+    """A layer with parameters, for all that is seen."""
+    if value.kind != "module" or value.likely:
+        return False
+    cls = class_of(value, module, project)
+    return cls.weighted if cls is not None else bool(WEIGHTED.search(value.name))
+
+
+def read_beyond(event: Event, owners: list[Owner], events: list[Event], module: ModuleInfo, project: Project) -> str:
+    """A network whose gradients are read as a whole, of which the optimizers hold a part only; "" if there is none.
+
+    What scales or clamps each gradient by itself may leave out those that no optimizer takes; a norm may not.
+    """
+    reads = event.kind in ("leaf_grad", "grad_loop") and not event.writes
+    if not reads and event.kind != "clip_norm" or project.freezes:
+        return ""
+    meant = [o for o in owners if o.kind == "optimizer" and concerns(event, o, owners)]
+    if not reads and relation(event, meant) == "other":
+        return ""  # which is no clipping of theirs: it is refused by itself
+    held = [o.owns for o in meant]
+    owns = frozenset().union(*(o for o in held if o is not None))
+    if not owns or None in held or any(o.startswith(("^", "@")) for o in owns):
+        return ""
+    reached = frozenset().union(*(e.value.deps for e in events if e.kind in ("backward", "handed")))
+    for whole in event.value.deps:
+        below = [o for o in owns if o.startswith(f"{whole}.")]
+        if below and len(below) == len([o for o in owns if overlaps(o, whole)]) and not whole.startswith(("^", "@")):
+            value = _network(whole, event.stmt.block.scope, module)
+            if _lacks(whole, value, below, reached, module, project):
+                return whole
+    return ""
+
+
+def _network(place: str, scope: Scope, module: ModuleInfo) -> Value | None:
+    """What a scope knows of the network at a place."""
+    nodes = (n for s in scope.body.stmts for n in descend(s.node) if type(n) in (cst.Name, cst.Attribute))
+    values = (module.value(n) for n in nodes)
+    return next((v for v in values if v.kind == "module" and v.name and v.place == place), None)
+
+
+def _lacks(
+    whole: str, value: Value | None, held: list[str], reached: frozenset[str], module: ModuleInfo, project: Project
+) -> bool:
+    """Some layer of a network that has gradients, or its bias, is not among these parts of it."""
+    if any(f"{PART}:" in h or ":>" in h for h in held):
+        return False  # a slice of its layers
+    picked = [h for h in held if PICKED in h]
+    if picked:  # two conditions may pick all of it between them
+        return held == picked and len(held) == 1 and "requires_grad" not in held[0]
+    parts = _places(whole, value, module, project) if value is not None else {}
+    missing = [part for part in parts if not any(overlaps(part, h) for h in held)]
+    if any(overlaps(part, r) for part in missing for r in reached):
+        return True
+    weights = [p for p in parts if f"{p}.weight" in held and not any(h in held for h in (p, f"{p}.bias"))]
+    return "bias=" not in module.source and any(BIASED.search(parts[p].name) for p in weights)
+
+
+def _places(whole: str, value: Value, module: ModuleInfo, project: Project) -> dict[str, Value]:
+    """Where the layers with parameters of a network are, as far as they are seen."""
+    if value.name == "torch.nn.Sequential":
+        items = {f"{whole}{PART}{n}>": v for n, v in enumerate(value.items or ())}
+        return {place: v for place, v in items.items() if weighted(v, module, project)}
+    cls = class_of(value, module, project)
+    return {f"{whole}.{name}": v for name, v in weighted_parts(cls, project).items()} if cls is not None else {}
