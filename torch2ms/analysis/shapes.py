@@ -52,6 +52,8 @@ _ASKING = set("isnan isinf isfinite isposinf isneginf isreal signbit logical_not
 _REDUCING = {"sum": "sum", "nansum": "sum", "prod": "sum", "mean": "same", "nanmean": "same", "amax": "same",
              "amin": "same", "logsumexp": "float", "std": "same", "var": "same", "all": "bool", "any": "bool",
              "argmax": "int64", "argmin": "int64", "count_nonzero": "int64"}  # fmt: skip
+_PARTS = {"chunk", "split", "tensor_split", "sort", "topk", "cummax", "cummin"}  # of their first argument's rank
+_PICKING = {"max", "min", "median", "nanmedian", "mode", "kthvalue"}
 _MADE = {"zeros", "ones", "empty", "rand", "randn"}
 _TYPES_AS_METHODS = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32",
                      "short": "int16", "bool": "bool", "byte": "uint8", "char": "int8", "bfloat16": "bfloat16",
@@ -101,8 +103,11 @@ def dtype_of(value: Value) -> str:
 
 
 def shaped(value: Value, shape: Shape) -> Value:
-    """The value with what is known of it; only tensors carry it."""
-    if value.kind != "tensor" or (value.dtype, value.rank) == shape:
+    """The value with what is known of it; tensors carry it, lists of equal ones, and tuples for their first."""
+    if value.kind == "tuple" and value.name == "return_types" and value.items and len(value.items) == 2:
+        first, second = value.items
+        return replace(value, items=(shaped(first, shape), shaped(second, (second.dtype, shape[1]))))
+    if value.kind != "tensor" and value.name != "of tensor" or (value.dtype, value.rank) == shape:
         return value
     return replace(value, dtype=shape[0], rank=shape[1])
 
@@ -112,7 +117,8 @@ def forgotten(value: Value) -> Value:
     if value.each is not None:
         value = replace(value, each=forgotten(value.each))
     items = tuple(forgotten(i) for i in value.items) if value.items is not None else None
-    if value.kind in ("tensor", "numpy") and (value.dtype or value.rank is not None):
+    known = value.dtype or value.rank is not None
+    if known and (value.kind in ("tensor", "numpy") or value.name == "of tensor"):
         return replace(value, dtype="", rank=None, items=items)
     return value if items == value.items else replace(value, items=items)
 
@@ -175,7 +181,11 @@ def _called(name: str, node: cst.Call, values: Sequence[Value], given: Arguments
         return _TYPES_AS_METHODS[name], one[1]
     if name in _REDUCING:
         return _reduced(_REDUCING[name], one, given)
-    if name in _SAME:
+    if name in _PICKING:
+        return _picked(name, one, given)
+    if name == "unbind":
+        return one[0], one[1] - 1 if one[1] else None
+    if name in _SAME or name in _PARTS:
         return one
     if name in _COMPLEX:
         return "complex128" if one[0] in ("float64", "complex128") else "complex64", None
@@ -282,6 +292,18 @@ def _reduced(kind: str, one: Shape, given: Arguments) -> Shape:
     dim = given["dim"][0]
     count = 1 if given["dim"][1].kind == "int" else len(dim.elements) if isinstance(dim, (cst.Tuple, cst.List)) else 0
     return result, max(one[1] - count, 0) if one[1] is not None and count and keep is False else None
+
+
+def _picked(name: str, one: Shape, given: Arguments) -> Shape:
+    """The smallest of all, or along a dimension; the larger of two."""
+    others = [value for key, (_, value) in list(given.items())[1:]]
+    if name in ("max", "min") and len(others) == 1 and others[0].kind == "tensor":
+        return promoted(next(iter(given.values()))[1], others[0])
+    if not others and name not in ("mode", "kthvalue"):
+        return one[0], 0
+    plain = others[1:] if name == "kthvalue" else others  # its first is no dimension
+    along = not plain or len(plain) == 1 and plain[0].kind == "int"
+    return one[0], one[1] - 1 if one[1] and along else None
 
 
 def _sizes(node: cst.Call, values: Sequence[Value], start: int = 0) -> int | None:

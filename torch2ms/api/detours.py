@@ -9,7 +9,7 @@ import libcst as cst
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api import template
 from torch2ms.api.facts import Use
-from torch2ms.api.promotion import promoted
+from torch2ms.api.promotion import narrowed, promoted
 from torch2ms.api.rules import Form, Rule
 from torch2ms.api.signature import literal
 from torch2ms.api.transforms import axes
@@ -107,6 +107,9 @@ def _made_alike(rule: Rule, form: Form, use: Use) -> Detour | None:
     """Tensors of several types, for a function that takes one: those of another type are converted first."""
     names = [n for n in ("self", *form.signature.by_name) if use.kind(n) == "tensor" and n != "out"]
     types = {n: use.dtype(n) for n in names}
+    if rule.alike == "narrower":
+        common = narrowed(list(types.values()), [use.rank(n) for n in names])
+        return Detour({n: f".astype(ms.{common})" for n in names if types[n] != common}) if common else None
     if len(set(types.values())) < 2 or not all(types.values()):
         return None
     of_dimensions = {types[n] for n in names if use.rank(n) != 0} or set(types.values())

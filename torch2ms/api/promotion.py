@@ -2,8 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 _WHOLE = ("uint8", "int8", "int16", "int32", "int64")
 _BROKEN = ("float16", "bfloat16", "float32", "float64")
+
+
+def narrowed(types: Sequence[str], ranks: Sequence[int | None]) -> str:
+    """The type of the tensors with dimensions, where MindSpore would take the wider one of a tensor without any."""
+    if len(types) != 2 or "" in types or None in ranks or (0 in ranks) == all(rank == 0 for rank in ranks):
+        return ""
+    inner, outer = types if ranks[0] == 0 else reversed(types)
+    alike = any(inner in category and outer in category for category in (_WHOLE, _BROKEN))
+    return outer if alike and inner != outer and promoted({inner, outer}) != outer else ""
 
 
 def promoted(types: set[str]) -> str:

@@ -18,7 +18,7 @@ from torch2ms.rewrite.inplace.callers import behind, key
 from torch2ms.rewrite.inplace.nested import widens
 from torch2ms.rewrite.inplace.seen import into_view
 from torch2ms.rewrite.inplace.sharing import held_in, is_data, is_parameter, taken_from
-from torch2ms.rewrite.inplace.stores import InPlace
+from torch2ms.rewrite.inplace.stores import COPIED, InPlace
 from torch2ms.rewrite.layers.evaluated import EVALUATION, Hidden, kept_modes
 from torch2ms.rewrite.layers.modes import in_module_class, starts_in_training
 from torch2ms.rewrite.layers.owned import bound_beside
@@ -58,6 +58,8 @@ class Assignments:
             return []
         if (beside := apart.stored(stmt, target, node.value, self.writer)) is not None:
             return beside
+        if isinstance(target, (cst.Attribute, cst.Subscript)) and views.copied(target, self.module):
+            return self.lost(target)
         if is_data(target, self.module):
             assert type(target) is cst.Attribute
             return self.data(stmt, target, node)
@@ -124,6 +126,11 @@ class Assignments:
                 return [*lines, *self.writer.text(f"{code(target)} = {{0}}", filled)]
         return self.constructed(stmt, node, target)
 
+    def lost(self, target: cst.BaseExpression) -> None:
+        """`z.real[0] = 1`, `z.imag += y`"""
+        self.writer.plan.expressions.setdefault(id(target), code(target))
+        self.writer.refuse("T2M610", f"write into {code(target)}", COPIED, "make the whole tensor anew")
+
     def normalised(self, target: cst.Attribute, given: cst.BaseExpression) -> list[cst.BaseStatement] | None:
         """`bn.momentum = 0.03`, `bn.eps = 1e-3`: the operator of the layer has had the number since it was made."""
         written, layer = NORMALISATION.get(target.attr.value, ""), self.module.value(target.value)
@@ -179,6 +186,8 @@ class Assignments:
         if (made := apart.changed(stmt, node, self.writer)) is not None:
             return made
         target: cst.CSTNode = node.target
+        if isinstance(target, (cst.Attribute, cst.Subscript)) and views.copied(target, self.module):
+            return self.lost(target)
         if isinstance(target, cst.Subscript) and self.writer.differentiated:
             if made := into_view(stmt, target, node.value, self.writer, code(node.operator).strip()):
                 return made

@@ -163,13 +163,11 @@ def part_of(value: Value, index: int, count: int) -> Value:
     """What one of several targets gets."""
     if value.items is not None and len(value.items) == count:
         return value.items[index]
-    if value.kind == "tensor":
-        return Value("tensor", deps=value.deps, likely=value.likely)
     if value.kind == "size":
         return Value("int")
-    if value.name == "of tensor" or (value.kind == "tuple" and value.name == "tensors"):
+    if value.kind == "tuple" and value.name == "tensors":
         return Value("tensor", deps=value.deps)
-    if value.kind in ("list", "params", "module", "numpy"):
+    if value.kind in ("list", "params", "module", "numpy", "tensor") or value.name == "of tensor":
         return element(value)
     return Value("unknown", deps=value.deps)
 

@@ -37,6 +37,8 @@ def element(value: Value) -> Value:
         return Value("unknown", deps=value.deps)
     if value.each is not None and value.kind in ("list", "tuple"):
         return value.each
+    if value.name == "of tensor" and value.kind != "dict":
+        return one_tensor(value)
     if value.name.startswith("of ") and value.kind in ("list", "tuple"):
         kind = value.name[3:]
         place = value.place if kind == "module" else ""
@@ -127,7 +129,7 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
     if base.name == LEARNERS and base.each is not None and type(only) is cst.Index:
         return base.each
     if base.name == "of tensor" and type(only) is cst.Index:
-        return Value("tensor", deps=base.deps, likely=base.likely)
+        return one_tensor(base)
     if base.kind in ("list", "tuple") and (base.name.startswith("of ") or base.each is not None):
         return element(base) if type(only) is cst.Index else base
     if base.kind == "tensor":
@@ -158,6 +160,11 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
     if base.kind == "unknown" and type(only) is cst.Index and isinstance(index, int) and _is_shape(node.value):
         return Value("int")
     return Value("unknown", deps=base.deps)
+
+
+def one_tensor(held: Value) -> Value:
+    """One of the tensors of a list, which knows of each what is the same of all."""
+    return Value("tensor", deps=held.deps, likely=held.likely, dtype=held.dtype, rank=held.rank)
 
 
 def _part(base: Value, part: cst.Slice) -> Value:

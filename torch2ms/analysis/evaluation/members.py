@@ -170,6 +170,14 @@ def _of_unknown(base: Value, attr: str, place: str) -> Value:
     return _of_object(base, attr, place)
 
 
+def _of_tuple(base: Value, attr: str, place: str) -> Value:
+    """A field of one of torch's own tuples."""
+    at = torchapi.FIELDS.get(attr, -1) if base.name == "return_types" else -1
+    if base.items is not None and 0 <= at < len(base.items) and base.items[at].kind == "tensor":
+        return base.items[at]
+    return _of_object(base, attr, place)
+
+
 def _of_object(base: Value, attr: str, place: str) -> Value:
     if (held := entries(base).get(attr)) is not None:
         return held
@@ -193,5 +201,5 @@ _BY_KIND: dict[str, Callable[[Value, str, str], Value]] = {
     "ctx": _of_context,
     "unknown": _of_unknown,
     "object": _of_object,
-    "tuple": _of_object,
+    "tuple": _of_tuple,
 }

@@ -61,7 +61,16 @@ ALWAYS_TUPLES = {
     "geqrf": 2,
 }
 TRIANGULAR = {"lu": 3, "lu_factor": 2, "lu_factor_ex": 3, "lu_unpack": 3}  # whose fields have names of their own
-LISTS = {"chunk", "split", "unbind", "meshgrid", "tensor_split", "broadcast_tensors", "gradient"}
+LISTS = {"chunk", "split", "unbind", "meshgrid", "tensor_split", "hsplit", "vsplit", "dsplit", "broadcast_tensors",
+         "gradient"}  # fmt: skip
+FIELDS = {  # of the tuples with names, by their places
+    name: place
+    for place, names in enumerate((
+        "values Q sign U eigenvalues min solution mantissa hist", "indices R logabsdet S eigenvectors max residuals "
+        "exponent bin_edges", "Vh V rank",
+    ))
+    for name in names.split()
+}  # fmt: skip
 LAYERS_OF = {  # layers that layers are made of, by the names of their attributes
     "torch.nn.Transformer": {"encoder": "torch.nn.TransformerEncoder", "decoder": "torch.nn.TransformerDecoder"},
 }
@@ -95,7 +104,7 @@ def result(name: str, deps: frozenset[str], nargs: int) -> Value:
         items = (Value("tensor", deps=deps),) * ALWAYS_TUPLES[last]
         return Value("tuple", name="return_types", items=items, deps=deps)
     if last in LISTS:
-        return Value("list", deps=deps)
+        return Value("list", name="of tensor", deps=deps)
     if last in ("finfo", "iinfo"):
         return Value("object", name=name)
     return Value("tensor", deps=deps)

@@ -37,17 +37,17 @@ def into(
     if isinstance(target.value, cst.Name):
         return _named(stmt, target, stored, writer, symbol)
     seen = target.value
-    if isinstance(seen, cst.Attribute) and seen.attr.value in views.TURNED:
+    if isinstance(seen, cst.Attribute) and seen.attr.value in views.TURNED | views.COPIED:
         if writer.module.value(seen.value).kind == "tensor":
             _refuse(writer)
         return None
     if not isinstance(seen, cst.Call) or not isinstance(seen.func, cst.Attribute):
         return None
     base = seen.func.value
-    if seen.func.attr.value not in views.RESHAPED | views.TURNED or writer.module.value(base).kind != "tensor":
+    if seen.func.attr.value not in views.RESHAPED | views.TURNED | views.COPIED or writer.module.value(base).kind != "tensor":
         return None
     own = fresh(base, writer.scope, but=stmt)
-    if seen.func.attr.value in views.TURNED or not isinstance(base, cst.Name) or not own:
+    if seen.func.attr.value in views.TURNED | views.COPIED or not isinstance(base, cst.Name) or not own:
         _refuse(writer)
         return None
     taken = writer.scope.locals | set(writer.scope.params)

@@ -21,6 +21,7 @@ from torch2ms.rewrite.writer import Writer
 
 RESHAPING = {"unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_", "resize_", "resize_as_", "set_"}
 
+COPIED = "it shows a part of another tensor, which MindSpore copies"
 
 UNSAVED = {
     "add_",
@@ -66,9 +67,13 @@ class InPlace:
         value = self.module.value(target)
         target = apart.peeled(target, self.writer)
         value = self.module.value(target)
-        if not isinstance(target, (cst.Name, cst.Attribute, cst.Subscript)) or (
-            isinstance(target, cst.Subscript) and not _plain_index(target, self.module)
-        ):
+        if views.copied(target, self.module):
+            self.writer.refuse("T2M610", f"Tensor.{methods[0]}", COPIED, "make the whole tensor anew")
+            return None
+        viewed = views.turned(target, self.module)
+        turned = viewed is not None and self.reached(viewed)
+        plain = isinstance(target, (cst.Name, cst.Attribute, cst.Subscript)) and viewed is None
+        if not (turned or plain) or isinstance(target, cst.Subscript) and not _plain_index(target, self.module):
             why = "an in-place change of a temporary"
             self.writer.refuse("T2M610", f"Tensor.{methods[0]}", why, "assign the result")
             return None
@@ -92,6 +97,9 @@ class InPlace:
             result = made
             if methods[chain.index(link)] in TYPED or widens(link, value, self.module):
                 result = cst.parse_expression(f"{code(parenthesised(result))}.astype({place}.dtype)")
+        if turned and not RESHAPING & set(methods):
+            self.writer.tell("T2M611", "in-place tensor method", "written through the view")
+            return self.writer.translated(f"{place}[{WHOLE}] = {code(result)}")
         if not alone and RESHAPING & set(methods):
             self.writer.refuse("T2M610", f"Tensor.{methods[0]}", "other names hold the tensor, and its shape changes",
                         "assign the result to each of them")  # fmt: skip
@@ -110,6 +118,12 @@ class InPlace:
             why = "the result is assigned: in-place methods do nothing on CPU"
             self.writer.tell("T2M611", "in-place tensor method", why)
         return lines
+
+    def reached(self, viewed: cst.BaseExpression) -> bool:
+        """Whether `[()]` of a view writes into the tensor; one of a Parameter makes later assignments fail."""
+        value = self.module.value(viewed)
+        weight = value.leaf or is_parameter(viewed, value, self.module, self.writer.plan)
+        return isinstance(viewed, cst.Name) and not self.writer.differentiated and not weight
 
     def saves(self, call: cst.Call) -> bool:
         """The gradient of the method needs the tensor as it was: MindSpore refuses what was changed since."""
@@ -260,9 +274,10 @@ class InPlace:
             if lines is not None or len(self.writer.marked) > before:
                 return lines
         shown = views.memory(target, stmt, self.writer.scope, self.module)
-        if shown == views.LOST:
-            self.writer.refuse("T2M610", "in-place tensor method", "the name shows a part of another tensor, which "
-                               "MindSpore copies", "write into the other tensor by index")  # fmt: skip
+        if shown == views.VIEW and not self.writer.differentiated:
+            return self.writer.translated(f"{place}[{WHOLE}] = {text}")
+        if shown in (views.LOST, views.VIEW):
+            self.writer.refuse("T2M610", "in-place tensor method", COPIED, "write into the other tensor by index")
             return None
         if shown == views.WHOLE or isinstance(target, cst.Subscript) and self.contained(target):
             if self.writer.differentiated and not text.startswith(f"{self.writer.alias('ops')}.stop_gradient("):

@@ -11,7 +11,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.rewrite.inplace.chains import is_change
 
-WHOLE, PART, LOST = "whole", "part", "lost"
+WHOLE, PART, VIEW, LOST = "whole", "part", "view", "lost"
 TENSORS = ("tensor", "param")
 SAME = frozenset({"detach", "contiguous", "requires_grad_", "to", "cuda", "cpu", "data"})
 RESHAPED = frozenset(
@@ -19,16 +19,38 @@ RESHAPED = frozenset(
 )
 CUT = frozenset({"data", "detach"})
 TURNED = frozenset({"t", "transpose", "permute", "swapaxes", "swapdims", "movedim", "moveaxis", "T", "mT", "narrow",
-                    "select", "diagonal", "unfold", "real", "imag", "view_as_real", "expand", "expand_as"})  # fmt: skip
+                    "select", "diagonal"})  # fmt: skip
+EXPANDED = frozenset({"expand", "expand_as"})
+COPIED = frozenset({"unfold", "real", "imag", "view_as_real"}) | EXPANDED  # by MindSpore
 SPLIT = frozenset({"chunk", "split", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "split_with_sizes"})
 DEPTH = 4  # names that stand for names
 
 
 def memory(target: cst.CSTNode, stmt: Stmt, scope: Scope, module: ModuleInfo) -> str:
-    """PART: elements that `y[...] = value` writes; LOST: nothing in MindSpore reaches them; else WHOLE."""
+    """PART: elements that `y[...] = value` writes; VIEW: those that only `y[()] = value` does, and not where gradients
+    are recorded; LOST: nothing in MindSpore reaches them; else WHOLE."""
     if isinstance(target, cst.Subscript):
-        return PART
+        return VIEW if isinstance(target.value, cst.Call) and _last(target.value) in SPLIT else PART
     return _named(target.value, stmt, scope, module, DEPTH) if isinstance(target, cst.Name) else WHOLE
+
+
+def turned(node: cst.BaseExpression, module: ModuleInfo) -> cst.BaseExpression | None:
+    """The tensor that `x.T`, `x.diagonal(1)`, `torch.permute(x, (1, 0))` are views of; None for what is none."""
+    shown = False
+    while isinstance(node, (cst.Call, cst.Attribute)) and _last(node) in TURNED | RESHAPED:
+        inner = _receiver(node, module)
+        if inner is None or module.value(inner).kind not in TENSORS:
+            return None
+        shown, node = True, inner
+    return node if shown else None
+
+
+def copied(node: cst.BaseExpression, module: ModuleInfo) -> bool:
+    """`z.real[0]`, `torch.view_as_real(z)`: elements that no write in MindSpore reaches."""
+    while isinstance(node, cst.Subscript):
+        node = node.value
+    inner = _receiver(node, module) if _last(node) in COPIED - EXPANDED else None
+    return inner is not None and module.value(inner).kind in TENSORS
 
 
 def through(target: cst.CSTNode, stmt: Stmt, scope: Scope, depth: int = DEPTH) -> set[str]:
@@ -61,7 +83,7 @@ def sources(name: str, stmt: Stmt, module: ModuleInfo) -> set[str]:
         inner = value.value if isinstance(value, cst.Subscript) else _receiver(value, module)
         if inner is None or module.value(inner).kind not in TENSORS:
             return set()
-        if not isinstance(value, cst.Subscript) and last not in SAME | RESHAPED | TURNED | SPLIT:
+        if not isinstance(value, cst.Subscript) and last not in SAME | RESHAPED | TURNED | COPIED | SPLIT:
             return set()
         if isinstance(value, cst.Subscript) and not _plain(value, module):
             return set()
@@ -72,7 +94,7 @@ def sources(name: str, stmt: Stmt, module: ModuleInfo) -> set[str]:
 
 def _attribute(node: cst.BaseExpression) -> bool:
     """`self.memory`: what the object keeps, no part or other shape of it."""
-    own = isinstance(node, cst.Attribute) and node.attr.value not in SAME | RESHAPED | TURNED | SPLIT
+    own = isinstance(node, cst.Attribute) and node.attr.value not in SAME | RESHAPED | TURNED | COPIED | SPLIT
     return own and bool(dotted(node))
 
 
@@ -99,7 +121,7 @@ def _named(name: str, stmt: Stmt, scope: Scope, module: ModuleInfo, depth: int) 
             found.add(_bound(name, other, scope, module, depth))
     if name in scope.params and depth:
         found |= _given(name, scope, module, depth)
-    return next((sort for sort in (LOST, PART) if sort in found), WHOLE)
+    return next((sort for sort in (LOST, VIEW, PART) if sort in found), WHOLE)
 
 
 def _given(name: str, scope: Scope, module: ModuleInfo, depth: int) -> set[str]:
@@ -133,7 +155,7 @@ def _bound(name: str, stmt: Stmt, scope: Scope, module: ModuleInfo, depth: int) 
         if isinstance(target.target, cst.Tuple):
             last = _last(node.value)
             if last in SPLIT:
-                return LOST
+                return VIEW
             if isinstance(node.value, cst.Tuple):
                 pairs = zip(target.target.elements, node.value.elements, strict=False)
                 mine = [v.value for t, v in pairs if isinstance(t.value, cst.Name) and t.value.value == name]
@@ -152,7 +174,7 @@ def _elements(name: str, stmt: Stmt, scope: Scope, module: ModuleInfo, depth: in
             found |= {_shown(e.value, other, scope, module, depth) for e in other.node.value.elements}
         elif module.value(other.node.value).kind in TENSORS:
             found.add(PART)
-    return next((sort for sort in (LOST, PART) if sort in found), WHOLE)
+    return next((sort for sort in (LOST, VIEW, PART) if sort in found), WHOLE)
 
 
 def _shown(node: cst.BaseExpression, stmt: Stmt, scope: Scope, module: ModuleInfo, depth: int) -> str:
@@ -164,9 +186,9 @@ def _shown(node: cst.BaseExpression, stmt: Stmt, scope: Scope, module: ModuleInf
         if not _plain(node, module):
             return WHOLE
         if isinstance(base, cst.Call) and _last(base) in SPLIT:
-            return LOST
+            return VIEW
         if any(isinstance(e.slice, cst.Index) and constant(e.slice.value) is None for e in node.slice):
-            return LOST  # a new dimension
+            return VIEW  # a new dimension
         kind = module.value(base).kind
         sliced = kind == "unknown" and any(isinstance(e.slice, cst.Slice) for e in node.slice)  # lists take no writes
         return PART if kind in TENSORS or sliced else WHOLE
@@ -175,6 +197,8 @@ def _shown(node: cst.BaseExpression, stmt: Stmt, scope: Scope, module: ModuleInf
     if inner is None or module.value(inner).kind not in TENSORS:
         return WHOLE
     if last in TURNED:
+        return VIEW
+    if last in COPIED:
         return LOST
     if last not in SAME | RESHAPED:
         return WHOLE

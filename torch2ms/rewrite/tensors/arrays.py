@@ -6,6 +6,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import Project
 from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.api.promotion import narrowed, promoted
 from torch2ms.api.template import parenthesised
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.translation import Translation
@@ -16,6 +17,7 @@ SHIFTS: dict[type, str] = {
     cst.RightShift: "bitwise_right_shift",
     cst.RightShiftAssign: "bitwise_right_shift",
 }
+ARITHMETIC = (cst.Add, cst.Subtract, cst.Multiply, cst.Divide)
 COMPLEX = {"float64": "complex128", "complex128": "complex128", "float32": "complex64", "complex64": "complex64"}
 
 
@@ -35,6 +37,8 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
         return _chained(left.kind, {left.name, right.name}, updated, work)
     if any(isinstance(part, cst.Imaginary) for part in (original.left, original.right)):
         return _complex(original, updated, work)
+    if left.kind == right.kind == "tensor" and left.dtype != right.dtype and left.dtype and right.dtype:
+        return _of_two_types(original, updated, work)
     if left.kind == "unknown" and right.kind in ("tensor", "param") and right.deps:
         return _the_other_way_round(original, updated, work)
     if left.kind != "numpy" or right.kind not in ("tensor", "param"):
@@ -90,6 +94,27 @@ def _complex(original: cst.BinaryOperation, updated: cst.BinaryOperation, work: 
     if not wide.startswith("complex"):
         tensor = cst.parse_expression(f"{code(parenthesised(tensor))}.astype({ms}.{name})")
     return updated.with_changes(left=made if first else tensor, right=tensor if first else made)
+
+
+def _of_two_types(
+    original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation
+) -> cst.BaseExpression:
+    """Tensors of two types, of which MindSpore's operator takes none together, or gives another than torch's."""
+    parts = (original.left, original.right)
+    types = [work.facts.dtype(part) for part in parts]
+    common = narrowed(types, [work.facts.rank(part) for part in parts])
+    if not common and any(t.startswith("complex") for t in types) and "" not in types:
+        common = promoted(set(types)) if isinstance(original.operator, ARITHMETIC) else ""
+    if not common:
+        return updated
+    ms = work.alias("ms")
+    work.notes.needs.add("ms")
+    work.tell("T2M613", "tensors of two types", "as torch gives their result: converted")
+    for name, dtype in zip(("left", "right"), types, strict=True):
+        if dtype != common:
+            made = cst.parse_expression(f"{code(parenthesised(getattr(updated, name)))}.astype({ms}.{common})")
+            updated = updated.with_changes(**{name: made})
+    return updated
 
 
 def _the_other_way_round(

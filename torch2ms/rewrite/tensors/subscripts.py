@@ -10,6 +10,7 @@ from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
 from torch2ms.api.template import atomic, parenthesised
 from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.tensors.separated import separated
 from torch2ms.rewrite.tensors.strided import strided
 from torch2ms.rewrite.translation import Translation
 
@@ -40,6 +41,9 @@ def indexed(original: cst.Subscript, updated: cst.Subscript, work: Translation, 
     if changed:
         updated = updated.with_changes(slice=elements)
         _tell(original, work, "MindSpore's tensors take no index of this type: converted", receiver.likely)
+    if (made := separated(original, updated, work, read)) is not None:
+        _tell(original, work, "torch picks with the numbers first: an index of their own", receiver.likely)
+        return made
     if not read or not receiver.deps:
         return updated
     if (made := strided(original, updated, work)) is not None:
