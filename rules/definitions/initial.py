@@ -23,4 +23,4 @@ def fans(weight):
 def calculate_gain(nonlinearity, param=None):
     if nonlinearity == "leaky_relu":
         return math.sqrt(2.0 / (1 + (0.01 if param is None else param) ** 2))
-    return {"tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 0.75}.get(nonlinearity, 1.0)
+    return {"tanh": 5.0 / 3, "relu": math.sqrt(2.0), "selu": 0.75}.get(nonlinearity, 1)

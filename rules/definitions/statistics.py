@@ -37,7 +37,8 @@ def corrcoef(x):
     if covariance.ndim == 0:
         return covariance / covariance
     spread = ops.sqrt(ops.diagonal(covariance))
-    return ops.clamp(covariance / spread.unsqueeze(-1) / spread, -1, 1)
+    found = covariance / spread.unsqueeze(-1) / spread
+    return ops.where(ops.isnan(found), found, ops.clamp(found, -1, 1))
 
 
 def renorm(x, p, dim, maxnorm):

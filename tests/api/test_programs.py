@@ -17,6 +17,19 @@ PROGRAMS = {
     "a, b = torch.nn.Linear(2, 3), torch.nn.Sequential(torch.nn.Linear(2, 3))\nb.load_state_dict(b.state_dict())\n"
     "r = a.load_state_dict(a.state_dict())\nx = len(r.missing_keys), len(r.unexpected_keys)": ["x"],
     X + "result = x.abs_()": ["result", "x"],
+    X + "a, b = x.unbind(1)[1].std(), x.topk(1).values.flip(0)\n"
+    "c, d = torch.stack([r.var() for r in x.split(1)]), x.max(1).values.std()": ["a", "b", "c", "d"],
+    "y = torch.arange(24.0).view(2, 3, 4)\ni = torch.tensor([2, 0])\n"
+    "a, b = y[0, :, i], y[..., 1, None, i]\ny[1, :, i] = torch.arange(6.0).view(3, 2)": ["a", "b", "y"],
+    X + "d = torch.tensor(2.5, dtype=torch.float64)\na, b = x - d, torch.maximum(d, x)\n"
+    "k = torch.tensor([7, 2], dtype=torch.int8)\nc = torch.tensor(3) - k": ["a", "b", "c"],
+    "c, k = torch.tensor([1 + 2j]), torch.tensor([3])\na, b, j = (c * k).abs(), torch.mul(c, k).abs(), 2j\n"
+    "d = (k + j).abs()": ["a", "b", "d"],
+    X + "x.T.add_(1)\nx.diagonal().mul_(3)\na, b = x.chunk(2, 1)\nb.fill_(7)": ["x", "a"],
+    "y = torch.arange(30.0).view(1, 1, 5, 6)\na = torch.nn.functional.interpolate(y, scale_factor=0.5, "
+    "mode='bilinear')\nb = torch.nn.functional.interpolate(y, scale_factor=0.25)": ["a", "b"],
+    "k = torch.tensor([1, 2, 2])\na = torch.searchsorted(k, 2, side='right')\n"
+    "b = torch.bincount(k, torch.ones(3, dtype=torch.float64))": ["a", "b"],
     "k = torch.zeros(2, 2, dtype=torch.int64)\n" + X + "k.copy_(x * torch.tensor([1.5, 2.5]))": ["k"],
     X + "x.sub_(torch.tensor([1.0, 2.0], dtype=torch.float64) * 3)": ["x"],
     "from functools import partial\n"
@@ -137,6 +150,14 @@ PROGRAMS = {
     X + "d = {}\nd['u'], d['s'], d['v'] = torch.linalg.svd(x)\nresult = torch.diag(d['s'])": ["result"],
 }
 REFUSED = [
+    "z = torch.zeros(2, dtype=torch.complex64)\nz.real[0] = 1",
+    "z = torch.zeros(2, dtype=torch.complex64)\nz.imag = torch.ones(2)",
+    "z = torch.zeros(2, dtype=torch.complex64)\nz.real.fill_(2)",
+    "class A:\n    def __init__(self):\n        self.m = torch.zeros(2, 3)\n"
+    "    def run(self):\n        self.m.T.mul_(3)\n        return self.m\nresult = A().run()",
+    X + "result = torch.einsum(x, [0, 1], x, [1, 2], [0, 2])",
+    X + "result = x[:, []]",
+    "conv = torch.nn.Conv2d(3, 2, 1, dtype=torch.float64)",
     X + "kw = {'padding': (-1, 1, 0, 2)}\nresult = torch.nn.ZeroPad2d(**kw)(x[None])",
     X + "y = x\nresult = x.unsqueeze_(0)\nprint(y)",
     "c = torch.tensor([1 + 2j])\nresult = torch.lerp(c, c, 0.5)",

@@ -254,7 +254,8 @@ def promoted(left: Value, right: Value) -> Shape:
             return "", rank
         return max(high, low, key=lambda one: one[1] or 0)[0], rank
     if high[1] == -1:  # a number of a higher category: the default type of it, at the width of the tensor
-        return {"f": "float32", "c": "", "i": "int64"}.get(category(high[0]), ""), rank
+        pair = "complex128" if low[0] == "float64" else "complex64"
+        return {"f": "float32", "c": pair, "i": "int64"}.get(category(high[0]), ""), rank
     if high[1] == 0 and low[1] != 0 or high[1] is None:  # a tensor without dimensions: as a number, but by its own type
         return high[0] if high[0] in ("float32", "int64", "complex64") else "", rank
     return high[0], rank
@@ -265,11 +266,11 @@ def _weighed(value: Value) -> Shape:
     if value.kind == "tensor":
         dtype, rank = _shape(value)
         return dtype, None if rank is None else min(rank, 1)
-    return {"int": "int64", "float": "float32", "bool": "bool"}.get(value.kind, ""), -1
+    return {"int": "int64", "float": "float32", "bool": "bool", "complex": "complex64"}.get(value.kind, ""), -1
 
 
 def _broadcast(values: Sequence[Value]) -> int | None:
-    ranks = [0 if v.kind in ("int", "float", "bool") else _shape(v)[1] for v in values]
+    ranks = [0 if v.kind in ("int", "float", "bool", "complex") else _shape(v)[1] for v in values]
     return max(r for r in ranks if r is not None) if None not in ranks else None
 
 
@@ -378,6 +379,8 @@ def numpy_made(name: str, node: cst.Call, values: Sequence[Value], method: bool 
         return Value("int")
     if count <= _NUMPY_DRAWS.get(name, -1) and "size" not in named:
         return Value("float")
+    if name in _BITS and count == 1 and values[0].kind in ("int", "float", "bool"):  # `np.int64(1)`
+        return Value("numpy", rank=0)
     most = _NUMPY_NUMBERS.get(name, 0) - (method and name not in ("choice", "integers"))
     if name in _NUMPY_NUMBERS and count <= most and not named & {"size", "axis", "keepdims"}:
         return Value("numpy", rank=0)

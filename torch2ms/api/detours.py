@@ -99,8 +99,10 @@ def around(rule: Rule, form: Form, use: Use) -> Detour | str | None:
 
 def complex_beside(use: Use) -> bool:
     """`x.mul(2j)`: a complex number of Python, which MindSpore's functions do not take beside a tensor."""
-    given = (use.node(name) for name in _NUMBERS)
-    return any(node is not None and isinstance(literal(node), complex) for node in given)
+    return any(
+        (node := use.node(name)) is not None and (use.kind(name) == "complex" or isinstance(literal(node), complex))
+        for name in _NUMBERS
+    )
 
 
 def _made_alike(rule: Rule, form: Form, use: Use) -> Detour | None:
@@ -109,6 +111,8 @@ def _made_alike(rule: Rule, form: Form, use: Use) -> Detour | None:
     types = {n: use.dtype(n) for n in names}
     if rule.alike == "narrower":
         common = narrowed(list(types.values()), [use.rank(n) for n in names])
+        if any(t.startswith("complex") for t in types.values()):
+            common = promoted(set(types.values()))
         return Detour({n: f".astype(ms.{common})" for n in names if types[n] != common}) if common else None
     if len(set(types.values())) < 2 or not all(types.values()):
         return None

@@ -59,7 +59,8 @@ class Assignments:
         if (beside := apart.stored(stmt, target, node.value, self.writer)) is not None:
             return beside
         if isinstance(target, (cst.Attribute, cst.Subscript)) and views.copied(target, self.module):
-            return self.lost(target)
+            self.lost(target)
+            return None
         if is_data(target, self.module):
             assert type(target) is cst.Attribute
             return self.data(stmt, target, node)
@@ -187,7 +188,8 @@ class Assignments:
             return made
         target: cst.CSTNode = node.target
         if isinstance(target, (cst.Attribute, cst.Subscript)) and views.copied(target, self.module):
-            return self.lost(target)
+            self.lost(target)
+            return None
         if isinstance(target, cst.Subscript) and self.writer.differentiated:
             if made := into_view(stmt, target, node.value, self.writer, code(node.operator).strip()):
                 return made

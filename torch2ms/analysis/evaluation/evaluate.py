@@ -287,8 +287,8 @@ class Evaluator:
             return Value("tensor", deps=deps, likely=True)
         if kinds <= {"int", "bool"}:
             return Value("int")
-        if kinds <= {"int", "float", "bool"}:
-            return Value("float")
+        if kinds <= {"int", "float", "bool", "complex"}:
+            return Value("complex" if "complex" in kinds else "float")
         if kinds == {"str"} or left.kind == "str":
             return Value("str")
         if left.kind == right.kind and left.kind in ("list", "tuple", "params"):
@@ -326,6 +326,7 @@ _BY_TYPE: dict[type, Callable[[Evaluator, Any], Value]] = {
     cst.NamedExpr: Evaluator.named,
     cst.Integer: lambda ev, node: Value("int"),
     cst.Float: lambda ev, node: Value("float"),
+    cst.Imaginary: lambda ev, node: Value("complex"),
     cst.SimpleString: lambda ev, node: Value("str"),
     cst.ConcatenatedString: Evaluator.string,
     cst.FormattedString: Evaluator.string,

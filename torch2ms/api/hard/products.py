@@ -15,6 +15,8 @@ _WRITTEN_OUT = Choice("einsum({equation}, {*operands})")  # MindSpore's own does
 def einsum(use: Use) -> Choice:
     """An equation of two operands as matmul between transposed operands, where the letters allow it."""
     equation = use.value("equation")
+    if use.kind("equation") == "tensor":
+        return Choice(refuse="the letters stand behind each operand", todo="write the equation as a string")
     if not isinstance(equation, str) or use.starred("operands") or "." in equation:
         return _WRITTEN_OUT
     left, arrow, result = equation.replace(" ", "").partition("->")

@@ -44,7 +44,10 @@ def into(
     if not isinstance(seen, cst.Call) or not isinstance(seen.func, cst.Attribute):
         return None
     base = seen.func.value
-    if seen.func.attr.value not in views.RESHAPED | views.TURNED | views.COPIED or writer.module.value(base).kind != "tensor":
+    if (
+        seen.func.attr.value not in views.RESHAPED | views.TURNED | views.COPIED
+        or writer.module.value(base).kind != "tensor"
+    ):
         return None
     own = fresh(base, writer.scope, but=stmt)
     if seen.func.attr.value in views.TURNED | views.COPIED or not isinstance(base, cst.Name) or not own:

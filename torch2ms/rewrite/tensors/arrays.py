@@ -35,7 +35,7 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
         return updated.with_changes(left=parenthesised(updated.right), right=parenthesised(updated.left))
     if type(original.operator) is cst.Add and left.kind == right.kind and left.kind in ("module", "dataset"):
         return _chained(left.kind, {left.name, right.name}, updated, work)
-    if any(isinstance(part, cst.Imaginary) for part in (original.left, original.right)):
+    if "complex" in (left.kind, right.kind):
         return _complex(original, updated, work)
     if left.kind == right.kind == "tensor" and left.dtype != right.dtype and left.dtype and right.dtype:
         return _of_two_types(original, updated, work)
@@ -73,14 +73,12 @@ def _chained(kind: str, names: set[str], updated: cst.BinaryOperation, work: Tra
 
 def _complex(original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation) -> cst.BaseExpression:
     """`x * 1j`: MindSpore's operators take no complex numbers of Python beside a tensor."""
-    first = isinstance(original.left, cst.Imaginary)
+    first = work.module.value(original.left).kind == "complex"
     other = original.right if first else original.left
     if work.module.value(other).kind not in ("tensor", "param"):
         return updated
     wide = work.facts.dtype(other)
-    name = {"float64": "complex128", "complex128": "complex128", "float32": "complex64", "complex64": "complex64"}.get(
-        wide
-    )
+    name = "complex64" if wide.startswith(("int", "uint", "bool")) else COMPLEX.get(wide)
     if name is None:
         why = "MindSpore's operators take no complex number beside a tensor"
         work.refuse("T2M605", "complex number beside a tensor", why, "make a tensor of it, of the type of the result")
@@ -96,9 +94,7 @@ def _complex(original: cst.BinaryOperation, updated: cst.BinaryOperation, work: 
     return updated.with_changes(left=made if first else tensor, right=tensor if first else made)
 
 
-def _of_two_types(
-    original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation
-) -> cst.BaseExpression:
+def _of_two_types(original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation) -> cst.BaseExpression:
     """Tensors of two types, of which MindSpore's operator takes none together, or gives another than torch's."""
     parts = (original.left, original.right)
     types = [work.facts.dtype(part) for part in parts]

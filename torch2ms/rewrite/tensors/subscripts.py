@@ -33,6 +33,9 @@ def indexed(original: cst.Subscript, updated: cst.Subscript, work: Translation, 
         work.refuse("T2M605", "torch.optim.Optimizer.state_dict", why, todo)
     if receiver.kind not in TAKEN:
         return updated
+    if any(isinstance(e.slice, cst.Index) and _nothing(e.slice.value) for e in original.slice):
+        work.refuse("T2M605", "index that picks nothing", "MindSpore fails on it", "make the empty tensor by its shape")
+        return updated
     elements = [
         new.with_changes(slice=_part(old.slice, new.slice, work, receiver.deps))
         for old, new in zip(original.slice, updated.slice, strict=True)
@@ -41,9 +44,9 @@ def indexed(original: cst.Subscript, updated: cst.Subscript, work: Translation, 
     if changed:
         updated = updated.with_changes(slice=elements)
         _tell(original, work, "MindSpore's tensors take no index of this type: converted", receiver.likely)
-    if (made := separated(original, updated, work, read)) is not None:
+    if (apart := separated(original, updated, work, read)) is not None:
         _tell(original, work, "torch picks with the numbers first: an index of their own", receiver.likely)
-        return made
+        return apart
     if not read or not receiver.deps:
         return updated
     if (made := strided(original, updated, work)) is not None:
@@ -56,6 +59,11 @@ def indexed(original: cst.Subscript, updated: cst.Subscript, work: Translation, 
         _tell(original, work, "the gradient of MindSpore's gather is lost for indices below zero", receiver.likely)
         return updated.with_changes(slice=[*_behind_comma(updated), _element(cst.Ellipsis())])
     return updated
+
+
+def _nothing(index: cst.BaseExpression) -> bool:
+    """`x[[]]`, `x[False]`"""
+    return isinstance(index, cst.List) and not index.elements or constant(index) is False
 
 
 def _tell(original: cst.Subscript, work: Translation, why: str, likely: bool) -> None:
@@ -182,7 +190,7 @@ def _part(old: cst.BaseSlice, new: cst.BaseSlice, work: Translation, varied: fro
     if _array(value):
         work.notes.needs.add("ms")
         return new.with_changes(value=_called(f"{work.alias('ms')}.Tensor", new.value))
-    if value.name == "range":
+    if value.name == "range" and not code(old.value).startswith("list("):
         return new.with_changes(value=_called("list", new.value))
     return new
 
