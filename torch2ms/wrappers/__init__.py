@@ -33,6 +33,7 @@ from torch2ms.wrappers.kept_graphs import kept_graphs
 from torch2ms.wrappers.keyed import keyed
 from torch2ms.wrappers.layers import as_modules
 from torch2ms.wrappers.listed import listed
+from torch2ms.wrappers.named_items import named_items
 from torch2ms.wrappers.objects import wraps
 from torch2ms.wrappers.on_cuda import switched_off
 from torch2ms.wrappers.opened import opened
@@ -66,12 +67,13 @@ def understood(project: Project) -> Project:
     stands behind a colon, with blocks of their own for gradient modes, branches for modes that are decided at run
     time, statements for what conditional expressions do to gradients, with forwards in the branches that go
     backward from them, without branches for what no caller gives, with loops over optimizers and their networks
-    written out, with assignments for what expressions bind, with one name for each optimizer, those in dicts
-    included, for what a program trains, for gradients that keep their graph and for norms, with a statement for
-    each gradient that is dropped, with a branch for each kind of layer, with names written out that a star
-    imported, with functions and methods under their own names, without a default element type, with a tanh that
-    stays below one where its logarithm is taken, with attributes under names that cells leave free, with forwards
-    of weights, and without functions that only differentiate, or go backward from what they are handed.
+    written out, with assignments for what expressions bind, with one name for each optimizer, those in dicts and
+    those out of containers of callers included, for what a program trains, for gradients that keep their graph and
+    for norms, with a statement for each gradient that is dropped, with a branch for each kind of layer, with names
+    written out that a star imported, with functions and methods under their own names, without a default element
+    type, with a tanh that stays below one where its logarithm is taken, with attributes under names that cells
+    leave free, with forwards of weights, and without functions that only differentiate, or go backward from what
+    they are handed.
     """
     infer(project)
     project = _with(project, supplied(project))
@@ -114,6 +116,7 @@ def understood(project: Project) -> Project:
     project = _with(project, regrouped(project))
     project = _with(project, direct(project))
     project = _with(project, keyed(project))
+    project = _with(project, named_items(project))
     project = _with(project, summed(project))
     project = _with(project, unrolled(project))
     project = _with(project, written_out(project))

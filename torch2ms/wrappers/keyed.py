@@ -14,7 +14,7 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import UNPLACED, entries
 from torch2ms.wrappers.boxes import Box, own_nodes, put_elsewhere, sees, untouched
 from torch2ms.wrappers.suites import Suites
@@ -134,7 +134,7 @@ def _seen(table: Table, place: str, home: Scope, module: ModuleInfo, alone: bool
         if not sees(scope, home, root(place)):
             continue
         for stmt in scope.body.walk():
-            if stmt.node is not table.node and (place in stmt.defs or _stored(stmt, place)):
+            if stmt.node is not table.node and (place in stmt.defs or stores_into(stmt, place)):
                 return False
             for node in own_nodes(stmt):
                 if isinstance(node, cst.Subscript) and dotted(node.value) == place and _key(node) in table.names:
@@ -145,13 +145,13 @@ def _seen(table: Table, place: str, home: Scope, module: ModuleInfo, alone: bool
     return bool(table.items)
 
 
-def _stored(stmt: Stmt, place: str) -> bool:
+def stores_into(stmt: Stmt, place: str) -> bool:
     """The statement writes an item, or calls a method that may."""
     node = stmt.node
     targets: list[cst.BaseExpression] = [t.target for t in node.targets] if isinstance(node, cst.Assign) else []
     if isinstance(node, (cst.Del, cst.AugAssign)):
         targets = [node.target]
-    if any(isinstance(t, cst.Subscript) and dotted(t.value) == place for t in targets):
+    if any(isinstance(n, cst.Subscript) and dotted(n.value) == place for t in targets for n in descend(t)):
         return True
     calls = (c.func for c in stmt.calls if isinstance(c.func, cst.Attribute))
     return any(f.attr.value in CHANGING and dotted(f.value) == place for f in calls)

@@ -7,7 +7,7 @@ the order in which it happened before.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -22,11 +22,11 @@ from torch2ms.tape.forward.dependents import dependents
 from torch2ms.tape.forward.effects import always, following
 from torch2ms.tape.forward.regions import Region
 from torch2ms.tape.functions.sites import receiver, receiving
+from torch2ms.tape.functions.words import Words, pure, taken_out
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import STEPS, Records
 
-PURE = (cst.Name, cst.Attribute, cst.Subscript, cst.Index, cst.SubscriptElement, cst.Integer, cst.SimpleString)
 # what is asked of a tensor without a call
 TENSORS = frozenset(
     "T H mT mH data device dtype grad grad_fn imag is_cuda is_leaf ndim real requires_grad shape".split()
@@ -207,32 +207,40 @@ def handing_at(handed: Handed, call: cst.Call, caller: ModuleInfo, scope: Scope)
         return None
     optimizers: list[cst.BaseExpression | str] = []
     owns: dict[str, frozenset[str] | None] = {}
+    base = receiving(handed.info, call)
+    words = Words(handed.info, bound, base, caller)
     for owner in handed.owners:
         head, _, rest = owner.place.partition(".")
+        own = handed.info.scope
         if head == "self" and handed.info.cls is not None:
-            base = receiving(handed.info, call)
             if not base:
                 return None
             optimizers.append(f"{base}.{rest}")
             owns[f"{base}.{rest}"] = moved(owner.owns, "self", base)
-        elif head in handed.info.scope.params:
+        elif head in own.params and not rest:
             given = bound.get(head)
-            if given is None or rest or not all(isinstance(n, PURE) for n in _inner(given.value)):
+            if given is None or not pure(given.value):
                 return None
             value = caller.value(given.value)
-            place = value.place or dotted(given.value)
             optimizers.append(given.value)
-            owns[place] = value.owns if value.kind == "optimizer" else None
+            owns[value.place or dotted(given.value)] = value.owns if value.kind == "optimizer" else None
+        elif (taken := taken_out(owner.place, handed.info)) is not None:
+            value = words.value(taken)
+            place = words.text(taken)
+            if not place:
+                return None
+            optimizers.append(place)
+            owns[place] = moved(value.owns, "self", base) if value.kind == "optimizer" else None
+            if head in own.params and value.kind != "optimizer":
+                owns[place] = moved(owner.owns, head, words.text(cst.Name(head)))
         else:
-            if handed.info.module is not caller or head in scope.locals and not scope.is_module:
+            if handed.info.module is not caller or head in own.locals and not own.is_module:
+                return None
+            if head in scope.locals and not scope.is_module:
                 return None
             optimizers.append(owner.place)
             owns[owner.place] = owner.owns
     return Handing(handed, call, argument, optimizers, frozenset(owns), owns)
-
-
-def _inner(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
-    return (n for n in descend(node) if isinstance(n, cst.BaseExpression))
 
 
 def moved(owns: frozenset[str] | None, old: str, new: str) -> frozenset[str] | None:
