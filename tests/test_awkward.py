@@ -29,6 +29,26 @@ PROGRAMS = {
                 self.act = ms_nn.Sigmoid()
         """,
     ),
+    "a network of a list is moved, another is used that is made of it": (
+        """
+        import torch
+        from zoo import pick
+
+        def run(models, x):
+            models[0].cuda()
+            part = pick(models, x)
+            net = part.inner
+            net.train()
+            return torch.relu(net(x))
+        """,
+        """
+        def run(models, x):
+            part = pick(models, x)
+            net = part.inner
+            net.set_train()
+            return ops.relu(net(x))
+        """,
+    ),
     "a method that calls itself": (
         """
         import torch

@@ -11,7 +11,8 @@ from tests.fixture_cases import FIXTURES
 from torch2ms import convert_source
 from torch2ms.analysis.program.settled import marked, settled
 from torch2ms.config import Config
-from torch2ms.pipeline import convert_project
+from torch2ms.findings import Result
+from torch2ms.pipeline import _checked, convert_project
 from torch2ms.rewrite import apis
 
 HEAD = "import torch\nimport mindspore as ms\nfrom mindspore import ops\n\n"
@@ -78,3 +79,21 @@ def test_a_rule_that_is_never_done_is_caught(refused: str, monkeypatch: pytest.M
     result = convert_source(source)
     assert "would change the translation again" in result.error
     assert result.text == source
+
+
+@pytest.mark.parametrize(
+    ("second", "among", "differs"),
+    [
+        ("# torch2ms: T2M605 ops.ones -> by hand\nx = ops.ones(1)\n", True, False),
+        ("# torch2ms: T2M605 ops.ones -> by hand\nx = ops.ones(1)\n", False, True),
+        ("x = ops.ones(2)\n", True, True),
+    ],
+)
+def test_marks_that_a_file_gets_without_the_others_are_no_difference(
+    second: str, among: bool, differs: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = "from mindspore import ops\n# of torch\n"
+    monkeypatch.setattr("torch2ms.pipeline._again", lambda *rest: head + second)
+    first = Result("a.py", "import torch\n# of torch\nx = torch.ones(1)\n", head + "x = ops.ones(1)\n")
+    result = _checked(first, Config(), frozenset(), set, among)
+    assert ("change the translation again" in result.error) is differs

@@ -138,6 +138,11 @@ def marks(text: str) -> list[int]:
     return [line for line, comment in comments(text) if MARK.match(comment)]
 
 
+def unmarked(text: str) -> list[str]:
+    """The lines of a text but those that are marks."""
+    return [line for line in text.splitlines() if not MARK.match(line.lstrip())]
+
+
 def comments(text: str) -> Iterator[tuple[int, str]]:
     """Line and text of every comment."""
     if "#" not in text:

@@ -20,7 +20,7 @@ from torch2ms.analysis.syntax.text import code
 from torch2ms.analysis.values import PART
 from torch2ms.api import Rules, definitions
 from torch2ms.bounds import TOO_DEEP, TURN, deep_recursion, unparsable
-from torch2ms.check import STILL, check_output, gained_comments, owned_up
+from torch2ms.check import STILL, check_output, gained_comments, owned_up, unmarked
 from torch2ms.config import Config
 from torch2ms.findings import Finding, Result
 from torch2ms.parsing import parse, unasked
@@ -91,7 +91,7 @@ def _attempted(sources: Mapping[str, str], config: Config, held: frozenset[str] 
     def moved() -> set[str]:
         return gained_comments(results.values())
 
-    return {path: _checked(result, config, held, moved) for path, result in results.items()}
+    return {path: _checked(result, config, held, moved, len(results) > 1) for path, result in results.items()}
 
 
 def _failed_here(results: Mapping[str, Result]) -> frozenset[str]:
@@ -202,20 +202,31 @@ def _convert(project: Project, module: ModuleInfo, plan: Plan, rules: Rules, sou
     return Result(path, source, source if marked(source) else text, tuple(findings))
 
 
-def _checked(result: Result, config: Config, held: frozenset[str], moved: Callable[[], set[str]]) -> Result:
-    """The translation, or the file as it was with the reason why the translation is not to be had."""
+def _checked(
+    result: Result, config: Config, held: frozenset[str], moved: Callable[[], set[str]], among: bool = False
+) -> Result:
+    """The translation, or the file as it was with the reason why the translation is not to be had.
+
+    A file `among` others is converted alone the second time: what is only marked then is known better with the others.
+    """
     path, source, text = result.path, result.source, result.text
     if text == source:
         return result
     numbered = path in config.left_alone  # numbers of lines mean nothing in the translation
-    again = None if numbered else lambda translation: _again(translation, config, path, held)
+
+    def once_more(translation: str) -> str:
+        second = _again(translation, config, path, held)
+        return translation if among and unmarked(second) == unmarked(translation) else second
+
+    again = None if numbered else once_more
     try:
         problem = check_output(source, text, result.findings, again, moved)
         if problem.startswith(STILL) and again is not None:
             text, left = owned_up(source, text)
             result = replace(result, text=text, findings=tuple(sorted((*result.findings, *left), key=lambda f: f.line)))
-            once_more = lambda translation: owned_up(source, again(translation))[0]  # noqa: E731
-            problem = check_output(source, text, result.findings, once_more, moved)
+            problem = check_output(
+                source, text, result.findings, lambda translation: owned_up(source, once_more(translation))[0], moved
+            )
     except Exception as error:
         return _failed(path, source, error)
     return Result(path, source, source, result.findings, error=problem) if problem else result

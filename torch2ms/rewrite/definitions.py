@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torch2ms.analysis.evaluation.modes import is_no_grad
-from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, qualified
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project, qualified
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.annotations import as_written
 from torch2ms.analysis.syntax.names import dotted
@@ -35,6 +36,13 @@ def _lists(info: FunctionInfo) -> int:
     empty = [v for v in parts if isinstance(v, cst.Call) and not v.args]
     names = [info.module.value(call.func).name.rpartition(".")[2] for call in empty]
     return sum(name in ("Sequential", "ModuleList") for name in names)
+
+
+@lru_cache(maxsize=1)
+def _loaded(project: Project) -> frozenset[str]:
+    """The names of what loaders take their samples from."""
+    calls = ((m, c) for m in project.modules.values() for s in m.scope.walk() for t in s.body.walk() for c in t.calls)
+    return frozenset(m.value(c.args[0].value).name for m, c in calls if c.args and m.value(c).kind == "loader")
 
 
 class Definitions:
@@ -202,10 +210,7 @@ class Definitions:
 
     def loaded(self, cls: ClassInfo) -> bool:
         """A loader takes its samples from an object of the class, which has no base of torch."""
-        calls = ((m, c) for m in self.writer.project.modules.values() for s in m.scope.walk() for t in s.body.walk()
-                 for c in t.calls)  # fmt: skip
-        taken = (m.value(c.args[0].value) for m, c in calls if c.args and m.value(c).kind == "loader")
-        return any(value.name == cls.qualified for value in taken)
+        return cls.qualified in _loaded(self.writer.project)
 
     def method_name(self, info: FunctionInfo) -> str:
         if info.cls is not None and info.cls.kind == "module":

@@ -7,7 +7,8 @@ given, so a gradient may be taken of it; what a `no_grad` block in it leaves beh
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
@@ -15,13 +16,22 @@ from torch2ms.analysis.evaluation.modes import off
 from torch2ms.analysis.program.project import FunctionInfo, Project
 from torch2ms.analysis.syntax.names import dotted
 
+CALLED = re.compile(r"(?<!def )\b(\w+)\(")
 TRAINS = frozenset({"backward", "step", "zero_grad"})
 
 
 def left_to_others(project: Project) -> list[FunctionInfo]:
     """Functions with such a block that no code of the project calls, but through functions that nothing calls."""
     infos = [info for module in project.modules.values() for info in module.functions.values()]
-    return [info for info in infos if _cuts(info) and _left(info, infos, project, set())]
+    cutting = [info for info in infos if _cuts(info)]
+    if not cutting:
+        return []
+    named = {name for module in project.modules.values() for name in CALLED.findall(module.source)}
+    callers: dict[str, dict[int, FunctionInfo]] = defaultdict(dict)
+    for info in infos:
+        for name in _called(info):
+            callers[name][id(info)] = info
+    return [info for info in cutting if _left(info, callers, named, set())]
 
 
 def _cuts(info: FunctionInfo) -> bool:
@@ -30,14 +40,13 @@ def _cuts(info: FunctionInfo) -> bool:
     return any(off(item.item, info.module) for mode in modes.values() for item in mode.items)
 
 
-def _left(info: FunctionInfo, infos: list[FunctionInfo], project: Project, seen: set[int]) -> bool:
+def _left(info: FunctionInfo, callers: Mapping[str, dict[int, FunctionInfo]], named: set[str], seen: set[int]) -> bool:
     if id(info) in seen or not _gives_graph(info):
         return False
     seen.add(id(info))
-    called = re.compile(rf"(?<!def )\b{re.escape(info.name)}\(")
-    if not any(called.search(module.source) for module in project.modules.values()):
+    if info.name not in named:
         return True
-    return any(_left(caller, infos, project, seen) for caller in infos if info.name in _called(caller))
+    return any(_left(caller, callers, named, seen) for caller in callers.get(info.name, {}).values())
 
 
 def _gives_graph(info: FunctionInfo) -> bool:

@@ -133,11 +133,12 @@ def _seen(kept: Kept, scope: Scope, ev: Evaluator) -> Iterator[str]:
     cls = next((c for c in kept.module.classes.values() if id(c.scope) == kept.home), None)
     if cls is None or not dot:
         return
+    made_here = cls.scope.name in ev.module.source
     for name in sorted({n for s in around for n in s.locals}):
         held = ev.env.get(name)
         if held is not None and held.kind == "object" and held.name == f"{cls.module.name}.{cls.scope.name}":
             yield f"{name}.{attr}"
-        elif held is not None and held.kind in ("list", "tuple", "dict", "unknown"):
+        elif made_here and held is not None and held.kind in ("list", "tuple", "dict", "unknown"):
             made = (s for each in around for s in each.body.walk() if name in s.defs | s.muts)
             if any(dotted(c.func).rpartition(".")[2] == cls.scope.name for s in made for c in s.calls):
                 yield name  # a container of such objects

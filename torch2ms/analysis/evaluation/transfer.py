@@ -27,8 +27,11 @@ def into(value: Value, name: str, places: dict[str, str], same_self: bool) -> Va
         places = {item.place: f"{name}.{key}" for key, item in entries(value).items() if item.place} | places
 
     def move(place: str) -> str:
-        if any(place == outer or place.startswith(outer + ".") for outer in places):
-            return moved(place, places)
+        around = place
+        while around:  # it, or what it is inside of
+            if around in places:
+                return moved(place, places)
+            around = around.rpartition(".")[0]
         return place if place.startswith(known) else "^" + place
 
     def owned(place: str) -> str:

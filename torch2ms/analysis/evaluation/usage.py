@@ -33,7 +33,9 @@ def used(value: Value, place: str, uses: frozenset[str]) -> Value:
     What it was made of has its parameters.
     """
     if place in uses and (value.kind == "unknown" or value.kind == "tensor" and value.likely):
-        deps = frozenset(d for d in value.deps if any(m == d or m.startswith(f"{d}.") for m in uses if m[-1] != ")"))
+        deps = frozenset(
+            d for d in value.deps if any(m == d or m.startswith(f"{d}.") for m in uses if not m.endswith(")"))
+        )
         return Value("module", place=place, deps=deps, likely=True)
     if value.kind == "unknown" and steps(place, uses):
         return Value("optimizer", place=place, likely=True)
@@ -65,7 +67,7 @@ def _collect(scope: Scope, found: dict[int, set[str]]) -> None:
             if method in ASKED and (place := dotted(call.func.value)) and place != "self":  # type: ignore[attr-defined]
                 own.add(place)
             elif method in CHANGED and type(stmt.node) is cst.Expr and stmt.node.value is call:
-                own.add(dotted(call.func.value))  # type: ignore[attr-defined]
+                own |= {place for place in [dotted(call.func.value)] if place}  # type: ignore[attr-defined]
             elif method in TOLD and (place := dotted(call.func)) and place != f"self.{method}":
                 own.add(f"{place}()")
     for child in scope.children:

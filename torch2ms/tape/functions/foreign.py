@@ -16,9 +16,10 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import UNKNOWN, replace
 from torch2ms.tape.functions.handing import bound_arguments
-from torch2ms.tape.functions.reach import Known, Reach, family, used_as_values
+from torch2ms.tape.functions.reach import Known, Reach, family
 from torch2ms.tape.functions.sites import receiver, versions
 
 ROUNDS = 3  # a container is handed on through as many functions
@@ -42,11 +43,10 @@ def spread_foreign(known: Known) -> None:
     asked = _asked(known.project, written.keys()) if written else {}
     if not asked:
         return
-    valued = used_as_values(known.project)
     for attr in (a for a in written if a in asked):
         places = asked[attr]
-        reach = Reach(known, valued, set(written[attr]))
-        for scope, module in reach.every:
+        reach = Reach(known, set(written[attr]))
+        for scope, module in known.ways.every:
             here = places.get(id(scope))
             if here is None:
                 continue
@@ -62,10 +62,9 @@ def spread_changes(known: Known) -> None:
         changing = {key: found for key, i in infos.items() if (found := _changed(i))}
         if not changing:
             return
-        valued = used_as_values(known.project)
-        reach = Reach(known, valued, set(changing))
+        reach = Reach(known, set(changing))
         again = _through_networks(known, {k: c for k, c in changing.items() if infos[k].name == "forward"})
-        for scope, module in reach.every:
+        for scope, module in known.ways.every:
             for stmt, call in reach.calls(scope, module):
                 info = known.callee.get(id(call))
                 for each in versions(info) if info is not None else ():
@@ -237,9 +236,20 @@ def _foreign_places(info: FunctionInfo) -> Iterator[str]:
     own = {info.scope.params[0]} if info.cls is not None and not info.static and info.scope.params else set()
     imported = info.module.imports.table.keys() - info.scope.locals  # `torch.nn.utils` is no object
     for stmt in info.scope.body.walk():
+        if _kept_or_set(stmt):
+            continue
         for place in stmt.defs | stmt.muts:
             if "." in place and root(place) not in imported and not (root(place) in own and place.count(".") == 1):
                 yield place
+
+
+def _kept_or_set(stmt: Stmt) -> bool:
+    """What is there stays, and only what is missing is set: `args.depth = getattr(args, "depth", 12)`."""
+    node = stmt.node
+    if type(node) is not cst.Assign or type(call := node.value) is not cst.Call or dotted(call.func) != "getattr":
+        return False
+    named = [f"{dotted(call.args[0].value)}.{constant(call.args[1].value)}"] if len(call.args) == 3 else []
+    return named == [dotted(t.target) for t in node.targets]
 
 
 def _asked(project: Project, attrs: Set[str]) -> dict[str, dict[int, set[str]]]:
@@ -247,7 +257,8 @@ def _asked(project: Project, attrs: Set[str]) -> dict[str, dict[int, set[str]]]:
     found: dict[str, dict[int, set[str]]] = {}
     for module in project.modules.values():
         for scope in module.scope.walk():
-            places = {u for s in scope.body.walk() for u in s.uses | s.defs if "." in u}
+            imported = module.imports.table.keys() - scope.locals
+            places = {u for s in scope.body.walk() for u in s.uses | s.defs if "." in u and root(u) not in imported}
             places |= {f"self.{attr}" for attr in attrs & _kept(scope, module, project)}
             for place in places:
                 attr = place.rpartition(".")[2]

@@ -44,14 +44,17 @@ Caller = tuple[Scope, ModuleInfo, cst.Call]
 
 
 class Ways:
-    """The calls of a project by the scope, or else by the name, that they may get to: more than do get there."""
+    """The calls of a project by the scope, or else by the name, that they may get to."""
 
     def __init__(self, known: Known) -> None:
+        self.known = known
+        self.valued = used_as_values(known.project)
         self.every = [(s, m) for m in known.project.modules.values() for s in m.scope.walk()]
         self.by_id = {id(s): s for s, _ in self.every}
-        self.certain: dict[int, list[Caller]] = defaultdict(list)
-        self.named: dict[str, list[Caller]] = defaultdict(list)
+        self.certain: dict[int, list[int]] = defaultdict(list)  # ids of the scopes that call, as are all given
+        self.by_name: dict[str, list[Caller]] = defaultdict(list)  # more than do get there
         self.open: list[Caller] = []  # of what `getattr` gives, of names that hold functions
+        self.asked: dict[str, list[int]] = {}  # answers of `named`
         for scope, module in self.every:
             for stmt in scope.body.walk() if scope.is_function else ():
                 for call in stmt.calls:
@@ -61,48 +64,104 @@ class Ways:
         scope, _, call = caller
         if info is not None:
             for each in (info, *overriding(info)):
-                self.certain[id(each.scope)].append(caller)
+                self.certain[id(each.scope)].append(id(scope))
         elif type(call.func) is cst.Attribute:
-            self.named[call.func.attr.value].append(caller)
+            self.by_name[call.func.attr.value].append(caller)
         else:
             name = dotted(call.func)
             for each_name in {name, "__call__"}:
-                self.named[each_name].append(caller)
+                self.by_name[each_name].append(caller)
             if type(call.func) is cst.Call or name in scope.locals:
                 self.open.append(caller)
+
+    def named(self, name: str) -> list[int]:
+        """The scopes whose calls may get to a function of that name."""
+        if name not in self.asked:
+            callers = [*self.by_name.get(name, ()), *self.open]
+            found = {id(s): None for s, m, call in callers if self.may_reach(call, s, m, {name})}
+            self.asked[name] = list(found)
+        return self.asked[name]
+
+    @cached_property
+    def methods(self) -> set[int]:
+        """The scopes of methods of networks."""
+        modules = self.known.project.modules.values()
+        return {
+            id(i.scope) for m in modules for c in m.classes.values() if c.kind == "module" for i in c.methods.values()
+        }
+
+    @cached_property
+    def over_networks(self) -> list[int]:
+        """The scopes with calls of whichever method a network has under some name."""
+        return [id(s) for s, m, call in self.open if _of_network(call, m)]
+
+    def may_reach(self, call: cst.Call, scope: Scope, module: ModuleInfo, names: set[str]) -> bool:
+        """A call of an unknown function may get to one of those names; methods of networks by `getattr` are apart."""
+        func, value = call.func, module.value(call.func)
+        if value.kind in ("api", "builtin"):
+            return False
+        if type(func) is cst.Attribute:
+            holder = module.value(func.value)
+            loose = holder.kind in ("unknown", "object", "class", "builtin_super", "none")
+            return loose and func.attr.value in names
+        if value.kind == "object" or dotted(func) == "self":
+            return "__call__" in names
+        if type(func) is cst.Call and dotted(func.func) == "getattr":
+            return bool(names) and not _of_network(call, module)
+        others = names - {scope.name}
+        name = dotted(func)
+        if value.kind == "function" or name in names:
+            return name in names
+        if value.kind != "unknown" or name not in scope.locals:
+            return False
+        return bool(self.valued & others or self.fetched(name, scope, module, names) & others)
+
+    def fetched(self, name: str, scope: Scope, module: ModuleInfo, names: set[str]) -> set[str]:
+        """Methods that `name = getattr(self, text)` may be, among some."""
+        found: set[str] = set()
+        for stmt in scope.body.walk():
+            call = stmt.node.value if type(stmt.node) is cst.Assign and name in stmt.defs else None
+            if type(call) is cst.Call and dotted(call.func) == "getattr" and call.args:
+                own = module.classes.get(scope.cls.name) if scope.cls is not None else None
+                if dotted(call.args[0].value) != "self" or own is None:
+                    return names
+                found |= {n for c in family(own, self.known.project) for n in c.methods}
+        return found
+
+
+def _of_network(call: cst.Call, module: ModuleInfo) -> bool:
+    """A call of what `getattr` gives of a network."""
+    func = call.func
+    if type(func) is not cst.Call or dotted(func.func) != "getattr":
+        return False
+    return module.value(func.args[0].value if func.args else func).kind in ("module", "lossfn")
 
 
 class Reach:
     """Which calls may get to one of some scopes."""
 
-    def __init__(self, known: Known, valued: frozenset[str], targets: set[int]) -> None:
+    def __init__(self, known: Known, targets: set[int]) -> None:
         self.known = known
-        self.project = known.project
-        self.valued = valued
-        self.every = known.ways.every
+        self.ways = known.ways
         self.scopes: set[int] = set()
         self.names: set[str] = set()
-        self.waiting = list(targets)
-        while self.waiting:
-            while self.waiting:
-                self.include(self.waiting.pop())
-            self.enlist(known.ways.open)
+        waiting = list(targets)
+        while waiting:
+            key = waiting.pop()
+            if key not in self.scopes:
+                waiting += self.include(key)
+        self.of_networks = not self.scopes.isdisjoint(self.ways.methods)
 
-    def include(self, key: int) -> None:
+    def include(self, key: int) -> Iterator[int]:
         """One more scope that is reached, and those that may call it."""
-        ways = self.known.ways
-        if key in self.scopes:
-            return
+        ways = self.ways
         self.scopes.add(key)
-        if (scope := ways.by_id.get(key)) is not None:
+        if (scope := ways.by_id.get(key)) is not None and scope.name not in self.names:
             self.names.add(scope.name)
-            self.enlist(ways.named.get(scope.name, []))
-        self.enlist(ways.certain.get(key, []))
-
-    def enlist(self, callers: list[Caller]) -> None:
-        for scope, module, call in callers:
-            if id(scope) not in self.scopes and self.hits(call, scope, module):
-                self.waiting.append(id(scope))
+            yield from ways.named(scope.name)
+        if key in ways.methods:
+            yield from ways.over_networks
+        yield from ways.certain.get(key, ())
 
     def calls(self, scope: Scope, module: ModuleInfo) -> Iterator[tuple[Stmt, cst.Call]]:
         for stmt in scope.body.walk():
@@ -113,44 +172,10 @@ class Reach:
     def hits(self, call: cst.Call, scope: Scope, module: ModuleInfo) -> bool:
         info = self.known.callee.get(id(call))
         if info is not None:
-            over = [i for i in overriding(info) if id(i.scope) in self.scopes]
-            return id(info.scope) in self.scopes or bool(over)
-        func, value = call.func, module.value(call.func)
-        if value.kind in ("api", "builtin"):
-            return False
-        if type(func) is cst.Attribute:
-            holder = module.value(func.value)
-            loose = holder.kind in ("unknown", "object", "class", "builtin_super", "none")
-            return loose and func.attr.value in self.names
-        if value.kind == "object" or dotted(func) == "self":
-            return "__call__" in self.names
-        if type(func) is cst.Call and dotted(func.func) == "getattr":
-            held = module.value(func.args[0].value) if func.args else value
-            return self.of_networks() if held.kind in ("module", "lossfn") else bool(self.names)
-        others = self.names - {scope.name}
-        name = dotted(func)
-        if value.kind == "function" or name in self.names:
-            return name in self.names
-        if value.kind != "unknown" or name not in scope.locals:
-            return False
-        return bool(self.valued & others or self.fetched(name, scope, module) & others)
-
-    def of_networks(self) -> bool:
-        """One of them is a method of a network."""
-        classes = [c for m in self.project.modules.values() for c in m.classes.values() if c.kind == "module"]
-        return any(id(i.scope) in self.scopes for c in classes for i in c.methods.values())
-
-    def fetched(self, name: str, scope: Scope, module: ModuleInfo) -> set[str]:
-        """Methods that `name = getattr(self, text)` may be."""
-        found: set[str] = set()
-        for stmt in scope.body.walk():
-            call = stmt.node.value if type(stmt.node) is cst.Assign and name in stmt.defs else None
-            if type(call) is cst.Call and dotted(call.func) == "getattr" and call.args:
-                own = module.classes.get(scope.cls.name) if scope.cls is not None else None
-                if dotted(call.args[0].value) != "self" or own is None:
-                    return set(self.names)
-                found |= {n for c in family(own, self.project) for n in c.methods}
-        return found
+            return id(info.scope) in self.scopes or any(id(i.scope) in self.scopes for i in overriding(info))
+        if self.ways.may_reach(call, scope, module, self.names):
+            return True
+        return self.of_networks and _of_network(call, module)
 
 
 def family(own: ClassInfo, project: Project) -> list[ClassInfo]:

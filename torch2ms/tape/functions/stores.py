@@ -271,7 +271,7 @@ class _Search:
                     owner.assumed.add(f"callers outside neither fill nor clear the gradients of `{owner.place}`")
         found.creations += [(group, c) for _, c in creations]
         found.freed |= self.known.taken & {k for k, kept in owners.items() if kept}
-        reach = Reach(self.known, self.valued, {k for k, kept in owners.items() if kept})
+        reach = Reach(self.known, {k for k, kept in owners.items() if kept})
         for key, kept in owners.items():
             if kept:
                 found.owners.setdefault(key, []).extend(kept)
@@ -315,7 +315,7 @@ class _Search:
         parts: list[Part] = []
         settled: dict[int, Owner] = {}  # by id of the scope, which may have optimizers of other groups as well
         made = frozenset(id(c.stmt) for _, c in creations)
-        for scope, module in reach.every:
+        for scope, module in reach.ways.every:
             key = id(scope)
             hidden = scope in self.known.unseen or scope.name in self.valued
             sites = None if hidden else self.known.sites.get(key, [])

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 
 import libcst as cst
 
@@ -129,9 +131,20 @@ def _helper(call: cst.Call, module: ModuleInfo, project: Project) -> tuple[Funct
 
 def _of_any_class(name: str, project: Project) -> FunctionInfo | None:
     """The method of this name that freezes or thaws, of whichever module of the project."""
+    if name not in _toggling(project):
+        return None
+    return next(i for i in _of_modules(project) if i.name == name and _toggles(i.scope.body, i.module))
+
+
+@lru_cache(maxsize=1)
+def _toggling(project: Project) -> frozenset[str]:
+    """The names of the methods of modules that freeze or thaw something."""
+    return frozenset(i.name for i in _of_modules(project) if _toggles(i.scope.body, i.module))
+
+
+def _of_modules(project: Project) -> Iterator[FunctionInfo]:
     classes = (c for m in project.modules.values() for c in m.classes.values() if c.kind == "module")
-    methods = [c.methods[name] for c in classes if name in c.methods]
-    return next((m for m in methods if _toggles(m.scope.body, m.module)), None)
+    return (info for cls in classes for info in cls.methods.values())
 
 
 def _default(info: FunctionInfo, name: str) -> cst.BaseExpression | None:
