@@ -43,6 +43,7 @@ PROGRAMS = {
         """,
         """
         def run(models, x):
+            models[0]
             part = pick(models, x)
             net = part.inner
             net.set_train()

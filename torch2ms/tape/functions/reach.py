@@ -47,7 +47,7 @@ class Ways:
     """The calls of a project by the scope, or else by the name, that they may get to."""
 
     def __init__(self, known: Known) -> None:
-        self.known = known
+        self.project = known.project  # not what is known: that keeps these
         self.valued = used_as_values(known.project)
         self.every = [(s, m) for m in known.project.modules.values() for s in m.scope.walk()]
         self.by_id = {id(s): s for s, _ in self.every}
@@ -125,7 +125,7 @@ class Ways:
                 own = module.classes.get(scope.cls.name) if scope.cls is not None else None
                 if dotted(call.args[0].value) != "self" or own is None:
                     return names
-                found |= {n for c in family(own, self.known.project) for n in c.methods}
+                found |= {n for c in family(own, self.project) for n in c.methods}
         return found
 
 
