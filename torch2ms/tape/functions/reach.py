@@ -85,7 +85,7 @@ class Ways:
     @cached_property
     def methods(self) -> set[int]:
         """The scopes of methods of networks."""
-        modules = self.known.project.modules.values()
+        modules = self.project.modules.values()
         return {
             id(i.scope) for m in modules for c in m.classes.values() if c.kind == "module" for i in c.methods.values()
         }
