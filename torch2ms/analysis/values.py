@@ -211,9 +211,22 @@ def bounded(items: tuple[Value, ...]) -> tuple[Value, ...] | None:
 
 
 def overlaps(a: str, b: str) -> bool:
-    """Whether two places share parameters: the same, or one inside the other."""
-    return a == b or a.startswith(b + ".") or b.startswith(a + ".")
+    """Whether two places share parameters: the same, or one inside the other.
+
+    What a condition picks is in every part of the network, but not in what another condition picks of it.
+    """
+    if a == b or a.startswith(b + ".") or b.startswith(a + "."):
+        return True
+    if PICKED not in a and PICKED not in b:
+        return False
+    whole, other = a.partition(PICKED)[0], b.partition(PICKED)[0]
+    return whole != other and overlaps(whole, other)
 
 
 def any_overlap(left: frozenset[str], right: frozenset[str]) -> bool:
     return any(overlaps(a, b) for a in left for b in right)
+
+
+def any_nested(left: frozenset[str], right: frozenset[str]) -> bool:
+    """One place is, or is inside of, another: what two optimizers both hold, as they do not pick the same twice."""
+    return any(a == b or a.startswith(f"{b}.") or b.startswith(f"{a}.") for a in left for b in right)

@@ -91,7 +91,8 @@ def _perhaps_number(node: cst.Subscript, work: Translation) -> int | None:
         if value.kind == "unknown" and isinstance(index.value, _NAMES) and not value.deps:
             guessed = True
             continue
-        if value.kind != "tensor" or value.likely or value.dtype == "bool" or work.facts.rank(index.value):
+        unsure = value.likely and not isinstance(index.value, cst.Subscript)  # an item of a tensor is none but that
+        if value.kind != "tensor" or unsure or value.dtype == "bool" or work.facts.rank(index.value):
             return None
         if work.facts.rank(index.value) is None:
             place = i

@@ -18,7 +18,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.analysis.values import Value, any_overlap
+from torch2ms.analysis.values import Value, any_nested, any_overlap
 from torch2ms.tape.functions.aliases import ANY, Aliases, Creation, Key
 from torch2ms.tape.functions.flows import Part, settle
 from torch2ms.tape.functions.handing import bound_arguments
@@ -440,7 +440,7 @@ class _Search:
         for number, (_, one) in enumerate(creations):
             for _, other in creations[number + 1 :]:
                 mine, others = one.value.owns, other.value.owns
-                apart = mine is not None and others is not None and not any_overlap(mine, others)
+                apart = mine is not None and others is not None and not any_nested(mine, others)
                 if one.module is not other.module or one.stmt.block.scope is not other.stmt.block.scope:
                     continue
                 if not apart and not _exclusive(one.stmt, other.stmt):

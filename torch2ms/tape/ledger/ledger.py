@@ -14,7 +14,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.analysis.values import any_overlap
+from torch2ms.analysis.values import any_nested, any_overlap
 from torch2ms.tape.ledger.clears import for_some
 from torch2ms.tape.ledger.events import Event
 
@@ -111,7 +111,7 @@ class Owner:
             return True
         cleared = emptied(event)
         if self.owns is not None and cleared is not None:
-            if any_overlap(cleared, self.owns):
+            if self.met(event):
                 return True
             if not any(c.startswith("^") for c in self.owns):
                 return False
@@ -130,7 +130,12 @@ class Owner:
         places = frozenset[str]().union(*(s for s in sets if s is not None))
         all_of_them = all(any(o == c or o.startswith(f"{c}.") for c in places) for o in self.owns)
         covered = all_of_them and not any(e.partial for e in events)
-        return not covered and any_overlap(places, self.owns)
+        return not covered and any(self.met(event) for event in events)
+
+    def met(self, event: Event) -> bool:
+        """Whether a clear drops gradients of some of its parameters."""
+        shared = any_nested if event.value.kind == "optimizer" else any_overlap
+        return shared(emptied(event) or frozenset(), self.owns or frozenset())
 
 
 def emptied(event: Event) -> frozenset[str] | None:

@@ -10,10 +10,10 @@ from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import PART, PICKED, any_overlap, overlaps
+from torch2ms.analysis.values import PART, PICKED, any_nested, overlaps
 from torch2ms.tape.ledger.events import Event, to_clip
 from torch2ms.tape.ledger.ledger import Owner
-from torch2ms.tape.ledger.pairs import clause_of, kept_under
+from torch2ms.tape.ledger.pairs import clause_of, kept_under, paired
 
 
 def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[Owner]) -> list[Owner]:
@@ -64,7 +64,7 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
             if clause is not None and isinstance(clause.iter, (cst.List, cst.Tuple)):  # of one weight: `for p in [w]`
                 found.append(Owner("leaves", place, event.value.deps, weights=f"[{place}]"))
             elif not place.startswith(("^", "@")):
-                found.append(Owner("module", place, event.value.deps))
+                found.append(Owner("leaves" if _of_list(event, clause, module) else "module", place, event.value.deps))
         elif (whole := _network(event, events)) and not any(concerns(event, o, found) for o in found):
             found.append(Owner("module", whole, frozenset({whole})))
         elif leaf_of_name(event) and not any(concerns(event, o, found) for o in found):
@@ -79,6 +79,14 @@ def _in_loop_of(event: Event, events: list[Event], found: list[Owner]) -> bool:
     """It reads in a loop that goes over the gradients of an optimizer, whatever names its list has."""
     loops = [e for e in events if e.kind == "grad_loop" and e.value.kind == "optimizer"]
     return any(e.stmt in event.stmt.ancestors() and any(concerns(e, o, found) for o in found) for e in loops)
+
+
+def _of_list(event: Event, clause: cst.CompFor | None, module: ModuleInfo) -> bool:
+    """What a comprehension goes over is a list of leaves, not what a network has."""
+    if clause is None or not isinstance(event.node, cst.Attribute):
+        return False
+    found = paired(clause.iter, clause.target, {dotted(event.node.value)}, module)
+    return found is not None and bool(dotted(found.params)) and module.value(found.params).kind in ("list", "tuple")
 
 
 def _network(event: Event, events: list[Event]) -> str:
@@ -203,13 +211,13 @@ def concerns(event: Event, owner: Owner, owners: list[Owner]) -> bool:
     if event.kind == "leaf_grad":
         if owner.kind == "leaf":
             return event.place == owner.place
-        return owner.owns is not None and bool(event.value.deps) and any_overlap(event.value.deps, owner.owns)
+        return owner.owns is not None and bool(event.value.deps) and any_nested(event.value.deps, owner.owns)
     if event.value.kind == "optimizer":
         return event.place == owner.place
     used = event.value.deps or (frozenset({event.place}) if event.place else frozenset())
     used = frozenset(d for d in used if not d.startswith("@"))
     if owner.owns is not None:
-        return any(overlaps(d, o) for d in used for o in owner.owns)
+        return any_nested(used, owner.owns)
     optimizers = [o for o in owners if o.kind == "optimizer"]
     if len(optimizers) == 1:
         return owner.kind == "optimizer"

@@ -51,7 +51,9 @@ def _kept(node: cst.Assign, places: set[str]) -> bool:
 
 
 def _leaf(node: cst.BaseExpression, module: ModuleInfo) -> bool:
-    """A call that makes a leaf: `x.clone().requires_grad_()`, where `x.requires_grad_()` is x itself."""
+    """A call that makes a leaf, or a list of them: `x.clone().requires_grad_()`, where `x.requires_grad_()` is x."""
+    if isinstance(node, cst.ListComp):
+        node = node.elt
     if not isinstance(node, cst.Call) or not module.value(node).leaf:
         return False
     if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "requires_grad_":
