@@ -129,7 +129,7 @@ class Statements:
                 return []
         if receiver.kind == "module" and name == "register_buffer" and len(call.args) >= 2:
             return self.buffer(stmt, call, func)
-        if receiver.kind == "module" and name == "load_state_dict":
+        if receiver.kind in ("module", "unknown") and name == "load_state_dict":
             return loaded(self.writer, stmt, call, func)
         known = receiver.name == "module_param" or receiver.name == "parameter" and bool(dotted(func.value))
         if name == "requires_grad_" and known and len(call.args) <= 1:

@@ -11,7 +11,8 @@ import libcst as cst
 
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import constant
+from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.findings import Tier
 from torch2ms.rewrite.naming import unused
 from torch2ms.rewrite.writer import Writer
 
@@ -20,19 +21,24 @@ CALLERS = 4  # functions around functions that are looked at
 
 def loaded(writer: Writer, stmt: Stmt, call: cst.Call, func: cst.Attribute) -> list[cst.BaseStatement] | None:
     """The lines for a load that is not plainly `ms.load_param_into_net`, None for one that is."""
+    likely = writer.module.value(func.value).kind != "module"
+    tier, seen = (Tier.ASSUMED, f"; assumed: `{code(func.value)}` is a network") if likely else (Tier.EXACT, "")
     if (source := _own_state(writer, call)) is not None:
         writer.needs.add("ops")
         why = "values are assigned: load_param_into_net would share them between both modules"
-        writer.tell("T2M507", "load_state_dict", why)
+        writer.tell("T2M507", "load_state_dict", why + seen, tier)
         pairs = "zip({0}.get_parameters(), {1}.get_parameters())"
         loop = f"for target_param, source_param in {pairs}:\n    ops.assign(target_param, source_param)"
         return writer.text(loop, func.value, source)
     given = call.args[0].value if call.args else None
-    if given is None or not (_computed(writer, stmt, given) or _goes_on(writer, stmt)):
+    if given is None:
+        return None
+    at_work = _asked(writer, _bound_to(given, stmt)) is not None  # a network's, also under a name: it changes with it
+    if not at_work and (likely or not (_computed(writer, stmt, given) or _goes_on(writer, stmt))):
         return None
     writer.needs.add("ops")
     why = "values are assigned: load_param_into_net would share them, and an optimizer at work would not see them"
-    writer.tell("T2M507", "load_state_dict", why)
+    writer.tell("T2M507", "load_state_dict", why + seen, tier)
     name, value = (unused(n, writer.module, writer.plan) for n in ("name", "value"))
     write = f"ops.assign({{0}}.parameters_dict()[{name}], {value})"
     if any(a.keyword is not None and a.keyword.value == "strict" and constant(a.value) is False for a in call.args):
@@ -41,13 +47,26 @@ def loaded(writer: Writer, stmt: Stmt, call: cst.Call, func: cst.Attribute) -> l
 
 
 def _own_state(writer: Writer, call: cst.Call) -> cst.BaseExpression | None:
-    """The module whose own state dict a module loads."""
-    given = call.args[0].value if len(call.args) == 1 else None
-    if not isinstance(given, cst.Call) or given.args or not isinstance(given.func, cst.Attribute):
+    """The module whose own state dict a module loads; what is asked for a state there is one, if it is not seen."""
+    return _asked(writer, call.args[0].value) if len(call.args) == 1 else None
+
+
+def _asked(writer: Writer, given: cst.BaseExpression) -> cst.BaseExpression | None:
+    """The module in `net.state_dict()`"""
+    func = given.func if isinstance(given, cst.Call) and not given.args else None
+    if not isinstance(func, cst.Attribute) or func.attr.value != "state_dict":
         return None
-    if given.func.attr.value != "state_dict" or writer.module.value(given.func.value).kind != "module":
-        return None
-    return given.func.value
+    return func.value if writer.module.value(func.value).kind in ("module", "unknown") else None
+
+
+def _bound_to(given: cst.BaseExpression, stmt: Stmt) -> cst.BaseExpression:
+    """What a name was bound to last before the statement."""
+    if isinstance(given, cst.Name):
+        made = [s for s in stmt.block.scope.body.walk() if given.value in s.defs and s.number < stmt.number]
+        node = made[-1].node if made else None
+        if isinstance(node, cst.Assign) and isinstance(node.targets[0].target, cst.Name):
+            return node.value
+    return given
 
 
 def _computed(writer: Writer, stmt: Stmt, given: cst.BaseExpression) -> bool:
@@ -68,10 +87,7 @@ def _computed(writer: Writer, stmt: Stmt, given: cst.BaseExpression) -> bool:
 
 def _made_by_function(writer: Writer, stmt: Stmt, given: cst.BaseExpression) -> bool:
     """A function of the project returned the dictionary: `average([net.state_dict() for net in clients])`."""
-    if isinstance(given, cst.Name):
-        made = [s for s in writer.scope.body.walk() if given.value in s.defs and s.number < stmt.number]
-        node = made[-1].node if made else None
-        given = node.value if isinstance(node, cst.Assign) and isinstance(node.targets[0].target, cst.Name) else given
+    given = _bound_to(given, stmt)
     return isinstance(given, cst.Call) and writer.module.value(given.func).kind == "function"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import libcst as cst
 
@@ -188,6 +188,9 @@ def optimizer_optional(writer: Writer, call: Call, loop: Stmt) -> bool:
     """The optimizer may be None where the step is conditional: it is asked for its parameters only there."""
     guards = [a.node for a in call.event.stmt.ancestors() if isinstance(a.node, cst.If) and a.number > loop.number]
     node = writer.scope.node
+    there = {place for guard in guards for place in _there(guard.test) if place}
+    if any(o.place == place or o.place.startswith(f"{place}.") for o in call.owners for place in there):
+        return True
     if not guards or not isinstance(node, cst.FunctionDef):
         return False
     params = [*node.params.params, *node.params.kwonly_params]
@@ -195,6 +198,18 @@ def optimizer_optional(writer: Writer, call: Call, loop: Stmt) -> bool:
     asked = {n.value for guard in guards for n in descend(guard.test) if isinstance(n, cst.Name)}
     asked &= {p.name.value for p in params}
     return any(root(o.place) in optional or o.place in asked for o in call.owners)
+
+
+def _there(test: cst.BaseExpression) -> Iterator[str]:
+    """What a condition asks for being there: `self.opt`, `self.opt is not None and ...`."""
+    if isinstance(test, cst.BooleanOperation):
+        yield from (*_there(test.left), *_there(test.right))
+    elif isinstance(test, cst.UnaryOperation):
+        yield from _there(test.expression)
+    elif isinstance(test, cst.Comparison):
+        yield dotted(test.left) if dotted(test.comparisons[0].comparator) == "None" else ""
+    else:
+        yield dotted(test)
 
 
 def _perhaps_none(param: cst.Param) -> bool:
