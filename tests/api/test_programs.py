@@ -19,6 +19,12 @@ PROGRAMS = {
     X + "result = x.abs_()": ["result", "x"],
     X + "a, b = x.unbind(1)[1].std(), x.topk(1).values.flip(0)\n"
     "c, d = torch.stack([r.var() for r in x.split(1)]), x.max(1).values.std()": ["a", "b", "c", "d"],
+    X + "from functools import reduce\nt = reduce(lambda p, q: p + q, [x, x])\na, b = t.std(), t[0].var()\n"
+    "c = reduce(lambda p, q: p * q, [x, x]).std()": ["a", "b", "c"],
+    X + "def pairs(n):\n    for i in range(n):\n        yield x * i, i\n"
+    "result = torch.stack([t.std() + t.max(1)[0].var() for t, _ in pairs(3)])": ["result"],
+    "k = None\ndef setup():\n    global k\n    k = torch.tensor([1.0, 5.0])\nsetup()\na, b = k.std(), k.flip(0)\n"
+    "def f(t=torch.tensor([1.0, 3.0])):\n    return t.flip(0) * t.std()\nc = f()": ["a", "b", "c"],
     "y = torch.arange(24.0).view(2, 3, 4)\ni = torch.tensor([2, 0])\n"
     "a, b = y[0, :, i], y[..., 1, None, i]\ny[1, :, i] = torch.arange(6.0).view(3, 2)": ["a", "b", "y"],
     X + "d = torch.tensor(2.5, dtype=torch.float64)\na, b = x - d, torch.maximum(d, x)\n"

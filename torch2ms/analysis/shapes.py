@@ -297,7 +297,7 @@ def _reduced(kind: str, one: Shape, given: Arguments) -> Shape:
 
 def _picked(name: str, one: Shape, given: Arguments) -> Shape:
     """The smallest of all, or along a dimension; the larger of two."""
-    others = [value for key, (_, value) in list(given.items())[1:]]
+    others = [value for key, (_, value) in list(given.items())[1:] if key != "out"]
     if name in ("max", "min") and len(others) == 1 and others[0].kind == "tensor":
         return promoted(next(iter(given.values()))[1], others[0])
     if not others and name not in ("mode", "kthvalue"):

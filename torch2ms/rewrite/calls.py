@@ -9,6 +9,7 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation.methods import bare
 from torch2ms.analysis.known.torchapi import PACKED
+from torch2ms.analysis.known.torchcalls import HOST_LIBRARIES, PASSING
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import FunctionInfo
@@ -126,7 +127,8 @@ class MethodCalls:
             return cst.parse_expression(f"[lr.item() for lr in {code(updated)}]")
         if receiver.kind == "object":
             return self.of_object(name, receiver, original, updated)
-        if name in SPREADS and receiver.kind == "unknown" and (made := self.spread(original, updated)) is not None:
+        unsure = receiver.kind in ("unknown", "none") or receiver.likely and receiver.kind in ("list", "tuple", "dict")
+        if name in SPREADS and unsure and (made := self.spread(original, updated)) is not None:
             return made
         if receiver.kind == "unknown":
             return self.of_unknown(name, original, updated) if dotted(func.value) or name in DEVICES else updated
@@ -244,27 +246,36 @@ class MethodCalls:
         """`values.std()` of what may be a tensor or NumPy's: MindSpore divides by n as NumPy does, torch by n - 1."""
         assert isinstance(original.func, cst.Attribute) and isinstance(updated.func, cst.Attribute)
         receiver = original.func.value
-        named = isinstance(receiver, (cst.Name, cst.Attribute, cst.Subscript))
         plain = len(original.args) < 2 and all(a.keyword is None and not a.star for a in original.args)
-        if not plain or not named or any(isinstance(n, cst.Call) for n in descend(receiver)) or self.foreign(receiver):
+        if not plain or self.foreign(receiver):
             return None
         given, text = "".join(f"{code(a.value)}, " for a in updated.args), code(updated.func.value)
+        held = asked = text
+        if any(isinstance(n, cst.Call) for n in descend(receiver)):  # asked once
+            if self.where.nested or self.work.stmt is None:
+                return None
+            held = "made" if "made" not in self.work.stmt.block.scope.locals else "made_now"
+            asked = f"{held} := {text}"
         self.work.notes.needs.add("ms")
         why = "torch divides by n - 1, MindSpore and NumPy by n: it is asked which of them this is"
         self.work.tell("T2M601", f"Tensor.{original.func.attr.value}", why)
-        asked = f"isinstance({text}, {self.work.alias('ms')}.Tensor)"
-        return cst.parse_expression(f"({code(updated.func)}({given}ddof=1) if {asked} else {code(updated)})")
+        asked = f"isinstance({asked}, {self.work.alias('ms')}.Tensor)"
+        spread = updated.func.attr.value
+        plainly = code(updated.with_changes(func=updated.func.with_changes(value=cst.parse_expression(held))))
+        return cst.parse_expression(f"({held}.{spread}({given}ddof=1) if {asked} else {plainly})")
 
     def foreign(self, node: cst.BaseExpression) -> bool:
-        """What another library made, as the statement that binds its name says."""
-        name = root(dotted(node) or code(node).partition("[")[0])
+        """What a library for other arrays than tensors made, as the statement that binds its name says."""
+        while isinstance(node, (cst.Call, cst.Subscript)):
+            node = node.func if isinstance(node, cst.Call) else node.value
+        name = root(dotted(node))
         stmt = self.work.stmt
+        found = {name}
         for bound in stmt.block.scope.body.walk() if stmt is not None else ():
-            if name in bound.defs and isinstance(bound.node, cst.Assign):
-                made = root(dotted(bound.node.value.func)) if isinstance(bound.node.value, cst.Call) else ""
-                if not self.module.imports.table.get(made, "torch").startswith("torch"):
-                    return True
-        return False
+            if name in bound.defs and isinstance(bound.node, cst.Assign) and isinstance(bound.node.value, cst.Call):
+                found.add(root(dotted(bound.node.value.func)))
+        homes = {self.module.imports.table.get(made, "").partition(".")[0] for made in found}
+        return bool(homes & (HOST_LIBRARIES - PASSING))
 
     def wrapped(self, name: str, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         """A method of an accelerator that one process cannot do without."""

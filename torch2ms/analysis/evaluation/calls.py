@@ -102,6 +102,8 @@ def _named_layers(value: Value, given: Given, ev: Evaluator) -> Value:
 def _method(func: cst.Attribute, receiver: Value, target: Value, given: Given, ev: Evaluator) -> Value:
     """`receiver.method(...)`"""
     name = func.attr.value
+    if receiver.kind == "none":  # bound to something else by then: a global that a function sets
+        receiver = replace(receiver, kind="unknown")
     record = receiver.kind == "tuple" and receiver.keys is not None
     if record or receiver.kind in ("object", "module", "class", "modulefile"):
         cls = class_of(receiver, ev.module, ev.project)

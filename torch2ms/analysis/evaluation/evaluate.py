@@ -34,6 +34,8 @@ from torch2ms.analysis.values import (
     replace,
 )
 
+HANDED = ("tensor", "int", "float", "str", "bool")  # what generators of samples hand out
+
 
 class Evaluator:
     """Evaluates the expressions of one scope; remembers the value of each node in `module.values`."""
@@ -165,6 +167,10 @@ class Evaluator:
         if self.function is not None:
             plain = value.kind == "object" and bool(value.name) and not value.deps
             made = Value("list", name="of objects", each=value) if plain else Value("unknown", deps=value.deps)
+            parts = value.items if value.kind == "tuple" else (value,)
+            sample = not value.deps and all(p.kind in HANDED and not p.leaf for p in parts or ())
+            if sample and any(p.kind == "tensor" for p in parts or ()):
+                made = Value("list", each=value)
             if value.name == "param_group":
                 made = Value("list", name="param_groups", place=value.place)
             if value.kind == "param" or value.name == "module_param":
