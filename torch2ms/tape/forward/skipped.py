@@ -25,7 +25,10 @@ from torch2ms.tape.ledger.beyond import weighted_parts
 LISTS = ("torch.nn.ModuleList", "torch.nn.ModuleDict")
 PICKABLE = re.compile("Module(List|Dict)")
 DRAWN = re.compile(r"\brand|\brandom\b|bernoulli|multinomial|\bchoice\(")
-OF_SHAPE = re.compile(r"\.shape|\.size\(|\.dim\(|\.ndim|\blen\(|\bis (not )?None|isinstance|hasattr")
+OF_SHAPE = re.compile(
+    r"\.(shape|ndim|dtype|device|is_cuda|requires_grad)\b|\.(size|dim)\(|\bis (not )?None"
+    r"|\b(len|type|isinstance|hasattr|is_tensor)\("
+)
 UNSEEN = re.compile(r"children\(|_modules\b|getattr\(|__dict__|\bvars\(|\.modules\(\)")
 
 
@@ -48,11 +51,29 @@ def skipped(
     for stmt in stmts:
         for call in stmt.calls:
             value = module.value(call.func)
+            if value.kind == "function":
+                yield from _of_function(call, stmt, changing, module, project)
             if value.kind != "module" or not any(overlaps(value.place, w) for w in wanted if value.place):
                 continue
-            if (cls := class_of(value, module, project)) is not None:
-                given = _Given.of(call, stmt, changing)
-                yield from _Forward(cls, project, given).skipped(value.place)
+            if (cls := class_of(value, module, project)) is not None and (info := cls.method("forward")) is not None:
+                params = _Given.of(call, stmt, changing).changing(info.scope.params)
+                yield from _Forward(cls, info, project, params).skipped(value.place)
+
+
+def _of_function(
+    call: cst.Call, stmt: Stmt, changing: set[str], module: ModuleInfo, project: Project
+) -> Iterator[Skipped]:
+    """What a function of the project leaves out of a network that it is given."""
+    nets = [(n, module.value(a.value)) for n, a in enumerate(call.args) if a.keyword is None and not a.star]
+    nets = [(n, v) for n, v in nets if v.kind == "module" and v.place]
+    info = project.find(module.value(call.func).name, module) if nets else None
+    for number, value in nets if isinstance(info, FunctionInfo) else ():
+        assert isinstance(info, FunctionInfo)
+        cls = class_of(value, module, project)
+        if cls is not None and number < len(info.scope.params):
+            params = _Given.of(call, stmt, changing).changing(info.scope.params)
+            forward = _Forward(cls, info, project, params, info.scope.params[number])
+            yield from forward.skipped(value.place)
 
 
 def _picked(stmts: list[Stmt], changing: set[str], module: ModuleInfo) -> Iterator[Skipped]:
@@ -97,7 +118,8 @@ class _Given:
         return made
 
     def changing(self, params: list[str]) -> set[str]:
-        return {p for p, moves in zip(params[1:], self.places, strict=False) if moves} | {
+        own = params[1:] if params[:1] == ["self"] else params
+        return {p for p, moves in zip(own, self.places, strict=False) if moves} | {
             p for p, moves in self.names.items() if moves
         }
 
@@ -105,36 +127,43 @@ class _Given:
 class _Forward:
     """The forward of a class, and what of its layers runs on every way through it."""
 
-    def __init__(self, cls: ClassInfo, project: Project, given: _Given, depth: int = 0) -> None:
-        self.cls, self.project, self.depth = cls, project, depth
-        self.info = cls.method("forward")
-        self.params = given.changing(self.info.scope.params) if self.info is not None else set()
+    def __init__(
+        self, cls: ClassInfo, info: FunctionInfo, project: Project, params: set[str], name: str = "", depth: int = 0
+    ) -> None:
+        self.cls, self.info, self.project, self.params, self.name, self.depth = cls, info, project, params, name, depth
         self.taken: tuple[Stmt, Block | None] | None = None
         self.parts = weighted_parts(cls, project)
 
+    def prefix(self, info: FunctionInfo) -> str:
+        """How a method or a function begins the places of layers: with `self`, or with the name of the network."""
+        return f"{self.name or 'self'}." if info is self.info else "self."
+
     def skipped(self, place: str) -> Iterator[Skipped]:
-        if self.info is None or self.depth > 3 or self.info.scope.off:
+        if self.depth > 3 or self.info.scope.off:
             return
         whole = self.run(self.info, ())
-        for name in self.parts:
+        for name in self.parts if not self.name else ():
             if name not in whole and not self.used_elsewhere(name):
                 yield Skipped(f"{place}.{name}")
         for info, changing in self.reached(self.info, self.params, ()):
             for stmt in info.scope.body.walk():
-                for test, missing in self.cuts(stmt, whole):
+                for test, missing in self.cuts(stmt, info, whole):
                     for name in sorted(missing):
                         yield Skipped(f"{place}.{name}", code(test), self.changes(test, stmt, info, changing))
                 for call in stmt.calls:
-                    value = info.module.value(call.func)
-                    cls = class_of(value, info.module, self.project) if value.kind == "module" else None
-                    if cls is not None and value.place.startswith("self.") and cls is not self.cls:
-                        given = _Given.of(call, stmt, changing)
-                        inner = _Forward(cls, self.project, given, self.depth + 1)
-                        yield from inner.skipped(f"{place}{value.place[4:]}")
+                    value, prefix = info.module.value(call.func), self.prefix(info)
+                    if value.kind != "module" or not f"{value.place}.".startswith(prefix):
+                        continue
+                    cls = class_of(value, info.module, self.project)
+                    inner = cls.method("forward") if cls is not None else None
+                    if cls is not None and inner is not None and inner is not self.info:
+                        params = _Given.of(call, stmt, changing).changing(inner.scope.params)
+                        forward = _Forward(cls, inner, self.project, params, depth=self.depth + 1)
+                        rest = value.place[len(prefix) :]
+                        yield from forward.skipped(f"{place}.{rest}" if rest else place)
 
-    def cuts(self, stmt: Stmt, whole: set[str]) -> Iterator[tuple[cst.BaseExpression, set[str]]]:
+    def cuts(self, stmt: Stmt, info: FunctionInfo, whole: set[str]) -> Iterator[tuple[cst.BaseExpression, set[str]]]:
         """The conditions and subscripts of a statement, and the layers that do not run under some of them."""
-        assert self.info is not None
         if isinstance(stmt.node, cst.If) and whole:
             ways = [(stmt, block) for block in (*stmt.blocks, None)[:2]]
             left = set[str]()
@@ -143,49 +172,88 @@ class _Forward:
                     left |= whole - self.run(self.info, ())
             self.taken = None
             yield stmt.node.test, left
-        elif {u[5:] for u in stmt.uses if u.startswith("self.")} & self.parts.keys() and not stmt.blocks:
-            own = {d for a in stmt.ancestors() if a.is_loop for d in a.defs}
-            for node in descend(stmt.node):
-                if type(node) is cst.Subscript and _moving(node):
-                    name = dotted(node.value).removeprefix("self.")
-                    asked = {root(u) for u in expression_uses(node.slice[0], stmt)}
-                    part = self.parts.get(name)
-                    if part is not None and part.name in LISTS and not asked & (own | _counting(stmt)):
-                        yield node, {name}
+        elif self.direct(stmt.uses, info):
+            header = stmt.node.iter if isinstance(stmt.node, cst.For) else None
+            for node in descend(header or stmt.node) if header is not None or not stmt.blocks else ():
+                if type(node) is cst.Subscript:
+                    yield from self.picked(node, stmt, info)
+                elif type(node) is cst.IfExp:
+                    sides = [self.direct(expression_uses(n, stmt), info) for n in (node.body, node.orelse)]
+                    yield node.test, sides[0] ^ sides[1]
+
+    def picked(
+        self, node: cst.Subscript, stmt: Stmt, info: FunctionInfo
+    ) -> Iterator[tuple[cst.BaseExpression, set[str]]]:
+        """What decides which of a list of layers run: `self.heads[k]`, `self.layers[:n]`, `for k in range(n)`."""
+        name = dotted(node.value).removeprefix(self.prefix(info))
+        part = self.parts.get(name)
+        if part is None or part.name not in LISTS:
+            return
+        asked = {root(u) for u in expression_uses(node.slice[0], stmt)} - _counting(stmt)
+        loops = [a for a in stmt.ancestors() if isinstance(a.node, cst.For) and a.defs & asked]
+        for loop in loops:
+            assert isinstance(loop.node, cst.For)
+            yield loop.node.iter, {name}
+        if asked and not loops:
+            yield node, {name}
+
+    def direct(self, uses: set[str], info: FunctionInfo) -> set[str]:
+        """The layers among the places that an expression reads."""
+        prefix = self.prefix(info)
+        return {u[len(prefix) :].partition(".")[0] for u in uses if u.startswith(prefix)} & self.parts.keys()
 
     def run(self, info: FunctionInfo, around: tuple[FunctionInfo, ...]) -> set[str]:
         """The layers that a method runs, on the way that is taken."""
-        return self.among(info.scope.body.stmts, info, (*around, info))[0]
+        return self.among(info.scope.body.stmts, info, (*around, info), {})[0]
 
-    def among(self, stmts: list[Stmt], info: FunctionInfo, around: tuple[FunctionInfo, ...]) -> tuple[set[str], bool]:
-        """The layers that run in statements, and whether the function ends with them."""
+    def among(
+        self, stmts: list[Stmt], info: FunctionInfo, around: tuple[FunctionInfo, ...], each: dict[str, set[str]]
+    ) -> tuple[set[str], bool]:
+        """The layers that run in statements, and whether the function or the turn of a loop ends with them.
+
+        `each` has the names that loops around them give to layers.
+        """
         found: set[str] = set()
         for stmt in stmts:
             if not any(is_no_grad(i.item, info.module) for w in stmt.modes for i in w.items):
-                found |= self.named(stmt, around)
+                named = self.named(stmt, info, around)
+                layers = [d for d in stmt.defs if stmt.out[d].kind == "module"] if type(stmt.node) is cst.For else ()
+                if layers:
+                    each = {**each, **dict.fromkeys(layers, named)}
+                    named = set()
+                found |= named.union(*(each[u] for u in stmt.uses & each.keys()))
             blocks: list[Block] = stmt.blocks
             certain = self.taken is not None and stmt is self.taken[0]
             if certain and self.taken is not None:
                 blocks = [self.taken[1]] if self.taken[1] is not None else []
-            ends = isinstance(stmt.node, (cst.Return, cst.Raise))
+            ends = isinstance(stmt.node, (cst.Return, cst.Raise, cst.Continue, cst.Break))
             for block in blocks:
-                inner, leaves = self.among(block.stmts, info, around)
+                inner, leaves = self.among(block.stmts, info, around, each)
                 found |= inner
                 ends = ends or certain and leaves
             if ends:
                 return found, True
         return found, False
 
-    def named(self, stmt: Stmt, around: tuple[FunctionInfo, ...]) -> set[str]:
+    def named(self, stmt: Stmt, info: FunctionInfo, around: tuple[FunctionInfo, ...]) -> set[str]:
         """The layers that a statement names, itself or in methods that it calls."""
-        called = [dotted(c.func)[5:] for c in stmt.calls if dotted(c.func).startswith("self.")]
-        methods = [m for name in called if (m := self.cls.method(name)) is not None and m not in around]
+        methods = [m for _, m in self.methods(stmt, info) if m not in around]
         # what its methods use is among the uses of a statement already
         uses = expression_uses(stmt.node, stmt) if methods and not stmt.blocks else stmt.uses
-        found = ({u[5:].partition(".")[0] for u in uses if u.startswith("self.")} & self.parts.keys()) - _cut(stmt)
+        found = self.direct(uses, info) - _cut(stmt, self.prefix(info))
         for method in methods:
             found |= self.run(method, around)
         return found
+
+    def methods(self, stmt: Stmt, info: FunctionInfo) -> Iterator[tuple[cst.Call, FunctionInfo]]:
+        """The methods of the network that a statement calls."""
+        prefix = self.prefix(info)
+        for call in stmt.calls:
+            name = dotted(call.func)
+            method = self.cls.method(name[len(prefix) :]) if name.startswith(prefix) else None
+            method = self.cls.method("forward") if name == prefix[:-1] else method
+            if method is not None:
+                yield call, method
 
     def reached(
         self, info: FunctionInfo, changing: set[str], around: tuple[FunctionInfo, ...]
@@ -193,10 +261,8 @@ class _Forward:
         """A method and those of the class that it calls, each with its parameters that are others at each step."""
         yield info, changing
         for stmt in info.scope.body.walk():
-            for call in stmt.calls:
-                name = dotted(call.func)
-                method = self.cls.method(name[5:]) if name.startswith("self.") else None
-                if method is not None and method not in (*around, info):
+            for call, method in self.methods(stmt, info):
+                if method not in (*around, info):
                     given = _Given.of(call, stmt, changing).changing(method.scope.params)
                     yield from self.reached(method, given, (*around, info))
 
@@ -211,7 +277,8 @@ class _Forward:
             return True
         if OF_SHAPE.search(" ".join(sources)):
             return False
-        if ".item()" in sources[0] or info.module.value(test).kind == "tensor" and type(test) is not cst.Subscript:
+        asks = isinstance(stmt.node, (cst.If, cst.While))
+        if asks and (".item()" in sources[0] or info.module.value(test).kind == "tensor"):
             return True
         if asked & changing:
             return True
@@ -228,7 +295,6 @@ class _Forward:
 
     def used_elsewhere(self, attr: str) -> bool:
         """Something else may run a layer that the forward does not run."""
-        assert self.info is not None
         own = [info.scope for info, _ in self.reached(self.info, set(), ())]
         for module in self.project.modules.values():
             if UNSEEN.search(module.source):
@@ -243,11 +309,11 @@ class _Forward:
         return False
 
 
-def _cut(stmt: Stmt) -> set[str]:
+def _cut(stmt: Stmt, prefix: str) -> set[str]:
     """The layers whose outputs a statement detaches: `self.extra(h).detach()`."""
-    run = [dotted(c.func).removeprefix("self.") for c in stmt.calls]
+    run = [dotted(c.func).removeprefix(prefix) for c in stmt.calls]
     inner = [c.func.value for c in stmt.calls if isinstance(c.func, cst.Attribute) and c.func.attr.value == "detach"]
-    cut = [dotted(n.func).removeprefix("self.") for n in inner if isinstance(n, cst.Call)]
+    cut = [dotted(n.func).removeprefix(prefix) for n in inner if isinstance(n, cst.Call)]
     return {name for name in cut if run.count(name) == cut.count(name)}
 
 
