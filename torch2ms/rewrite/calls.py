@@ -134,6 +134,8 @@ class MethodCalls:
             return self.of_unknown(name, original, updated) if dotted(func.value) or name in DEVICES else updated
         if receiver.kind == "module":
             return self.of_module(name, receiver, original, updated)
+        if receiver.name == "parameter list" and name == "parameters" and not original.args:
+            return cst.parse_expression(f"list({code(updated.func.value)})")
         if receiver.name == "parameter list" and name in ("append", "extend", "insert"):
             todo = "collect the parameters in a list first"
             self.work.refuse("T2M605", f"torch.nn.ParameterList.{name}", "a ParameterTuple does not grow", todo)

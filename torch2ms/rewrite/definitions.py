@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 COMPILERS = {
     f"torch.{name}" for name in ("compile", "jit.script", "jit.script_method", "jit.ignore", "jit.unused", "jit.export")
 }  # decorators that a function works without
+RECORDERS = ("torch.enable_grad", "torch.autograd.enable_grad")
 
 
 def _lists(info: FunctionInfo) -> int:
@@ -101,6 +102,12 @@ class Definitions:
                 above += layout.inner_comments(decorator)
                 name, why = self.module.value(called).name, "dropped: it steers PyTorch's compiler and changes no value"
                 self.writer.findings.append(Finding("T2M602", Tier.EXACT, name, why, line=self.writer.line))
+            elif self.module.value(called).name in RECORDERS and not info.differentiated:
+                above += layout.inner_comments(decorator)
+                why = "its gradient functions record by themselves: the decorator goes"
+                self.writer.findings.append(
+                    Finding("T2M301", Tier.EXACT, "enable_grad decorator", why, line=self.writer.line)
+                )
             elif is_no_grad(decorator.decorator, self.module):
                 above += layout.inner_comments(decorator)
                 why = "nothing is recorded outside gradient functions: the decorator goes"

@@ -27,6 +27,11 @@ EMPTY = {"dict", "OrderedDict", "collections.OrderedDict"}
 STORE = re.compile(r"""\[\s*(?:[rbu]?["']|[A-Za-z_])[^\]]*\]\s*=(?!=)|\bfor\b""")
 
 
+def lives(value: Value) -> bool:
+    """It is known by where it is kept."""
+    return value.kind in LIVING or value.kind == "tensor" and value.leaf
+
+
 @dataclass(eq=False)
 class Box:
     """A dict with the statement that makes it, and what is put into it."""
@@ -43,13 +48,14 @@ class Box:
 
     @property
     def living(self) -> list[str]:
-        """Keys of networks, optimizers and their kin."""
-        return [k for k, held in self.held.items() if k not in self.changed and all(v.kind in LIVING for v in held)]
+        """Keys of networks, optimizers and their kin, and of leaves."""
+        return [k for k, held in self.held.items() if k not in self.changed and all(map(lives, held))]
 
     @property
     def trains(self) -> bool:
-        """An optimizer is in it."""
-        return any(self.held[key][0].kind == "optimizer" for key in self.living)
+        """An optimizer is in it, or leaves are put into it one by one."""
+        held = {key: self.held[key][0] for key in self.living}
+        return any(v.kind == "optimizer" or v.leaf and key in self.stores.values() for key, v in held.items())
 
     def whole(self, scope: Scope, number: int) -> bool:
         """Where a statement of the scope runs, everything is in the box that ever will be, once and in this order."""
@@ -60,17 +66,23 @@ class Box:
 
 
 def boxes(module: ModuleInfo, project: Project) -> list[Box]:
-    """The boxes of a module; none where no dict of it has an optimizer."""
+    """The boxes of a module; none where no dict of it has an optimizer, or leaves that were put into it."""
     if module.uses_mindspore or module.directives.off or not STORE.search(module.source):
         return []
     stmts = [(scope, stmt) for scope in module.scope.walk() for stmt in scope.body.walk()]
     made = [box for scope, stmt in stmts if (box := _made(stmt, scope, module))]
-    first = (value for box in made for held in box.held.values() for value in held)
-    later = (module.value(both[1]) for _, s in stmts if (both := parts(s.node)) and isinstance(both[0], cst.Subscript))
-    if not made or all(value.kind != "optimizer" for value in chain(first, later)):
+    first = (value.kind == "optimizer" for box in made for held in box.held.values() for value in held)
+    stored = (module.value(both[1]) for _, s in stmts if (both := parts(s.node)) and isinstance(both[0], cst.Subscript))
+    later = (value.kind == "optimizer" or value.leaf and _optimizes(module) for value in stored)
+    if not made or not any(chain(first, later)):
         return []
     elsewhere = put_elsewhere(project)
     return [box for box in made if _filled(box, module, project, elsewhere)]
+
+
+def _optimizes(module: ModuleInfo) -> bool:
+    """Some optimizer may be given the leaves; updates by hand look them up in their dict."""
+    return any(value.kind == "optimizer" for value in module.values.values())
 
 
 def parts(node: object) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:

@@ -61,7 +61,7 @@ class _Named:
         keys = [k for k in box.living if k.isidentifier()]
         cls = class_of(box.scope, module)
         if cls is not None and cls.kind == "module" and box.place.startswith("self."):  # layers would be its own then
-            keys = [k for k in keys if all(v.kind != "module" for v in box.held[k])]
+            keys = [k for k in keys if all(v.kind != "module" and not v.leaf for v in box.held[k])]
         names = {key: f"{box.place}_{key}" for key in keys}
         scopes = list(module.scope.walk())
         taken = {n for s in scopes for n in s.locals} | {d for s in scopes for t in s.body.walk() for d in t.defs}
