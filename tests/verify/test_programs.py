@@ -7,6 +7,7 @@ from pathlib import Path
 
 from click.testing import CliRunner
 
+from torch2ms import convert_source
 from torch2ms.verify.cli import verify
 
 AUGMENTED = """\
@@ -132,3 +133,49 @@ def test_steps_stop_an_endless_program_of_several_files(tmp_path, monkeypatch):
     report = report_of(tmp_path, tmp_path / "train.py", "--steps", "12")
     assert report["verdict"] == "agree", report["problems"][:3]
     assert len(report["steps"]) == 12 and report["compared"]["gradient"] == 48
+
+
+SUMMED = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+torch.manual_seed(0)
+net, other = nn.Linear(4, 1), nn.Linear(4, 4)
+opt = torch.optim.Adam(net.parameters(), lr=0.02)
+opt_other = torch.optim.Adam(other.parameters(), lr=0.02)
+
+
+def train_step(i, x, y):
+    loss = F.softplus(-net(x)).mean() + F.softplus(net(other(x).detach())).mean()
+    opt.zero_grad()
+    loss.backward()
+    extra = 0.01 * net(x).pow(2).mean()
+    extra.backward()
+    opt.step()
+    fooled = F.softplus(-net(other(x))).mean()
+    if i % 2:
+        return
+    opt_other.zero_grad()
+    fooled.backward()
+    opt_other.step()
+
+
+for i in range(5):
+    train_step(i, torch.randn(6, 4), torch.randn(6, 1))
+"""
+
+
+def test_losses_that_are_differentiated_as_a_sum_or_before_a_condition(tmp_path):
+    (tmp_path / "train.py").write_text(SUMMED)
+    report = report_of(tmp_path, tmp_path / "train.py")
+    assert report["verdict"] == "agree", report["problems"][:3]
+    assert report["compared"]["loss"] == 8 and report["compared"]["gradient"] == 16
+
+
+def test_such_a_sum_with_another_factor_differs(tmp_path):
+    (tmp_path / "train.py").write_text(SUMMED)
+    translated = tmp_path / "translated.py"
+    translated.write_text(convert_source(SUMMED).text.replace("extra = 0.01 *", "extra = 0.02 *"))
+    report = report_of(tmp_path, tmp_path / "train.py", str(translated))
+    assert report["verdict"] == "differ" and "loss" in {problem["what"].split()[0] for problem in report["problems"]}

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from torch2ms.verify.comparison.compare import Comparison
 
 Entry = dict[str, Any]
+MOST_LAID = 500  # values that are laid beside each other
+MOST_SUMMED = 3  # of which one side may take the sum
 
 
 def compare_roots(comparison: Comparison, steps: list[tuple[Entry, Entry]]) -> None:
@@ -25,10 +27,16 @@ def compare_roots(comparison: Comparison, steps: list[tuple[Entry, Entry]]) -> N
     if pairs is None or not all(_close(comparison, a, b) for a, b in pairs):
         shown = _aligned(comparison) if steps else []  # what has no counterpart shows in the steps
         sums = _sums(comparison, steps)
-        if shown:
+        summed = bool(sums) and all(_near(comparison, *both) for _, *both in sums)
+        exact = bool(shown) and all(_near(comparison, a["value"], b["value"], wide=1) for a, b in shown)
+        if steps and not exact and not summed and (rows := _grouped(comparison, steps)):
+            pairs = []
+            comparison.report.notes.append("some of the losses have no counterpart on the other side")
+            _compare_sums(comparison, rows, True)
+        elif shown and (exact or not summed):
             pairs = shown
             comparison.report.notes.append("some of the losses have no counterpart on the other side")
-        elif pairs is None or sums and all(_near(comparison, *both) for _, *both in sums):
+        elif pairs is None or summed:
             pairs = []
             _compare_sums(comparison, sums, bool(steps))
     _compare_pairs(comparison, steps, pairs or [])
@@ -63,6 +71,50 @@ def _aligned(comparison: Comparison) -> list[tuple[Entry, Entry]]:
     return []
 
 
+def _grouped(comparison: Comparison, steps: list[tuple[Entry, Entry]]) -> list[Row]:
+    """A row for every step, where each value of MindSpore's is one of torch's, the sum of a few, or is not used.
+
+    MindSpore takes the gradient of a sum of losses at once, and before a condition that leaves torch's call out.
+    """
+    for left, right in _candidates(comparison, scalars=True):
+        rows: dict[int, list[float]] = {}
+        for values, other in _laid(comparison, left, right):
+            row = rows.setdefault(_step_of(comparison.torch, values[-1], steps, 0), [0.0, 0.0])
+            row[0] += sum(value["value"] for value in values)
+            row[1] += other["value"]
+        if rows:
+            return [(number, *both) for number, both in sorted(rows.items()) if number]  # type: ignore[misc]
+    return []
+
+
+def _laid(comparison: Comparison, left: list[Entry], right: list[Entry]) -> list[tuple[list[Entry], Entry]]:
+    """Every value of the left, alone or with the next ones, beside one of the right; nothing if there is no way."""
+    if not left or max(len(left), len(right)) > MOST_LAID:
+        return []
+    how: dict[tuple[int, int], int] = {}  # how many of the left lie beside this one of the right: 0 for none
+
+    def reaches(i: int, j: int) -> bool:
+        return i == len(left) or (i, j) in how
+
+    for j in reversed(range(len(right))):
+        for i in reversed(range(len(left))):
+            for many in range(1, min(MOST_SUMMED, len(left) - i) + 1):
+                total = sum(value["value"] for value in left[i : i + many])
+                if _near(comparison, total, right[j]["value"], wide=1) and reaches(i + many, j + 1):
+                    how[i, j] = many
+                    break
+            else:
+                if (i, j + 1) in how:
+                    how[i, j] = 0
+    found: list[tuple[list[Entry], Entry]] = []
+    i = 0
+    for j in range(len(right)):
+        if many := how.get((i, j), 0):
+            found.append((left[i : i + many], right[j]))
+            i += many
+    return found if i == len(left) else []
+
+
 def _candidates(comparison: Comparison, scalars: bool) -> list[tuple[list[Entry], list[Entry]]]:
     every = comparison.mindspore.of("backward")
     outer = [event for event in every if event.get("depth", 0) == 0]
@@ -91,9 +143,9 @@ def _close(comparison: Comparison, a: Entry, b: Entry) -> bool:
     return _near(comparison, a["value"], b["value"])
 
 
-def _near(comparison: Comparison, a: float, b: float) -> bool:
+def _near(comparison: Comparison, a: float, b: float, *, wide: int = 10) -> bool:
     tolerance = comparison.tolerance
-    return bool(np.isclose(a, b, rtol=tolerance.rtol * 10, atol=tolerance.atol * 10, equal_nan=True))
+    return bool(np.isclose(a, b, rtol=tolerance.rtol * wide, atol=tolerance.atol * wide, equal_nan=True))
 
 
 def _step_of(trace: Trace, event: Entry, steps: list[tuple[Entry, Entry]], side: int) -> int:
