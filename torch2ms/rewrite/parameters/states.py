@@ -34,7 +34,7 @@ def loaded(writer: Writer, stmt: Stmt, call: cst.Call, func: cst.Attribute) -> l
     if given is None:
         return None
     at_work = _asked(writer, _bound_to(given, stmt)) is not None  # a network's, also under a name: it changes with it
-    if not at_work and (likely or not (_computed(writer, stmt, given) or _goes_on(writer, stmt))):
+    if not (at_work or _computed(writer, stmt, given) or not likely and _goes_on(writer, stmt)):
         return None
     writer.needs.add("ops")
     why = "values are assigned: load_param_into_net would share them, and an optimizer at work would not see them"
@@ -77,12 +77,13 @@ def _computed(writer: Writer, stmt: Stmt, given: cst.BaseExpression) -> bool:
     place = dotted(given)
     if _made_by_function(writer, stmt, given):
         return True
+    body = list(writer.scope.body.walk())
+    if place and any(place in s.muts for s in body if not s.blocks and s is not stmt):
+        return True
     if value.kind != "dict" or not place:
         return False
-    body = list(writer.scope.body.walk())
-    stored = any(place in s.muts for s in body if not s.blocks and s is not stmt)
     after = any(place in s.uses and s.number > stmt.number for s in body)
-    return stored or value.keys is not None or bool(value.name) and (value.name != "state_dict" or after)
+    return value.keys is not None or bool(value.name) and (value.name != "state_dict" or after)
 
 
 def _made_by_function(writer: Writer, stmt: Stmt, given: cst.BaseExpression) -> bool:
