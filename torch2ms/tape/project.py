@@ -54,7 +54,7 @@ def prepare(project: Project) -> None:
         for m in project.modules.values() for v in m.values.values()
     )  # fmt: skip
     project.pickles = any(
-        pickled(call, m) or unpickled(call, stmt, m)
+        pickled(call, stmt, m) or unpickled(call, stmt, m)
         for m in project.modules.values() for s in m.scope.walk() for stmt in s.body.walk() for call in stmt.calls
     )  # fmt: skip
     conditional = any(_conditional(c.methods["forward"]) for m in project.modules.values() for c in m.classes.values()
@@ -205,8 +205,8 @@ def _chosen(stmt: Stmt) -> Iterator[cst.CSTNode]:
             yield from descend(node.orelse)
 
 
-def pickled(call: cst.Call, module: ModuleInfo) -> bool:
-    """`torch.save` of something other than the parameters of a module."""
+def pickled(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> bool:
+    """`torch.save` of something other than the parameters of a module, or into an open file."""
     target = module.value(call.func)
     given = argument(call, 0, "obj")
     if target.kind != "api" or target.name != "torch.save":
@@ -215,6 +215,8 @@ def pickled(call: cst.Call, module: ModuleInfo) -> bool:
         return True
     if given is None:
         return False
+    if opened(argument(call, 1, "f"), stmt):
+        return True
     saved = module.value(given)
     return saved.kind != "module" and saved.name != "state_dict"
 
@@ -228,6 +230,11 @@ def unpickled(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> bool:
     if isinstance(node, cst.Assign) and node.value is call:
         if any(isinstance(t.target, (cst.Tuple, cst.List)) for t in node.targets):
             return True
+    return opened(given, stmt)
+
+
+def opened(given: cst.BaseExpression | None, stmt: Stmt) -> bool:
+    """A name that its scope binds to an open file: MindSpore's checkpoints want a path."""
     return isinstance(given, cst.Name) and any(_opens(s.node, given.value) for s in stmt.block.scope.body.walk())
 
 
