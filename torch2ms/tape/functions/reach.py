@@ -55,6 +55,7 @@ class Ways:
         self.by_name: dict[str, list[Caller]] = defaultdict(list)  # more than do get there
         self.open: list[Caller] = []  # of what `getattr` gives, of names that hold functions
         self.asked: dict[str, list[int]] = {}  # answers of `named`
+        self.fetching: dict[int, frozenset[str] | None] = {}  # answers of `fetched`, by id of the call
         for scope, module in self.every:
             for stmt in scope.body.walk() if scope.is_function else ():
                 for call in stmt.calls:
@@ -77,10 +78,25 @@ class Ways:
     def named(self, name: str) -> list[int]:
         """The scopes whose calls may get to a function of that name."""
         if name not in self.asked:
-            callers = [*self.by_name.get(name, ()), *self.open]
-            found = {id(s): None for s, m, call in callers if self.may_reach(call, s, m, {name})}
-            self.asked[name] = list(found)
+            found = {id(s): None for s, m, call in self.by_name.get(name, ()) if self.may_reach(call, s, m, {name})}
+            loose = (key for key, own, names in self.loose if name != own and (names is None or name in names))
+            self.asked[name] = list(found | dict.fromkeys(loose))
         return self.asked[name]
+
+    @cached_property
+    def loose(self) -> list[tuple[int, str, frozenset[str] | None]]:
+        """Open calls: the scope of each, its name, and the names of what may be called, None for whichever."""
+        found: list[tuple[int, str, frozenset[str] | None]] = []
+        for scope, module, call in self.open:
+            value = module.value(call.func)
+            if type(call.func) is cst.Call:
+                if value.kind not in ("api", "builtin", "object") and _gets(call) and not _of_network(call, module):
+                    found.append((id(scope), "", None))
+            elif value.kind == "unknown":
+                fetched = self.fetched(call, scope, module)
+                names = self.valued | fetched if fetched else None if fetched is None else self.valued
+                found.append((id(scope), scope.name, names))
+        return found
 
     @cached_property
     def methods(self) -> set[int]:
@@ -106,7 +122,7 @@ class Ways:
             return loose and func.attr.value in names
         if value.kind == "object" or dotted(func) == "self":
             return "__call__" in names
-        if type(func) is cst.Call and dotted(func.func) == "getattr":
+        if _gets(call):
             return bool(names) and not _of_network(call, module)
         others = names - {scope.name}
         name = dotted(func)
@@ -114,25 +130,38 @@ class Ways:
             return name in names
         if value.kind != "unknown" or name not in scope.locals:
             return False
-        return bool(self.valued & others or self.fetched(name, scope, module, names) & others)
+        if not others or not others.isdisjoint(self.valued):
+            return bool(others)
+        fetched = self.fetched(call, scope, module)
+        return fetched is None or not others.isdisjoint(fetched)
 
-    def fetched(self, name: str, scope: Scope, module: ModuleInfo, names: set[str]) -> set[str]:
-        """Methods that `name = getattr(self, text)` may be, among some."""
+    def fetched(self, call: cst.Call, scope: Scope, module: ModuleInfo) -> frozenset[str] | None:
+        """Methods that the called name may be by `name = getattr(self, text)`; None for whichever there are."""
+        if id(call) not in self.fetching:
+            self.fetching[id(call)] = self.fetch(dotted(call.func), scope, module)
+        return self.fetching[id(call)]
+
+    def fetch(self, name: str, scope: Scope, module: ModuleInfo) -> frozenset[str] | None:
         found: set[str] = set()
         for stmt in scope.body.walk():
             call = stmt.node.value if type(stmt.node) is cst.Assign and name in stmt.defs else None
             if type(call) is cst.Call and dotted(call.func) == "getattr" and call.args:
                 own = module.classes.get(scope.cls.name) if scope.cls is not None else None
                 if dotted(call.args[0].value) != "self" or own is None:
-                    return names
+                    return None
                 found |= {n for c in family(own, self.project) for n in c.methods}
-        return found
+        return frozenset(found)
+
+
+def _gets(call: cst.Call) -> bool:
+    """A call of what `getattr` gives."""
+    return type(call.func) is cst.Call and dotted(call.func.func) == "getattr"
 
 
 def _of_network(call: cst.Call, module: ModuleInfo) -> bool:
-    """A call of what `getattr` gives of a network."""
+    """... of a network."""
     func = call.func
-    if type(func) is not cst.Call or dotted(func.func) != "getattr":
+    if type(func) is not cst.Call or not _gets(call):
         return False
     return module.value(func.args[0].value if func.args else func).kind in ("module", "lossfn")
 
