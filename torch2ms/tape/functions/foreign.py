@@ -236,11 +236,10 @@ def _foreign_places(info: FunctionInfo) -> Iterator[str]:
     own = {info.scope.params[0]} if info.cls is not None and not info.static and info.scope.params else set()
     imported = info.module.imports.table.keys() - info.scope.locals  # `torch.nn.utils` is no object
     for stmt in info.scope.body.walk():
-        if _kept_or_set(stmt):
-            continue
         for place in stmt.defs | stmt.muts:
             if "." in place and root(place) not in imported and not (root(place) in own and place.count(".") == 1):
-                yield place
+                if not _kept_or_set(stmt):
+                    yield place
 
 
 def _kept_or_set(stmt: Stmt) -> bool:

@@ -19,17 +19,25 @@ from torch2ms.tape.ledger.ledger import Owner
 PEERS = "its loss is made with another network of the container too, whose gradients are not cleared before its turn"
 
 
-def fills_peers(event: Event, owner: Owner, events: list[Event], scope: Scope) -> bool:
-    """A backward call of a turn reaches networks of other turns, and nothing clears before it goes backward."""
-    for loop in (a for a in event.stmt.ancestors() if a.is_loop):
-        inside = [s for block in loop.blocks for s in block.walk()]
-        bound = [s for s in (loop, *inside) if owner.place in s.defs]
-        if not bound:
-            continue
-        upto = [s for s in inside if s.number <= event.stmt.number]
-        cleared = (e for e in events if e.kind == "clear" and e.stmt in upto and owner.cleared_by(e, False))
-        return not any(cleared) and _of_others([s for s in upto if not s.modes], loop, bound, scope)
-    return False
+def refuse_peers(events: list[Event], owners: list[Owner], scope: Scope) -> None:
+    """Mark backward calls of a turn that reach networks of other turns, where nothing clears before they do."""
+    optimizers = [owner for owner in owners if owner.kind == "optimizer"]
+    for event in [e for e in events if e.kind == "backward"] if optimizers else ():
+        left = optimizers  # the innermost loop that binds one is that of its turns
+        for loop in [a for a in event.stmt.ancestors() if a.is_loop]:
+            inside = [stmt for block in loop.blocks for stmt in block.every]
+            named = loop.defs.union(*[stmt.defs for stmt in inside])
+            turned = [owner for owner in left if owner.place in named]
+            left = [owner for owner in left if owner.place not in named]
+            if any(_fills_peers(event, owner, events, loop, inside, scope) for owner in turned):
+                event.problem = event.problem or PEERS
+
+
+def _fills_peers(event: Event, owner: Owner, events: list[Event], loop: Stmt, inside: list[Stmt], scope: Scope) -> bool:
+    bound = [s for s in (loop, *inside) if owner.place in s.defs]
+    upto = [s for s in inside if s.number <= event.stmt.number]
+    cleared = (e for e in events if e.kind == "clear" and e.stmt in upto and owner.cleared_by(e, False))
+    return not any(cleared) and _of_others([s for s in upto if not s.modes], loop, bound, scope)
 
 
 def _of_others(stmts: list[Stmt], loop: Stmt, bound: list[Stmt], scope: Scope) -> bool:

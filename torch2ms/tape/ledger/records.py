@@ -14,7 +14,7 @@ from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.clears import SOME, zeroes
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Ledger, Owner, State
-from torch2ms.tape.ledger.peers import PEERS, fills_peers
+from torch2ms.tape.ledger.peers import refuse_peers
 from torch2ms.tape.ledger.renewed import OTHER, bindings
 from torch2ms.tape.ledger.several import Several
 
@@ -88,10 +88,7 @@ class Records:
 
         if self.several.bound or self.several.args:
             self.refuse_several()
-        for owner in (o for o in self.owners if o.kind == "optimizer"):
-            for event in (e for e in events if e.kind == "backward"):
-                if fills_peers(event, owner, events, self.scope):
-                    event.problem = event.problem or PEERS
+        refuse_peers(events, self.owners, self.scope)
 
     def refuse_several(self) -> None:
         """What one of several objects of a kind has in its gradients may be of other calls, and of another name."""
