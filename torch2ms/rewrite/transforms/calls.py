@@ -60,7 +60,10 @@ def transformed(
     if lambdas and where.nested:
         problem = problem or "MindSpore reads the source of the function, and this lambda uses names of an expression"
     if problem:
-        work.refuse("T2M220", rule.name, problem, "write the function with ms.grad, ms.vmap or ms.jit by hand")
+        todo = "write the function with ms.grad, ms.vmap or ms.jit by hand"
+        if kind == "grad_and_value" and id(original) not in where.applied:
+            todo = "write the function with ms.value_and_grad by hand: its calls take the value first, as that gives it"
+        work.refuse("T2M220", rule.name, problem, todo)
         return left
     multiplied = kind in compiled.COMPILED and point is None and original.args
     if multiplied and functions.multiplies_vectors(original.args[at].value):
