@@ -6,9 +6,10 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.forward.regions import invariant
+from torch2ms.tape.forward.regions import invariant, unchanged
 from torch2ms.tape.plan import Branch, Item, Text
 
 
@@ -53,8 +54,30 @@ def place(
     if region.guarded or not region.stmts:
         plan.replaced[id(event.stmt)] = [*line, *follow]
         return
+    if len(region.guards) == 1 and (there := _asked_for(call, guard)) is not None:
+        line = [*definition, Branch(there, [*listing, *asked], [plain])]
     plan.replaced[id(region.stmts[-1])] = [*line, *after]
     plan.replaced[id(event.stmt)] = follow
+
+
+def _asked_for(call: Call, guard: Stmt) -> cst.BaseExpression | None:
+    """The part of a condition that asks for an optimizer: `loss is not None and self.opt is not None`."""
+    parts = [guard.node.test] if isinstance(guard.node, cst.If) else []
+    while isinstance(parts[-1] if parts else None, cst.BooleanOperation):
+        both = parts.pop()
+        assert isinstance(both, cst.BooleanOperation)
+        if not isinstance(both.operator, cst.And):
+            return None
+        parts = [both.right, *parts, both.left]
+    for part in parts:
+        named = part
+        if isinstance(part, cst.Comparison) and isinstance(part.comparisons[0].operator, cst.IsNot):
+            named = part.left
+        place = dotted(named)
+        owned = any(o.place == place or o.place.startswith(f"{place}.") for o in call.owners if place)
+        if owned and unchanged(expression_uses(part, guard), guard, call.region):
+            return part
+    return None
 
 
 def _either(test: cst.BaseExpression, line: list[Item], other: list[Item], guard: Stmt, backward: Stmt) -> Branch:
