@@ -41,7 +41,7 @@ def carried(place: str, stmt: Stmt, region: Container[int]) -> frozenset[str]:
             return NO_DEPS
         current = current.block.owner
         if current is not None and current.is_loop and id(current) not in region:
-            return _left(place, current)
+            return _left(place, current) if place not in current.defs else NO_DEPS  # `for x, y in loader:` binds it
     return NO_DEPS
 
 

@@ -15,6 +15,7 @@ import libcst as cst
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import any_nested, any_overlap
+from torch2ms.tape.ledger.absent import asks
 from torch2ms.tape.ledger.clears import for_some
 from torch2ms.tape.ledger.events import Event
 
@@ -83,6 +84,7 @@ class Owner:
     bound: dict[int, bool] = field(default_factory=dict)  # statements that bind its networks, see `renewed.bindings`
     emptied: set[int] = field(default_factory=set)  # ... those that bind new ones while the former had gradients
     in_turn: frozenset[str] = frozenset()  # ... parameters of the scope that stand for its modules, one by one
+    absent: frozenset[int] = frozenset()  # ids of questions ahead of backward calls whether it is None, see `absent`
     stem: str = ""  # ... what names that are made from its variable begin with
 
     @property
@@ -221,6 +223,8 @@ class _Run:
             taken = [self.block(b, state) for b in stmt.blocks]
             reach = [not _leaves(b) for b in stmt.blocks]
             out: State | None = None
+            if id(stmt) in self.owner.absent:  # without it nobody has its gradients
+                return taken[0] if asks(node.test, self.owner.place) else taken[1] if len(taken) > 1 else state
             for one, falls in zip(taken, reach, strict=False):
                 if falls:
                     out = one if out is None else out | one

@@ -11,6 +11,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.values import any_overlap
 from torch2ms.tape.ledger import owners
+from torch2ms.tape.ledger.absent import mark_absent
 from torch2ms.tape.ledger.clears import SOME, zeroes
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Ledger, Owner, State
@@ -57,6 +58,7 @@ class Records:
         self.number = {id(e): n for n, e in enumerate(events)}
         kept = [replace(o, before={}, assumed=set(o.assumed)) for o in self.stored]
         self.owners = owners.collect(self.scope, self.module, events, kept)
+        mark_absent(self.owners, events, self.scope)
         if self.scope.is_function and self.outside:
             self.outside |= {o.place.partition(".")[0] for o in self.owners} - self.scope.locals
         for event in events:
