@@ -53,6 +53,42 @@ def test_a_graph_made_outside_is_not_left_out(made: str, used: str, backward: st
     assert tiers(made, used, backward)[0] is Tier.REFUSED
 
 
+@pytest.mark.parametrize(
+    ("handled", "tier"),
+    [
+        ("break", Tier.EXACT),
+        ("batches = iter(loader); x, y = next(batches)", Tier.EXACT),
+        ("batches = iter(loader); y = y + 1", Tier.REFUSED),  # what the network made in the turn before goes in again
+    ],
+)
+def test_what_a_turn_binds_in_any_case_is_not_carried_over(handled: str, tier: Tier) -> None:
+    source = f"""\
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+net = nn.Linear(3, 3)
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def train(loader, steps):
+    batches = iter(loader)
+    for _ in range(steps):
+        try:
+            x, y = next(batches)
+        except StopIteration:
+            {handled}
+        x = net(x)
+        loss = F.mse_loss(x, y)
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+"""
+    found = {f.code: f for f in convert_source(source).findings}
+    event = found.get("T2M101") or found["T2M110"]
+    assert event.tier is tier and ("brings a graph along" in event.why) is (tier is Tier.REFUSED)
+
+
 def test_a_clip_of_the_whole_is_no_clip_of_a_part() -> None:
     source = """\
 import torch

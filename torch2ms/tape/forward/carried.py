@@ -15,6 +15,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import NO_DEPS
 
+LEAVING = (cst.Break, cst.Continue, cst.Return, cst.Raise)
 CUTS = ("detach", "data", "item", "numpy", "tolist")  # `h = tuple([each.data for each in h])`
 
 
@@ -49,6 +50,9 @@ def _binds(stmt: Stmt, place: str, region: Container[int]) -> bool:
     """The statement gives the place a value of this turn; a branch of the forward stands for all of them."""
     if stmt.is_small:
         return place in stmt.defs
+    if isinstance(stmt.node, (cst.Try, cst.TryStar)):  # `try: x, y = next(batches)`, `except StopIteration: break`
+        ways = [block.stmts for block in stmt.blocks if block.role in ("body", "handler")]
+        return all(any(_binds(s, place, region) for s in way) or type(way[-1].node) in LEAVING for way in ways)
     return (id(stmt) in region or isinstance(stmt.node, cst.With)) and any(place in s.defs for s in stmt.walk())
 
 
