@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
 
 import libcst as cst
 
 from torch2ms.analysis.known.torchapi import PACKED
 from torch2ms.analysis.known.wrapped import FAMILIES
-from torch2ms.analysis.program.project import ClassInfo
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
@@ -226,7 +227,8 @@ def _data(
     if not known and not (receiver.kind == "unknown" and isinstance(original.value, cst.Name) and varied):
         return None
     read = id(original) not in where.stores | where.host
-    if not (work.differentiated and read and (receiver.deps or receiver.kind == "param")):
+    inside = work.differentiated and bool(receiver.deps or receiver.kind == "param")
+    if not read or not inside and not (varied and _carried_on(receiver, original, work)):
         return updated.value if known else None
     work.notes.needs.add("ops")
     tier = Tier.EXACT if known and not receiver.likely else Tier.ASSUMED
@@ -235,6 +237,38 @@ def _data(
     work.notes.findings.append(Finding("T2M302", tier, "Tensor.data", why))
     stopped = cst.Attribute(cst.Name(work.alias("ops")), cst.Name("stop_gradient"))
     return cst.Call(stopped, [cst.Arg(updated.value)])
+
+
+def _carried_on(receiver: Value, original: cst.Attribute, work: Translation) -> bool:
+    """`hidden = new_hidden.data`: what a gradient function gave has its graph, and the next one would go into it."""
+    node = work.stmt.node if work.stmt is not None else None
+    if (
+        not isinstance(node, (cst.Assign, cst.Return))
+        or receiver.kind != "tensor"
+        or receiver.leaf
+        or is_weight(receiver)
+    ):
+        return False
+    if node.value is None or not any(part is original for part in _put_together(node.value, work.module)):
+        return False
+    assert work.stmt is not None
+    changed = {place for stmt in work.stmt.block.scope.body.walk() for place in stmt.muts}  # would be seen in both
+    names = [dotted(target.target) for target in node.targets] if isinstance(node, cst.Assign) else []
+    return all(name and name not in changed for name in names)
+
+
+def _put_together(node: cst.BaseExpression, module: ModuleInfo) -> Iterator[cst.BaseExpression]:
+    """The parts of what only puts together: `(h.data, c.data)`, `[h.data for h in hidden]`, `Variable(h.data)`."""
+    if isinstance(node, (cst.Tuple, cst.List)):
+        for element in node.elements:
+            yield from _put_together(element.value, module)
+    elif isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+        yield from _put_together(node.elt, module)
+    elif type(node) is cst.Call and len(node.args) == 1:
+        if dotted(node.func) in ("tuple", "list") or module.value(node.func).name == "torch.autograd.Variable":
+            yield from _put_together(node.args[0].value, module)
+    else:
+        yield node
 
 
 def _is_leaf(receiver: Value, node: cst.BaseExpression, work: Translation) -> cst.BaseExpression | None:
