@@ -89,6 +89,34 @@ def train(loader, steps):
     assert event.tier is tier and ("brings a graph along" in event.why) is (tier is Tier.REFUSED)
 
 
+@pytest.mark.parametrize(
+    ("clipped", "left_out"),
+    [
+        ("decoder.parameters()", True),
+        ("[*encoder.parameters(), *decoder.parameters()]", False),  # with what nobody clears while it is None
+    ],
+)
+def test_gradients_of_an_optimizer_that_is_none_are_left_out_where_nobody_looks(clipped: str, left_out: bool) -> None:
+    source = f"""\
+import torch
+from torch import nn
+
+encoder, decoder = nn.Linear(3, 3), nn.Linear(3, 2)
+encoder_optimizer = torch.optim.SGD(encoder.parameters(), lr=0.1) if input() else None
+decoder_optimizer = torch.optim.SGD(decoder.parameters(), lr=0.1)
+for x in torch.ones(4, 2, 3):
+    decoder_optimizer.zero_grad()
+    if encoder_optimizer is not None:
+        encoder_optimizer.zero_grad()
+    decoder(encoder(x)).sum().backward()
+    nn.utils.clip_grad_norm_({clipped}, 1.0)
+    decoder_optimizer.step()
+    if encoder_optimizer is not None:
+        encoder_optimizer.step()
+"""
+    assert ("encoder_optimizer.parameters if encoder_optimizer is not None" in convert_source(source).text) is left_out
+
+
 def test_a_clip_of_the_whole_is_no_clip_of_a_part() -> None:
     source = """\
 import torch

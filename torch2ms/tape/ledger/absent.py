@@ -12,10 +12,13 @@ import libcst as cst
 
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.values import any_overlap
 from torch2ms.tape.ledger.events import Event
 
 if TYPE_CHECKING:
     from torch2ms.tape.ledger.ledger import Owner
+
+STEPS = ("step", "scaler_step", "unscale", "scaler_update")
 
 
 def mark_absent(owners: list[Owner], events: list[Event], scope: Scope) -> None:
@@ -29,10 +32,21 @@ def mark_absent(owners: list[Owner], events: list[Event], scope: Scope) -> None:
     asked = {place: some for place, some in asked.items() if some}
     for owner in [o for o in optimizers if o.place in asked] if len(asked) < len(optimizers) else ():
         unasked = [stmt for stmt in backward if not _known(stmt, owner.place)]
-        if unasked:
+        if unasked and not any(_looks(e, owner) for e in events):
             ahead = (q for q in asked[owner.place] if any(_ahead(q, stmt, owner.place) for stmt in unasked))
             owner.absent = frozenset(map(id, ahead))
             owner.weights = f"({owner.place}.parameters if {owner.place} is not None else ())"
+
+
+def _looks(event: Event, owner: Owner) -> bool:
+    """It may use the gradients without asking: a norm of all that a network has, with what nobody clears meanwhile."""
+    if event.kind in ("backward", "clear", *STEPS) or _known(event.stmt, owner.place):
+        return False
+    if event.value.kind == "optimizer" or event.value.name.startswith("param_group"):
+        return event.place == owner.place
+    used = frozenset(d for d in event.value.deps if not d.startswith("@")) or frozenset({event.place})
+    seen = owner.owns is not None and not any(o.startswith(("^", "@")) for o in owner.owns)
+    return not seen or any_overlap(used, owner.owns or frozenset())
 
 
 def _asks(question: Stmt, place: str) -> bool:
