@@ -9,12 +9,13 @@ from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.analysis.values import UNKNOWN, any_overlap, overlaps
+from torch2ms.analysis.values import NO_DEPS, UNKNOWN, any_overlap, overlaps
 from torch2ms.tape.forward.carried import carried, reads_itself
 from torch2ms.tape.forward.partial import never_recorded
 from torch2ms.tape.forward.properties import computed_anew
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forward.stashes import feeding
+from torch2ms.tape.forward.unreached import unreached
 from torch2ms.tape.forward.unseen import through_unseen, unseen_step
 from torch2ms.tape.functions.handing import Handed
 from torch2ms.tape.functions.taking import Taken
@@ -187,8 +188,21 @@ class Verdicts:
         if event.value.dtype == "decays" and not self.project.freezes:  # it may hold what is not frozen alone
             if part := never_recorded(owner, self.scope, self.module):
                 return part
+        if not reached or any(d.startswith(("^", "@")) for d in reached):
+            return ""
         missing = [o for o in sorted(owner.owns) if o in known and not any_overlap(frozenset({o}), reached)]
-        return missing[0] if missing and reached and not any(d.startswith(("^", "@")) for d in reached) else ""
+        return missing[0] if missing else self.unreached(event, owner, reached)
+
+    def unreached(self, event: Event, owner: Owner, reached: frozenset[str]) -> str:
+        """A layer that no loss of a step depends on, where decay or what other losses left moves it."""
+        if event.kind not in STEPS or self.project.freezes:
+            return ""
+        decays = event.value.dtype == "decays"
+        losses = [self.records.root_deps(e) for e in self.records.events if e.kind in ("backward", "handed")]
+        ever = frozenset().union(*losses)
+        if not decays and ever == reached or any(d.startswith(("^", "@")) for d in ever):
+            return ""
+        return unreached(owner, reached, NO_DEPS if decays else ever, self.scope, self.module, self.project)
 
     def kept(self, owner: Owner) -> str:
         """A part of an owner that no clear reaches where others of its parts are cleared one by one, "" if none."""

@@ -61,9 +61,9 @@ def effects(stmt: Stmt, ev: Evaluator) -> None:
                 held = ev.memo.get(id(stmt.node.value), UNKNOWN)
                 for i, one in enumerate(part.elements):
                     if type(one.value) is cst.Subscript:
-                        _stored(one.value, part_of(held, i, len(part.elements)), ev)
+                        stored(one.value, part_of(held, i, len(part.elements)), ev)
             elif type(part) is cst.Subscript:
-                _stored(part, ev.memo.get(id(stmt.node.value), UNKNOWN), ev)
+                stored(part, ev.memo.get(id(stmt.node.value), UNKNOWN), ev)
                 if masked.infinite(stmt.node.value, ev.memo.get(id(stmt.node.value), UNKNOWN)):
                     _masked(dotted(part.value), ev)
 
@@ -184,7 +184,7 @@ def _filled_part(part: cst.Subscript, call: cst.Call, ev: Evaluator) -> None:
         remember(place, ev.env[place], ev, call)
 
 
-def _stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:
+def stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:
     """`place[key] = value`"""
     place = dotted(target.value)
     held = ev.env.get(place) or ev.memo.get(id(target.value))  # an attribute that another method bound

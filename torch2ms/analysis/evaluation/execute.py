@@ -11,7 +11,7 @@ import libcst as cst
 from torch2ms.analysis import shapes
 from torch2ms.analysis.evaluation import guess, masked
 from torch2ms.analysis.evaluation.assign import bind, iteration
-from torch2ms.analysis.evaluation.effects import effects
+from torch2ms.analysis.evaluation.effects import effects, stored
 from torch2ms.analysis.evaluation.env import Changes
 from torch2ms.analysis.evaluation.evaluate import Evaluator
 from torch2ms.analysis.evaluation.methods import taken_for
@@ -81,6 +81,8 @@ def _augmented(stmt: Stmt, node: cst.AugAssign, ev: Evaluator) -> None:
     if dotted(node.target):
         same = old.leaf or old.kind == "param" or old.name in ("buffer", "module_param")
         bind(node.target, old if same else value, ev)
+    elif type(node.target) is cst.Subscript:
+        stored(node.target, value, ev)
 
 
 def _return(stmt: Stmt, node: cst.Return, ev: Evaluator) -> None:

@@ -9,6 +9,7 @@ from torch2ms.analysis.known import activations, torchapi
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.records import named_tuple
 from torch2ms.analysis.syntax.names import is_foreign
+from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import NO_DEPS, PICKED, UNKNOWN, Value, entries, joined_deps, replace
 
 HOST_LIBRARIES = {"numpy", "math", "random", "os", "time", "json", "logging", "argparse", "sys", "itertools",
@@ -131,6 +132,9 @@ def _selected(last: str, given: Given) -> Value:
     return Value("list", items=(part,) * len(lengths or "ab")) if last == "random_split" else part
 
 
+MOVING = {"momentum", "weight_decay"}  # what moves a parameter with a gradient of zeros
+
+
 def new_optimizer(name: str, given: Given) -> Value:
     """An optimizer over the parameters it is given; `name` is empty where the program chooses its class."""
     first, args = given.first, given.node.args
@@ -140,11 +144,14 @@ def new_optimizer(name: str, given: Given) -> Value:
         several = len(groups) > 1  # what one leaves out another has
         first = replace(first, deps=frozenset(d.partition(PICKED)[0] for d in deps) if several else deps)
     owns = first.deps if first.kind in ("params", "list", "named_params", "tuple") or first.deps else None
-    named = {a.keyword.value for a in args if a.keyword is not None}
-    few = sum(a.keyword is None for a in args) <= 2 and not {"momentum", "weight_decay"} & named
+    named = {a.keyword.value for a in args if a.keyword is not None and constant(a.value) != 0}
+    named |= {key for group in first.items or () if first.kind == "list" for key in entries(group)}
+    spread = any(a.star == "**" for a in args)
+    few = sum(a.keyword is None for a in args) <= 2 and not MOVING & named and not spread
     # a step is -lr * gradient and nothing is remembered, or a gradient that is missing counts as zeros
     plain = name.endswith(".SGD") and few or name.endswith(".LBFGS")
-    decays = name.endswith(".AdamW") or "weight_decay" in named  # moves what has a gradient of zeros
+    written = {a.keyword.value for a in args if a.keyword is not None}
+    decays = "weight_decay" in named or spread or name.endswith(".AdamW") and "weight_decay" not in written
     ordered = first.kind == "params" and len(first.deps) == 1
     kind = "plain" if plain else "decays" if decays else ""
     return Value("optimizer", name=name, owns=owns or None, dtype=kind, ordered=ordered)

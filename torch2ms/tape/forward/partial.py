@@ -16,13 +16,15 @@ from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import any_overlap, overlaps
+from torch2ms.tape.forward.choices import CHOOSING, chosen, elsewhere, tests_of
 from torch2ms.tape.forward.regions import Region
 from torch2ms.tape.forward.skipped import skipped
-from torch2ms.tape.ledger.again import bound_in_loops, given_by_loops
+from torch2ms.tape.ledger.again import given_by_loops
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
 
 NOTHING: frozenset[str] = frozenset()
+Cut = tuple[cst.BaseExpression, set[str], frozenset[str]]  # a condition, its names, what runs in one case alone
 DEPENDING = "parameters get no gradient depending on `{}`: MindSpore's optimizer would move them then"
 
 
@@ -32,19 +34,25 @@ def left_out_at_times(event: Event, region: Region, owners: list[Owner], module:
     What a function is given for such a condition is assumed to be the same at every step, where no call says more.
     """
     moving = [o for o in owners if o.kind == "optimizer" and not o.plain and o.owns]
-    found = list(_cuts(event, region, module)) if moving else []
+    found = [*_cuts(event, region, module), *_choices(event, region, module)] if moving else []
     scope = event.stmt.block.scope
-    changing = bound_in_loops(event.stmt) | (given_by_loops(scope, project) if found else set())
-    for test, stmt, missing in found:
-        asked = {root(u) for u in expression_uses(test, stmt)}
+    given = given_by_loops(scope, project) if found else set()
+    for test, asked, missing in found:
         for owner in moving:
             if not any_overlap(missing, owner.owns or NOTHING):
                 continue
-            if asked & changing:
+            if asked & (given | _turning(event, owner)):
                 return code(test)
             if asked - scope.locals or asked & set(scope.params):
                 owner.assumed.add(f"`{code(test)}` is the same at every step of `{owner.place}`")
     return ""
+
+
+def _turning(event: Event, owner: Owner) -> set[str]:
+    """The names that may be others in each turn of the loops in which an optimizer steps that was made before."""
+    loops = [a for a in event.stmt.ancestors() if a.is_loop]
+    within = [a for a in loops if not any(owner.place in s.defs for s in a.walk())]
+    return {root(d) for a in within for s in a.walk() for d in s.defs}
 
 
 def left_out_of_networks(
@@ -74,18 +82,32 @@ def left_out_of_networks(
     return ""
 
 
-def _cuts(
-    event: Event, region: Region, module: ModuleInfo
-) -> Iterator[tuple[cst.BaseExpression, Stmt, frozenset[str]]]:
+def _cuts(event: Event, region: Region, module: ModuleInfo) -> Iterator[Cut]:
     """The conditions of a forward, and the modules that its root depends on in one case and not in the other."""
     whole: frozenset[str] | None = None
     for stmt in (i for s in region.all for i in s.walk()):
-        if not isinstance(stmt.node, cst.If):
+        if not isinstance(stmt.node, (cst.If, cst.Match)):
             continue
         whole = _Way().reached(event, region, module) if whole is None else whole
-        ways = (_Way(stmt, block) for block in (*stmt.blocks, None)[:2])
+        branches = (*stmt.blocks, None)[:2] if isinstance(stmt.node, cst.If) else (*stmt.blocks, None)
+        ways = (_Way(stmt, block) for block in branches)
         if missing := frozenset().union(*(whole - way.reached(event, region, module) for way in ways)):
-            yield stmt.node.test, stmt, missing
+            test = stmt.node.test if isinstance(stmt.node, cst.If) else stmt.node.subject
+            yield test, {root(u) for u in expression_uses(test, stmt)}, missing
+
+
+def _choices(event: Event, region: Region, module: ModuleInfo) -> Iterator[Cut]:
+    """What the expressions of a forward decide by, and the modules that run in one case alone."""
+    if not CHOOSING.search(module.source):
+        return
+    stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
+    names = {c.func.value for s in stmts for c in s.calls if type(c.func) is cst.Name}
+    named = [s for s in event.stmt.block.scope.body.walk() if s.defs & names and s not in stmts]
+    loops = [s for s in stmts if s.is_loop]
+    for stmt in [*stmts, *named]:
+        for test, places in chosen(stmt, module):
+            if missing := elsewhere(places, stmt, stmts, module):
+                yield from ((*found, missing) for found in tests_of(test, stmt, loops))
 
 
 @dataclass
@@ -109,12 +131,20 @@ class _Way:
     def run(self, stmts: list[Stmt], module: ModuleInfo, certain: bool) -> None:
         for stmt in stmts:
             if stmt is self.stmt:
+                self.note(stmt)
                 self.run(self.branch.stmts if self.branch is not None else [], module, certain)
             elif stmt.blocks:
                 for block in stmt.blocks:
                     self.run(block.stmts, module, certain=False)
             else:
                 self.small(stmt, module, certain)
+
+    def note(self, stmt: Stmt) -> None:
+        """What the branches bring that are not taken is known by name to the analysis all the same."""
+        for inner in (i for i in stmt.walk() if not i.blocks):
+            recorded = _real(*(v.deps for v in inner.out.values()))
+            for name in {root(p) for p in inner.defs | inner.muts}:
+                self.seen[name] = self.seen.get(name, NOTHING) | recorded
 
     def small(self, stmt: Stmt, module: ModuleInfo, certain: bool) -> None:
         recorded = _real(*(v.deps for v in stmt.out.values()))

@@ -18,17 +18,15 @@ from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import overlaps
+from torch2ms.tape.forward.choices import LAYERS, OF_SHAPE, by_name, moving, own, tests_of
 from torch2ms.tape.ledger.beyond import weighted_parts
 
-LISTS = ("torch.nn.ModuleList", "torch.nn.ModuleDict")
-PICKABLE = re.compile("Module(List|Dict)")
 DRAWN = re.compile(r"\brand|\brandom\b|bernoulli|multinomial|\bchoice\(")
-OF_SHAPE = re.compile(
-    r"\.(shape|ndim|dtype|device|is_cuda|requires_grad)\b|\.(size|dim)\(|\bis (not )?None"
-    r"|\b(len|type|isinstance|hasattr|is_tensor)\("
-)
+NAMING = re.compile(
+    r"\bgetattr\(|[}\])]\[|= *[{\[(].*self\.\w+ *[,}\])]"
+)  # layers are picked without naming one of them
 UNSEEN = re.compile(r"children\(|_modules\b|getattr\(|__dict__|\bvars\(|\.modules\(\)")
 
 
@@ -46,8 +44,6 @@ def skipped(
 ) -> Iterator[Skipped]:
     """What the networks that these statements call leave out of the `wanted` ones; `changing` names are others at
     each step."""
-    if project.mentions(PICKABLE.search):
-        yield from _picked(stmts, changing, module)
     for stmt in stmts:
         for call in stmt.calls:
             value = module.value(call.func)
@@ -74,29 +70,6 @@ def _of_function(
             params = _Given.of(call, stmt, changing).changing(info.scope.params)
             forward = _Forward(cls, info, project, params, info.scope.params[number])
             yield from forward.skipped(value.place)
-
-
-def _picked(stmts: list[Stmt], changing: set[str], module: ModuleInfo) -> Iterator[Skipped]:
-    """What the statements themselves pick out of a list of layers, there or for a name: `head = net.heads[k]`."""
-    names = {c.func.value for s in stmts for c in s.calls if type(c.func) is cst.Name}
-    named = [s for s in stmts[-1].block.scope.body.walk() if s.defs & names and s not in stmts]
-    for stmt in [*stmts, *named]:
-        own = {d for a in stmt.ancestors() if a.is_loop and a in stmts for d in a.defs} | _counting(stmt)
-        for subscript in _picks(stmt, module):
-            asked = {root(u) for u in expression_uses(subscript.slice[0], stmt)} - own
-            yield Skipped(module.value(subscript.value).place, code(subscript), bool(asked & changing))
-
-
-def _picks(stmt: Stmt, module: ModuleInfo) -> Iterator[cst.Subscript]:
-    """`net.heads[k]`"""
-    for node in () if stmt.blocks or not stmt.uses else descend(stmt.node):
-        if type(node) is cst.Subscript and module.value(node.value).name in LISTS and _moving(node):
-            yield node
-
-
-def _moving(node: cst.Subscript) -> bool:
-    index = node.slice[0].slice if len(node.slice) == 1 else None
-    return isinstance(index, cst.Index) and constant(index.value) is ...
 
 
 @dataclass
@@ -133,6 +106,7 @@ class _Forward:
         self.cls, self.info, self.project, self.params, self.name, self.depth = cls, info, project, params, name, depth
         self.taken: tuple[Stmt, Block | None] | None = None
         self.parts = weighted_parts(cls, project)
+        self.choosing = project.mentions(NAMING.search)
 
     def prefix(self, info: FunctionInfo) -> str:
         """How a method or a function begins the places of layers: with `self`, or with the name of the network."""
@@ -172,30 +146,35 @@ class _Forward:
                     left |= whole - self.run(self.info, ())
             self.taken = None
             yield stmt.node.test, left
-        elif self.direct(stmt.uses, info):
-            header = stmt.node.iter if isinstance(stmt.node, cst.For) else None
-            for node in descend(header or stmt.node) if header is not None or not stmt.blocks else ():
-                if type(node) is cst.Subscript:
-                    yield from self.picked(node, stmt, info)
+        elif self.direct(stmt.uses, info) or self.choosing:
+            loops = [a for a in stmt.ancestors() if a.is_loop]
+            for node in descend(own(stmt)):
+                if type(node) is cst.Subscript and moving(node):
+                    layers = self.among_items(node.value, stmt, info)
+                    for test, _ in tests_of(node, stmt, loops) if layers else ():
+                        yield test, layers
                 elif type(node) is cst.IfExp:
                     sides = [self.direct(expression_uses(n, stmt), info) for n in (node.body, node.orelse)]
                     yield node.test, sides[0] ^ sides[1]
+                elif type(node) is cst.Call and (name := by_name(node)) is not None:
+                    layers = self.below(dotted(node.args[0].value), info, whole)
+                    for test, _ in tests_of(name, stmt, loops) if layers else ():
+                        yield test, layers
 
-    def picked(
-        self, node: cst.Subscript, stmt: Stmt, info: FunctionInfo
-    ) -> Iterator[tuple[cst.BaseExpression, set[str]]]:
-        """What decides which of a list of layers run: `self.heads[k]`, `self.layers[:n]`, `for k in range(n)`."""
-        name = dotted(node.value).removeprefix(self.prefix(info))
-        part = self.parts.get(name)
-        if part is None or part.name not in LISTS:
-            return
-        asked = {root(u) for u in expression_uses(node.slice[0], stmt)} - _counting(stmt)
-        loops = [a for a in stmt.ancestors() if isinstance(a.node, cst.For) and a.defs & asked]
-        for loop in loops:
-            assert isinstance(loop.node, cst.For)
-            yield loop.node.iter, {name}
-        if asked and not loops:
-            yield node, {name}
+    def among_items(self, node: cst.BaseExpression, stmt: Stmt, info: FunctionInfo) -> set[str]:
+        """The layers in a list of layers, in a display of them, or in what a name was bound to."""
+        name = dotted(node).removeprefix(self.prefix(info))
+        if (part := self.parts.get(name)) is not None:
+            return {name} if part.name in LAYERS else set()
+        if isinstance(node, (cst.Dict, cst.List, cst.Tuple)):
+            return self.direct(expression_uses(node, stmt), info)
+        made = [(s.node.value, s) for s in info.scope.body.walk() if name in s.defs and isinstance(s.node, cst.Assign)]
+        return set[str]().union(*(self.among_items(v, s, info) for v, s in made if not isinstance(v, cst.Name)))
+
+    def below(self, place: str, info: FunctionInfo, whole: set[str]) -> set[str]:
+        """The layers of a place that nothing else names."""
+        prefix = self.prefix(info)
+        return self.parts.keys() - whole if place == prefix[:-1] else self.direct({place}, info)
 
     def direct(self, uses: set[str], info: FunctionInfo) -> set[str]:
         """The layers among the places that an expression reads."""

@@ -1,0 +1,143 @@
+"""Layers without a gradient at some steps, or at all: torch's optimizer skips them, MindSpore's does not."""
+
+from __future__ import annotations
+
+import textwrap
+
+import pytest
+
+from torch2ms import Tier, convert_source
+
+PROGRAM = """\
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(4, 3)
+        self.b = nn.Linear(4, 3)
+        self.side = nn.Linear(3, 3)
+        self.layers = nn.ModuleList([nn.Linear(3, 3), nn.Linear(3, 3)])
+
+    def forward(self, x, name="a"):
+{forward}
+
+net = Net()
+flag = True
+opt = torch.optim.{optimizer}
+data = [(torch.randn(5, 4), torch.randint(0, 3, (5,)), "ab"[k % 2]) for k in range(6)]
+for i, (x, y, name) in enumerate(data):
+    opt.zero_grad()
+{loop}
+    loss = F.cross_entropy(out, y)
+    loss.backward()
+    opt.step()
+"""
+ADAM = "Adam(net.parameters(), lr=0.05)"
+DECAY = "AdamW(net.parameters(), lr=0.05, weight_decay=0.1)"
+ALL = "h = self.a(x)\nfor layer in self.layers:\n    h = layer(h)\nh = self.side(h)\n"
+
+
+def tier(forward: str, loop: str, optimizer: str) -> tuple[Tier, str]:
+    forward, loop = textwrap.indent(forward, " " * 8), textwrap.indent(loop, " " * 4)
+    result = convert_source(PROGRAM.format(forward=forward, loop=loop, optimizer=optimizer))
+    assert not result.error
+    found = next(f for f in result.findings if f.code in ("T2M101", "T2M110"))
+    return found.tier, found.why
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "both = [net.a, net.b]\nout = both[i % 2](x)",
+        "out = [net.a, net.b][i % 2](x)",
+        "out = getattr(net, name)(x)",
+        "layer = getattr(net, name)\nout = layer(x)",
+        "out = net(x) if i % 3 else net.side(net.a(x))",
+        "out = net.a(x)\nout = out + net.b(x) if i > 2 else out",
+        "out = net.a(x)\nif i % 2:\n    out = net.side(out)",
+        "out = net.a(x)\nmatch i % 2:\n    case 0:\n        out = net.side(out)",
+        "out = net.a(x)\nfor k in range(i % 3):\n    out = net.layers[k](out)",
+        "out = net.a(x)\nfor layer in net.layers[: i % 3]:\n    out = layer(out)",
+    ],
+)
+def test_layers_that_a_step_picks_are_not_those_of_the_next(loop: str) -> None:
+    found, why = tier("return self.b(x)", loop, ADAM)
+    assert found is Tier.REFUSED and "depending on" in why
+    assert tier("return self.b(x)", loop, "SGD(net.parameters(), lr=0.05)")[0] is not Tier.REFUSED
+
+
+@pytest.mark.parametrize(
+    "forward",
+    [
+        'return {"a": self.a, "b": self.b}[name](x)',
+        'layers = {"a": self.a, "b": self.b}\nlayer = layers[name]\nreturn layer(x)',
+        "return getattr(self, name)(x)",
+    ],
+)
+def test_layers_that_a_forward_picks(forward: str) -> None:
+    found, why = tier(forward, "out = net(x, name)", ADAM)
+    assert found is Tier.REFUSED and "depending on" in why
+    assert tier(forward, 'out = net(x, "a")', ADAM)[0] is not Tier.REFUSED
+
+
+@pytest.mark.parametrize(
+    "loop",
+    [
+        "out = net.a(x) if flag else net.b(x)",
+        "out = net.a(x)\nfor k in range(len(net.layers)):\n    out = net.layers[k](out)",
+        "out = net(x) if i % 2 else net(x * 2)",
+        "out = net.a(x) if i % 2 else net.b(x)\nout = out + net.a(x) * net.b(x)",
+    ],
+)
+def test_what_runs_at_every_step_is_trained(loop: str) -> None:
+    assert tier("return self.b(x)", loop, ADAM)[0] is not Tier.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("forward", "loop"),
+    [
+        (ALL + "self.seen = self.b(x)\nreturn h", "out = net(x)"),
+        (ALL + "return h, self.b(x)", "out = net(x)[0]"),
+        (ALL + "return h, self.b(x)", "out, aux = net(x)\nprint(aux)"),
+        (ALL + 'return {"out": h, "aux": self.b(x)}', 'res = net(x)\nout = res["out"]'),
+    ],
+)
+def test_heads_that_no_loss_depends_on_would_decay(forward: str, loop: str) -> None:
+    found, why = tier(forward, loop, DECAY)
+    assert found is Tier.REFUSED and "`net.b`" in why
+    assert tier(forward, loop, DECAY.replace(", weight_decay=0.1", ", weight_decay=0.0"))[0] is not Tier.REFUSED
+
+
+@pytest.mark.parametrize(
+    ("forward", "loop"),
+    [
+        (ALL + "self.seen = self.b(x)\nreturn h", "out = net(x) + net.seen"),
+        (ALL + "return h, self.b(x)", "out = sum(net(x))"),
+        (ALL + "return h, self.b(x)", "out = 0\nfor o in net(x):\n    out = out + o"),
+        (ALL + 'outs = {}\nouts["h"] = h\nouts["b"] = self.b(x)\nreturn outs', "out = sum(net(x).values())"),
+        (ALL + "f = lambda z: self.b(z)\nreturn h + f(x)", "out = net(x)"),
+        (ALL + "return h + F.linear(x, self.b.weight)", "out = net(x)"),
+        (ALL + "for m in (self.b,):\n    h = h + m(x)\nreturn h", "out = net(x)"),
+        (ALL + "h = h.clone()\nh[:, 0] += self.b(x)[:, 0]\nreturn h", "out = net(x)"),
+    ],
+)
+def test_what_a_loss_depends_on_may_decay(forward: str, loop: str) -> None:
+    assert tier(forward, loop, DECAY)[0] is not Tier.REFUSED
+
+
+def test_items_of_a_network_that_are_never_run_would_decay() -> None:
+    program = (
+        "import torch\nfrom torch import nn\n\n"
+        "net = nn.Sequential(nn.Linear(4, 6), nn.Linear(6, 6), nn.Linear(6, 3))\n"
+        "opt = torch.optim.SGD(net.parameters(), lr=0.1, weight_decay=0.1)\n"
+        "x = torch.randn(5, 4)\nfor _ in range(3):\n    opt.zero_grad()\n"
+        "    loss = {}.pow(2).mean()\n    loss.backward()\n    opt.step()\n"
+    )
+    refused = [f.why for f in convert_source(program.format("net[2](net[0](x))")).findings if f.tier is Tier.REFUSED]
+    assert refused and "`net[1]`" in refused[0]
+    for run in ("net(x)", "net[2](net[1](net[0](x)))", "net[1:](net[0](x))"):
+        assert all(f.tier is not Tier.REFUSED for f in convert_source(program.format(run)).findings)

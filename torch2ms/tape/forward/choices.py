@@ -1,0 +1,102 @@
+"""Expressions that choose which layers run: conditional ones, `getattr` by a name that is not written out, items."""
+
+from __future__ import annotations
+
+import builtins
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import children, code, constant, descend
+from torch2ms.analysis.values import Value, any_overlap
+
+CHOOSING = re.compile(r"Module(List|Dict)|\bgetattr\(|[}\])]\s*\[|[:\[(,]\s*\w+\.\w+\s*[,}\])]|\sif\b.*\belse\b")
+OF_SHAPE = re.compile(
+    r"\.(shape|ndim|dtype|device|is_cuda|requires_grad)\b|\.(size|dim)\(|\bis (not )?None"
+    r"|\b(len|type|isinstance|hasattr|is_tensor)\("
+)
+BUILTINS = set(dir(builtins))
+LAYERS = ("torch.nn.ModuleList", "torch.nn.ModuleDict")
+
+
+def chosen(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[cst.BaseExpression, frozenset[str]]]:
+    """What a statement decides by, and the places of the layers that run, or are named, in one case alone."""
+    for node in descend(own(stmt)):
+        if type(node) is cst.IfExp:
+            if sides := held(node.body, module) ^ held(node.orelse, module):
+                yield node.test, sides
+        elif type(node) is cst.Subscript:
+            if (layers := _items(module.value(node.value))) and moving(node):
+                yield node, layers
+        elif type(node) is cst.Call and (asked := by_name(node)) is not None:
+            net = module.value(node.args[0].value)
+            if net.kind == "module" and net.place:
+                yield asked, frozenset({net.place})
+
+
+def by_name(node: cst.Call) -> cst.BaseExpression | None:
+    """Of `getattr(net, name)`, what names the layer, unless it is written out."""
+    if type(node.func) is not cst.Name or node.func.value != "getattr" or len(node.args) < 2:
+        return None
+    return node.args[1].value if constant(node.args[1].value) is ... else None
+
+
+def moving(node: cst.Subscript) -> bool:
+    """Which items it means is not written out."""
+    return any(type(n) is cst.Name or type(n) is cst.Call for n in descend(node.slice[0].slice))
+
+
+def held(node: cst.CSTNode, module: ModuleInfo) -> frozenset[str]:
+    """The layers that an expression runs or names."""
+    value = module.value(node)
+    if value.kind == "module" and value.place:
+        return frozenset({value.place})
+    return frozenset().union(*(held(child, module) for child in children(node)))
+
+
+def tests_of(test: cst.BaseExpression, stmt: Stmt, loops: list[Stmt]) -> Iterator[tuple[cst.BaseExpression, set[str]]]:
+    """What decides in the end, and its names: for what `loops` and comprehensions count with, what these run over."""
+    ranges: dict[str, cst.BaseExpression] = {}
+    for loop in (a.node for a in stmt.ancestors() if a in loops):
+        if isinstance(loop, cst.For):
+            ranges |= {n.value: loop.iter for n in descend(loop.target) if type(n) is cst.Name}
+    for made in (n for n in descend(own(stmt)) if type(n) is cst.CompFor):
+        ranges |= {n.value: made.iter for n in descend(made.target) if type(n) is cst.Name}
+    asked = {root(u) for u in expression_uses(test, stmt)}
+    for source in (test, *(ranges[name] for name in sorted(asked & ranges.keys()))):
+        names = {root(u) for u in expression_uses(source, stmt)} - ranges.keys() - BUILTINS
+        if names and not OF_SHAPE.search(code(source)):
+            yield source, names
+
+
+def elsewhere(places: frozenset[str], stmt: Stmt, stmts: list[Stmt], module: ModuleInfo) -> frozenset[str]:
+    """Those of some places that other statements do not run in any case."""
+    inner = set(map(id, stmt.walk()))
+    others = (c.func for s in stmts if id(s) not in inner for c in s.calls if dotted(c.func) not in stmt.defs)
+    run = frozenset(v.place for v in map(module.value, others) if v.kind == "module" and v.place)
+    return frozenset(p for p in places if not any_overlap(frozenset({p}), run))
+
+
+def own(stmt: Stmt) -> cst.CSTNode:
+    """What a statement evaluates itself."""
+    node = stmt.node
+    if isinstance(node, cst.For):
+        return node.iter
+    if isinstance(node, (cst.If, cst.While)):
+        return node.test
+    return node if not stmt.blocks else cst.Pass()
+
+
+def _items(value: Value) -> frozenset[str]:
+    """The layers in a list, tuple or dict of layers."""
+    if value.kind == "module":
+        return frozenset({value.place}) if value.name in LAYERS and value.place else frozenset()
+    if value.kind not in ("list", "tuple", "dict"):
+        return frozenset()
+    layers = frozenset(v.place for v in value.items or () if v.kind == "module" and v.place)
+    return layers if len(layers) > 1 else frozenset()

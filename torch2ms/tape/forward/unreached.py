@@ -1,0 +1,100 @@
+"""Layers of a network that the losses of a step do not depend on: heads whose results nothing uses, items never run.
+
+torch has no gradient for them and a step leaves them alone; MindSpore's gradient is zeros, and decay moves them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torch2ms.analysis.evaluation.lookup import class_of
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.values import Value
+from torch2ms.tape.forward.skipped import UNSEEN
+from torch2ms.tape.ledger.beyond import weighted, weighted_parts
+from torch2ms.tape.ledger.ledger import Owner
+
+HOUSEKEEPING = r"(weight|bias|parameters|named_parameters|train|eval|to|cuda|zero_grad|state_dict|apply)\b"
+
+
+def unreached(
+    owner: Owner, reached: frozenset[str], ever: frozenset[str], scope: Scope, module: ModuleInfo, project: Project
+) -> str:
+    """A layer of the networks of an optimizer that the losses of a step do not depend on; "" if there is none.
+
+    With `ever`, only what other losses of the scope do depend on: their steps left averages that go on moving it.
+    """
+    for place in sorted(owner.owns or ()):
+        value = _network(place, scope, module)
+        for part in _parts(place, value, reached, module, project) if value is not None else ():
+            if not ever or _depends(ever, part):
+                return part
+    return ""
+
+
+def _network(place: str, scope: Scope, module: ModuleInfo) -> Value | None:
+    """What a scope knows of the network at a place, as it runs it, hands it on or calls methods of it."""
+    for stmt in scope.body.walk():
+        for call in stmt.calls:
+            func = call.func
+            below = [func.value] if isinstance(func, (cst.Attribute, cst.Subscript)) else []
+            for node in (func, *below, *[a.value for a in call.args]):
+                value = module.value(node)
+                if value.kind == "module" and value.name and value.place == place:
+                    return value
+    return None
+
+
+def _parts(place: str, value: Value, reached: frozenset[str], module: ModuleInfo, project: Project) -> Iterator[str]:
+    if value.name == "torch.nn.Sequential":
+        yield from _items(place, value, module, project)
+    cls = class_of(value, module, project)
+    if cls is None or not any(r.startswith(f"{place}.") for r in reached) or not _seen(cls):
+        return
+    for name, part in weighted_parts(cls, project).items():
+        inner = f"{place}.{name}"
+        if part.place != f"self.{name}":
+            continue  # another name of a layer
+        if not _depends(reached, inner) and not _escapes(name, project):
+            yield inner
+        elif class_of(part, cls.module, project) not in (None, cls):
+            yield from _parts(inner, part, reached, cls.module, project)
+
+
+def _depends(reached: frozenset[str], place: str) -> bool:
+    return any(r == place or r.startswith(f"{place}.") for r in reached)
+
+
+def _seen(cls: ClassInfo) -> bool:
+    """All that runs the layers of a network is written out."""
+    lineage = cls.lineage()
+    bases = {base for c in lineage for base in c.bases}
+    own = {c.scope.name for c in lineage}
+    return (
+        "forward" in {name for c in lineage for name in c.methods}
+        and all(base == "torch.nn.Module" or base.rpartition(".")[2] in own for base in bases)
+        and not any(UNSEEN.search(c.module.source) for c in lineage)
+    )
+
+
+def _escapes(name: str, project: Project) -> bool:
+    """A layer is handed on, or known by another name: the source does more than run it."""
+    more = re.compile(rf"\.{name}\b(?!\s*(\(|=[^=]|\.{HOUSEKEEPING}))")
+    return any(more.search(m.source) for m in project.modules.values())
+
+
+def _items(place: str, value: Value, module: ModuleInfo, project: Project) -> Iterator[str]:
+    """The items of a Sequential that is never run as a whole, where all the source does is run some by their number."""
+    name = place.rpartition(".")[2]
+    run = rf"\[\d+\](?=\()|(\[\d+\])?\.{HOUSEKEEPING}|\s*=[^=]"
+    sources = [m.source for m in project.modules.values()] if "." in place else [module.source]
+    if any(re.search(rf"\b{name}\b(?!{run})", source) for source in sources):
+        return
+    numbers = {int(n) for source in sources for n in re.findall(rf"\b{name}\[(\d+)\]\(", source)}
+    for number, item in enumerate(value.items or ()):
+        if number not in numbers and weighted(item, module, project):
+            yield f"{place}[{number}]"
