@@ -114,7 +114,9 @@ for x in torch.ones(4, 2, 3):
     if encoder_optimizer is not None:
         encoder_optimizer.step()
 """
-    assert ("encoder_optimizer.parameters if encoder_optimizer is not None" in convert_source(source).text) is left_out
+    result = convert_source(source)
+    assert ("encoder_optimizer.parameters if encoder_optimizer is not None" in result.text) is left_out
+    assert any("may be None, and its gradients" in f.why for f in result.findings) is not left_out
 
 
 def test_a_clip_of_the_whole_is_no_clip_of_a_part() -> None:

@@ -114,6 +114,8 @@ class Verdicts:
         if part := self.records.beside_stored():
             return f"the gradients of `{part.place}` are a part of those that an optimizer keeps"
         for owner in self.records.owners:
+            if owner.looked_at:
+                return f"`{owner.place}` may be None, and its gradients are used without asking"
             if why := next(filter(None, (unguarded(e, owner) for e, _ in self.records.gaps(owner))), ""):
                 return why
             if (source := comes_again(owner, self.scope, self.module)) and self.records.filled(owner):

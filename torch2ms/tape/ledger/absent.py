@@ -32,7 +32,9 @@ def mark_absent(owners: list[Owner], events: list[Event], scope: Scope) -> None:
     asked = {place: some for place, some in asked.items() if some}
     for owner in [o for o in optimizers if o.place in asked] if len(asked) < len(optimizers) else ():
         unasked = [stmt for stmt in backward if not _known(stmt, owner.place)]
-        if unasked and not any(_looks(e, owner) for e in events):
+        if unasked and any(_looks(e, owner) for e in events):
+            owner.looked_at = True
+        elif unasked:
             ahead = (q for q in asked[owner.place] if any(_ahead(q, stmt, owner.place) for stmt in unasked))
             owner.absent = frozenset(map(id, ahead))
             owner.weights = f"({owner.place}.parameters if {owner.place} is not None else ())"

@@ -85,6 +85,7 @@ class Owner:
     emptied: set[int] = field(default_factory=set)  # ... those that bind new ones while the former had gradients
     in_turn: frozenset[str] = frozenset()  # ... parameters of the scope that stand for its modules, one by one
     absent: frozenset[int] = frozenset()  # ids of questions ahead of backward calls whether it is None, see `absent`
+    looked_at: bool = False  # ... it may be None, and its gradients are looked at without asking
     stem: str = ""  # ... what names that are made from its variable begin with
 
     @property
