@@ -24,6 +24,9 @@ SINGLE = re.compile(r"\b((Conv|ConvTranspose|BatchNorm|InstanceNorm)[123]d|SyncB
                     r"conv[123]d|batch_norm)\b")  # fmt: skip
 _IMPORTING = re.compile(r"^[ \t]*from\s+[\w.]+\s+import\s*(?:\([^)]*\)|[^\n]*)", re.MULTILINE)
 _WRITTEN = (cst.List, cst.Tuple, cst.UnaryOperation, cst.BinaryOperation, cst.Imaginary)  # data of a tensor
+_RENAMED = r"""["'][\w.]*(?:\brunning_(?:mean|var)|(?:bn|norm|emb)\w*\.(?:weight|bias))["']"""  # by MindSpore's layers
+TORCH_KEYS = re.compile(rf"{_RENAMED}\s+(?:not\s+)?in\b|(?:ends|starts)with\(\s*\(?\s*{_RENAMED}"
+                        r"""|\[["'][\w.]+\.running_(?:mean|var)["']\]""")  # fmt: skip
 TYPE = re.compile(r"torch\.(\w+Tensor)")  # the name of a type, which programs give a name of their own
 
 
@@ -147,6 +150,11 @@ class ModuleFacts:
     def loads(self) -> bool:
         """Some module of the project names a loader, to which samplers may go."""
         return self.project.mentions(_loads)
+
+    @property
+    def torch_keys(self) -> bool:
+        """The file asks states for keys that MindSpore's layers have under other names."""
+        return TORCH_KEYS.search(self.module.source) is not None
 
     @property
     def other_types(self) -> bool:
