@@ -33,7 +33,7 @@ class Given:
                 if dotted(call.func).rpartition(".")[2] != scope.name:
                     continue
                 rest = self.keys[1:] if _starred(self.parameter, scope) else self.keys
-                given = _argument(call, self.parameter, scope, self.keys)
+                given = argument(call, self.parameter, scope, self.keys)
                 if given is not None and rest:
                     given = _within(given, rest, caller, body)
                 if given is None or tensors and module.value(given).kind != "tensor":
@@ -105,7 +105,7 @@ def _looked_at(given: cst.BaseExpression, caller: Stmt, body: list[Stmt]) -> boo
     return root(kept) == "self" or any(root(kept) in map(root, s.uses) for s in read)
 
 
-def _argument(call: cst.Call, name: str, scope: Scope, keys: Keys) -> cst.BaseExpression | None:
+def argument(call: cst.Call, name: str, scope: Scope, keys: Keys = ()) -> cst.BaseExpression | None:
     """What a call gives a function under one of its names; of `*args` what stands under the first key."""
     named = next((a.value for a in call.args if a.keyword is not None and a.keyword.value == name), None)
     position = scope.params.index(name) - (scope.cls is not None and scope.params[0] == "self")

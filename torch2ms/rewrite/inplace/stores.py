@@ -16,6 +16,7 @@ from torch2ms.rewrite.inplace.chains import base, is_change
 from torch2ms.rewrite.inplace.nested import TYPED, of_dict, widens
 from torch2ms.rewrite.inplace.sharing import fresh, is_data, is_gradient, is_parameter, kept
 from torch2ms.rewrite.stars import written_out
+from torch2ms.rewrite.tensors.picked import picks
 from torch2ms.rewrite.tensors.subscripts import WHOLE
 from torch2ms.rewrite.writer import Writer
 
@@ -73,7 +74,7 @@ class InPlace:
         viewed = views.turned(target, self.module)
         turned = viewed is not None and self.reached(viewed)
         plain = isinstance(target, (cst.Name, cst.Attribute, cst.Subscript)) and viewed is None
-        if not (turned or plain) or isinstance(target, cst.Subscript) and not _plain_index(target, self.module):
+        if not (turned or plain) or isinstance(target, cst.Subscript) and not _plain_index(target, stmt, self.module):
             why = "an in-place change of a temporary"
             self.writer.refuse("T2M610", f"Tensor.{methods[0]}", why, "assign the result")
             return None
@@ -368,8 +369,10 @@ def changes(name: str, call: cst.Call) -> bool:
                for arg in call.args)  # fmt: skip
 
 
-def _plain_index(node: cst.Subscript, module: ModuleInfo) -> bool:
+def _plain_index(node: cst.Subscript, stmt: Stmt, module: ModuleInfo) -> bool:
     """Integer and slice subscripts: writing through them reaches the tensor."""
+    if module.value(node.value).kind in views.TENSORS and picks(node, stmt, module):
+        return False
     for element in node.slice:
         part = element.slice
         if not isinstance(part, cst.Index) or module.value(part.value).kind == "int":

@@ -10,6 +10,7 @@ from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
 from torch2ms.api.template import atomic, parenthesised
 from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.tensors.picked import copied
 from torch2ms.rewrite.tensors.separated import separated
 from torch2ms.rewrite.tensors.strided import strided
 from torch2ms.rewrite.translation import Translation
@@ -22,6 +23,10 @@ _NAMES = (cst.Name, cst.Attribute, cst.Subscript)
 
 def indexed(original: cst.Subscript, updated: cst.Subscript, work: Translation, read: bool) -> cst.BaseExpression:
     """`x[idx]`, read or written, with indices that MindSpore takes."""
+    return copied(original, _taken(original, updated, work, read), work)
+
+
+def _taken(original: cst.Subscript, updated: cst.Subscript, work: Translation, read: bool) -> cst.BaseExpression:
     receiver = work.module.value(original.value)
     sliced = len(original.slice) == 1 and isinstance(original.slice[0].slice, cst.Slice)
     if receiver.name == "torch.utils.data.TensorDataset" and sliced:
