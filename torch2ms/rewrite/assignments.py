@@ -17,7 +17,7 @@ from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.callers import behind, key
 from torch2ms.rewrite.inplace.nested import widens
 from torch2ms.rewrite.inplace.seen import into_view
-from torch2ms.rewrite.inplace.sharing import held_in, is_data, is_parameter, taken_from
+from torch2ms.rewrite.inplace.sharing import held_in, is_data, is_parameter, of_rows, taken_from
 from torch2ms.rewrite.inplace.stores import COPIED, InPlace
 from torch2ms.rewrite.layers.evaluated import EVALUATION, Hidden, kept_modes
 from torch2ms.rewrite.layers.modes import in_module_class, starts_in_training
@@ -66,6 +66,9 @@ class Assignments:
             return self.data(stmt, target, node)
         if type(target) is cst.Attribute and (made := self.normalised(target, node.value)):
             return made
+        if of_rows(target, self.module) and (weight := self.plain_parameter(node.value)) is not None:
+            self.writer.needs.add("ms")
+            return self.writer.text(f"{{0}} = ms.Parameter({self.in_rows(target, weight)}.copy())", target, weight)
         if type(target) is cst.Attribute and target.attr.value == "requires_grad":
             value = self.module.value(target.value)
             place = dotted(target.value)
@@ -160,6 +163,17 @@ class Assignments:
             *self.writer.text(f"{{0}} = {held}", place, name),
         ]
 
+    def in_rows(self, target: cst.BaseExpression, given: cst.BaseExpression) -> str:
+        """A template of a weight in the shape that a layer has for it in MindSpore."""
+        self.writer.tell("T2M601", f"write of {code(target)}", "MindSpore's weight has an axis more")
+        return f"{'{1}' if atomic(given) else '({1})'}.reshape({{0}}.shape)"
+
+    def plain_parameter(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
+        """What `nn.Parameter(weight)` is given, where that is all."""
+        if not isinstance(node, cst.Call) or self.module.value(node.func).name != "torch.nn.Parameter":
+            return None
+        return node.args[0].value if len(node.args) == 1 and not node.args[0].star else None
+
     def data(self, stmt: Stmt, target: cst.Attribute, node: cst.Assign) -> list[cst.BaseStatement] | None:
         base = target.value
         value = self.module.value(base)
@@ -167,7 +181,8 @@ class Assignments:
             self.writer.needs.add("ops")
             tier = Tier.EXACT if value.kind != "unknown" else Tier.ASSUMED
             self.writer.tell("T2M611", "write of .data", "ops.assign, which compiled code sees too", tier)
-            return self.writer.text("ops.assign({0}, {1})", base, node.value)
+            given = self.in_rows(base, node.value) if of_rows(base, self.module) else "{1}"
+            return self.writer.text(f"ops.assign({{0}}, {given})", base, node.value)
         if isinstance(base, cst.Name):
             scope = self.writer.scope
             outer = scope.is_function and base.value not in scope.locals and base.value not in scope.params

@@ -14,7 +14,7 @@ from torch2ms.rewrite.asked import answered
 from torch2ms.rewrite.calls import MethodCalls, method_alias
 from torch2ms.rewrite.facts import TYPE
 from torch2ms.rewrite.inplace import indirect
-from torch2ms.rewrite.layers import chosen, derived
+from torch2ms.rewrite.layers import attention, chosen, derived
 from torch2ms.rewrite.layers.keywords import positional
 from torch2ms.rewrite.layers.modes import called_from_list, in_module_class, reached_otherwise, starts_in_training
 from torch2ms.rewrite.layers.smooth import smooth
@@ -96,7 +96,8 @@ class Expressions(Positions):
             outcome = apply_call(rule, asked, spelled, work.facts)
             if outcome.node is not None and outcome.node.deep_equals(updated):
                 return updated  # a batch, as MindSpore takes it: nothing to tell
-            return work.take(outcome, updated)
+            made = work.take(outcome, updated)
+            return made if id(original) in self.valued else attention.unweighted(rule, original, made, work)
         if target.kind in ("module", "lossfn"):
             updated = self.inputs(original, updated, target)
         if target.kind == "builtin" and (answer := answered(original, updated, work)) is not None:

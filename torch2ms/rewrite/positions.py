@@ -65,7 +65,8 @@ class Positions(Rewriter):
         if dotted(node.func).rpartition(".")[2] == "Tensor":
             self.converted |= {id(arg.value) for arg in node.args}
         if dotted(node.func) in ("isinstance", "issubclass") and len(node.args) > 1:
-            self.mark_classes(node.args[1].value)
+            for arg in node.args[dotted(node.func) == "isinstance" :]:
+                self.mark_classes(arg.value)
         if type(node.func) is cst.Attribute and self.module.value(node.func.value).name == CLASS_NAME:
             self.class_names |= {id(arg.value) for arg in node.args}
         if type(node.func) is cst.Attribute and node.func.attr.value in ("keys", "items", "values"):
@@ -103,7 +104,8 @@ class Positions(Rewriter):
         if node.attr.value == "values":
             self.valued.add(id(node.value))
         value = self.module.value(node)
-        if value.kind in ("api", "dtype", "class", "function", "modulefile"):
+        of_tensor = value.kind == "dtype" and self.module.value(node.value).kind == "tensor"  # its own, no name
+        if value.kind in ("api", "dtype", "class", "function", "modulefile") and not of_tensor:
             part: cst.CSTNode = node.value
             while type(part) is cst.Attribute or type(part) is cst.Name:
                 self.inner.add(id(part))

@@ -18,6 +18,7 @@ from torch2ms.parsing import constant
 from torch2ms.rewrite.facts import ModuleFacts
 from torch2ms.rewrite.initial import in_parameter, is_unheld, sized, values
 from torch2ms.rewrite.naming import named_in_order, taken_names
+from torch2ms.rewrite.parameters.shown import held
 from torch2ms.rewrite.stars import constants, in_place, of_two, written_out
 from torch2ms.tape.plan import Plan
 
@@ -97,7 +98,7 @@ class Translation:
             return outcome
         outcome = self._filled(rule, original, updated)
         if rule.name == "torch.nn.Parameter":
-            return in_parameter(outcome)
+            return held(in_parameter(outcome), original, self.stmt)
         return values(outcome) if unheld else outcome
 
     def _filled(self, rule: Rule, original: cst.Call, updated: cst.Call) -> Outcome:

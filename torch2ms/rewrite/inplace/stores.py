@@ -14,7 +14,7 @@ from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.inplace import apart, seen, views
 from torch2ms.rewrite.inplace.chains import base, is_change
 from torch2ms.rewrite.inplace.nested import TYPED, of_dict, widens
-from torch2ms.rewrite.inplace.sharing import fresh, is_data, is_gradient, is_parameter, kept
+from torch2ms.rewrite.inplace.sharing import fresh, is_data, is_gradient, is_parameter, kept, of_rows
 from torch2ms.rewrite.stars import written_out
 from torch2ms.rewrite.tensors.picked import picks
 from torch2ms.rewrite.tensors.subscripts import WHOLE
@@ -260,6 +260,8 @@ class InPlace:
             self.writer.needs.add("ops")
             if copied and (spread(stmt, self.module) or lower(stmt, target, self.module)):
                 text = f"{code(parenthesised(result))}.broadcast_to({place}.shape)"
+            elif copied and of_rows(target, self.module):
+                text = f"{code(parenthesised(result))}.reshape({place}.shape)"
             return self.writer.translated(f"{self.writer.alias('ops')}.assign({place}, {text})")
         if alone or isinstance(target, cst.Subscript) and self.of_parameter(target):
             return self.writer.translated(f"{place} = {text}")

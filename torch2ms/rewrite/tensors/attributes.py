@@ -15,6 +15,7 @@ from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.api import apply_attribute, definitions
 from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.inplace.sharing import of_rows
 from torch2ms.rewrite.layers import either
 from torch2ms.rewrite.layers.derived import base_layer
 from torch2ms.rewrite.parameters.lists import is_weight
@@ -27,7 +28,6 @@ LAYER_ATTRIBUTES = {
     "in_features": ("in_channels", "a linear layer"),
     "out_features": ("out_channels", "a linear layer"),
 }  # attribute -> its name in MindSpore, and what must have it
-ROWS = ("torch.nn.Conv1d", "torch.nn.ConvTranspose1d")  # layers that MindSpore computes as images of one row
 SELECTION = ("cumulative_sizes", "datasets", "indices", "dataset")  # what parts and joins of datasets know of these
 PLAIN = ("int", "float", "bool", "str", "tuple", "unknown")  # what an attribute of a layer is, if no parameter
 NORMALISING = ("momentum", "track_running_stats")  # settings that only normalisation layers have
@@ -60,10 +60,9 @@ def attribute(
         return cst.parse_expression(f"{code(updated.value)}.partition(':')[0]{lower}")
     if receiver.kind == "device" and attr == "index" and not stored:
         return _index(original, updated, work)
-    if attr == "shape" and isinstance(original.value, cst.Attribute) and original.value.attr.value == "weight":
-        if work.module.value(original.value.value).name in ROWS:
-            work.tell("T2M601", "Conv1d.weight.shape", "MindSpore's weight has an axis more")
-            return cst.parse_expression(f"{code(updated.value)}.squeeze(2).shape")
+    if attr == "shape" and of_rows(original.value, work.module):
+        work.tell("T2M601", "Conv1d.weight.shape", "MindSpore's weight has an axis more")
+        return cst.parse_expression(f"{code(updated.value)}.squeeze(2).shape")
     name = "" if stored and receiver.kind == "scheduler" else _ruled(receiver, attr, work)
     name = name or _inherited(receiver, attr, work)
     if receiver.name.startswith("torch.distributions.") and not stored and _unwritten(receiver, attr, name, work):
