@@ -27,6 +27,7 @@ from torch2ms.wrappers.each import each_alone
 from torch2ms.wrappers.families import branched
 from torch2ms.wrappers.filled import filled
 from torch2ms.wrappers.flags import flagged
+from torch2ms.wrappers.for_effect import as_loops
 from torch2ms.wrappers.gathered import looped
 from torch2ms.wrappers.groups import direct
 from torch2ms.wrappers.kept_graphs import kept_graphs
@@ -34,6 +35,7 @@ from torch2ms.wrappers.keyed import keyed
 from torch2ms.wrappers.layers import as_modules
 from torch2ms.wrappers.listed import listed
 from torch2ms.wrappers.named_items import named_items
+from torch2ms.wrappers.numbered import numbered
 from torch2ms.wrappers.objects import wraps
 from torch2ms.wrappers.on_cuda import switched_off
 from torch2ms.wrappers.opened import opened
@@ -89,10 +91,12 @@ def understood(project: Project) -> Project:
     project = _with(project, constructors(project))
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
     project = _with(project, unwrapped(project, wrapped) if wrapped else {})
+    project = _with(project, as_loops(project))
     for _ in range(3):  # one dict after the other: schedulers of optimizers of networks
         if not (plain := spread(project)):
             break
         project = _with(project, plain)
+    project = _with(project, numbered(project))
     project = _with(project, unboxed(project))
     project = _with(project, opened(project))
     project = _with(project, listed(project))

@@ -44,8 +44,8 @@ class Unroller(Suites):
         assert isinstance(original, cst.For)
         made: list[cst.BaseStatement] = []
         for names in self.loops[id(original)]:
-            for small in _calls(original):
-                named = small.visit(_Named(names))
+            for small in calls_of(original):
+                named = small.visit(Named(names))
                 assert isinstance(named, cst.Expr)
                 self.number(named, small)
                 made.append(cst.SimpleStatementLine([named]))
@@ -57,7 +57,7 @@ class Unroller(Suites):
         return made, ()
 
 
-class _Named(cst.CSTTransformer):
+class Named(cst.CSTTransformer):
     """The names of a loop replaced by what they stand for."""
 
     def __init__(self, names: dict[str, str]) -> None:
@@ -89,11 +89,11 @@ def _turns(stmt: Stmt, scope: Scope, module: ModuleInfo) -> Turns:
     assert isinstance(node, cst.For)
     targets = [e.value for e in node.target.elements] if isinstance(node.target, cst.Tuple) else [node.target]
     names = [t.value for t in targets if isinstance(t, cst.Name)]
-    if len(names) != len(targets) or node.orelse is not None or not (calls := _calls(node)):
+    if len(names) != len(targets) or node.orelse is not None or not (calls := calls_of(node)):
         return []
-    if not all(_of_one(call, names, module) for call in calls):
+    if not all(of_one(call, names, module) for call in calls):
         return []
-    lists = [node.iter] if not isinstance(node.target, cst.Tuple) else _zipped(node.iter)
+    lists = [node.iter] if not isinstance(node.target, cst.Tuple) else zipped(node.iter)
     places = [_items(listed, scope, module) for listed in lists]
     if not any(i.kind == "optimizer" for listed in lists for i in _values(listed, module)):
         return []
@@ -104,7 +104,7 @@ def _turns(stmt: Stmt, scope: Scope, module: ModuleInfo) -> Turns:
     return [dict(zip(names, turn, strict=True)) for turn in zip(*places, strict=True)]
 
 
-def _calls(node: cst.For) -> list[cst.Expr]:
+def calls_of(node: cst.For) -> list[cst.Expr]:
     """The statements of the loop's body, if they are calls and nothing else."""
     lines = [node.body] if isinstance(node.body, cst.SimpleStatementSuite) else list(node.body.body)
     calls: list[cst.Expr] = []
@@ -117,7 +117,7 @@ def _calls(node: cst.For) -> list[cst.Expr]:
     return calls
 
 
-def _of_one(statement: cst.Expr, names: list[str], module: ModuleInfo) -> bool:
+def of_one(statement: cst.Expr, names: list[str], module: ModuleInfo) -> bool:
     """Whether the call is one that an optimizer, its scheduler or its scaler answers to, for one of the names."""
     call = statement.value
     assert isinstance(call, cst.Call)
@@ -128,7 +128,7 @@ def _of_one(statement: cst.Expr, names: list[str], module: ModuleInfo) -> bool:
     return isinstance(meant, cst.Name) and meant.value in names
 
 
-def _zipped(node: cst.BaseExpression) -> list[cst.BaseExpression]:
+def zipped(node: cst.BaseExpression) -> list[cst.BaseExpression]:
     if not isinstance(node, cst.Call) or dotted(node.func) != "zip" or any(a.star or a.keyword for a in node.args):
         return []
     return [a.value for a in node.args]

@@ -1,0 +1,79 @@
+"""`[opt.step() for opt in optimizers]`, of which nobody takes the list, written as the loop that it is.
+
+What happens to gradients happens in statements.
+"""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.wrappers.suites import Suites
+
+EVENTS = re.compile(r"\[\s*\w[\w.\[\]]*\.(?:backward|step|zero_grad|unscale_)\(")
+METHODS = {"backward", "step", "zero_grad", "unscale_"}
+
+
+def as_loops(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules with such statements, by name."""
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        if module.uses_mindspore or not EVENTS.search(module.source):
+            continue
+        found = {id(s.node) for scope in module.scope.walk() for s in scope.body.walk() if _runs(s, scope)}
+        if found:
+            plain[module.name] = _Writer(module, found).plain()
+    return plain
+
+
+def _runs(stmt: Stmt, scope: Scope) -> bool:
+    """The statement is a list of what a method of each item gives, for its effect; no other variable is hidden."""
+    made = stmt.node.value if isinstance(stmt.node, cst.Expr) else None
+    if stmt.off or not isinstance(made, cst.ListComp) or "#" in code(stmt.node):
+        return False
+    call = made.elt.func if isinstance(made.elt, cst.Call) else None
+    if not isinstance(call, cst.Attribute) or call.attr.value not in METHODS:
+        return False
+    names = {n.value for f in _fors(made) for n in descend(f.target) if isinstance(n, cst.Name)}
+    loops = [s for s in scope.body.walk() if isinstance(s.node, cst.For)]
+    bound = {d for s in scope.body.walk() if s not in loops for d in s.defs} | set(scope.params)
+    return not names & bound and all(f.asynchronous is None for f in _fors(made))
+
+
+def _fors(made: cst.ListComp) -> list[cst.CompFor]:
+    found: list[cst.CompFor] = []
+    inner: cst.CompFor | None = made.for_in
+    while inner is not None:
+        found.append(inner)
+        inner = inner.inner_for_in
+    return found
+
+
+class _Writer(Suites):
+    """One module with these statements as loops."""
+
+    def __init__(self, module: ModuleInfo, found: set[int]) -> None:
+        super().__init__(module)
+        self.found = found
+
+    def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        if id(node) not in self.found or not isinstance(node, cst.Expr) or not isinstance(node.value, cst.ListComp):
+            return [self.rewrite(node)]
+        inner: cst.BaseSmallStatement | cst.BaseCompoundStatement = cst.Expr(node.value.elt)
+        self.number(inner, node)
+        for turn in reversed(_fors(node.value)):
+            for test in reversed(turn.ifs):
+                inner = cst.If(test.test, _block(inner))
+                self.number(inner, node)
+            inner = cst.For(turn.target, turn.iter, _block(inner))
+            self.number(inner, node)
+        return [inner]
+
+
+def _block(node: cst.BaseSmallStatement | cst.BaseCompoundStatement) -> cst.IndentedBlock:
+    line = node if isinstance(node, cst.BaseCompoundStatement) else cst.SimpleStatementLine([node])
+    return cst.IndentedBlock([line])

@@ -1,0 +1,200 @@
+"""`opts = [Adam(net.parameters()) for net in nets]` that loops clear and step: each optimizer gets a name of its own.
+
+The ledger keeps gradients by the place of an optimizer, and an item of a list that is made there has none. Where the
+number of items is seen, and the list stays as it is, so do the networks that they are made of.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.wrappers.boxes import parts, sees
+from torch2ms.wrappers.suites import Suites
+from torch2ms.wrappers.unroll import Named, calls_of, of_one, zipped
+
+LOOP = re.compile(r"\bfor .*:\s+(?:#.*\n\s+)?\w+\.(?:zero_grad|step|unscale_)\(|\.(?:zero_grad|step)\(.* for ")
+MOST = 8  # items of a list
+KINDS = ("optimizer", "module", "scheduler")
+
+
+@dataclass(eq=False)
+class Listed:
+    """A list that is made in one statement: its place, and what its items are."""
+
+    place: str
+    node: cst.Assign
+    items: list[cst.BaseExpression]
+    scope: Scope
+    source: str = ""  # the list that its comprehension runs over
+
+    @property
+    def names(self) -> list[str]:
+        return [dotted(item) or f"{self.place}_{n}" for n, item in enumerate(self.items)]
+
+
+def numbered(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules that have such lists, by name."""
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        if module.uses_mindspore or module.directives.off or not LOOP.search(module.source):
+            continue
+        if not _keeps_optimizers(module):
+            continue
+        stmts = [(scope, stmt) for scope in module.scope.walk() for stmt in scope.body.walk()]
+        found = _Finder(module, stmts).found
+        if found:
+            plain[module.name] = _Writer(module, found).plain()
+    return plain
+
+
+def _keeps_optimizers(module: ModuleInfo) -> bool:
+    """Somewhere a list of optimizers is made where it is bound."""
+    for node in module.nodes:
+        made = node.value if isinstance(node, cst.Assign) else None
+        items = [made.elt] if type(made) is cst.ListComp else made.elements if type(made) is cst.List else ()
+        for item in items:
+            held = item.value if isinstance(item, cst.Element) else item
+            if type(held) is cst.Call and module.value(held).kind == "optimizer":
+                return True
+    return False
+
+
+class _Finder:
+    """The lists of one module whose items get names, by id of the assignment."""
+
+    def __init__(self, module: ModuleInfo, stmts: list[tuple[Scope, Stmt]]) -> None:
+        self.module, self.stmts = module, stmts
+        self.lists: dict[str, Listed] = {}
+        self.found: dict[int, Listed] = {}
+        for scope, stmt in stmts:
+            if (made := self.listed(stmt, scope)) is not None:
+                self.lists[made.place] = made
+        kinds = {place: self.kind(made) for place, made in self.lists.items()}
+        for made in self.lists.values():
+            if kinds[made.place] == "optimizer" and self.looped(made):
+                self.take(made)
+        for made in self.lists.values():  # of which each goes on with its optimizer
+            source = self.lists.get(made.source)
+            taken = source is not None and id(source.node) in self.found
+            if kinds[made.place] == "scheduler" and taken and self.looped(made):
+                self.take(made)
+
+    def kind(self, made: Listed) -> str:
+        """What the list holds, as it was written."""
+        value = made.node.value
+        held = [value.elt] if isinstance(value, cst.ListComp) else made.items
+        kinds = {self.module.value(item).kind for item in held}
+        return kinds.pop() if len(kinds) == 1 else ""
+
+    def take(self, made: Listed) -> None:
+        if any(not dotted(item) for item in made.items):
+            self.found[id(made.node)] = made
+        if made.source in self.lists:
+            self.take(self.lists[made.source])
+
+    def listed(self, stmt: Stmt, scope: Scope) -> Listed | None:
+        both = parts(stmt.node)
+        if stmt.off or stmt.block.owner is not None or both is None or type(stmt.node) is not cst.Assign:
+            return None
+        place, made = dotted(both[0]), both[1]
+        if not place or not self.settled(place, stmt, scope):
+            return None
+        if place.startswith("self.") and any(
+            c.scope is scope.cls and c.kind == "module" for c in self.module.classes.values()
+        ):
+            return None  # as attributes of their own they would be layers of it
+        if isinstance(made, cst.List) and all(type(e) is cst.Element for e in made.elements):
+            items = [e.value for e in made.elements]
+            living = all(self.module.value(item).kind in KINDS for item in items)
+            return Listed(place, stmt.node, items, scope) if living and 0 < len(items) <= MOST else None
+        if not isinstance(made, cst.ListComp) or self.module.value(made.elt).kind not in KINDS:
+            return None
+        head = made.for_in
+        if (
+            head.ifs
+            or head.inner_for_in is not None
+            or head.asynchronous is not None
+            or type(head.target) is not cst.Name
+        ):
+            return None
+        source = self.lists.get(dotted(head.iter))
+        turns = source.names if source is not None else self.turns(head.iter)
+        if not 0 < len(turns) <= MOST or any(isinstance(n, (cst.Lambda, cst.ListComp)) for n in descend(made.elt)):
+            return None
+        elt: cst.CSTNode = made.elt
+        items = [cst.parse_expression(code(elt.visit(Named({head.target.value: t})))) for t in turns]  # type: ignore[arg-type]
+        return Listed(place, stmt.node, items, scope, source.place if source is not None else "-")
+
+    def turns(self, node: cst.BaseExpression) -> list[str]:
+        """What a comprehension counts with: `range(3)`, names that are written down."""
+        if isinstance(node, (cst.List, cst.Tuple)):
+            names = [dotted(e.value) for e in node.elements]
+            return names if all(names) else []
+        if isinstance(node, cst.Call) and dotted(node.func) == "range" and len(node.args) == 1:
+            last = constant(self.number(node.args[0].value))
+            return [str(n) for n in range(last)] if isinstance(last, int) else []
+        return []
+
+    def number(self, node: cst.BaseExpression) -> cst.BaseExpression:
+        """A number, or what a name is bound to that is bound once."""
+        made = [s.node for _, s in self.stmts if type(node) is cst.Name and node.value in s.defs]
+        return made[0].value if len(made) == 1 and isinstance(made[0], cst.Assign) else node
+
+    def settled(self, place: str, stmt: Stmt, scope: Scope) -> bool:
+        """The list is bound once, where it is made for good, and stays as it is."""
+        once = scope.parent is None or place.startswith("self.") and scope.name == "__init__" or "." not in place
+        bound = [s for _, s in self.stmts if place in s.defs]
+        taken = {f"{place}_{n}" for n in range(MOST)}
+        used = any(taken & (s.defs | s.uses) or place in s.muts for _, s in self.stmts)
+        return once and bound == [stmt] and not used
+
+    def looped(self, made: Listed) -> bool:
+        """Loops clear and step what is in the list, and nothing takes items out of it another way."""
+        place, seen = made.place, False
+        for scope, stmt in self.stmts:
+            if not sees(scope, made.scope, place.partition(".")[0]):
+                continue
+            if place in stmt.uses and not stmt.blocks:
+                if any(isinstance(n, cst.Subscript) and dotted(n.value) == place for n in descend(stmt.node)):
+                    return False
+            elif isinstance(stmt.node, cst.For) and place in stmt.uses:
+                names, calls = self.items_in(stmt.node, place), calls_of(stmt.node)
+                pure = bool(names and calls) and all(of_one(call, names, self.module) for call in calls)
+                if not pure and any(s.calls for block in stmt.blocks for s in block.every):
+                    return False  # networks and optimizers in turns
+                seen = seen or pure
+        return seen
+
+    def items_in(self, loop: cst.For, place: str) -> list[str]:
+        """The names that a loop gives to the items of lists, if it goes over this one."""
+        heads = zipped(loop.iter) or [loop.iter]
+        target = loop.target
+        names = [dotted(e.value) for e in target.elements] if isinstance(target, cst.Tuple) else [dotted(target)]
+        return names if place in map(dotted, heads) else []
+
+
+class _Writer(Suites):
+    """One module, with a statement for each item of these lists."""
+
+    def __init__(self, module: ModuleInfo, found: dict[int, Listed]) -> None:
+        super().__init__(module)
+        self.found = found
+
+    def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        made = self.found.get(id(node))
+        if made is None:
+            return [self.rewrite(node)]
+        own = [
+            cst.Assign([cst.AssignTarget(cst.parse_expression(name))], item)  # type: ignore[arg-type]
+            for name, item in zip(made.names, made.items, strict=True)
+            if not dotted(item)
+        ]
+        whole = cst.List([cst.Element(cst.parse_expression(name)) for name in made.names])
+        return [*own, made.node.with_changes(value=whole)]
