@@ -17,7 +17,7 @@ from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.callers import behind, key
 from torch2ms.rewrite.inplace.nested import widens
 from torch2ms.rewrite.inplace.seen import into_view
-from torch2ms.rewrite.inplace.sharing import held_in, is_data, is_parameter, of_rows, taken_from
+from torch2ms.rewrite.inplace.sharing import collected, held_in, is_data, is_parameter, of_rows, taken_from
 from torch2ms.rewrite.inplace.stores import COPIED, InPlace
 from torch2ms.rewrite.layers.evaluated import EVALUATION, Hidden, kept_modes
 from torch2ms.rewrite.layers.modes import in_module_class, starts_in_training
@@ -296,6 +296,8 @@ class Assignments:
                 sure = held.kind == "tensor" and (not held.likely or bool(held.deps))
                 if name in pair and other.number < stmt.number and sure:
                     others |= pair - {name}
+        if not (self.writer.differentiated and value.deps):
+            others |= collected(name, stmt)
         later = [s for s in self.writer.scope.body.walk() if s.number > stmt.number]
         loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
         seen = others & {use for s in (*later, *loops) for use in s.uses}

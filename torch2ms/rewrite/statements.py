@@ -12,7 +12,7 @@ from torch2ms.rewrite import layout
 from torch2ms.rewrite.assignments import Assignments
 from torch2ms.rewrite.gradmodes import WHOLE, stopper
 from torch2ms.rewrite.inplace.activated import activated
-from torch2ms.rewrite.inplace.apart import shown_by_array
+from torch2ms.rewrite.inplace.apart import array_of, shown_by_array
 from torch2ms.rewrite.inplace.hoist import hoisted
 from torch2ms.rewrite.inplace.nested import raise_changes
 from torch2ms.rewrite.inplace.stores import InPlace, changes
@@ -42,7 +42,10 @@ class Statements:
         self.writer.line = stmt.lineno
         node = self.kept_apart.of(stmt, self.writer)
         special = None
-        if len(stmt.muts) > 1 and not self.module.uses_mindspore and (array := shown_by_array(stmt, self.writer)):
+        array = ""
+        if stmt.muts and not self.module.uses_mindspore:
+            array = len(stmt.muts) > 1 and shown_by_array(stmt, self.writer) or array_of(stmt, self.writer)
+        if array:
             why = f"`{array}` shows the same memory in torch, which MindSpore copies, or writes at a time of its own"
             todo = "write into both, or give one of them a copy in torch as well"
             self.writer.refuse("T2M611", "tensor and array of the same memory", why, todo)

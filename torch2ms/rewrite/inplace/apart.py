@@ -18,6 +18,7 @@ from torch2ms.rewrite.gradmodes import has_graph, unrecorded
 from torch2ms.rewrite.inplace import views
 from torch2ms.rewrite.inplace.chains import base
 from torch2ms.rewrite.inplace.sharing import is_data, is_parameter
+from torch2ms.rewrite.parameters.shown import SAME, SHOWING, shows
 from torch2ms.rewrite.tensors.arrays import SHIFTS
 from torch2ms.rewrite.writer import Writer
 
@@ -153,6 +154,53 @@ def shown_by_array(stmt: Stmt, writer: Writer) -> str:
     loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
     read = {use for s in (*later, *loops) if s is not stmt for use in s.uses}
     return next(iter(sorted(arrays & read)), "")
+
+
+def array_of(stmt: Stmt, writer: Writer) -> str:
+    """`a = x.t().numpy()`, `a[0] = 1`: the tensor that the array shows in torch, where it is read again; or "".
+
+    The array of a tensor that has its own memory shows that in MindSpore, too; one of a view is a copy.
+    """
+    target = _target(stmt)
+    if not isinstance(target, (cst.Name, cst.Call)) or writer.module.value(target).kind != "numpy":
+        return ""
+    name, body = dotted(target), list(writer.scope.body.walk())
+    made = [s.node for s in body if name in s.defs and s.number < stmt.number and s.node is not stmt.node]
+    source = (
+        target
+        if isinstance(target, cst.Call)
+        else made[-1].value
+        if made and isinstance(made[-1], cst.Assign)
+        else None
+    )
+    shown = _shown_by(source) if source is not None else ""
+    if not shown or not shows(source.func.value, stmt, 3):  # type: ignore[union-attr]
+        return ""
+    turns = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
+    if any(shown in s.defs for s in turns):
+        turns = []
+    for later in [*(s for s in body if s.number > stmt.number), *turns]:
+        if shown in later.uses and later is not stmt and name not in later.defs:
+            return shown
+        if shown in later.defs:
+            break
+    return ""
+
+
+def _shown_by(node: cst.BaseExpression) -> str:
+    """The name of the tensor in `x.detach().cpu().numpy()`."""
+    if not isinstance(node, cst.Call) or not isinstance(node.func, cst.Attribute) or node.func.attr.value != "numpy":
+        return ""
+    inner = node.func.value
+    while isinstance(inner, (cst.Call, cst.Attribute, cst.Subscript)):
+        if isinstance(inner, cst.Subscript):
+            inner = inner.value
+            continue
+        link = inner.func if isinstance(inner, cst.Call) else inner
+        if not isinstance(link, cst.Attribute) or link.attr.value not in SHOWING | SAME:
+            return ""
+        inner = link.value
+    return inner.value if isinstance(inner, cst.Name) and not node.args else ""
 
 
 def _copied(name: str, stmt: Stmt, writer: Writer) -> bool:

@@ -10,7 +10,7 @@ from torch2ms.analysis.program.shown import taken
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.analysis.values import Value
+from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.rewrite.inplace.chains import base, is_change
 from torch2ms.tape.plan import Plan
 
@@ -110,6 +110,32 @@ def held_in(stmt: Stmt, name: str, module: ModuleInfo) -> str:
             given = taken(owner.node.target, owner.node.iter, name)
             return dotted(given) if given is not None and module.value(given).kind in CONTAINERS else ""
     return ""
+
+
+def collected(name: str, stmt: Stmt) -> set[str]:
+    """The lists in which the tensor of the name stands when a statement changes it: `seen.append(x)`, `x += 1`."""
+    stmts = list(stmt.block.scope.body.walk())
+    rebound = [s for s in stmts if name in s.defs and type(s.node) is not cst.AugAssign]
+    if any(s.out.get(name, UNKNOWN).kind != "tensor" for s in rebound):
+        return set()  # `total = 0`: a number at first
+    around = [owner for owner in stmt.ancestors() if owner.is_loop]
+    kept = [loop for loop in around if not any(loop in s.ancestors() for s in rebound)]
+    found = set()
+    for other in stmts:
+        held = {dotted(c.func.value) for c in other.calls if _collects_name(c, name)}  # type: ignore[attr-defined]
+        before = other.number < stmt.number and not any(other.number < s.number < stmt.number for s in rebound)
+        if held and (before or any(loop in other.ancestors() for loop in kept)):
+            found |= held - {""}
+    return found
+
+
+def _collects_name(call: cst.Call, name: str) -> bool:
+    if not isinstance(call.func, cst.Attribute) or call.func.attr.value not in ("append", "appendleft", "add"):
+        return False
+    given = call.args[0].value if len(call.args) == 1 else None
+    while isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute) and given.func.attr.value == "detach":
+        given = given.func.value
+    return isinstance(given, cst.Name) and given.value == name
 
 
 def taken_from(stmt: Stmt, module: ModuleInfo) -> str:

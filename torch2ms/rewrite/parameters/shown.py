@@ -15,8 +15,8 @@ from torch2ms.analysis.syntax.tree import constant
 from torch2ms.api import Outcome
 from torch2ms.api.template import parenthesised
 
-_SAME = {"detach", "contiguous", "requires_grad_", "data"}
-_SHOWING = {"view", "reshape", "view_as", "reshape_as", "flatten", "ravel", "unflatten", "unsqueeze", "squeeze", "t",
+SAME = {"detach", "contiguous", "requires_grad_", "data", "cpu"}
+SHOWING = {"view", "reshape", "view_as", "reshape_as", "flatten", "ravel", "unflatten", "unsqueeze", "squeeze", "t",
             "transpose", "permute", "swapaxes", "swapdims", "movedim", "moveaxis", "narrow", "select", "diagonal",
             "expand", "expand_as", "broadcast_to", "T", "mT"}  # fmt: skip
 
@@ -36,7 +36,7 @@ def held(outcome: Outcome, original: cst.Call, stmt: Stmt | None) -> Outcome:
         equal = cst.AssignEqual(whitespace_before=tight, whitespace_after=tight)
         named = cst.Arg(cst.SimpleString(repr(name)), keyword=cst.Name("name"), equal=equal)
         return replace(outcome, node=node.with_changes(args=[*node.args, named]))
-    if not _shows(original.args[0].value, stmt, 3):
+    if not shows(original.args[0].value, stmt, 3):
         return outcome
     first = node.args[0]
     copy = cst.Call(cst.Attribute(parenthesised(first.value), cst.Name("copy")))
@@ -63,18 +63,18 @@ def _inside(stmt: Stmt, call: cst.Call) -> str:
     return ".".join(parts) if isinstance(target, cst.Name) and len(parts) > 1 else ""
 
 
-def _shows(node: cst.BaseExpression, stmt: Stmt, depth: int) -> bool:
+def shows(node: cst.BaseExpression, stmt: Stmt, depth: int) -> bool:
     """The expression is a view of another tensor."""
     if isinstance(node, cst.Name):
-        return bool(depth) and any(_shows(value, made, depth - 1) for made, value in _bound(node.value, stmt))
+        return bool(depth) and any(shows(value, made, depth - 1) for made, value in _bound(node.value, stmt))
     if isinstance(node, cst.Subscript):
         return not any(isinstance(e.slice, cst.Index) and isinstance(constant(e.slice.value), str) for e in node.slice)
     inner = node.func if isinstance(node, cst.Call) else node
     if not isinstance(inner, cst.Attribute):
         return False
-    if inner.attr.value in _SAME:
-        return _shows(inner.value, stmt, depth)
-    return inner.attr.value in _SHOWING and (isinstance(node, cst.Call) or inner.attr.value in ("T", "mT"))
+    if inner.attr.value in SAME:
+        return shows(inner.value, stmt, depth)
+    return inner.attr.value in SHOWING and (isinstance(node, cst.Call) or inner.attr.value in ("T", "mT"))
 
 
 def _bound(name: str, stmt: Stmt) -> list[tuple[Stmt, cst.BaseExpression]]:
