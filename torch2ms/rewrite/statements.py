@@ -44,7 +44,8 @@ class Statements:
         special = None
         array = ""
         if stmt.muts and not self.module.uses_mindspore:
-            array = len(stmt.muts) > 1 and shown_by_array(stmt, self.writer) or array_of(stmt, self.writer)
+            array = shown_by_array(stmt, self.writer) if len(stmt.muts) > 1 else ""
+            array = array or (array_of(stmt, self.writer) if ".numpy()" in self.module.source else "")
         if array:
             why = f"`{array}` shows the same memory in torch, which MindSpore copies, or writes at a time of its own"
             todo = "write into both, or give one of them a copy in torch as well"

@@ -19,11 +19,16 @@ STATE = "state of an optimizer"  # the name of the dictionary that state_dict() 
 TAKEN = ("tensor", "param")
 WHOLE = "()"  # the index under which a whole tensor is stored: `x[...] = y` gives x the memory of y in MindSpore
 _NAMES = (cst.Name, cst.Attribute, cst.Subscript)
+_SHOWING = (cst.Integer, cst.Ellipsis, cst.SimpleString)  # indices that pick nothing
 
 
 def indexed(original: cst.Subscript, updated: cst.Subscript, work: Translation, read: bool) -> cst.BaseExpression:
     """`x[idx]`, read or written, with indices that MindSpore takes."""
-    return copied(original, _taken(original, updated, work, read), work)
+    made = _taken(original, updated, work, read)
+    for element in original.slice:
+        if type(element.slice) is cst.Index and type(element.slice.value) not in _SHOWING:
+            return copied(original, made, work)
+    return made
 
 
 def _taken(original: cst.Subscript, updated: cst.Subscript, work: Translation, read: bool) -> cst.BaseExpression:
