@@ -17,11 +17,12 @@ from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.callers import behind, key
 from torch2ms.rewrite.inplace.nested import widens
 from torch2ms.rewrite.inplace.seen import into_view
-from torch2ms.rewrite.inplace.sharing import collected, held_in, is_data, is_parameter, of_rows, taken_from
+from torch2ms.rewrite.inplace.sharing import collected, held_in, is_data, is_parameter, taken_from
 from torch2ms.rewrite.inplace.stores import COPIED, InPlace
 from torch2ms.rewrite.layers.evaluated import EVALUATION, Hidden, kept_modes
 from torch2ms.rewrite.layers.modes import in_module_class, starts_in_training
 from torch2ms.rewrite.layers.owned import bound_beside
+from torch2ms.rewrite.layers.rows import of_rows
 from torch2ms.rewrite.parameters.leaves import Leaves
 from torch2ms.rewrite.settings import steers
 from torch2ms.rewrite.tensors.arrays import SHIFTS

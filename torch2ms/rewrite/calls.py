@@ -24,6 +24,7 @@ from torch2ms.rewrite.inplace.chains import base, is_temporary
 from torch2ms.rewrite.inplace.nested import TYPED
 from torch2ms.rewrite.inplace.sharing import is_gradient
 from torch2ms.rewrite.layers.keywords import positional
+from torch2ms.rewrite.layers.rows import asked_rows
 from torch2ms.rewrite.parameters.lists import enumerated, named
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.tensors import strings
@@ -93,6 +94,7 @@ class MethodCalls:
             return strings.attributes_formatted(original, updated, self.work)
         receiver = self.module.value(func.value)
         name = func.attr.value
+        updated = asked_rows(func, updated, self.module)
         if type(updated.func) is not cst.Attribute:
             return updated
         if name == "numel" and self.is_shape(func.value):

@@ -17,6 +17,7 @@ from torch2ms.rewrite.inplace import indirect
 from torch2ms.rewrite.layers import attention, chosen, derived
 from torch2ms.rewrite.layers.keywords import positional
 from torch2ms.rewrite.layers.modes import called_from_list, in_module_class, reached_otherwise, starts_in_training
+from torch2ms.rewrite.layers.rows import given_rows
 from torch2ms.rewrite.layers.smooth import smooth
 from torch2ms.rewrite.parameters.lists import first, joined
 from torch2ms.rewrite.positions import Positions
@@ -71,6 +72,7 @@ class Expressions(Positions):
         target = self.module.value(original.func)
         updated = self.finite(original, updated, target)
         if target.kind == "api":
+            updated = given_rows(target.name, original, updated, self.module)
             if apis.spelled(original.func, target.name, self.module) or TYPE.fullmatch(target.name):
                 return apis.called(target.name, original, updated, work, self)
             if (outcome := apis.through_name(target.name, original, updated, work)) is not None:

@@ -27,6 +27,10 @@ _WRITTEN = (cst.List, cst.Tuple, cst.UnaryOperation, cst.BinaryOperation, cst.Im
 _RENAMED = r"""["'][\w.]*(?:\brunning_(?:mean|var)|(?:bn|norm|emb)\w*\.(?:weight|bias))["']"""  # by MindSpore's layers
 TORCH_KEYS = re.compile(rf"{_RENAMED}\s+(?:not\s+)?in\b|(?:ends|starts)with\(\s*\(?\s*{_RENAMED}"
                         r"""|\[["'][\w.]+\.running_(?:mean|var)["']\]""")  # fmt: skip
+NAMED_KEYS = re.compile(r"""\b(?:list|sorted|len|set|tuple|print)\(\s*[\w.\[\]]+\.state_dict\(\)(?:\.keys\(\))?\s*\)"""
+                        r"""|["']\s+(?:not\s+)?in\s+[\w.\[\]]+\.state_dict\(\)|\.state_dict\(\)\[["']"""
+                        r"""|for\s+\w+(?:,\s*\w+)?\s+in\s+[\w.]+\.state_dict\(\)(?:\.\w+\(\))?:\s*print\("""
+                        )  # fmt: skip
 TYPE = re.compile(r"torch\.(\w+Tensor)")  # the name of a type, which programs give a name of their own
 
 
@@ -154,7 +158,9 @@ class ModuleFacts:
     @property
     def torch_keys(self) -> bool:
         """The file asks states for keys that MindSpore's layers have under other names."""
-        return TORCH_KEYS.search(self.module.source) is not None
+        source = self.module.source
+        asked = TORCH_KEYS.search(source) or self.project.renames and NAMED_KEYS.search(source)
+        return asked is not None and asked is not False
 
     @property
     def other_types(self) -> bool:

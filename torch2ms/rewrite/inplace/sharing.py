@@ -23,7 +23,6 @@ VIEWS = {"view", "reshape", "transpose", "t", "permute", "squeeze", "unsqueeze",
 
 
 CONTAINERS = ("list", "tuple", "dict")
-ROWS = ("torch.nn.Conv1d", "torch.nn.ConvTranspose1d")  # layers that MindSpore computes as images of one row
 
 
 def fresh(target: cst.CSTNode, scope: Scope, but: Stmt | None = None) -> bool:
@@ -163,12 +162,6 @@ def is_parameter(target: cst.CSTNode, value: Value, module: ModuleInfo, plan: Pl
         if owner.kind == "module" and target.attr.value in ("weight", "bias"):
             return True
     return place in plan.leaves and (value.leaf or value.kind in ("unknown", "param"))  # what the name means here
-
-
-def of_rows(target: cst.CSTNode, module: ModuleInfo) -> bool:
-    """The weight of a one-dimensional convolution, which has an axis more in MindSpore."""
-    named = isinstance(target, cst.Attribute) and target.attr.value == "weight"
-    return named and module.value(target.value).name in ROWS  # type: ignore[attr-defined]
 
 
 def is_data(node: cst.CSTNode, module: ModuleInfo) -> bool:

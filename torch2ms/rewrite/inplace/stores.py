@@ -14,7 +14,8 @@ from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.inplace import apart, seen, views
 from torch2ms.rewrite.inplace.chains import base, is_change
 from torch2ms.rewrite.inplace.nested import TYPED, of_dict, widens
-from torch2ms.rewrite.inplace.sharing import fresh, is_data, is_gradient, is_parameter, kept, of_rows
+from torch2ms.rewrite.inplace.sharing import fresh, is_data, is_gradient, is_parameter, kept
+from torch2ms.rewrite.layers.rows import of_rows
 from torch2ms.rewrite.stars import written_out
 from torch2ms.rewrite.tensors.picked import picks
 from torch2ms.rewrite.tensors.subscripts import WHOLE

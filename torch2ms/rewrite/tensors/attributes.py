@@ -15,9 +15,9 @@ from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.api import apply_attribute, definitions
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite.inplace.sharing import of_rows
 from torch2ms.rewrite.layers import either
 from torch2ms.rewrite.layers.derived import base_layer
+from torch2ms.rewrite.layers.rows import of_rows
 from torch2ms.rewrite.parameters.lists import is_weight
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.translation import Translation

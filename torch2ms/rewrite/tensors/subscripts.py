@@ -10,6 +10,7 @@ from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
 from torch2ms.api.template import atomic, parenthesised
 from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.layers.rows import without_axis
 from torch2ms.rewrite.tensors.picked import copied
 from torch2ms.rewrite.tensors.separated import separated
 from torch2ms.rewrite.tensors.strided import strided
@@ -24,6 +25,8 @@ _SHOWING = (cst.Integer, cst.Ellipsis, cst.SimpleString)  # indices that pick no
 
 def indexed(original: cst.Subscript, updated: cst.Subscript, work: Translation, read: bool) -> cst.BaseExpression:
     """`x[idx]`, read or written, with indices that MindSpore takes."""
+    if read:
+        updated = updated.with_changes(value=without_axis(original.value, updated.value, work.module))
     made = _taken(original, updated, work, read)
     for element in original.slice:
         if type(element.slice) is cst.Index and type(element.slice.value) not in _SHOWING:
