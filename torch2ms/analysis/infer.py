@@ -131,6 +131,8 @@ class _Inference:
         if not isinstance(scope.node, cst.ClassDef):
             evaluator.uses = module.used.get(id(scope), NONE)
             evaluator.flagged = flagged(scope, module.source)
+        if info is not None and last is not None and scope.children:
+            info.returns = None  # what it gave while the functions in it were not known
         self.runs[id(scope)] = _Run(env, evaluator.reads, dict(info.args) if info is not None else {})
         block(scope.body, evaluator)
         self.around.pop(id(scope), None)  # its statements hold other values now

@@ -26,6 +26,7 @@ from torch2ms.wrappers.distributed import mentioned
 from torch2ms.wrappers.each import each_alone
 from torch2ms.wrappers.families import branched
 from torch2ms.wrappers.filled import filled
+from torch2ms.wrappers.flagged_together import flagged_together
 from torch2ms.wrappers.flags import flagged
 from torch2ms.wrappers.for_effect import as_loops
 from torch2ms.wrappers.gathered import looped
@@ -92,6 +93,7 @@ def understood(project: Project) -> Project:
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
     project = _with(project, unwrapped(project, wrapped) if wrapped else {})
     project = _with(project, as_loops(project))
+    project = _with(project, flagged_together(project))
     for _ in range(3):  # one dict after the other: schedulers of optimizers of networks
         if not (plain := spread(project)):
             break

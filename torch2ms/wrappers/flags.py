@@ -55,7 +55,7 @@ def _late(module: ModuleInfo) -> dict[int, str]:
     found: dict[int, str] = {}
     for scope in module.scope.walk():
         for stmt in scope.body.walk():
-            name = _flag(stmt.node)
+            name = flag(stmt.node)
             if name and not stmt.off and isinstance(name, cst.Attribute) and (made := _made(name, stmt, module)):
                 found |= {id(made.node): dotted(name), id(stmt.node): ""}
             if name and not stmt.off and isinstance(name, cst.Name) and _used_before(name.value, stmt, scope, module):
@@ -82,7 +82,7 @@ def _made(name: cst.Attribute, flag: Stmt, module: ModuleInfo) -> Stmt | None:
     return None
 
 
-def _flag(node: cst.CSTNode) -> cst.BaseExpression | None:
+def flag(node: cst.CSTNode) -> cst.BaseExpression | None:
     """The tensor of `x.requires_grad = True`, `x.requires_grad_()`."""
     if type(node) is cst.Assign and len(node.targets) == 1:
         target = node.targets[0].target
@@ -96,11 +96,11 @@ def _flag(node: cst.CSTNode) -> cst.BaseExpression | None:
     return None
 
 
-def _used_before(name: str, flag: Stmt, scope: Scope, module: ModuleInfo) -> bool:
+def _used_before(name: str, late: Stmt, scope: Scope, module: ModuleInfo) -> bool:
     """Something was computed from the tensor since it was made, and nothing else holds it by then."""
-    before = [s for s in scope.body.walk() if s.number < flag.number and not s.blocks]
+    before = [s for s in scope.body.walk() if s.number < late.number and not s.blocks]
     made = [s.number for s in before if name in s.defs]
-    uses = [s for s in before if name in s.uses and made and s.number > made[-1] and _flag(s.node) is None]
+    uses = [s for s in before if name in s.uses and made and s.number > made[-1] and flag(s.node) is None]
     called = any(s.calls for s in uses)
     return called and not any(_kept(name, s.node) for s in uses)
 

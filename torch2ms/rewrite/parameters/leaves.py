@@ -101,7 +101,7 @@ class Leaves:
 
     def contained(self, node: cst.BaseExpression, value: Value, name: str) -> cst.BaseExpression | None:
         """A container of leaves as one of Parameters."""
-        every = all(_wanted(v) for v in value.parts)
+        every = all(_wanted(v) or isinstance(node, cst.Call) and self.made_there(v) for v in value.parts)
         if isinstance(node, (cst.List, cst.Tuple)):
             made = node.with_changes(elements=[self.element(e, f"{name}.{i}") for i, e in enumerate(node.elements)])
             if not every or max(map(len, code(made).splitlines())) < WIDEST:
@@ -118,6 +118,10 @@ class Leaves:
                     "dict": "{{k: ms.Parameter(p) for k, p in {}.items()}}"}[value.kind]  # fmt: skip
             return cst.parse_expression(form.format(code(self.writer.expression(node))))
         return None
+
+    def made_there(self, value: Value) -> bool:
+        """A tensor that a function made under a name of its own; an optimizer that is given all takes it for a leaf."""
+        return value.kind == "tensor" and value.name != "parameter" and value.place not in self.writer.scope.locals
 
     def element(self, element: cst.BaseElement | cst.BaseDictElement, name: str) -> cst.CSTNode:
         """An element of a literal; leaves among them become Parameters."""
