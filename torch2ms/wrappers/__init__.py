@@ -48,6 +48,7 @@ from torch2ms.wrappers.selfless import renamed
 from torch2ms.wrappers.spelled import aliased, spelled
 from torch2ms.wrappers.spread import spread
 from torch2ms.wrappers.starred import starred
+from torch2ms.wrappers.stepped import stepped
 from torch2ms.wrappers.stored import stored
 from torch2ms.wrappers.summed import summed
 from torch2ms.wrappers.sunk import sunk
@@ -94,6 +95,7 @@ def understood(project: Project) -> Project:
     project = _with(project, unwrapped(project, wrapped) if wrapped else {})
     project = _with(project, as_loops(project))
     project = _with(project, flagged_together(project))
+    project = _with(project, stepped(project))
     for _ in range(3):  # one dict after the other: schedulers of optimizers of networks
         if not (plain := spread(project)):
             break
