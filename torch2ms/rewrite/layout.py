@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
@@ -94,6 +95,18 @@ def bare(original: cst.CSTNode | None, made: cst.CSTNode) -> cst.CSTNode:
     if original is made or not brought or isinstance(made, (cst.GeneratorExp, cst.NamedExpr)) or "\n" in code(made):
         return made
     return made.with_changes(lpar=[], rpar=[])
+
+
+def standing(node: cst.CSTNode) -> cst.CSTNode:
+    """What stood inside of a call, with parentheses where an expression of several lines needs some outside of it."""
+    text = code(node)
+    if "\n" not in text or not isinstance(node, cst.BaseExpression) or node.lpar:
+        return node
+    try:
+        ast.parse(text.strip(), mode="eval")
+    except SyntaxError:
+        return node.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    return node
 
 
 def prepended(body: cst.IndentedBlock, new: list[cst.BaseStatement]) -> cst.IndentedBlock:

@@ -104,7 +104,7 @@ class Writer:
         template = self.aliased(template)
         alone = {int(n) for n in re.findall(r"^if \{(\d+)\}:$", template, re.MULTILINE)}
         made = [self.expression(node) for node in nodes]
-        parts = [code(layout.bare(nodes[i], new) if i in alone else new) for i, new in enumerate(made)]
+        parts = [code(layout.bare(nodes[i], n) if i in alone else layout.standing(n)) for i, n in enumerate(made)]
         text = re.sub(r"\{(\d+)\}", lambda m: parts[int(m.group(1))], template) if parts else template
         return [*self.defined(), *layout.parse(text)]
 

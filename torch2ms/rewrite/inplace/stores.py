@@ -10,6 +10,7 @@ from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import apply_call
 from torch2ms.api.template import parenthesised
+from torch2ms.rewrite import layout
 from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.inplace import apart, seen, views
 from torch2ms.rewrite.inplace.chains import base, is_change
@@ -96,7 +97,9 @@ class InPlace:
             made = self.functional(link, link.func.attr.value, result, place)
             if made is None:
                 return None
-            result = made
+            standing = layout.standing(made)
+            assert isinstance(standing, cst.BaseExpression)
+            result = standing
             if methods[chain.index(link)] in TYPED or widens(link, value, self.module):
                 result = cst.parse_expression(f"{code(parenthesised(result))}.astype({place}.dtype)")
         if turned and not RESHAPING & set(methods):
