@@ -17,6 +17,7 @@ from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.tape.forward.dependents import silenced
 from torch2ms.tape.forward.effects import RUN, clash, effects, leaves
+from torch2ms.tape.forward.outside import freed_each_turn, unseen_made
 from torch2ms.tape.forward.steps import (
     asked_by,
     changed_before,
@@ -145,13 +146,13 @@ class Finder:
         while True:
             active_here: list[Stmt] = []
             feeding: list[Stmt] = []
-            outside = any(active for _, active, _ in levels) and repeated(event, chain)
+            outside = any(active for _, active, _ in levels) and freed_each_turn(event, chain, self.event_stmts)
             for stmt in reversed(block.stmts[:position]):
                 written = {w for s in stmt.walk() for w in s.defs | s.muts if ".grad" not in w}
                 if not any(overlaps(w, u) for w in written for u in wanted):
                     continue
                 varied = self.varied(stmt, wanted - ended, owns) or self.along(stmt, active_here)
-                if outside and varied and all(value.kind == "unknown" for value in varied.values()):
+                if outside and varied and all(unseen_made(value, stmt, self.module) for value in varied.values()):
                     region.graphless |= varied.keys()
                     varied = {}
                 (active_here if varied else feeding).append(stmt)
@@ -177,7 +178,7 @@ class Finder:
             if isinstance(owner.node, cst.For):
                 targets = {d for d in wanted if any(overlaps(d, t) for t in owner.defs)}
                 wanted = wanted - targets | owner.uses
-                if levels[found_at][1] and repeated(event, chain):
+                if levels[found_at][1] and freed_each_turn(event, chain, self.event_stmts):
                     region.handed_in |= {root(t) for t in targets if unseen(root(t), owner)}
             block, position = owner.block, owner.block.stmts.index(owner)
         if found_at == 0:
@@ -474,15 +475,3 @@ def unchanged(uses: Iterable[str], guard: Stmt, region: Region) -> bool:
     between = block[start : block.index(guard)] if region.stmts else []
     writes = {d for s in [*region.stmts, *between] for d in s.all_defs | s.all_muts}
     return not any(overlaps(read, write) for read in uses for write in writes)
-
-
-def repeated(event: Event, around: list[Stmt]) -> bool:
-    """A loop is among the statements around the event, and every turn of it goes backward and frees the graphs."""
-    if event.retain_graph or event.create_graph:
-        return False
-    for stmt in around:
-        if isinstance(stmt.node, cst.If):
-            return False
-        if isinstance(stmt.node, (cst.For, cst.While)):
-            return not any(isinstance(s.node, (cst.Break, cst.Return)) for b in stmt.blocks for s in b.stmts)
-    return False

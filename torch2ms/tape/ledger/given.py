@@ -50,7 +50,21 @@ def given_elsewhere(
                     return dotted(call.func)
                 for owner in owners:
                     owner.assumed.add(f"one process trains: `{dotted(call.func)}`, which is not seen, does nothing")
+            if id(call) not in known and _unseen(call, module):
+                for owner in owners:
+                    owner.assumed.add(f"`{dotted(call.func)}`, which is not seen, leaves the gradients alone")
     return ""
+
+
+def _unseen(call: cst.Call, module: ModuleInfo) -> bool:
+    """Something that callers gave is handed what has gradients, or takes a step of its own: a callback, a
+    preconditioner. Most look on."""
+    name = dotted(call.func)
+    if not name or hasattr(builtins, name) or root(name) in module.imports.table:
+        return False
+    if isinstance(call.func, cst.Attribute) and call.func.attr.value == "step" and not call.args:
+        return module.value(call.func.value).kind == "unknown" and "sched" not in name.lower()
+    return module.value(call.func).kind == "unknown" and any(_holds(a.value, module) for a in call.args)
 
 
 def _brought(call: cst.Call, module: ModuleInfo) -> str:

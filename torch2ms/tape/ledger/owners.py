@@ -11,7 +11,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import PART, PICKED, any_nested, overlaps
-from torch2ms.tape.ledger.events import Event, to_clip
+from torch2ms.tape.ledger.events import Event, argument, to_clip
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.pairs import clause_of, kept_under, paired
 
@@ -27,6 +27,7 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
             )
     if len(found) == 1 and not stored:
         _alone(found[0], scope, events)
+        _captured(found[0], scope, module, events)
     elif not stored:
         _paired([o for o in found if o.owns is None and o.place in scope.params], events)
     for event in events:
@@ -129,6 +130,23 @@ def _alone(owner: Owner, scope: Scope, events: list[Event]) -> None:
     if named and owner.place in scope.params and losses and not any(owner.takes(e.value.deps) for e in losses):
         owner.owns = None
         owner.assumed.add(f"`{owner.place}` holds the parameters of the loss, and no others")
+
+
+def _captured(owner: Owner, scope: Scope, module: ModuleInfo, events: list[Event]) -> None:
+    """An optimizer of the function around this one holds a network that is handed in, under the name that it has here.
+
+    `def epoch(net): ... opt.step()` and `epoch(self.model)` where `opt` moves `self.model`.
+    """
+    around = scope.parent
+    losses = frozenset(d for e in events if e.kind == "backward" for d in e.value.deps if not d.startswith(("^", "@")))
+    free = around is not None and around.is_function and root(owner.place) not in scope.locals
+    if not free or not owner.owns or not losses <= set(scope.params) or owner.takes(losses):
+        return
+    assert around is not None
+    calls = [c for s in around.body.walk() for c in s.calls if dotted(c.func) == scope.name]
+    given = [argument(call, scope.params.index(name), name) for call in calls for name in losses]
+    if given and all(node is not None and {module.value(node).place} == owner.owns for node in given):
+        owner.owns = losses
 
 
 def _paired(handed: list[Owner], events: list[Event]) -> None:

@@ -1,0 +1,45 @@
+"""What is made outside of a loop whose every turn goes backward: a graph that it brought along would be freed at once."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.values import Value
+from torch2ms.tape.ledger.events import Event
+
+
+def unseen_made(value: Value, stmt: Stmt, module: ModuleInfo) -> bool:
+    """Nothing tells that the statement makes a graph of what it is given: an unseen call, or its batches."""
+    if value.kind != "loader":
+        return value.kind == "unknown"
+    return not any(module.value(call.func).name == value.name for s in stmt.walk() for call in s.calls)
+
+
+def freed_each_turn(event: Event, around: list[Stmt], events: set[int]) -> bool:
+    """A loop is among the statements around the event, and every turn of it goes backward and frees the graphs.
+
+    Conditions that the loop does not change hold in each of its turns, or in none.
+    """
+    if event.retain_graph or event.create_graph:
+        return False
+    guards: list[Stmt] = []
+    for stmt in around:
+        if isinstance(stmt.node, cst.If):
+            guards.append(stmt)
+        if isinstance(stmt.node, (cst.For, cst.While)):
+            changed = {root(d) for d in stmt.all_defs | stmt.all_muts}
+            settled = (goes_backward(g, events) or not changed & {root(u) for u in g.uses} for g in guards)
+            ends = (isinstance(s.node, (cst.Break, cst.Return)) for b in stmt.blocks for s in b.stmts)
+            return all(settled) and not any(ends)
+    return False
+
+
+def goes_backward(stmt: Stmt, events: set[int]) -> bool:
+    """Whatever the conditions in it turn out to be, the graphs are freed."""
+    inner = [any(goes_backward(s, events) for s in b.stmts) for b in stmt.blocks]
+    if isinstance(stmt.node, cst.If):
+        return len(inner) == 2 and all(inner)
+    return id(stmt) in events or isinstance(stmt.node, cst.With) and any(inner)
