@@ -136,8 +136,9 @@ def _left_elsewhere(event: Event, verdicts: Verdicts, left: list[Stash]) -> str:
     roots = set().union(*(expression_uses(r, event.stmt) for r in event.roots))
     used = feeding(event.stmt, roots)
     near = {id(m) for m in related(verdicts.project, verdicts.module)}
+    others = verdicts.local_names() | verdicts.graphless()
     for stash in left:
         elsewhere = [f for f in stash.fills if f.scope is not verdicts.scope and id(f.module) in near]
-        if elsewhere and used_among(stash, used) and not (stash.bare and stash.name in verdicts.local_names()):
+        if elsewhere and used_among(stash, used) and not (stash.bare and stash.name in others):
             return stash.name
     return ""

@@ -54,6 +54,7 @@ SETTINGS = re.compile(r"(?:cfg|conf|config|args|options?)$", re.IGNORECASE)  # t
 REPLAY = re.compile(r"replay|buffer|memory", re.IGNORECASE)
 DICT_METHODS = {"keys", "values", "items", "get", "pop"}
 PARTS = ("params", "named_params", "list")  # what an optimizer is made over
+DENSITIES = {"log_prob", "entropy", "rsample", "cdf", "icdf"}  # methods of distributions through which gradients flow
 HOST_KINDS = {"loader", "dataset", "scheduler", "str", "dict", "list", "int", "float"}
 
 
@@ -138,6 +139,9 @@ def _of_kind(name: str, receiver: Value, given: Given) -> Value | None:
         return receiver
     if kind == "object" and receiver.name.startswith("torch.distributions.") and name == "expand":
         return replace(receiver, deps=receiver.deps | deps)
+    if kind == "object" and receiver.name.startswith("torch.distributions.") and name in ("sample", *DENSITIES):
+        own = frozenset({receiver.place}) if receiver.place else NO_DEPS
+        return Value("tensor", deps=NO_DEPS if name == "sample" else deps | receiver.deps | own)
     if kind == "tensor" and receiver.likely and name in DICT_METHODS:
         return None
     if kind in ("tensor", "param"):
