@@ -136,6 +136,18 @@ class Turns:
             return True
         return any(overlaps(owned, place) for owned in optimizer.owns for place in places)
 
+    @property
+    def assumed(self) -> set[str]:
+        """What running again assumes of networks that are not seen."""
+        names = set()
+        for call, home in calls_run(self.region.stmts, self.around):
+            value, name = home.value(call.func), dotted(call.func)
+            if value.kind == "module" and not value.name or value.kind == "unknown" and name in self.scope.params:
+                names.add(f"`{name}`")
+        several = len(names) > 1
+        told = f"{', '.join(sorted(names))} {'draw' if several else 'draws'} no random numbers"
+        return {f"{told} and {'keep' if several else 'keeps'} no running values"} if names else set()
+
     def makes(self, owners: list[Owner]) -> bool:
         """What is differentiated by is made in the forward."""
         made = {d for s in self.region.all for d in s.all_defs}

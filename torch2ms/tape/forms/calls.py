@@ -21,6 +21,9 @@ class Repeats(Protocol):
     @property
     def why(self) -> str: ...
 
+    @property
+    def assumed(self) -> set[str]: ...
+
     def function(self, given: list[str]) -> tuple[str, list[str]]:
         """Write a function that runs it again; its name and what it is called with, `given` first."""
 

@@ -147,6 +147,8 @@ def write_repeated(writer: Writer, call: Call, repeats: Repeats) -> str:
     writer.plan.replaced[id(event.stmt)] = [line, *follow]
     writer.plan.needs.add("ms")
     call.form = repeats.why
+    for owner in call.owners:
+        owner.assumed |= repeats.assumed
     return ""
 
 
