@@ -1,4 +1,4 @@
-"""What is made outside of a loop whose every turn goes backward: a graph that it brought along would be freed at once."""
+"""What is made outside of a loop whose every turn goes backward: a graph it brought along would be freed at once."""
 
 from __future__ import annotations
 
