@@ -51,10 +51,13 @@ def effects(stmt: Stmt, ev: Evaluator) -> None:
                 _filled_part(call.func.value, call, ev)
             if place and ev.memo.get(id(call.func.value), UNKNOWN).kind != "api":
                 _called(call, stmt, place, call.func.attr.value, ev)
+        if call.args and type(call.args[0].value) is cst.List and ev.memo.get(id(call), UNKNOWN).kind == "optimizer":
+            _trained(call.args[0].value, ev)
     if type(stmt.node) is cst.Assign:
         for target in stmt.node.targets:
             part = target.target
             if type(part) is cst.Attribute and part.attr.value == "requires_grad":
+                _attribute(part.value, stmt, ev)
                 _leaf(dotted(part.value), dotted(stmt.node.value) != "False", ev)
                 _asked_for(part.value, stmt, ev)
             elif type(part) is cst.Tuple or type(part) is cst.List:
@@ -76,6 +79,24 @@ def _asked_for(node: cst.BaseExpression, stmt: Stmt, ev: Evaluator) -> None:
         ev.memo[id(node)] = replace(now, likely=True)
 
 
+def _trained(given: cst.List, ev: Evaluator) -> None:
+    """`Adam([self.patch])` of attributes that are not seen: leaves, or torch would not take them."""
+    for node in (element.value for element in given.elements):
+        place, known = dotted(node), ev.memo.get(id(node), UNKNOWN)
+        if place.startswith("self.") and place not in ev.env and known.kind == "unknown" and not known.name:
+            ev.env[place] = replace(known, kind="tensor", leaf=True, deps=frozenset({place}), place=place, likely=True)
+
+
+def _attribute(node: cst.BaseExpression, stmt: Stmt, ev: Evaluator) -> None:
+    """`self.patch.requires_grad_()` of a tensor that other methods made, and that an optimizer of this one trains."""
+    place, known = dotted(node), ev.memo.get(id(node), UNKNOWN)
+    if place in ev.env or not place.startswith("self.") or known.kind not in ("tensor", "unknown") or known.name:
+        return
+    lists = (a.value for s in stmt.block.scope.body.walk() for c in s.calls for a in c.args[:1])
+    if any(dotted(e.value) == place for given in lists if type(given) is cst.List for e in given.elements):
+        ev.env[place] = replace(known, kind="tensor", place=place)
+
+
 def _called(call: cst.Call, stmt: Stmt, place: str, method: str, ev: Evaluator) -> None:
     """What calling a method does to the place it is called on."""
     if method == "register_buffer" and place == "self":
@@ -84,6 +105,9 @@ def _called(call: cst.Call, stmt: Stmt, place: str, method: str, ev: Evaluator) 
     known = held or ev.memo.get(id(call.func.value), UNKNOWN)  # type: ignore[attr-defined]
     if known.kind in OWN and known.name and not known.name.startswith("torch."):
         return  # a method of a class of the project: what it does stands there
+    if method == "requires_grad_" and held is None:
+        _attribute(call.func.value, stmt, ev)  # type: ignore[attr-defined]
+        held = ev.env.get(place)
     if method in FILLING and call.args:
         _filled(place, held or Value("list"), method, call, stmt, ev)
     elif held is None:

@@ -57,8 +57,10 @@ class Leaves:
         """One leaf that gets a name; `many`: each turn of a loop makes another, so the name is left to MindSpore."""
         text, name = code(self.writer.expression(node)), f", name={place.rpartition('.')[2]!r}"
         self.writer.needs.add("ms")
-        owner = self.of_class(place)
-        if owner is not None and owner.kind == "module":  # an attribute of a cell would be one of its parameters
+        cls = self.writer.scope.cls
+        owner = self.module.classes.get(cls.name) if cls is not None and place.startswith("self.") else None
+        held = owner is not None and (text == place or self.of_class(place) is not None)
+        if held and owner is not None and owner.kind == "module":  # an attribute of a cell would be one of its parameters
             self.writer.tell("T2M305", "leaf tensor", f"{WHY}, but none of the module's own")
             name = place.removeprefix("self.")
             return self.writer.text(f"object.__setattr__(self, {name!r}, ms.Parameter({text}, name={name!r}))")
@@ -137,7 +139,11 @@ class Leaves:
     def begun(self, stmt: Stmt, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
         """A tensor that callers gave, or that was made as any other, becomes a Parameter where it begins to be one."""
         place = dotted(target)
-        if not self.trained(place) or "." in place or place not in self.writer.scope.locals:
+        if not self.trained(place):
+            return None
+        if place.startswith("self.") and place.count(".") == 1 and self.writer.scope.cls and not self.of_class(place):
+            return self.single(target, place, many=False)
+        if "." in place or place not in self.writer.scope.locals:
             return None
         given = place in self.writer.scope.params
         why = f"{WHY}; assumed: callers go on with what the function returns, not with what they gave" if given else WHY
