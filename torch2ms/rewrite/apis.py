@@ -101,6 +101,9 @@ def used(
     outcome = apply_value(rule, original, work.facts)
     if id(original) in where.classes:
         named = apply_class(rule, original)
+        if id(original) in where.asked and isinstance(outcome.node, cst.Name) and outcome.node.value == "object":
+            work.refuse("T2M608", rule.name, "everything is an object", "ask for what it can do: hasattr(x, '__getitem__')")
+            return left
         plain = isinstance(outcome.node, (cst.Name, cst.Attribute, cst.Tuple))
         return work.take(outcome if named.node is None and plain else named, left)
     return work.take(findable(rule, outcome, work.project), left)

@@ -37,6 +37,8 @@ NORMALISED = ("torch.nn.BatchNorm1d", "torch.nn.BatchNorm2d", "torch.nn.BatchNor
 NORMALISATION = {"momentum": "set_momentum", "eps": "set_eps"}  # setting -> function of `rules/definitions`
 SURPLUS = "torch drops leading dimensions of size 1 of what is stored, MindSpore fails on them"
 OTHERS = {"jax", "tensorflow", "mxnet", "paddle", "cupy"}  # libraries whose arrays are not those of torch
+# kinds of what other objects keep in an attribute called data
+OF_OTHERS = {"int", "float", "bool", "str", "none", "list", "dict", "tuple", "set", "numpy"}
 
 
 class Assignments:
@@ -178,6 +180,8 @@ class Assignments:
     def data(self, stmt: Stmt, target: cst.Attribute, node: cst.Assign) -> list[cst.BaseStatement] | None:
         base = target.value
         value = self.module.value(base)
+        if value.kind == "unknown" and self.module.value(node.value).kind in OF_OTHERS:
+            return None
         if is_parameter(base, value, self.module, self.writer.plan) or value.kind == "unknown":
             self.writer.needs.add("ops")
             tier = Tier.EXACT if value.kind != "unknown" else Tier.ASSUMED

@@ -26,7 +26,8 @@ class Positions(Rewriter):
         self.applied: dict[int, cst.Call] = {}  # callee -> its call
         self.nested = 0  # lambdas and comprehensions around
         self.inner: set[int] = set()  # parts of a dotted name
-        self.classes: set[int] = set()  # what isinstance asks for
+        self.classes: set[int] = set()  # what isinstance asks for, bases, annotations
+        self.asked: set[int] = set()  # what isinstance asks for
         self.class_names: set[int] = set()  # strings that are compared with the name of a class
         self.converted: set[int] = set()  # what a tensor is made of there already: `ms.Tensor(np.sqrt(x))`
         self.host: set[int] = set()  # receivers of `.numpy()`, `.item()` and the like
@@ -66,7 +67,7 @@ class Positions(Rewriter):
             self.converted |= {id(arg.value) for arg in node.args}
         if dotted(node.func) in ("isinstance", "issubclass") and len(node.args) > 1:
             for arg in node.args[dotted(node.func) == "isinstance" :]:
-                self.mark_classes(arg.value)
+                self.mark_classes(arg.value, asked=True)
         if type(node.func) is cst.Attribute and self.module.value(node.func.value).name == CLASS_NAME:
             self.class_names |= {id(arg.value) for arg in node.args}
         if type(node.func) is cst.Attribute and node.func.attr.value in ("keys", "items", "values"):
@@ -93,10 +94,12 @@ class Positions(Rewriter):
             self.filtered.add(id(node.iter))
             self.trained.discard(id(node.iter))
 
-    def mark_classes(self, node: cst.CSTNode) -> None:
+    def mark_classes(self, node: cst.CSTNode, asked: bool = False) -> None:
         self.classes.add(id(node))
+        if asked:
+            self.asked.add(id(node))
         for element in getattr(node, "elements", ()):
-            self.mark_classes(element.value)
+            self.mark_classes(element.value, asked)
 
     def visit_Attribute(self, node: cst.Attribute) -> bool | None:
         if id(node) in self.plan.expressions:
@@ -113,7 +116,7 @@ class Positions(Rewriter):
         return None
 
     def visit_MatchClass(self, node: cst.MatchClass) -> None:
-        self.mark_classes(node.cls)
+        self.mark_classes(node.cls, asked=True)
 
     def visit_Comparison(self, node: cst.Comparison) -> None:
         parts = [node.left, *(c.comparator for c in node.comparisons)]
@@ -143,7 +146,7 @@ class Positions(Rewriter):
         if len(node.targets) == 1 and dotted(node.targets[0].target):
             self.called.add(id(node.value))
             if type(node.value) is cst.Tuple and self.asked_for(dotted(node.targets[0].target)):
-                self.mark_classes(node.value)
+                self.mark_classes(node.value, asked=True)
         value = node.value
         if type(value) is cst.Dict:
             self.unnamed |= {id(e.value) for e in value.elements}

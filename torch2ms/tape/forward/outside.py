@@ -7,6 +7,7 @@ import libcst as cst
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value
 from torch2ms.tape.ledger.events import Event
 
@@ -21,7 +22,7 @@ def unseen_made(value: Value, stmt: Stmt, module: ModuleInfo) -> bool:
 def freed_each_turn(event: Event, around: list[Stmt], events: set[int]) -> bool:
     """A loop is among the statements around the event, and every turn of it goes backward and frees the graphs.
 
-    Conditions that the loop does not change hold in each of its turns, or in none.
+    Flags that the loop does not change are set in each of its turns, or in none.
     """
     if event.retain_graph or event.create_graph:
         return False
@@ -31,10 +32,16 @@ def freed_each_turn(event: Event, around: list[Stmt], events: set[int]) -> bool:
             guards.append(stmt)
         if isinstance(stmt.node, (cst.For, cst.While)):
             changed = {root(d) for d in stmt.all_defs | stmt.all_muts}
-            settled = (goes_backward(g, events) or not changed & {root(u) for u in g.uses} for g in guards)
+            settled = (goes_backward(g, events) or is_flag(g) and not changed & {root(u) for u in g.uses} for g in guards)
             ends = (isinstance(s.node, (cst.Break, cst.Return)) for b in stmt.blocks for s in b.stmts)
             return all(settled) and not any(ends)
     return False
+
+
+def is_flag(guard: Stmt) -> bool:
+    """`if args.train:`, `if step_too and scaler is not None:`"""
+    assert isinstance(guard.node, cst.If)
+    return not any(type(n) in (cst.Call, cst.Subscript, cst.BinaryOperation) for n in descend(guard.node.test))
 
 
 def goes_backward(stmt: Stmt, events: set[int]) -> bool:
