@@ -9,6 +9,58 @@ import pytest
 from torch2ms import convert_source
 
 PROGRAMS = {
+    "an argument of several lines without parentheses of its own": (
+        """
+        import torch
+
+        def copy(p, q):
+            p = torch.zeros(2, 3)
+            q = torch.arange(6.0)
+            p.copy_(
+                q[0:6]
+                .view_as(p)
+            )
+            return p
+        """,
+        """
+        def copy(p, q):
+            p = ops.zeros((2, 3))
+            q = ops.arange(6.0)
+            p[()] = (q[0:6]
+                .reshape(p.shape))
+            return p
+        """,
+    ),
+    "data of objects that are no tensors": (
+        """
+        import torch
+
+        def fill(node, record, matrix, rows):
+            node.data = 5
+            record.data = {"x": torch.ones(2)}
+            record.data = None
+        """,
+        """
+        def fill(node, record, matrix, rows):
+            node.data = 5
+            record.data = {"x": ops.ones(2)}
+            record.data = None
+        """,
+    ),
+    "asking for a class that everything would be of": (
+        """
+        import torch
+        from torch.utils.data import Dataset
+
+        def kept(x):
+            return x if isinstance(x, Dataset) else torch.relu(x)
+        """,
+        """
+        def kept(x):
+            # torch2ms: T2M608 torch.utils.data.Dataset -> ask for what it can do: hasattr(x, '__getitem__')
+            return x if isinstance(x, Dataset) else ops.relu(x)
+        """,
+    ),
     "a local variable with the name of an import": (
         """
         import torch.nn as nn

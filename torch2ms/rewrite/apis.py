@@ -102,7 +102,8 @@ def used(
     if id(original) in where.classes:
         named = apply_class(rule, original)
         if id(original) in where.asked and isinstance(outcome.node, cst.Name) and outcome.node.value == "object":
-            work.refuse("T2M608", rule.name, "everything is an object", "ask for what it can do: hasattr(x, '__getitem__')")
+            todo = "ask for what it can do: hasattr(x, '__getitem__')"
+            work.refuse("T2M608", rule.name, "everything is an object", todo)
             return left
         plain = isinstance(outcome.node, (cst.Name, cst.Attribute, cst.Tuple))
         return work.take(outcome if named.node is None and plain else named, left)

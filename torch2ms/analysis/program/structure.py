@@ -6,7 +6,7 @@ one with it. See `flow.py` for how these are collected.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -52,10 +52,14 @@ class Stmt:
         """It has no block of its own."""
         return _is_small(self.node.__class__)
 
-    def walk(self) -> Iterator[Stmt]:
-        yield self
+    def walk(self) -> Sequence[Stmt]:
+        """The statement and those inside of it, in order."""
+        if not self.blocks:
+            return (self,)
+        found = [self]
         for block in self.blocks:
-            yield from block.every
+            found += block.every
+        return found
 
     @property
     def is_loop(self) -> bool:
@@ -99,8 +103,8 @@ class Block:
             self._every = [inner for stmt in self.stmts for inner in stmt.walk()]
         return self._every
 
-    def walk(self) -> Iterator[Stmt]:
-        return iter(self.every)
+    def walk(self) -> Sequence[Stmt]:
+        return self.every
 
 
 @dataclass(eq=False)
@@ -133,10 +137,11 @@ class Scope:
             return self.parent
         return None
 
-    def walk(self) -> Iterator[Scope]:
+    def walk(self) -> Sequence[Scope]:
         """The scope and those in it, in the order of the source."""
-        stack = [self]
+        found, stack = [], [self]
         while stack:
             scope = stack.pop()
-            yield scope
+            found.append(scope)
             stack += scope.children[::-1]
+        return found

@@ -59,8 +59,8 @@ class Leaves:
         self.writer.needs.add("ms")
         cls = self.writer.scope.cls
         owner = self.module.classes.get(cls.name) if cls is not None and place.startswith("self.") else None
-        held = owner is not None and (text == place or self.of_class(place) is not None)
-        if held and owner is not None and owner.kind == "module":  # an attribute of a cell would be one of its parameters
+        held = text == place or self.of_class(place) is not None
+        if held and owner is not None and owner.kind == "module":  # a cell's own attribute is one of its parameters
             self.writer.tell("T2M305", "leaf tensor", f"{WHY}, but none of the module's own")
             name = place.removeprefix("self.")
             return self.writer.text(f"object.__setattr__(self, {name!r}, ms.Parameter({text}, name={name!r}))")

@@ -32,7 +32,8 @@ def freed_each_turn(event: Event, around: list[Stmt], events: set[int]) -> bool:
             guards.append(stmt)
         if isinstance(stmt.node, (cst.For, cst.While)):
             changed = {root(d) for d in stmt.all_defs | stmt.all_muts}
-            settled = (goes_backward(g, events) or is_flag(g) and not changed & {root(u) for u in g.uses} for g in guards)
+            kept = [g for g in guards if is_flag(g) and not changed & {root(u) for u in g.uses}]
+            settled = (g in kept or goes_backward(g, events) for g in guards)
             ends = (isinstance(s.node, (cst.Break, cst.Return)) for b in stmt.blocks for s in b.stmts)
             return all(settled) and not any(ends)
     return False
