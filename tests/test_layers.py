@@ -141,3 +141,41 @@ def test_items_of_a_network_that_are_never_run_would_decay() -> None:
     assert refused and "`net[1]`" in refused[0]
     for run in ("net(x)", "net[2](net[1](net[0](x)))", "net[1:](net[0](x))"):
         assert all(f.tier is not Tier.REFUSED for f in convert_source(program.format(run)).findings)
+
+
+@pytest.mark.parametrize(
+    ("second", "refused"), [("later = torch.optim.Adam(net.parameters(), lr=0.1)", False), ("", True)]
+)
+def test_what_other_losses_left_in_averages_moves_a_head(second: str, refused: bool) -> None:
+    stepping = "later" if second else "opt"
+    program = f"""\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.first, self.last = nn.Linear(4, 8), nn.Linear(8, 4), nn.Linear(8, 3)
+
+    def forward(self, x):
+        h = self.body(x)
+        return self.first(h), self.last(h)
+
+
+net = Net()
+opt = torch.optim.Adam(net.parameters(), lr=0.1)
+for x in torch.ones(3, 6, 4):
+    r, _ = net(x)
+    opt.zero_grad()
+    r.pow(2).mean().backward()
+    opt.step()
+{second}
+for x in torch.ones(3, 6, 4):
+    _, c = net(x)
+    {stepping}.zero_grad()
+    c.pow(2).mean().backward()
+    {stepping}.step()
+"""
+    findings = convert_source(program).findings
+    assert any(f.tier is Tier.REFUSED and "no gradient of `net." in f.why for f in findings) is refused

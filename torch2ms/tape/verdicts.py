@@ -206,8 +206,8 @@ class Verdicts:
         if event.kind not in STEPS or self.project.freezes:
             return ""
         decays = event.value.dtype == "decays"
-        losses = [self.records.root_deps(e) for e in self.records.events if e.kind in ("backward", "handed")]
-        ever = frozenset().union(*losses)
+        filling = [e for e in self.records.events if e.kind in ("backward", "handed")]
+        ever = frozenset().union(*(self.records.root_deps(e) for e in filling if owner in self.records.takers(e)))
         if not decays and ever == reached or any(d.startswith(("^", "@")) for d in ever):
             return ""
         return unreached(owner, reached, NO_DEPS if decays else ever, self.scope, self.module, self.project)
