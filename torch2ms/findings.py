@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+APART = "T2M961"  # a file that was looked at without the files that it belongs to
 
 
 class Tier(enum.Enum):
@@ -56,3 +58,10 @@ class Result:
 
     def count(self, tier: Tier) -> int:
         return sum(finding.tier is tier for finding in self.findings)
+
+
+def told_apart(result: Result, why: str) -> Result:
+    """The result, with the reason why the file was looked at without those that it belongs to."""
+    if any(finding.code == APART for finding in result.findings):
+        return result
+    return replace(result, findings=(Finding(APART, Tier.ASSUMED, "whole file", why), *result.findings))

@@ -13,7 +13,7 @@ from functools import cache
 import libcst as cst
 
 from torch2ms.analysis.infer import infer
-from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.settled import marked, settled
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.text import code
@@ -22,7 +22,7 @@ from torch2ms.api import Rules, definitions
 from torch2ms.bounds import TOO_DEEP, TURN, deep_recursion, unparsable
 from torch2ms.check import STILL, check_output, gained_comments, owned_up, unmarked
 from torch2ms.config import Config
-from torch2ms.findings import Finding, Result
+from torch2ms.findings import Finding, Result, told_apart
 from torch2ms.parsing import parse, unasked
 from torch2ms.rewrite import imports
 from torch2ms.rewrite.emit import Emitter
@@ -99,10 +99,12 @@ def _failed_here(results: Mapping[str, Result]) -> frozenset[str]:
     return frozenset(path for path, result in results.items() if result.error and not THEIRS.match(result.error))
 
 
-def _translated(sources: Mapping[str, str], config: Config, held: frozenset[str] = frozenset()) -> dict[str, Result]:
+def _translated(
+    sources: Mapping[str, str], config: Config, held: frozenset[str] = frozenset(), whole: bool = True
+) -> dict[str, Result]:
     """The translations, before anybody looked at them; trees and analysis are given up when this is done.
 
-    Gradient code of files that are `held` back is refused.
+    Gradient code of files that are `held` back is refused. `whole` says that no file was taken out of the project.
     """
     project = Project(held=held)
     off = config.left_alone
@@ -127,7 +129,7 @@ def _translated(sources: Mapping[str, str], config: Config, held: frozenset[str]
         if os.environ.get("TORCH2MS_DEBUG"):
             raise
         if len(sources) > 1:
-            return results | {path: _translated({path: sources[path]}, config, held)[path] for path, _ in modules}
+            return results | _apart({path: sources[path] for path, _ in modules}, config, held, error, whole)
         return results | {path: _failed(path, sources[path], error) for path, _ in modules}
     for path, module in modules:
         try:
@@ -138,19 +140,43 @@ def _translated(sources: Mapping[str, str], config: Config, held: frozenset[str]
     return results
 
 
+def _apart(
+    sources: Mapping[str, str], config: Config, held: frozenset[str], error: Exception, whole: bool
+) -> dict[str, Result]:
+    """Translations of files that could not be analysed together: all without the one to blame, or each alone."""
+    blamed = _blamed(error) if whole else ""
+    names = [sources.keys() - {blamed}, {blamed}] if blamed in sources else [{path} for path in sources]
+    place = f" in {blamed}" if blamed in sources else ""
+    why = f"an error of torch2ms{place} ({_said(error)}); TORCH2MS_DEBUG=1 shows where"
+    groups = [{path: sources[path] for path in sorted(group)} for group in names]
+    made = [_translated(group, config, held, whole=False) for group in groups]
+    return {path: told_apart(result, why) for results in made for path, result in results.items()}
+
+
+def _blamed(error: Exception) -> str:
+    """The file that the program was looking at when it failed, "" where that is not known."""
+    found = ""
+    trace = error.__traceback__
+    while trace is not None:
+        for held in trace.tb_frame.f_locals.values():
+            module = getattr(held, "module", None) if isinstance(held, FunctionInfo) else held
+            found = module.path if isinstance(module, ModuleInfo) else found
+        trace = trace.tb_next
+    return found
+
+
 def _failed(path: str, source: str, error: Exception) -> Result:
     """The file as it was, and what went wrong in this program."""
     if isinstance(error, RecursionError):
         return Result(path, source, source, error=TOO_DEEP)
     if os.environ.get("TORCH2MS_DEBUG"):
         raise error
+    return Result(path, source, source, error=f"an error of torch2ms ({_said(error)}); TORCH2MS_DEBUG=1 shows where")
+
+
+def _said(error: Exception) -> str:
     said = error.message if isinstance(error, cst.ParserSyntaxError) else error  # its text may point past the code
-    return Result(
-        path,
-        source,
-        source,
-        error=f"an error of torch2ms ({type(error).__name__}: {said}); TORCH2MS_DEBUG=1 shows where",
-    )
+    return f"{type(error).__name__}: {said}"
 
 
 def plan_project(project: Project, config: Config) -> dict[str, Plan]:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from torch2ms.config import Config
-from torch2ms.findings import Result
+from torch2ms.findings import Result, told_apart
 from torch2ms.plain import mentions_torch
 from torch2ms.progress import Progress
 from torch2ms.source import (
@@ -263,8 +263,10 @@ def convert_guarded(sources: Mapping[str, str], config: Config) -> dict[str, Res
     try:
         with time_limit(sum(map(seconds_for, sources.values()))):
             return dict(convert_project(sources, config))
-    except (Exception, TookTooLong):  # whatever the engine raises: found again below, for the one file it belongs to
-        return {key: _convert_one(key, text, config) for key, text in sources.items()}
+    except (Exception, TookTooLong) as error:  # found again below, for the one file that it belongs to
+        long = isinstance(error, TookTooLong)
+        why = "its project takes too long" if long else f"an error of torch2ms ({type(error).__name__}: {error})"
+        return {key: told_apart(_convert_one(key, text, config), why) for key, text in sources.items()}
 
 
 def _convert_one(key: str, text: str, config: Config) -> Result:

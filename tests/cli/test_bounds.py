@@ -10,12 +10,16 @@ import time
 import pytest
 
 from tests.fixture_cases import FIXTURES, FixtureCase
+from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope
 from torch2ms.bounds import TookTooLong, deep_recursion, seconds_for, time_limit
 from torch2ms.config import Config
 from torch2ms.pipeline import convert_project
-from torch2ms.run import convert_guarded
+from torch2ms.report import json, text
+from torch2ms.run import Outcome, convert_guarded
 from torch2ms.tape import planner
-from torch2ms.tape.plan import Text
+from torch2ms.tape.plan import Plan, Text
+from torch2ms.tree import Item
 
 HEAD = "import torch\n\nx = torch.ones(3)\n"
 
@@ -170,6 +174,23 @@ def test_gradient_code_is_refused_where_its_translation_fails(fault: str, monkey
     assert not [r.error for r in results.values() if r.error]
     assert "# torch2ms: T2M110 backward call" in results["a.py"].text and "ops.relu(net(x))" in results["a.py"].text
     assert "value_and_grad" in results["b.py"].text
+
+
+def test_files_converted_without_the_others_say_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A project whose analysis fails is not converted in parts without a word: what one file does reaches others."""
+
+    def fails(scope: Scope, module: ModuleInfo, project: Project, plan: Plan) -> None:
+        if module.path == "b.py" and len(project.modules) > 1:
+            raise AttributeError("a bug")
+
+    monkeypatch.setattr("torch2ms.pipeline.refuse_phases", fails)
+    monkeypatch.delenv("TORCH2MS_DEBUG", raising=False)
+    sources = {"a.py": f"import b\n{TRAINS}", "b.py": TRAINS, "c.py": f"import a\n{TRAINS}"}
+    outcomes = [Outcome(Item(p, p, p), r) for p, r in convert_project(sources, Config()).items()]
+    said = "an error of torch2ms in b.py (AttributeError: a bug); TORCH2MS_DEBUG=1 shows where"
+    assert f"3 files converted without the others of the project: {said}" in text.summary(outcomes)
+    for file in json.document(outcomes)["files"]:
+        assert [f["why"] for f in file["findings"] if f["code"] == "T2M961"] == [said]
 
 
 def test_threads_take_turns_and_their_time_with_them(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from unicodedata import category
 
-from torch2ms.findings import Finding, Tier
+from torch2ms.findings import APART, Finding, Tier
 from torch2ms.run import Outcome
 
 
@@ -65,6 +65,11 @@ def summary(outcomes: Sequence[Outcome], *, verb: str = "changed") -> list[str]:
         if finding.tier is Tier.REFUSED
     )
     lines += [line + f" ({number} times)" * (number > 1) for line, number in refused.items()]
+    apart = Counter(f.why for o in good for f in o.result.findings if f.code == APART)
+    lines += [
+        printable(f"{plural(number, 'file')} converted without the others of the project: {why}")
+        for why, number in apart.items()
+    ]
     lines += [printable(f"error: {o.item.shown}: {o.error}") for o in failed]
     return lines
 
