@@ -143,10 +143,22 @@ def rewrite(
         if position < len(body) and _is_import(body[position]):  # they stand where it stood
             new[0] = new[0].with_changes(leading_lines=body[position].leading_lines)  # type: ignore[attr-defined]
             body[position] = body[position].with_changes(leading_lines=[])
+        elif position < len(body):
+            body[position] = _apart(body[position])
         body[position:position] = new
     if wanted:
         _define(body, (position or 0) + len(new), [definitions.text_of(d, aliases) for d in wanted])
     return tree.with_changes(body=body)
+
+
+def _apart(stmt: cst.BaseStatement) -> cst.BaseStatement:
+    """What follows the first imports of a file, with empty lines before it."""
+    lines: Sequence[cst.EmptyLine] = stmt.leading_lines  # type: ignore[attr-defined]
+    if lines and lines[0].comment is None:
+        return stmt
+    blank = cst.EmptyLine(indent=False)
+    count = 2 if isinstance(stmt, (cst.FunctionDef, cst.ClassDef)) else 1
+    return stmt.with_changes(leading_lines=[*[blank] * count, *lines])
 
 
 def _define(body: list[cst.BaseStatement], position: int, texts: list[str]) -> None:

@@ -313,7 +313,8 @@ def _function(
     """What a function of the project returns, in the caller's places; `exact`: it is no method of a subclass."""
     bound = _pass(info, given, receiver)
     returns = ev.reads.returned(info)
-    if receiver is not None and receiver.place == "self" and info.cls is not None and not exact:
+    some = receiver is not None and (receiver.place == "self" or receiver.kind == "object" and receiver.likely)
+    if some and info.cls is not None and not exact:
         for other in info.cls.overriding(info.name):  # the object may be one of a subclass
             bound |= _pass(other, given, receiver)
             value = ev.reads.returned(other)

@@ -11,12 +11,14 @@ import libcst as cst
 from torch2ms.analysis import shapes
 from torch2ms.analysis.evaluation import guess, masked
 from torch2ms.analysis.evaluation.assign import bind, iteration
+from torch2ms.analysis.evaluation.containers import LEARNERS
 from torch2ms.analysis.evaluation.effects import effects, stored
 from torch2ms.analysis.evaluation.env import Changes
 from torch2ms.analysis.evaluation.evaluate import Evaluator
 from torch2ms.analysis.evaluation.methods import taken_for
 from torch2ms.analysis.evaluation.modes import entered
 from torch2ms.analysis.evaluation.narrow import narrowed
+from torch2ms.analysis.program.families import of_family
 from torch2ms.analysis.program.project import qualified
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted
@@ -123,7 +125,9 @@ def _for(stmt: Stmt, node: cst.For, ev: Evaluator) -> None:
 
     def start_turn() -> None:
         one = iteration(node.iter, iterated, ev)
-        bind(node.target, GROUP if grouped and one.kind == "unknown" else one, ev)
+        if one.kind == "unknown" and iterated.name != LEARNERS:
+            one = GROUP if grouped else of_family(one, dotted(node.target), stmt, ev.project)
+        bind(node.target, one, ev)
 
     _loop(stmt, ev, start_turn)
 

@@ -15,6 +15,7 @@ from torch2ms.analysis.evaluation.env import Env
 from torch2ms.analysis.evaluation.hooked import Kept, kept_by_hooks
 from torch2ms.analysis.known.bases import BASES
 from torch2ms.analysis.program import flow
+from torch2ms.analysis.program.families import families
 from torch2ms.analysis.program.mixins import completes_modules
 from torch2ms.analysis.program.reshaping import reshapes
 from torch2ms.analysis.program.structure import Scope, Stmt
@@ -311,6 +312,8 @@ class Project:
         if finds not in self.texts:
             self.texts[finds] = any(finds(module.source) for module in self.modules.values())
         return self.texts[finds]
+
+    families = cached_property(families)
 
     @cached_property
     def kept(self) -> list[Kept]:

@@ -12,7 +12,7 @@ from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInf
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value
-from torch2ms.tape.functions.sites import Site, Unseen
+from torch2ms.tape.functions.sites import Site, Unseen, overriding
 
 Key = tuple[str, int, str]  # a variable of a scope, an attribute of a class, or a result of a function
 ANY: Key = ("any", 0, "")  # what a container holds, or code that is not seen
@@ -57,13 +57,19 @@ class Aliases:
             if made and len(products) == len(called.get(key, ())):
                 self.unnamed.discard(("result", key, ""))
                 self.creations += products
+        reached = {*called, *self.constructed, *self.versions()}
         for scope, _ in scopes:
-            seen = scope not in unseen and (id(scope) in called or id(scope) in self.constructed)
+            seen = not unseen.reached(scope) and id(scope) in reached
             for name in scope.params if scope.is_function and not seen else ():
                 if name not in ("self", "cls"):
                     self.taint(("variable", id(scope), name))
                     self.open.add(("variable", id(scope), name))
         self.tainted |= {self.find(key) for key in self.tainted}
+
+    def versions(self) -> set[int]:
+        """Ids of the scopes that calls of the methods they override reach, with the same parameters (see above)."""
+        infos = {id(i.scope): i for i in self.callee.values()}.values()
+        return {id(o.scope) for i in infos for o in overriding(i) if o.scope.params == i.scope.params}
 
     # --- classes of keys
 

@@ -121,7 +121,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     for _ in range(3):
         for info, site in reached:
             _spread(info, site, lifting)
-    unseen.names |= {i.name for _, i in functions if i.name != "__init__" and len(list(versions(i))) > 1}
+    unseen.versions |= {i.name for _, i in functions if i.name != "__init__" and len(list(versions(i))) > 1}
     given = handovers(project, events)
     lifting.left = left_behind(list(project.modules.values()))
     for _, info in functions:

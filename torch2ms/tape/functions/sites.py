@@ -34,6 +34,7 @@ class Unseen:
 
     def __init__(self) -> None:
         self.names: set[str] = set()  # for whatever they are given
+        self.versions: set[str] = set()  # which of several methods of that name a call reaches is not known
         self.calls: dict[str, list[tuple[cst.Call, bool]]] = {}
 
     def add(self, call: cst.Call, name: str, stmt: Stmt) -> None:
@@ -43,6 +44,10 @@ class Unseen:
         self.calls.setdefault(name, []).append((call, parts or entered))
 
     def __contains__(self, scope: Scope) -> bool:
+        return scope.name in self.versions or self.reached(scope)
+
+    def reached(self, scope: Scope) -> bool:
+        """Calls that are not seen may reach the function, apart from those that are seen of another version."""
         if scope.name in self.names:
             return True
         calls = [(call, used) for call, used in self.calls.get(scope.name, ()) if _takes(scope, call)]
@@ -51,7 +56,7 @@ class Unseen:
     def also(self, names: Iterable[str]) -> Unseen:
         """Functions that are used as values are among them."""
         more = Unseen()
-        more.names, more.calls = self.names.union(names), self.calls
+        more.names, more.calls, more.versions = self.names.union(names), self.calls, self.versions
         return more
 
 
