@@ -76,7 +76,7 @@ def _candidate(info: FunctionInfo, sites: list[Site], reached: set[int]) -> Cand
     kinds = ("object", "optimizer", "module") if fills else ("object", "optimizer")
     if overriding(info) or not movable(info) or info.cls is not None and info.cls.kind not in kinds:
         return None
-    if fills or _only_clips(info):
+    if fills or info.cls is not None and _only_clips(info) or _clips_handed(info, sites):
         return plain(info, sites, scope.body.stmts[0].lineno, ends=True)
     calls = [(s, c) for s in scope.body.walk() for c in s.calls]
     if any(id(c) in reached for _, c in calls):
@@ -111,13 +111,40 @@ def _only_fills(scope: Scope) -> bool:
 
 
 def _only_clips(info: FunctionInfo) -> bool:
-    """`def clip_grad_norm_(self, parameters, limit): return torch.nn.utils.clip_grad_norm_(parameters, limit)`."""
-    stmts = [s.node for s in info.scope.body.stmts if not isinstance(s.node, cst.Pass)]
-    call = stmts[0].value if len(stmts) == 1 and isinstance(stmts[0], (cst.Expr, cst.Return)) else None
-    if info.cls is None or not isinstance(call, cst.Call) or not call.args:
+    """`def clip_grad_norm_(self, parameters, limit): return torch.nn.utils.clip_grad_norm_(parameters, limit)`, or one
+    of several ways to clip them, as other parameters say."""
+    given = set(info.scope.params) - {"self"}
+    stmts = [s for s in info.scope.body.walk() if not isinstance(s.node, (cst.Pass, cst.Assert, cst.Raise))]
+    if info.cls is not None and len(stmts) > 1:
         return False
-    clips = info.module.value(call.func).name in CLIPS
-    return clips and dotted(call.args[0].value) in set(info.scope.params) - {"self"}
+    clips = 0
+    for stmt in stmts:
+        if isinstance(stmt.node, cst.If):
+            if any(root(use) not in given for use in expression_uses(stmt.node.test, stmt)):
+                return False
+            continue
+        call = stmt.node.value if isinstance(stmt.node, (cst.Expr, cst.Return)) else None
+        if isinstance(call, cst.BaseString):
+            continue
+        if not isinstance(call, cst.Call) or not call.args or info.module.value(call.func).name not in CLIPS:
+            return False
+        if dotted(call.args[0].value) not in given:
+            return False
+        clips += 1
+    return clips > 0
+
+
+def _clips_handed(info: FunctionInfo, sites: list[Site]) -> bool:
+    """It clips what the function that calls it was handed itself: neither of them knows whose parameters these are."""
+    if info.cls is not None or not _only_clips(info):
+        return False
+    clipped = {dotted(c.args[0].value) for s in info.scope.body.walk() for c in s.calls
+               if info.module.value(c.func).name in CLIPS}  # fmt: skip
+    for site in sites:
+        bound = bound_arguments(info, site.call)
+        if any(n in bound and dotted(bound[n].value) in set(site.scope.params) - {"self"} for n in clipped):
+            return True
+    return False
 
 
 def _is_grad(node: cst.CSTNode) -> bool:

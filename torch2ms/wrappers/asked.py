@@ -16,6 +16,7 @@ from torch2ms.wrappers.suites import Made, Suites
 
 OWN = {"param_groups", "state", "defaults", "step", "zero_grad", "state_dict", "load_state_dict", "add_param_group"}
 KEEPS = ("create_graph", "retain_graph")
+NOBODY = "it is off, and no caller of the project turns it on"
 WHY = "an optimizer of torch has nothing of this name"
 
 
@@ -23,9 +24,10 @@ def asked(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that ask optimizers so, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or "hasattr(opt" not in module.source:
+        kept = _unkept(module, project)
+        if module.uses_mindspore or "hasattr(opt" not in module.source and not kept:
             continue
-        writer = Asked(module)
+        writer = Asked(module, kept)
         made = writer.plain()
         if writer.findings:
             plain[module.name] = made
@@ -51,9 +53,10 @@ def never(node: cst.CSTNode, module: ModuleInfo) -> bool:
 class Asked(Suites):
     """One module with the answers."""
 
-    def __init__(self, module: ModuleInfo) -> None:
+    def __init__(self, module: ModuleInfo, kept: set[int]) -> None:
         super().__init__(module)
-        self.flags = {key for scope in module.scope.walk() for key in _flags(scope, module)}
+        self.kept = kept
+        self.flags = kept | {key for scope in module.scope.walk() for key in _flags(scope, module)}
 
     def leave_BooleanOperation(
         self, original: cst.BooleanOperation, updated: cst.BooleanOperation
@@ -67,6 +70,8 @@ class Asked(Suites):
         return cst.Name("False")
 
     def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
+        if id(original) in self.kept:
+            self.findings.append(Finding("T2M535", Tier.ASSUMED, code(original), NOBODY, line=self.line))
         return updated.with_changes(value=cst.Name("False")) if id(original) in self.flags else updated
 
 
@@ -83,6 +88,45 @@ def _flags(scope: Scope, module: ModuleInfo) -> set[int]:
         id(a) for c in calls for a in c.args
         if a.keyword is not None and a.keyword.value in KEEPS and dotted(a.value) in names
     }  # fmt: skip
+
+
+def _unkept(module: ModuleInfo, project: Project) -> set[int]:
+    """`loss.backward(create_graph=create_graph)`, by id of the argument, where no caller asks for what is off."""
+    found: set[int] = set()
+    for scope in module.scope.walk() if "create_graph=create_graph" in module.source.replace(" ", "") else ():
+        if not scope.is_function or not _off(scope.node) or any("create_graph" in s.defs for s in scope.body.walk()):
+            continue
+        args = [a for s in scope.body.walk() for c in s.calls for a in c.args]
+        own = [a for a in args if a.keyword is not None and a.keyword.value == dotted(a.value) == "create_graph"]
+        if own and not _wanted(scope, project):
+            found |= {id(a) for a in own}
+    return found
+
+
+def _off(node: cst.CSTNode) -> bool:
+    """A function keeps no graph unless callers ask for it, by name."""
+    params = [*node.params.params, *node.params.kwonly_params] if isinstance(node, cst.FunctionDef) else []
+    return any(p.name.value == "create_graph" and p.default is not None and not constant(p.default) for p in params)
+
+
+def _wanted(scope: Scope, project: Project) -> bool:
+    """Somebody may ask for it: by its name, or among other arguments."""
+    params = scope.params
+    before = params.index("create_graph") - (scope.cls is not None) if "create_graph" in params else 0
+    for module in project.modules.values():
+        flags = {key for inner in module.scope.walk() for key in _flags(inner, module)}
+        for node in module.nodes:
+            if type(node) is not cst.Call:
+                continue
+            named = [a for a in node.args if a.keyword is not None and a.keyword.value == "create_graph"]
+            if any(constant(a.value) is not False and dotted(a.value) != "create_graph" and id(a) not in flags
+                   for a in named):  # fmt: skip
+                return True
+            may_be = module.value(node.func).kind not in ("api", "builtin", "class", "module", "tensor")
+            many = len([a for a in node.args if a.keyword is None]) > before or any(a.star for a in node.args)
+            if may_be and many and dotted(node.func).rpartition(".")[2] not in ("print", "zip"):
+                return True
+    return False
 
 
 # `if torch.is_grad_enabled(): optimizer.zero_grad()` and `if loss.requires_grad: loss.backward()` in a closure: an
