@@ -86,6 +86,9 @@ MASKED = "with infinite elements"  # the name of a tensor in which some elements
 ENDLESS = "infinite"  # ... and of such a number
 STICKY = (MASKED, ENDLESS)  # names of what may be the one or the other, of which one has them
 
+ROWS = ("params", "named_params")  # kinds that are several parameters, one behind the other
+ROW = "of param"  # the name of a list or a dict of parameters
+
 _AT = {name: at for at, name in enumerate(Value._fields)}
 
 
@@ -105,10 +108,26 @@ CHOSEN = ("class", "function")  # what tables of names hold, and callers choose 
 _NUMBERS = ("int", "float", "tensor", "unknown", "none")
 
 
+def is_row(value: Value) -> bool:
+    """Several parameters, one behind the other."""
+    return value.kind in ROWS or value.name == ROW
+
+
+def _either_row(one: Value, other: Value) -> Value:
+    """Of two rows of parameters, one has all of a network and one a part of it: some of it is in either."""
+    parts = {d for d in other.deps - one.deps if not d.endswith("requires_grad>")}
+    wholes = {d for d in one.deps - other.deps if any(p.startswith(f"{d}.") for p in parts)}
+    if not wholes:
+        return one
+    return one.with_deps(one.deps - wholes | {f"{whole}{PICKED}either>" for whole in wholes})
+
+
 def join(a: Value, b: Value) -> Value:
     """The value that may be either; what the two disagree on is not known."""
     if a == b:
         return a
+    if (a.name == ROW or a.kind in ROWS) and is_row(b):
+        a, b = _either_row(a, b), _either_row(b, a)
     for one, other in ((a, b), (b, a)):
         if other.kind == "tensor" and one.kind in ("int", "float") or one.name == EITHER and other.kind in _NUMBERS:
             return Value("unknown", EITHER, a.deps | b.deps)

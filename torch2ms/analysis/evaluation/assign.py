@@ -8,7 +8,7 @@ import libcst as cst
 
 from torch2ms.analysis import shapes
 from torch2ms.analysis.evaluation import guess
-from torch2ms.analysis.evaluation.containers import LEARNERS, element, housed
+from torch2ms.analysis.evaluation.containers import ELEMENTS, LEARNERS, element, housed, picked
 from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.evaluation.typed import lasting
 from torch2ms.analysis.evaluation.usage import used
@@ -21,6 +21,7 @@ from torch2ms.analysis.values import (
     UNKNOWN,
     UNPLACED,
     Value,
+    is_row,
     join,
     joined_deps,
     overlaps,
@@ -39,10 +40,8 @@ def bind(target: cst.CSTNode, value: Value, ev: Evaluator) -> None:
     if type(target) is cst.Tuple or type(target) is cst.List:
         value = _named(value, [dotted(part.value) for part in target.elements])
         for i, part in enumerate(target.elements):
-            bind(part.value, part_of(value, i, len(target.elements)), ev)
-        return
-    if type(target) is cst.StarredElement:
-        bind(target.value, Value("list", deps=value.deps), ev)
+            one = part_of(value, i, len(target.elements))
+            bind(part.value, one if type(part) is not cst.StarredElement else _rest(value, one), ev)
         return
     place = dotted(target)
     if not place:
@@ -157,6 +156,13 @@ def iteration(node: cst.BaseExpression, iterated: Value, ev: Evaluator, named: b
     if one.leaf:  # a leaf reached through a list: changed in place, it is a parameter
         return Value("param", deps=one.deps)
     return housed(one, node)
+
+
+def _rest(value: Value, one: Value) -> Value:
+    """What a starred target gets, of a value of which the others get one each."""
+    if is_row(value):
+        return picked(value, "rest")
+    return Value("list", f"of {one.kind}" if one.kind in ELEMENTS else "", value.deps)
 
 
 def part_of(value: Value, index: int, count: int) -> Value:

@@ -9,7 +9,19 @@ import libcst as cst
 from torch2ms.analysis import shapes
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
-from torch2ms.analysis.values import CHOSEN, MASKED, OPTIMIZERS, PART, PICKED, UNKNOWN, Value, entries, join, replace
+from torch2ms.analysis.values import (
+    CHOSEN,
+    MASKED,
+    OPTIMIZERS,
+    PART,
+    PICKED,
+    UNKNOWN,
+    Value,
+    entries,
+    is_row,
+    join,
+    replace,
+)
 
 WITH_GRADIENTS = re.compile(r"\.(?:requires_grad|grad)\b")
 STORED = Value("tensor", name="buffer")  # what a state dict holds: parameters and buffers themselves, without graphs
@@ -55,9 +67,16 @@ def element(value: Value) -> Value:
 
 def picked(params: Value, by: str) -> Value:
     """One of the parameters that a condition picks, or all of them; those that it leaves out may have gradients."""
-    if params.kind not in ("param", "params") or not by or WITH_GRADIENTS.search(by):
+    if params.kind != "param" and not is_row(params) or not by or WITH_GRADIENTS.search(by):
         return params
     return replace(params, deps=frozenset(f"{dep}{PICKED}{by.replace('.', '_')}>" for dep in params.deps))
+
+
+def cut(row: Value, part: cst.Slice) -> Value:
+    """The parameters in a slice."""
+    if len(row.deps) == 1 and (text := _cut(part)):
+        return Value("params", deps=frozenset({f"{next(iter(row.deps))}{PART}{text}>"}))
+    return picked(replace(row, items=None), f"in {code(part)}")
 
 
 def is_state(value: Value) -> bool:
@@ -106,7 +125,7 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
     only = node.slice[0].slice if len(node.slice) == 1 else None
     index = constant(only.value) if type(only) is cst.Index else ...
     items = base.items or ()
-    picked = items[index] if isinstance(index, int) and -len(items) <= index < len(items) else None
+    item = items[index] if isinstance(index, int) and -len(items) <= index < len(items) else None
     if base.kind == "dict" and isinstance(index, str) and index in (held := entries(base)):
         return held[index]
     if base.kind == "dict" and items:
@@ -117,7 +136,7 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
     if base.kind in ("tuple", "list") and items:
         if type(only) is cst.Slice:
             return _part(base, only)
-        return picked if picked is not None else one_of(base, items)
+        return item if item is not None else one_of(base, items)
     if is_state(base):
         return STORED
     if base.kind == "dict" and base.name == "of param":
@@ -130,6 +149,10 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         return base.each
     if base.name == "of tensor" and type(only) is cst.Index:
         return one_tensor(base)
+    if type(only) is cst.Slice and is_row(base):
+        return cut(base, only)
+    if type(index) is int and is_row(base):
+        return picked(Value("param", deps=base.deps), f"at {index}")
     if base.kind in ("list", "tuple") and (base.name.startswith("of ") or base.each is not None):
         return element(base) if type(only) is cst.Index else base
     if base.kind == "tensor":
@@ -144,8 +167,10 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
     if base.kind == "module":
         if isinstance(index, str) and (layer := named_layer(base, index)) is not None:
             return layer
-        if picked is not None:
-            return replace(picked, place=base.place)
+        if item is not None:
+            return replace(item, place=base.place)
+        if type(only) is cst.Slice and base.place and base.name == "torch.nn.Sequential":
+            return Value("module", place=f"{base.place}{PART}in {code(only)}>".replace(" ", "_"), likely=True)
         return one_layer(base) if type(only) is cst.Index else Value("module", place=base.place, likely=True)
     if base.kind == "numpy":
         return Value("numpy", rank=shapes.element(base, node, known)[1])
@@ -155,8 +180,6 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         if index == "params":
             return Value("params", name="param_group_params", place=base.place)
         return Value("float", name="param_group_item", place=base.place)
-    if base.kind == "params" and type(only) is cst.Slice and len(base.deps) == 1 and (part := _cut(only)):
-        return Value("params", deps=frozenset({f"{next(iter(base.deps))}{PART}{part}>"}))
     if base.kind == "unknown" and type(only) is cst.Index and isinstance(index, int) and _is_shape(node.value):
         return Value("int")
     return Value("unknown", deps=base.deps)

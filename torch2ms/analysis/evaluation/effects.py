@@ -24,6 +24,7 @@ from torch2ms.analysis.values import (
     Value,
     choices,
     entries,
+    is_row,
     joined_deps,
     joined_keys,
     replace,
@@ -53,6 +54,10 @@ def effects(stmt: Stmt, ev: Evaluator) -> None:
                 _called(call, stmt, place, call.func.attr.value, ev)
         if call.args and type(call.args[0].value) is cst.List and ev.memo.get(id(call), UNKNOWN).kind == "optimizer":
             _trained(call.args[0].value, ev)
+    if type(stmt.node) is cst.Del and type(stmt.node.target) is cst.Subscript:
+        place = dotted(stmt.node.target.value)
+        if (held := ev.env.get(place)) is not None and is_row(held):
+            ev.env[place] = picked(held, "left")
     if type(stmt.node) is cst.Assign:
         for target in stmt.node.targets:
             part = target.target
@@ -119,6 +124,8 @@ def _called(call: cst.Call, stmt: Stmt, place: str, method: str, ev: Evaluator) 
         ev.env[place] = replace(held, kind="tensor", leaf=True, deps=held.deps | {place}, place=place)
     elif method == "clear" and held.kind in ("list", "dict"):
         ev.env[place] = Value(held.kind, items=(), keys=() if held.kind == "dict" else None)
+    elif method in ("pop", "remove") and is_row(held):
+        ev.env[place] = picked(held, "left")
     elif method in REORDERING and held.keys is not None:
         ev.env[place] = replace(held, keys=None)
     elif method.endswith("_") and not method.endswith("__") and held.kind == "tensor":

@@ -29,6 +29,7 @@ from torch2ms.analysis.values import (
     bounded,
     choices,
     entries,
+    is_row,
     join,
     joined_deps,
     replace,
@@ -230,6 +231,8 @@ class Evaluator:
                 return held
         else:
             value = containers.picked(self.ev(node.elt), " and ".join(tests))  # type: ignore[attr-defined]
+            if type(node.elt) is cst.Subscript:  # type: ignore[attr-defined]
+                value = containers.picked(value, "named")
             kind = "list"
         self.env.pop()
         if (grouped := containers.grouped_optimizer(node)) is not None:
@@ -297,6 +300,8 @@ class Evaluator:
             return Value("complex" if "complex" in kinds else "float")
         if kinds == {"str"} or left.kind == "str":
             return Value("str")
+        if type(operator) is cst.Subtract and is_row(left):
+            return containers.picked(left, "left")
         if left.kind == right.kind and left.kind in ("list", "tuple", "params"):
             both = left.items is not None and right.items is not None
             items = bounded((*(left.items or ()), *(right.items or ()))) if both else None

@@ -11,7 +11,7 @@ from torch2ms.analysis import shapes
 from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import FILLING, NO_DEPS, PART, PICKED, UNPLACED, Value, entries, overlaps, replace
+from torch2ms.analysis.values import FILLING, NO_DEPS, PART, PICKED, UNPLACED, Value, entries, is_row, overlaps, replace
 
 if TYPE_CHECKING:
     from torch2ms.analysis.program.project import FunctionInfo
@@ -76,7 +76,8 @@ def outward(
         plain = dep.lstrip("@^")
         head, _, rest = plain.partition(".")
         if head in params:
-            found |= {_below(p, rest) for p in params[head]} if rest.startswith(PICKED[1:]) else params[head]
+            precise = rest.startswith(PICKED[1:]) or rest and plain is dep and is_row(value)
+            found |= {_below(p, rest) for p in params[head]} if precise else params[head]
         elif head == "self" and receiver:
             found.add(_below(receiver, rest))
         elif not dep.startswith(("@", "^")):

@@ -248,6 +248,11 @@ def relation(event: Event, owners: list[Owner]) -> str:
     """Whether what is clipped is what the owners hold: same, other, or not seen."""
     if event.value.kind == "optimizer" or event.value.name.startswith("param_group"):
         return "same"
+    if event.kind in ("clip_norm", "clip_value"):
+        if any(v.kind == "param" and not v.place for v in (event.value, *event.value.parts)):
+            return "other"  # one of its parameters, or some
+        if event.value.kind == "unknown" and _made(event.node):
+            return "unseen"
     some = any(PICKED in d for d in event.value.deps)  # all callers give parameters that a condition picked
     if any(d.startswith("@") for d in event.value.deps) and not some:
         return "unseen"  # a parameter: each caller has its own
@@ -262,6 +267,11 @@ def relation(event: Event, owners: list[Owner]) -> str:
         return "unseen"  # several parts, which may be all of it
     outside = all(any(c == p or c.startswith(p + ".") for p in held) for c in clipped)
     return "same" if inside and outside else "other"
+
+
+def _made(clip: cst.CSTNode) -> bool:
+    """What is clipped is what a function returns."""
+    return isinstance(clip, cst.Call) and bool(clip.args) and isinstance(clip.args[0].value, cst.Call)
 
 
 def kinship(event: Event, owner: Owner) -> str:
