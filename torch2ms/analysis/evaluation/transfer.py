@@ -76,7 +76,7 @@ def outward(
         plain = dep.lstrip("@^")
         head, _, rest = plain.partition(".")
         if head in params:
-            precise = rest.startswith(PICKED[1:]) or rest and plain is dep and is_row(value)
+            precise = rest.startswith(PICKED[1:]) or rest and dep[0] not in "@^" and is_row(value)
             found |= {_below(p, rest) for p in params[head]} if precise else params[head]
         elif head == "self" and receiver:
             found.add(_below(receiver, rest))

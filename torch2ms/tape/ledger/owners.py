@@ -15,6 +15,8 @@ from torch2ms.tape.ledger.events import Event, argument, to_clip
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.pairs import clause_of, kept_under, paired
 
+CLIPS = ("clip_norm", "clip_value")
+
 
 def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[Owner]) -> list[Owner]:
     """Optimizers that keep gradients or step, then modules and leaves that are read and that no optimizer owns."""
@@ -248,11 +250,10 @@ def relation(event: Event, owners: list[Owner]) -> str:
     """Whether what is clipped is what the owners hold: same, other, or not seen."""
     if event.value.kind == "optimizer" or event.value.name.startswith("param_group"):
         return "same"
-    if event.kind in ("clip_norm", "clip_value"):
-        if any(v.kind == "param" and not v.place for v in (event.value, *event.value.parts)):
-            return "other"  # one of its parameters, or some
-        if event.value.kind == "unknown" and _made(event.node):
-            return "unseen"
+    if _single(event):
+        return "other"
+    if event.kind in CLIPS and event.value.kind == "unknown" and _made(event.node):
+        return "unseen"
     some = any(PICKED in d for d in event.value.deps)  # all callers give parameters that a condition picked
     if any(d.startswith("@") for d in event.value.deps) and not some:
         return "unseen"  # a parameter: each caller has its own
@@ -269,6 +270,12 @@ def relation(event: Event, owners: list[Owner]) -> str:
     return "same" if inside and outside else "other"
 
 
+def _single(event: Event) -> bool:
+    """One parameter of a network is clipped, or some are that are listed one by one."""
+    parts = (event.value, *event.value.parts)
+    return event.kind in CLIPS and any(v.kind == "param" and v.place not in v.deps for v in parts)
+
+
 def _made(clip: cst.CSTNode) -> bool:
     """What is clipped is what a function returns."""
     return isinstance(clip, cst.Call) and bool(clip.args) and isinstance(clip.args[0].value, cst.Call)
@@ -281,7 +288,7 @@ def kinship(event: Event, owner: Owner) -> str:
     if event.place and event.place == owner.place:
         return "same"
     found = relation(event, [owner])
-    if found != "other" or owner.owns is None:
+    if found != "other" or owner.owns is None or _single(event):
         return found
     wide = event.value.deps or frozenset({event.place})
     return "unseen" if all(any(p == w or p.startswith(f"{w}.") for w in wide) for p in owner.owns) else "other"
