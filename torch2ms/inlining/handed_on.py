@@ -29,7 +29,7 @@ def handed_on(project: Project) -> dict[int, Candidate]:
         return {}
     found: dict[int, Candidate] = {}
     reached = _sites(project)
-    calls = {id(site.call) for _, sites in reached.values() for site in sites}
+    calls = {id(s.call) for info, sites in reached.values() for s in sites if not _clips_handed(info, sites)}
     for info, sites in reached.values():
         made = _candidate(info, sites, calls)
         if made is None or not sites or not all(fits(made, site) for site in sites):
@@ -37,7 +37,11 @@ def handed_on(project: Project) -> dict[int, Candidate]:
         if len(sites) * len(made.body) <= MOST:
             made.goes = _mentioned(made, project) == len(sites)
             found |= {id(site.call): made for site in sites}
-    return found
+    moving = {id(made.info.scope) for made in found.values()}
+    return {
+        call: made for call, made in found.items()
+        if not _clips_handed(made.info, made.sites) or not any(id(s.scope) in moving for s in made.sites)
+    }  # fmt: skip
 
 
 def _sites(project: Project) -> dict[int, tuple[FunctionInfo, list[Site]]]:

@@ -12,7 +12,7 @@ from torch2ms.analysis.program.project import Plain, Project
 from torch2ms.inlining import handed_on, inlined
 from torch2ms.stateless import as_calls, without_state
 from torch2ms.wrappers.alike import alike
-from torch2ms.wrappers.asked import asked, recording
+from torch2ms.wrappers.asked import asked, recording, unkept
 from torch2ms.wrappers.bound_methods import called_by_name
 from torch2ms.wrappers.clipped import clipped
 from torch2ms.wrappers.closures import without_closures
@@ -109,6 +109,7 @@ def understood(project: Project) -> Project:
     project = _with(project, recording(project))
     project = _with(project, without_closures(project))
     project = inlined(project, handed_on)
+    project = _with(project, unkept(project))
     project = _with(project, decided(project))
     project = _with(project, alike(project))
     project = _with(project, out_of_the_way(project))

@@ -24,10 +24,9 @@ def asked(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that ask optimizers so, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        kept = _unkept(module, project)
-        if module.uses_mindspore or "hasattr(opt" not in module.source and not kept:
+        if module.uses_mindspore or "hasattr(opt" not in module.source:
             continue
-        writer = Asked(module, kept)
+        writer = Asked(module)
         made = writer.plain()
         if writer.findings:
             plain[module.name] = made
@@ -53,10 +52,9 @@ def never(node: cst.CSTNode, module: ModuleInfo) -> bool:
 class Asked(Suites):
     """One module with the answers."""
 
-    def __init__(self, module: ModuleInfo, kept: set[int]) -> None:
+    def __init__(self, module: ModuleInfo) -> None:
         super().__init__(module)
-        self.kept = kept
-        self.flags = kept | {key for scope in module.scope.walk() for key in _flags(scope, module)}
+        self.flags = {key for scope in module.scope.walk() for key in _flags(scope, module)}
 
     def leave_BooleanOperation(
         self, original: cst.BooleanOperation, updated: cst.BooleanOperation
@@ -70,8 +68,6 @@ class Asked(Suites):
         return cst.Name("False")
 
     def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
-        if id(original) in self.kept:
-            self.findings.append(Finding("T2M535", Tier.ASSUMED, code(original), NOBODY, line=self.line))
         return updated.with_changes(value=cst.Name("False")) if id(original) in self.flags else updated
 
 
@@ -90,7 +86,29 @@ def _flags(scope: Scope, module: ModuleInfo) -> set[int]:
     }  # fmt: skip
 
 
-def _unkept(module: ModuleInfo, project: Project) -> set[int]:
+def unkept(project: Project) -> dict[str, Plain]:
+    """What becomes of modules whose functions keep graphs if their callers ask for it, where nobody does, by name."""
+    found = {
+        m.name: (m, args) for m in project.modules.values() if not m.uses_mindspore and (args := _never(m, project))
+    }
+    return {name: Unkept(module, args).plain() for name, (module, args) in found.items()}
+
+
+class Unkept(Suites):
+    """One module, without these graphs."""
+
+    def __init__(self, module: ModuleInfo, args: set[int]) -> None:
+        super().__init__(module)
+        self.args = args
+
+    def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
+        if id(original) not in self.args:
+            return updated
+        self.findings.append(Finding("T2M535", Tier.ASSUMED, code(original), NOBODY, line=self.line))
+        return updated.with_changes(value=cst.Name("False"))
+
+
+def _never(module: ModuleInfo, project: Project) -> set[int]:
     """`loss.backward(create_graph=create_graph)`, by id of the argument, where no caller asks for what is off."""
     found: set[int] = set()
     for scope in module.scope.walk() if "create_graph=create_graph" in module.source.replace(" ", "") else ():
