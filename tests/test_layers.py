@@ -179,3 +179,35 @@ for x in torch.ones(3, 6, 4):
 """
     findings = convert_source(program).findings
     assert any(f.tier is Tier.REFUSED and "no gradient of `net." in f.why for f in findings) is refused
+
+
+@pytest.mark.parametrize(("counted", "refused"), [("self.count += 1", True), ("pass", False)])
+def test_conditions_of_attributes_change_where_methods_bind_them(counted: str, refused: bool) -> None:
+    program = f"""\
+import torch
+from torch import nn
+
+
+class Trainer:
+    def __init__(self):
+        self.first, self.second = nn.Linear(4, 3), nn.Linear(4, 3)
+        self.opt = torch.optim.Adam([*self.first.parameters(), *self.second.parameters()], lr=0.1)
+        self.count = 0
+
+    def step(self, x):
+        {counted}
+        out = self.first(x)
+        if self.count % 2:
+            out = out + self.second(x)
+        loss = out.pow(2).mean()
+        self.opt.zero_grad()
+        loss.backward()
+        self.opt.step()
+
+
+trainer = Trainer()
+for x in torch.ones(3, 6, 4):
+    trainer.step(x)
+"""
+    findings = convert_source(program).findings
+    assert any(f.tier is Tier.REFUSED and "depending on" in f.why for f in findings) is refused

@@ -12,7 +12,7 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation.modes import is_no_grad
 from torch2ms.analysis.program.flow import expression_uses, root
-from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import any_overlap, overlaps
@@ -41,11 +41,25 @@ def left_out_at_times(event: Event, region: Region, owners: list[Owner], module:
         for owner in moving:
             if not any_overlap(missing, owner.owns or NOTHING):
                 continue
-            if asked & (given | _turning(event, owner)):
+            if asked & (given | _turning(event, owner)) or _rebound(test, event, project):
                 return code(test)
             if asked - scope.locals or asked & set(scope.params):
                 owner.assumed.add(f"`{code(test)}` is the same at every step of `{owner.place}`")
     return ""
+
+
+def _rebound(test: cst.BaseExpression, event: Event, project: Project) -> bool:
+    """A condition asks for an attribute that other methods than the constructor bind: `if self.step % 2`."""
+    cls = event.stmt.block.scope.cls
+    asked = {u for u in expression_uses(test, event.stmt) if u.startswith("self.") and u.count(".") == 1}
+    methods = [m.scope for m in _methods(cls, project) if m.name != "__init__"] if cls is not None and asked else []
+    return any(asked & s.defs for scope in methods for s in scope.body.walk())
+
+
+def _methods(scope: Scope, project: Project) -> list[FunctionInfo]:
+    """The methods of a class, its own and those that it inherits or that are derived from it."""
+    found = [c for m in project.modules.values() for c in m.classes.values() if c.scope is scope]
+    return [m for c in found for cls in (*c.lineage(), *c.below()) for m in cls.methods.values()]
 
 
 def _turning(event: Event, owner: Owner) -> set[str]:
