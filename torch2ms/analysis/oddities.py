@@ -28,9 +28,11 @@ _INFINITE = re.compile(r"""(?<!-)(?:\bfloat\(\s*["']\+?inf["']\s*\)|\b(?:torch|m
 def called(name: str, node: cst.Call, values: Sequence[Value], receiver: Value | None = None) -> str:
     """What is odd about the elements of what the function or method `name` gives; "" where nothing is known to be."""
     if receiver is None and name in _WRITTEN and len(node.args) and not node.args[0].star:
-        data = node.args[0].value
-        if values and values[0].kind == "tensor":
-            return values[0].odd
+        named = (i for i, arg in enumerate(node.args) if arg.keyword is not None and arg.keyword.value == "data")
+        place = next(named, 0)
+        data = node.args[place].value
+        if len(values) > place and values[place].kind == "tensor":
+            return values[place].odd
         return EMPTY if _hollow(data) else _written(code(data)) or (BELOW if _below(data) else "")
     if receiver is None and name.endswith("Tensor") and name in _WRITTEN and not node.args:
         return EMPTY

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from functools import reduce
+from functools import lru_cache, reduce
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -311,7 +311,7 @@ def _function(
     info: FunctionInfo, given: Given, ev: Evaluator, receiver: Value | None = None, exact: bool = False
 ) -> Value:
     """What a function of the project returns, in the caller's places; `exact`: it is no method of a subclass."""
-    bound = _pass(info, given, receiver)
+    bound = _pass(info, given, receiver, len(ev.project.modules) == 1)
     returns = ev.reads.returned(info)
     some = receiver is not None and (receiver.place == "self" or receiver.kind == "object" and receiver.likely)
     if some and info.cls is not None and not exact:
@@ -347,8 +347,9 @@ def _built_from(info: FunctionInfo, receiver: Value | None) -> dict[str, frozens
     return {param: inside | {param} for param in init.scope.params[1:]} if inside else {}  # optimizers go by both
 
 
-def _pass(info: FunctionInfo, given: Given, receiver: Value | None) -> dict[str, Value]:
-    """Record what the caller passes, by parameter."""
+def _pass(info: FunctionInfo, given: Given, receiver: Value | None, alone: bool = False) -> dict[str, Value]:
+    """Record what the caller passes, by parameter; `alone`: no other module is there, whose calls are not seen."""
+    typed = alone and _only_called(info.name, info.module.source, info.cls is not None)
     as_method = info.cls is not None and not info.static and receiver is not None
     if receiver is not None and receiver.kind == "class" and not info.of_class:
         as_method = False
@@ -356,12 +357,26 @@ def _pass(info: FunctionInfo, given: Given, receiver: Value | None) -> dict[str,
     places = {value.place: name for name, value in bound.items() if value.place}
     for name, value in bound.items():
         mapped = into(value, name, places, receiver is not None and receiver.place == "self")
+        if typed and mapped.kind == "tensor":
+            mapped = replace(mapped, dtype=value.dtype, rank=value.rank)
         old = info.args.get(name)
         if old is None or old.name == NOT_RUN:
             info.args[name] = mapped
         elif mapped.name != NOT_RUN:
             info.args[name] = join(old, mapped)
     return bound
+
+
+@lru_cache(maxsize=256)
+def _only_called(name: str, source: str, method: bool) -> bool:
+    """A function of a program whose name stands nowhere but in its definition and in calls: each of these is seen.
+
+    Of a method the only one is; others may be of objects that are not known.
+    """
+    named = len(re.findall(rf"\b{re.escape(name)}\b", source))
+    if method:
+        return named == 2 and len(re.findall(rf"\.{re.escape(name)}\(", source)) == 1
+    return 1 < named == len(re.findall(rf"(?<![\w.]){re.escape(name)}\(", source))
 
 
 def _builtin(name: str, given: Given) -> Value:
