@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from functools import lru_cache, reduce
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
 
 SETTINGS = re.compile(r"(?:cfg|conf|config|args|options?)$", re.IGNORECASE)  # these have a clone() of their own
 REPLAY = re.compile(r"replay|buffer|memory", re.IGNORECASE)
+_WORD = re.compile(r"\.?\b\w+\(?")
 DICT_METHODS = {"keys", "values", "items", "get", "pop"}
 PARTS = ("params", "named_params", "list")  # what an optimizer is made over
 DENSITIES = {"log_prob", "entropy", "rsample", "cdf", "icdf"}  # methods of distributions through which gradients flow
@@ -349,16 +351,15 @@ def _built_from(info: FunctionInfo, receiver: Value | None) -> dict[str, frozens
 
 def _pass(info: FunctionInfo, given: Given, receiver: Value | None, alone: bool = False) -> dict[str, Value]:
     """Record what the caller passes, by parameter; `alone`: no other module is there, whose calls are not seen."""
-    typed = alone and _only_called(info.name, info.module.source, info.cls is not None)
     as_method = info.cls is not None and not info.static and receiver is not None
     if receiver is not None and receiver.kind == "class" and not info.of_class:
         as_method = False
     bound = bind_arguments(info, given.node, given.args, skip_self=as_method)
     places = {value.place: name for name, value in bound.items() if value.place}
     for name, value in bound.items():
-        mapped = into(value, name, places, receiver is not None and receiver.place == "self")
-        if typed and mapped.kind == "tensor":
-            mapped = replace(mapped, dtype=value.dtype, rank=value.rank)
+        own = alone and value.kind == "tensor" and value.dtype not in ("", "float32")
+        typed = own and _only_called(info.name, info.module.source, info.cls is not None)
+        mapped = into(value, name, places, receiver is not None and receiver.place == "self", typed)
         old = info.args.get(name)
         if old is None or old.name == NOT_RUN:
             info.args[name] = mapped
@@ -367,16 +368,22 @@ def _pass(info: FunctionInfo, given: Given, receiver: Value | None, alone: bool 
     return bound
 
 
-@lru_cache(maxsize=256)
 def _only_called(name: str, source: str, method: bool) -> bool:
     """A function of a program whose name stands nowhere but in its definition and in calls: each of these is seen.
 
     Of a method the only one is; others may be of objects that are not known.
     """
-    named = len(re.findall(rf"\b{re.escape(name)}\b", source))
-    if method:
-        return named == 2 and len(re.findall(rf"\.{re.escape(name)}\(", source)) == 1
-    return 1 < named == len(re.findall(rf"(?<![\w.]){re.escape(name)}\(", source))
+    counts = _words(source)
+    if counts.get(name) or counts.get(f".{name}"):
+        return False
+    alone, asked = counts.get(f"{name}(", 0), counts.get(f".{name}(", 0)
+    return alone == asked == 1 if method else alone > 1 and not asked
+
+
+@lru_cache(maxsize=8)
+def _words(source: str) -> dict[str, int]:
+    """How often the names of a module stand in it, those that are called and those behind a dot apart."""
+    return Counter(_WORD.findall(source))
 
 
 def _builtin(name: str, given: Given) -> Value:

@@ -20,8 +20,11 @@ DEEP = 6  # names in a place; what calls itself through its parts would have eve
 OBJECTS = ("module", "optimizer", "object", "scheduler")
 
 
-def into(value: Value, name: str, places: dict[str, str], same_self: bool) -> Value:
-    """A caller's value in the callee's places; what the callee has no name for keeps a caret."""
+def into(value: Value, name: str, places: dict[str, str], same_self: bool, typed: bool = False) -> Value:
+    """A caller's value in the callee's places; what the callee has no name for keeps a caret.
+
+    `typed`: a tensor of a type of its own keeps it, and its dimensions, as every call of the callee is seen.
+    """
     known = ("^", "@", "self.") if same_self else ("^", "@")
     if value.kind == "object":  # the callee knows what it was given by its own names, other things by the object's
         places = {item.place: f"{name}.{key}" for key, item in entries(value).items() if item.place} | places
@@ -47,7 +50,8 @@ def into(value: Value, name: str, places: dict[str, str], same_self: bool) -> Va
     items = None
     if value.kind == "object" and value.keys is not None:  # models that it was given
         items = tuple(_renamed(i, move) for i in value.items or ())
-    return shapes.forgotten(replace(value, place=name, deps=deps, owns=owns, items=items))
+    made = replace(value, place=name, deps=deps, owns=owns, items=items)
+    return made if typed else shapes.forgotten(made)
 
 
 def _renamed(value: Value, move: Callable[[str], str]) -> Value:
