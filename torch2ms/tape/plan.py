@@ -105,6 +105,8 @@ class Plan:
     added: dict[int, list[str]] = field(default_factory=dict)  # id of a call or definition -> what is put at its end
     steps: set[int] = field(default_factory=set)  # definitions of `step` that become `construct`
     weights: set[int] = field(default_factory=set)  # ids of names that surely hold Parameters
+    # scope and name -> by id of the event, where gradients are put into the name and where they are used
+    waiting: dict[tuple[int, str], dict[int, tuple[int, int]]] = field(default_factory=dict)
     given: dict[int, list[str]] = field(default_factory=dict)  # id of a call -> the gradients it gives back
     names: set[str] = field(default_factory=set)  # what new definitions must not be called, once one is needed
     heads: dict[int, Head] = field(default_factory=dict)  # id of a function definition -> its new first line

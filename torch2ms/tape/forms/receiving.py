@@ -19,7 +19,7 @@ def receive(writer: Writer, call: Call) -> tuple[str, list[Item]]:
 
     def fresh(name: str, base: str) -> str:
         """A name that is read at once, or that a forward of later may have left something in by then."""
-        label = writer.suffix(call) if call.turns is not None else ""
+        label = writer.suffix(call) if call.turns is not None or not free(name, writer, call) else ""
         return writer.fresh(f"{label}_{base}") if label else writer.fresh_once(name)
 
     for owner in call.owners:
@@ -59,6 +59,18 @@ def receive(writer: Writer, call: Call) -> tuple[str, list[Item]]:
             offset = end + " + "
         follow = [*parts, *follow]
     return (f"({left}, {right})" if leaves else right), follow
+
+
+def free(name: str, writer: Writer, call: Call) -> bool:
+    """No other call leaves gradients in the name between the forward of this one, which takes them, and their use."""
+    stmts = call.region.stmts
+    first, last = stmts[-1].number if stmts else call.event.stmt.number, call.event.stmt.number
+    others = writer.plan.waiting.setdefault((id(writer.scope), name), {})
+    others.pop(id(call.event), None)
+    if any(begun <= last and first <= used for begun, used in others.values()):
+        return False
+    others[id(call.event)] = first, last
+    return True
 
 
 def graphless(owner: Owner) -> Text:

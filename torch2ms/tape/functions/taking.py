@@ -200,12 +200,15 @@ def events_of(taking: Taking, stmt: Stmt) -> list[Event]:
 
 def fed(event: Event, records: Records) -> bool:
     """The gradients that the call uses are all there: taken in this function, of exactly these parameters."""
-    owner = next((o for o in records.owners if concerns(event, o, records.owners)), None)
-    if owner is None or not records.held(event, owner):
+    owners = [o for o in records.owners if concerns(event, o, records.owners)]
+    if not owners or not records.held(event, owners[0]):
         return False
+    owner = owners[0]
     if event.value.kind == "optimizer":
         return True
-    return owner.owns is not None and owner.owns == event.value.deps
+    if owner.owns is None:  # an optimizer that is not seen: `plan_call` tells what is assumed of it
+        return len(owners) == 1 and _kind(event) == event.value.kind == "params" and bool(event.place)
+    return owner.owns == event.value.deps
 
 
 def usable(taking: Taking, stmt: Stmt) -> bool:
@@ -318,5 +321,8 @@ def plan_call(event: Event, owners: list[Owner], plan: Plan) -> None:
             table = f"grad_of = dict(zip({order}, {owner.variable}))"
             back = f"{owner.variable} = [grad_of[param] for param in {weights_of(owner)}]"
             plan.replaced[id(event.stmt)] += [Text(table), Text(back)]
-    why = "the gradients are an argument"
-    plan.findings.append(Finding("T2M107", Tier.EXACT, "call that uses gradients", why, line=event.stmt.lineno))
+    tier, why = Tier.EXACT, "the gradients are an argument"
+    if owner.owns is None and event.value.kind == "params":
+        given = f"`{owner.place}` holds the parameters of `{event.place}`, and no others"
+        tier, why = Tier.ASSUMED, f"{why}; assumed: {given}"
+    plan.findings.append(Finding("T2M107", tier, "call that uses gradients", why, line=event.stmt.lineno))

@@ -153,7 +153,7 @@ def emptied(event: Event) -> frozenset[str] | None:
     return value.owns if value.kind == "optimizer" else None
 
 
-_WORDS = re.compile(r"self|optimi[sz]ers?|optim|opt|models?|networks?|nets?|[._\d]", re.I)
+_WORDS = re.compile(r"self|optimi[sz]ers?|optim|opt|models?|networks?|nets?|[._]", re.I)
 
 
 def _token(place: str) -> str:
