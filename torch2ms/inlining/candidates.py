@@ -268,7 +268,7 @@ def movable(info: FunctionInfo) -> bool:
     """Nothing of its own but its returns is what a caller's block could not hold."""
     stmts = list(info.scope.body.walk())
     kinds = (cst.Global, cst.Nonlocal, cst.FunctionDef, cst.ClassDef, cst.Import, cst.ImportFrom, cst.Try, cst.With)
-    if any(isinstance(s.node, kinds) or s.modes or s.off for s in stmts):
+    if any(type(s.node) in kinds or s.modes or s.off for s in stmts):
         return False
     nodes = (n for s in info.scope.body.stmts for n in descend(s.node))
     return not any(n.__class__ in (cst.Lambda, cst.Yield, cst.Await, cst.NamedExpr) for n in nodes)
@@ -434,7 +434,11 @@ def named(made: Candidate, project: Project) -> int:
         nodes = module.nodes
         parts = {id(n.attr) for n in nodes if type(n) is cst.Attribute}
         parts |= {id(n.keyword) for n in nodes if type(n) is cst.Arg and n.keyword is not None}
-        parts |= {id(n.name) for n in nodes if isinstance(n, (cst.FunctionDef, cst.ImportAlias, cst.Param))}
+        parts |= {
+            id(n.name)
+            for n in nodes
+            if type(n) is cst.FunctionDef or type(n) is cst.ImportAlias or type(n) is cst.Param
+        }
         for node in nodes:
             if type(node) is cst.SimpleString:
                 count += node.raw_value == name

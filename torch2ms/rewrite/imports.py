@@ -366,7 +366,7 @@ def _at_the_top(body: Sequence[cst.CSTNode]) -> set[str]:
         if (type(node) is cst.Import or type(node) is cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
             names = [alias.asname.name if alias.asname is not None else alias.name for alias in node.names]
             found |= {dotted(name).partition(".")[0] for name in names}
-        elif not isinstance(node, (cst.FunctionDef, cst.ClassDef, cst.BaseExpression)):
+        elif type(node) not in (cst.FunctionDef, cst.ClassDef) and not isinstance(node, cst.BaseExpression):
             stack += children(node)
     return found
 

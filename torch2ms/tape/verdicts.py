@@ -234,7 +234,7 @@ class Verdicts:
             read = {root(u) for i in stmt.walk() for u in i.uses}
             filled = filled_only(source) | asked_only(source)
             for node in descend(source):
-                if not isinstance(node, (cst.Name, cst.Attribute)) or id(node) in filled:
+                if type(node) is not cst.Name and type(node) is not cst.Attribute or id(node) in filled:
                     continue
                 place = dotted(node)
                 value = self.module.value(node)

@@ -57,7 +57,7 @@ def numbered(project: Project) -> dict[str, Plain]:
 def _keeps_optimizers(module: ModuleInfo) -> bool:
     """Somewhere a list of optimizers is made where it is bound."""
     for node in module.nodes:
-        made = node.value if isinstance(node, cst.Assign) else None
+        made = node.value if type(node) is cst.Assign else None
         items = [made.elt] if type(made) is cst.ListComp else made.elements if type(made) is cst.List else ()
         for item in items:
             held = item.value if isinstance(item, cst.Element) else item

@@ -40,8 +40,8 @@ def of_classes(module: ModuleInfo) -> frozenset[int]:
                 bound.setdefault(name, []).append(isinstance(stmt.node, cst.Assign) and _is_class(stmt.node.value))
         classes = {name for name, kinds in bound.items() if all(kinds)} - set(scope.params)
         for stmt in scope.body.walk():
-            if not isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
-                asked = (n for n in descend(stmt.node) if isinstance(n, cst.Comparison))
+            if type(stmt.node) not in (cst.FunctionDef, cst.ClassDef):
+                asked = (n for n in descend(stmt.node) if type(n) is cst.Comparison)
                 found |= {id(n) for n in asked if any(_is_class(p) or dotted(p) in classes for p in operands(n))}
     return frozenset(found)
 

@@ -34,7 +34,7 @@ def freed_each_turn(event: Event, around: list[Stmt], events: set[int]) -> bool:
             changed = {root(d) for d in stmt.all_defs | stmt.all_muts}
             kept = [g for g in guards if is_flag(g) and not changed & {root(u) for u in g.uses}]
             settled = (g in kept or goes_backward(g, events) for g in guards)
-            ends = (isinstance(s.node, (cst.Break, cst.Return)) for b in stmt.blocks for s in b.stmts)
+            ends = (type(s.node) in (cst.Break, cst.Return) for b in stmt.blocks for s in b.stmts)
             return all(settled) and not any(ends)
     return False
 

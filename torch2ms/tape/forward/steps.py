@@ -38,9 +38,9 @@ def cut_off(stmt: Stmt) -> set[str]:
         return set()
     cut: set[int] = set()
     for node in descend(stmt.node):
-        if isinstance(node, cst.Attribute) and node.attr.value in CUTTING and dotted(node.value):
+        if type(node) is cst.Attribute and node.attr.value in CUTTING and dotted(node.value):
             cut |= {id(n) for n in descend(node)}
-    whole = {dotted(n) for n in descend(stmt.node) if isinstance(n, (cst.Name, cst.Attribute)) and id(n) not in cut}
+    whole = {dotted(n) for n in descend(stmt.node) if type(n) in (cst.Name, cst.Attribute) and id(n) not in cut}
     found = {u for u in stmt.uses if u.rpartition(".")[2] in CUTTING and u.rpartition(".")[0] not in whole}
     return found | {u.rpartition(".")[0] for u in found}
 

@@ -66,6 +66,6 @@ def _output(call: cst.Call, module: ModuleInfo) -> str:
 
 def _whole(node: cst.BaseExpression) -> cst.BaseExpression:
     """What a part belongs to: `table["a"]`, `rows[0]`."""
-    while isinstance(node, cst.Subscript):
+    while type(node) is cst.Subscript:
         node = node.value
     return node

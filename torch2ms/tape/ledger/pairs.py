@@ -65,7 +65,11 @@ def clause_of(grad: cst.CSTNode, node: cst.CSTNode) -> cst.CompFor | None:
     if not isinstance(grad, cst.Attribute) or not isinstance(grad.value, cst.Name):
         return None
     for outer in descend(node):
-        if isinstance(outer, COMPREHENSIONS) and any(n is grad for n in descend(outer)):
+        if (
+            type(outer) in COMPREHENSIONS
+            and isinstance(outer, COMPREHENSIONS)
+            and any(n is grad for n in descend(outer))
+        ):
             found = next((c for c in clauses(outer.for_in) if grad.value.value in bound(c)), None)
             if found is not None:
                 return found

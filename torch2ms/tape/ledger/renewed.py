@@ -44,7 +44,7 @@ def bindings(places: frozenset[str], scope: Scope, module: ModuleInfo, seen: boo
 
 def _kept(node: cst.Assign, places: set[str]) -> bool:
     """`net = net.to(device)`: the same network, for all that is known."""
-    nodes = [n for n in descend(node.value) if isinstance(n, (cst.Name, cst.Attribute))]
+    nodes = [n for n in descend(node.value) if type(n) is cst.Name or type(n) is cst.Attribute]
     parts = {id(p) for n in nodes if isinstance(n, cst.Attribute) for p in (n.value, n.attr)}
     named = {dotted(n) for n in nodes if id(n) not in parts}  # of `self.image.clone()` the whole, not `self`
     return any(overlaps(name, place) for name in named for place in places)
