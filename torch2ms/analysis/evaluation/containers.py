@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
 import libcst as cst
 
 from torch2ms.analysis import shapes
+from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import (
@@ -70,6 +72,17 @@ def picked(params: Value, by: str) -> Value:
     if params.kind != "param" and not is_row(params) or not by or WITH_GRADIENTS.search(by):
         return params
     return replace(params, deps=frozenset(f"{dep}{PICKED}{by.replace('.', '_')}>" for dep in params.deps))
+
+
+def chosen(params: Value, stmt: Stmt, by: str) -> Value:
+    """Parameters that a statement keeps where the conditions around it, in the innermost loop, hold."""
+    around = takewhile(lambda outer: type(outer.node) is not cst.For, stmt.ancestors())
+    tests = " and ".join(code(outer.node.test) for outer in around if type(outer.node) is cst.If)
+    return params if not tests or WITH_GRADIENTS.search(tests) else picked(params, f"in {by}")
+
+
+def in_loop(stmt: Stmt) -> bool:
+    return any(type(outer.node) is cst.For for outer in stmt.ancestors())
 
 
 def cut(row: Value, part: cst.Slice) -> Value:

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torch2ms.analysis.evaluation import hooked, masked
 from torch2ms.analysis.evaluation.assign import part_of, remember
-from torch2ms.analysis.evaluation.containers import LEARNERS, WITH_GRADIENTS, picked, same_layer
+from torch2ms.analysis.evaluation.containers import LEARNERS, chosen, in_loop, picked, same_layer
 from torch2ms.analysis.evaluation.lookup import made_here, of_data
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import (
     CHOSEN,
     FILLING,
@@ -186,17 +185,11 @@ def _filled(place: str, base: Value, method: str, call: cst.Call, stmt: Stmt, ev
         learner = replace(value, several=True)
         alike = base.items == () or base.each == learner
         name, each = (LEARNERS, learner) if alike and each is None else (name, each)
-    if method == "append" and (tests := _tests(stmt)):
-        value = picked(value, f"in {place}" if not WITH_GRADIENTS.search(tests) else "")
+    if method == "append" or method == "extend" and in_loop(stmt):
+        value = chosen(value, stmt, place)
     deps = base.deps | value.deps
     ev.env[place] = replace(base, deps=deps, items=None, name=name, starts=starts, keys=keys, each=each)
     remember(place, ev.env[place], ev, call)
-
-
-def _tests(stmt: Stmt) -> str:
-    """The conditions of the innermost loop around a statement under which it runs."""
-    around = takewhile(lambda outer: type(outer.node) is not cst.For, stmt.ancestors())
-    return " and ".join(code(outer.node.test) for outer in around if type(outer.node) is cst.If)
 
 
 def _mixed(base: Value, value: Value) -> bool:

@@ -17,7 +17,7 @@ from torch2ms.analysis.evaluation.usage import used
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.annotations import quoted, quotes
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import children, code, constant
+from torch2ms.analysis.syntax.tree import children, code, constant, descend
 from torch2ms.analysis.values import (
     CHOSEN,
     EITHER,
@@ -176,6 +176,9 @@ class Evaluator:
                 made = Value("list", name="param_groups", place=value.place)
             if value.kind == "param" or value.name == "module_param":
                 made = Value("params", deps=value.deps)
+                body = self.function.scope.body
+                stmt = next((s for s in body.walk() if s.is_small and any(n is node for n in descend(s.node))), None)
+                made = made if stmt is None else containers.chosen(made, stmt, self.function.name)
             known = self.function.returns
             self.function.returns = made if known is None else join(known, made)
         return UNKNOWN

@@ -11,7 +11,7 @@ import libcst as cst
 from torch2ms.analysis import shapes
 from torch2ms.analysis.evaluation import guess, masked
 from torch2ms.analysis.evaluation.assign import bind, iteration
-from torch2ms.analysis.evaluation.containers import LEARNERS
+from torch2ms.analysis.evaluation.containers import LEARNERS, chosen, in_loop
 from torch2ms.analysis.evaluation.effects import effects, stored
 from torch2ms.analysis.evaluation.env import Changes
 from torch2ms.analysis.evaluation.evaluate import Evaluator
@@ -23,7 +23,7 @@ from torch2ms.analysis.program.project import qualified
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
-from torch2ms.analysis.values import UNKNOWN, Value, replace
+from torch2ms.analysis.values import UNKNOWN, Value, is_row, replace
 
 PARAM_GROUPS = re.compile(r"\bparam_groups\b").search
 GROUP = Value("dict", name="param_group", likely=True)
@@ -75,7 +75,10 @@ def _annotated(stmt: Stmt, node: cst.AnnAssign, ev: Evaluator) -> None:
 
 
 def _augmented(stmt: Stmt, node: cst.AugAssign, ev: Evaluator) -> None:
-    value = ev.binary(ev.ev(node.target), ev.ev(node.value))
+    given = ev.ev(node.value)
+    if is_row(given) and in_loop(stmt):  # `params += list(layer.parameters())` of some layers
+        given = chosen(given, stmt, dotted(node.target))
+    value = ev.binary(ev.ev(node.target), given)
     old = ev.memo.get(id(node.target), UNKNOWN)
     value = shapes.shaped(value, (old.dtype, old.rank) if old.kind == "tensor" else shapes.UNKNOWN_SHAPE)
     if old.kind == value.kind == "tensor" and not old.likely:
