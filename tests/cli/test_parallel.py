@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -17,6 +19,7 @@ from torch2ms.config import Config
 from torch2ms.findings import Finding, Result, Tier
 from torch2ms.parallel import convert_parts, parts
 
+FIXTURES = Path(__file__).resolve().parents[2] / "fixtures"
 Run = Callable[..., CompletedProcess[bytes]]
 PROJECT = {
     "train.py": "from models import net\n",
@@ -66,6 +69,33 @@ def test_workers_and_executors_give_the_same_results() -> None:
     assert convert_parts(convert, PROJECT, Config(), jobs=3) == alone
     with ThreadPoolExecutor(2) as executor:
         assert convert_parts(convert, PROJECT, Config(), executor=executor) == alone
+
+
+CONVERTED = """
+import sys
+from pathlib import Path
+from torch2ms.config import Config
+from torch2ms.pipeline import convert_project
+
+for folder in sys.argv[2:]:
+    paths = sorted(Path(folder).rglob("*.py"), reverse=sys.argv[1] == "backwards")
+    texts = {path.relative_to(folder).as_posix(): path.read_text(encoding="utf-8") for path in paths}
+    for path, result in sorted(convert_project(texts, Config()).items()):
+        print(path, result.text, *result.findings, result.error, sep="\\n")
+"""
+
+
+def test_neither_the_order_of_files_nor_that_of_sets_changes_a_project() -> None:
+    projects = [str(path) for path in sorted(FIXTURES.glob("*/*/original")) if path.is_dir()][::2]
+    told = [
+        subprocess.run(
+            [sys.executable, "-c", CONVERTED, order, *projects],
+            env=os.environ | {"PYTHONHASHSEED": seed}, capture_output=True, text=True, check=True,
+        ).stdout
+        for order, seed in (("forwards", "1"), ("backwards", "2"))
+    ]  # fmt: skip
+    assert len(projects) > 10
+    assert told[0] == told[1]
 
 
 def test_killed_workers_are_made_up_for() -> None:
