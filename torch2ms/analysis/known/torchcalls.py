@@ -144,6 +144,12 @@ def new_optimizer(name: str, given: Given) -> Value:
         several = len(groups) > 1  # what one leaves out another has
         first = replace(first, deps=frozenset(d.partition(PICKED)[0] for d in deps) if several else deps)
     owns = first.deps if first.kind in ("params", "list", "named_params", "tuple") or first.deps else None
+    if (
+        first.kind == "list"
+        and not owns
+        and all(i.kind == "unknown" and i.place.startswith("self.") for i in first.items or ())
+    ):
+        owns = frozenset(i.place for i in first.items or ())  # attributes that are not seen: leaves
     named = {a.keyword.value for a in args if a.keyword is not None and constant(a.value) != 0}
     named |= {key for group in first.items or () if first.kind == "list" for key in entries(group)}
     spread = any(a.star == "**" for a in args)
