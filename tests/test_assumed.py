@@ -60,3 +60,31 @@ def test_what_is_not_given_networks_is_no_concern(call: str) -> None:
     tier, why = backward(BETWEEN.format(call))
     assert tier is Tier.EXACT
     assert LEAVES_ALONE not in why
+
+
+SETUP = """import torch
+
+
+class Agent:
+    def setup(self):
+        self.log_alpha, self.opt = None, None
+        if self.tuned:
+            self.log_alpha = torch.zeros(1).requires_grad_(True)
+            self.opt = torch.optim.Adam([self.log_alpha], lr=0.05)
+
+    def train(self, log_probs):
+        for log_prob in log_probs:
+            loss = None
+            if self.opt is not None and self.log_alpha is not None:
+                loss = -(self.log_alpha * log_prob.detach()).mean()
+            if loss is not None and self.opt is not None:
+                self.opt.zero_grad()
+                loss.backward()
+                self.opt.step()
+"""
+
+
+def test_what_a_method_sets_up_is_there_at_every_step_or_at_none() -> None:
+    tier, why = backward(SETUP)
+    assert tier is Tier.ASSUMED
+    assert "`self.opt is not None and self.log_alpha is not None` is the same at every step of `self.opt`" in why

@@ -14,7 +14,8 @@ from torch2ms.analysis.evaluation.modes import is_no_grad
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
-from torch2ms.analysis.syntax.tree import code
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.forward.choices import CHOOSING, chosen, elsewhere, tests_of
 from torch2ms.tape.forward.regions import Region
@@ -49,9 +50,14 @@ def left_out_at_times(event: Event, region: Region, owners: list[Owner], module:
 
 
 def _rebound(test: cst.BaseExpression, event: Event, project: Project) -> bool:
-    """A condition asks for an attribute that other methods than the constructor bind: `if self.step % 2`."""
+    """A condition asks for an attribute that other methods than the constructor bind: `if self.step % 2`.
+
+    Whether something is there at all (`self.optimizer is not None`) is settled where the object is set up.
+    """
     cls = event.stmt.block.scope.cls
-    asked = {u for u in expression_uses(test, event.stmt) if u.startswith("self.") and u.count(".") == 1}
+    questions = [c for c in descend(test) if type(c) is cst.Comparison and len(c.comparisons) == 1]
+    there = {dotted(c.left) for c in questions if type(c.comparisons[0].operator) in (cst.Is, cst.IsNot)}
+    asked = {u for u in expression_uses(test, event.stmt) - there if u.startswith("self.") and u.count(".") == 1}
     methods = [m.scope for m in _methods(cls, project) if m.name != "__init__"] if cls is not None and asked else []
     return any(asked & s.defs for scope in methods for s in scope.body.walk())
 
