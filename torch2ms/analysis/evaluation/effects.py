@@ -99,6 +99,7 @@ def _attribute(node: cst.BaseExpression, stmt: Stmt, ev: Evaluator) -> None:
     lists = (a.value for s in stmt.block.scope.body.walk() for c in s.calls for a in c.args[:1])
     if any(dotted(e.value) == place for given in lists if type(given) is cst.List for e in given.elements):
         ev.env[place] = replace(known, kind="tensor", place=place)
+        remember(place, replace(known, kind="tensor", deps=frozenset({place})), ev, node)
 
 
 def _called(call: cst.Call, stmt: Stmt, place: str, method: str, ev: Evaluator) -> None:
