@@ -70,12 +70,6 @@ class Verdicts:
     def local_names(self) -> set[str]:
         return self.scope.locals - set(self.scope.params)
 
-    def graphless(self) -> set[str]:
-        """The parameters under which every caller hands over a tensor without a graph."""
-        info = self.module.functions.get(id(self.scope))
-        given = info.args if info is not None else {}
-        return {name for name, value in given.items() if value.kind == "tensor" and not value.deps}
-
     def hopeless(self, takers: dict[int, list[Owner]], scaling: str) -> str:
         """A reason why nothing of this scope can be translated, "" if there is none."""
         for event in self.records.events:
