@@ -357,7 +357,7 @@ def _pass(info: FunctionInfo, given: Given, receiver: Value | None, alone: bool 
     bound = bind_arguments(info, given.node, given.args, skip_self=as_method)
     places = {value.place: name for name, value in bound.items() if value.place}
     for name, value in bound.items():
-        own = alone and value.kind == "tensor" and value.dtype not in ("", "float32")
+        own = alone and value.kind == "tensor" and bool(value.dtype)
         typed = own and _only_called(info.name, info.module.source, info.cls is not None)
         mapped = into(value, name, places, receiver is not None and receiver.place == "self", typed)
         old = info.args.get(name)
