@@ -290,7 +290,7 @@ class Emitter:
         if isinstance(node, (cst.If, cst.While)):
             changes["test"] = layout.bare(node.test, self.writer.expression(node.test))
         elif isinstance(node, cst.For):
-            changes["iter"] = self.writer.iterated(node.iter)
+            changes["iter"] = self.writer.iterated(node)
             if id(node.target) in self.plan.expressions:
                 changes["target"] = cst.parse_expression(self.plan.expressions[id(node.target)])
         elif isinstance(node, cst.With):

@@ -297,12 +297,16 @@ class Expressions(Positions):
         return updated
 
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = visit_Lambda
-    leave_SetComp = leave_DictComp = leave_GeneratorExp = leave_Lambda
+    leave_SetComp = leave_DictComp = leave_Lambda
 
-    def leave_ListComp(self, original: cst.ListComp, updated: cst.ListComp) -> cst.BaseExpression:
+    def leave_ListComp(
+        self, original: cst.ListComp | cst.GeneratorExp, updated: cst.BaseExpression
+    ) -> cst.BaseExpression:
         self.nested -= 1
         parameters = joined(original, self.work) if not self.mixed else None
         return parameters if parameters is not None else updated
+
+    leave_GeneratorExp = leave_ListComp
 
 
 def _key(node: cst.Subscript) -> object:

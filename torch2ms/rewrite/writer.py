@@ -13,6 +13,7 @@ from torch2ms.api import Rules
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.expressions import Expressions
+from torch2ms.rewrite.parameters.lists import told_apart_in
 from torch2ms.rewrite.translation import Notes, Translation
 from torch2ms.tape.plan import Plan, Text
 
@@ -69,12 +70,14 @@ class Writer:
         self.absorb(work.notes)
         return result
 
-    def iterated(self, node: cst.BaseExpression) -> cst.CSTNode:
-        """Translate what a loop goes through: networks among it get no other name."""
+    def iterated(self, loop: cst.For) -> cst.CSTNode:
+        """Translate what a loop goes through: networks among it get other names only to train together."""
         work = self.translation()
         expressions = Expressions(work)
-        expressions.leave_unnamed(node)
-        result = expressions.rewrite(node)
+        expressions.leave_unnamed(loop.iter)
+        result = expressions.rewrite(loop.iter)
+        assert isinstance(result, cst.BaseExpression)
+        result = told_apart_in(loop, result, work)
         self.absorb(work.notes)
         return result
 

@@ -58,6 +58,8 @@ def forward_of(
             return region, outside.incomplete or f"`{left}` brings along what other functions left in it"
     if region.problem:
         return region, region.problem
+    if event.kind == "handed" and not region.all and isinstance(event.roots[0], cst.Name):
+        return region, "how the loss depends on the parameters is not seen"
     if (
         wanted
         and all(d.startswith("@") for d in verdicts.records.root_deps(event))

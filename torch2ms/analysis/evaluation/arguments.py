@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torch2ms.analysis.evaluation import masked
-from torch2ms.analysis.evaluation.containers import element
+from torch2ms.analysis.evaluation.containers import element, housed
 from torch2ms.analysis.program.project import FunctionInfo, Project, qualified
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import UNKNOWN, Value, entries, joined_deps
@@ -56,7 +56,8 @@ def bind_arguments(info: FunctionInfo, node: cst.Call, args: list[Value], skip_s
         if arg.star == "*":
             needed = [p for p in params[len(positional) :] if p.default is None and p.name.value not in named]
             counted = value.kind in ("tuple", "list") and value.items is not None
-            positional += value.items or () if counted else [element(value)] * len(needed)
+            items = value.items or () if counted else [element(value)] * len(needed)
+            positional += [housed(item, arg.value) for item in items]
         elif arg.star == "**":
             if value.keys is not None and len(held := entries(value)) == len(value.keys):
                 named |= held
@@ -92,10 +93,11 @@ def left_to_functions(info: FunctionInfo, node: cst.Call, bound: dict[str, Value
 
 def _gathered(kind: str, values: list[Value], spread: Sequence[Value] = ()) -> Value:
     """What `*args` or `**options` takes in. Layers that come by name are known by it; handed on, they come along."""
-    tensors = bool(values) and all(v.kind == "tensor" for v in values) and not spread
-    layers = frozenset().union(*(v.own for v in values if v.kind == "module" and v.place))
+    kinds = {v.kind if v.kind != "module" or v.own else "unknown" for v in values} if not spread else set()
+    each = f"of {kinds.pop()}" if kinds in ({"tensor"}, {"module"}) else ""
+    layers = frozenset().union(*(v.own for v in values if v.kind == "module"))
     deps = joined_deps([*values, *map(_with_parts, spread)])
-    return Value(kind, "of tensor" if tensors else "", deps, owns=layers or None)
+    return Value(kind, each, deps, owns=layers or None)
 
 
 def _with_parts(value: Value) -> Value:

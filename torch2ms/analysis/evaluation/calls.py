@@ -325,7 +325,7 @@ def _function(
         return Value("unknown", NOT_RUN, given.deps)
     depends = {
         name: value.deps | {value.place} if value.kind in ("module", "object") and value.place
-        else value.deps | (value.owns or NO_DEPS) if value.kind == "dict" else value.deps
+        else value.deps | (value.owns or NO_DEPS) if value.kind in ("dict", "tuple") else value.deps
         for name, value in bound.items()
     }  # fmt: skip
     if returns.kind == "optimizer" and returns.owns is not None:

@@ -55,8 +55,8 @@ def element(value: Value) -> Value:
         return one_tensor(value)
     if value.name.startswith("of ") and value.kind in ("list", "tuple"):
         kind = value.name[3:]
-        place = value.place if kind == "module" else ""
-        return Value(kind if kind in ELEMENTS else "unknown", deps=value.deps, place=place)
+        place, owns = (value.place, value.owns) if kind == "module" else ("", None)
+        return Value(kind if kind in ELEMENTS else "unknown", deps=value.deps, place=place, owns=owns)
     if value.kind == "tensor":
         inner = value.rank - 1 if value.rank else None
         return shapes.shaped(Value("tensor", deps=value.deps, likely=value.likely), (value.dtype, inner))
@@ -76,9 +76,17 @@ def picked(params: Value, by: str) -> Value:
 
 def chosen(params: Value, stmt: Stmt, by: str) -> Value:
     """Parameters that a statement keeps where the conditions around it, in the innermost loop, hold."""
+    params = _at_home(params, stmt)
     around = takewhile(lambda outer: type(outer.node) is not cst.For, stmt.ancestors())
     tests = " and ".join(code(outer.node.test) for outer in around if type(outer.node) is cst.If)
     return params if not tests or WITH_GRADIENTS.search(tests) else picked(params, f"in {by}")
+
+
+def _at_home(params: Value, stmt: Stmt) -> Value:
+    """Parameters of what a loop goes over: those of the container, whatever the loop calls its items."""
+    turning = {d for outer in stmt.ancestors() if type(outer.node) is cst.For for d in outer.defs}
+    home = frozenset(d for d in params.deps if d not in turning)
+    return replace(params, deps=home) if any(PART in d for d in home) and home != params.deps else params
 
 
 def in_loop(stmt: Stmt) -> bool:

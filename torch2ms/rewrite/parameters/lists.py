@@ -112,8 +112,10 @@ def joined(original: cst.BaseExpression, work: Translation) -> cst.BaseExpressio
     called = (n.func for n in descend(original) if isinstance(n, cst.Call) and isinstance(n.func, cst.Attribute))
     dicts = {dotted(f.value) for f in called if work.module.value(f.value).name == "torch.nn.ModuleDict"}
     modules = [f"{work.alias('nn')}.CellList(list({m}.values()))" if m in dicts else m for m in modules]  # no CellDict
-    one = len(modules) == 1 and "(" not in modules[0]
-    listed = modules[0][1:] if one else f"[{', '.join(modules)}]"
+    held = modules[0].removeprefix("*") if len(modules) == 1 else ""
+    named = [n for n in descend(original) if isinstance(n, (cst.Name, cst.Attribute))]
+    lists = {code(n) for n in named if work.module.value(n).kind == "list"}
+    listed = held if held in lists else f"[{', '.join(modules)}]"  # a tuple of networks is not taken
     return cst.parse_expression(f"{work.alias('nn')}.CellList({listed}).trainable_params()")
 
 
@@ -152,6 +154,36 @@ def parameter_modules(node: cst.BaseExpression, module: ModuleInfo, lists: bool 
         ):
             return [] if bare(module.value(node.func.value)) else [code(node.func.value)]
     return None
+
+
+def told_apart_in(loop: cst.For, iterated: cst.BaseExpression, work: Translation) -> cst.BaseExpression:
+    """`for net in nets: params += list(net.parameters())`: stand-alone nets, whose parameters one optimizer takes."""
+    net = work.module.value(loop.target)
+    kind = work.module.value(loop.iter).kind
+    if net.kind != "module" or kind not in ("list", "tuple") or not dotted(loop.iter) or not _gathered(loop, work):
+        return iterated
+    work.notes.needs.add("nn")
+    work.tell("T2M506", "parameters of several modules", "a CellList gives them different names")
+    listed = code(iterated) if kind == "list" else f"[*{code(iterated)}]"
+    return cst.parse_expression(f"{work.alias('nn')}.CellList({listed})")
+
+
+def _gathered(loop: cst.For, work: Translation) -> bool:
+    """A list gets the parameters of each item of the loop, and an optimizer the list."""
+    asked = f"{dotted(loop.target)}.parameters"
+    lists: set[str] = set()
+    for node in descend(loop.body):
+        if isinstance(node, cst.AugAssign) and isinstance(node.operator, cst.AddAssign):
+            lists |= {dotted(node.target)} if asked in _called(node.value) else set()
+        elif isinstance(node, cst.Call) and dotted(node.func).endswith(".extend"):
+            lists |= {dotted(node.func).rpartition(".")[0]} if asked in _called(node) else set()
+    stmts = (s for scope in work.module.scope.walk() for s in scope.body.walk()) if lists else ()
+    made = (call for s in stmts for call in s.calls if work.module.value(call).kind == "optimizer")
+    return any(dotted(arg.value) in lists for call in made for arg in call.args)
+
+
+def _called(node: cst.CSTNode) -> set[str]:
+    return {dotted(n.func) for n in descend(node) if isinstance(n, cst.Call)}
 
 
 def _all(parts: list[list[str] | None]) -> list[str] | None:

@@ -8,7 +8,7 @@ import libcst as cst
 
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.flow import expression_uses, root
-from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import UNKNOWN, Value
@@ -22,6 +22,7 @@ from torch2ms.tape.ledger.ledger import Owner
 
 MOVED = re.compile("to|cuda|cpu|float|type|contiguous|clone")
 PLAIN = {"int", "float", "str", "bool", "none"}
+OF_TENSORS = {"shape", "dtype", "device", "data", "grad", "grad_fn", "requires_grad", "T", "mT", "ndim", "real", "imag"}
 NOT_RETURNED = {
     "object",
     "function",
@@ -76,9 +77,19 @@ def outputs_of(writer: Writer, call: Call, stmts: list[Stmt]) -> Outputs:
         else:
             aux.append(place)
     none = perhaps_unbound(writer, aux, stmts, event)  # MindSpore wants a tensor or a container among the results
-    wrapped = bool(aux) and all(a in none or not _of_tensors(a, written[a], stmts) for a in aux)
+    records = _records(region.block.scope.body) if aux else set()
+    guessed = {a for a in aux if a in records and (written[a].kind == "unknown" or written[a].likely)}
+    wrapped = bool(aux) and all(a in none or a in guessed or not _of_tensors(a, written[a], stmts) for a in aux)
     forget(defined - {name, *aux, *shared}, region.all, writer.scope, writer.plan)
     return Outputs(name, aux, shared, wrapped)
+
+
+def _records(block: Block) -> set[str]:
+    """Names of which attributes are read that tensors do not have: objects of a class, perhaps never seen."""
+    stmts = [s for s in block.walk() if not isinstance(s.node, (cst.FunctionDef, cst.ClassDef))]
+    read = {u for s in stmts for u in s.uses if u.count(".") == 1}
+    called = {dotted(c.func) for s in stmts for c in s.calls}
+    return {root(u) for u in read - called if u.rpartition(".")[2] not in OF_TENSORS}
 
 
 def _of_tensors(place: str, value: Value, stmts: list[Stmt]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -17,6 +18,7 @@ from torch2ms.tape.forms.interface import definition_order, joined, outputs_of, 
 from torch2ms.tape.forms.receiving import receive
 from torch2ms.tape.forward.regions import Region, invariant
 from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.plan import Branch, Function, Item, Text
 
 if TYPE_CHECKING:
@@ -89,6 +91,8 @@ def write_handed(writer: Writer, call: Call) -> str:
     region, event = call.region, call.event
     handing = event.handing
     assert handing is not None
+    if region.cut and not region.guards and not event.stmt.blocks:
+        return write_handed_cut(writer, call)
     if region.cut or region.guards and (call.deferred or not _chosen_first(region, event)):
         return "a loss that is handed on, with a condition or an update of weights inside its forward"
     if event.stmt.blocks or event.stmt.line is None:
@@ -185,8 +189,97 @@ def write_played(writer: Writer, call: Call) -> str:
     return ""
 
 
+@dataclass(eq=False)
+class Early:
+    """The first part of a forward that is cut: it runs under `ms.vjp`, its playback waits for the second part."""
+
+    crossing: list[str]  # what the second part is made of
+    names: list[str]  # the same, as parameters
+    restore: list[Item]  # attributes among them get their places back
+    definition: list[Item]
+    start: Text
+    playback: str
+    arguments: list[str]
+    simple: bool  # a module is called, which is the function
+    leaves: list[Owner]
+    others: list[Owner]
+    loop: Stmt | None
+
+
 def write_cut(writer: Writer, call: Call) -> str:
     """Forward now, playback later: `ms.vjp` for the first part, a gradient call for the second."""
+    region, event = call.region, call.event
+    early = _early(writer, call)
+    if isinstance(early, str):
+        return early
+    others, leaves, late = early.others, early.leaves, region.stmts[region.cut :]
+    suffix = writer.suffix(call)
+    forward = writer.fresh(f"forward_{suffix}" if suffix else "forward_fn")
+    function, outputs, more = _late(writer, call, early, forward)
+    definition = [*early.definition, function]
+    again = _weights_again(writer, early, late)
+    positions = "0" if len(early.names) == 1 else f"({', '.join(str(i) for i in range(len(early.names)))})"
+    second_weights = f", {joined([weights_of(o) for o in others])}" if again else ""
+    has_aux = ", has_aux=True" if outputs.aux else ""
+    arguments = ", ".join([*_without_graphs(writer, early, again), *more])
+    made = f"ms.value_and_grad({forward}, {positions}{second_weights}{has_aux})"
+    if early.loop is not None:
+        grad = writer.fresh(f"grad_{suffix}" if suffix else "grad_fn")
+        definition.append(Text(f"{grad} = {made}"))
+        made = grad
+        writer.plan.before.setdefault(id(early.loop), []).extend(definition)
+        definition = []
+    cotangent = [writer.fresh_once(f"{c}_grad") for c in early.names]
+    taken = cotangent[0] if len(cotangent) == 1 else f"({', '.join(cotangent)})"
+    if again:
+        direct = writer.fresh_once(f"direct_{others[0].base}")
+        line = Text(f"{outputs.target()}, ({taken}, {direct}) = {made}({arguments})")
+    else:
+        line = Text(f"{outputs.target()}, {taken} = {made}({arguments})")
+    received_grads, follow = receive(writer, Call(event, region, others, call.accumulate, delayed=call.delayed))
+    of_leaves, more_follow = receive(writer, Call(event, region, leaves, call.accumulate, delayed=call.delayed))
+    follow += more_follow
+    names = dict(zip([o.place for o in leaves], of_leaves.strip("()").split(", "), strict=True)) if leaves else {}
+    of_inputs = ", ".join(names.get(a, "_") for a in early.arguments) + ("," if len(early.arguments) == 1 else "")
+    left = of_inputs if names and not others else f"{f'({of_inputs})' if names else '_'}, {received_grads}"
+    back: list[Item] = [Text(f"{left} = {early.playback}({taken})")]
+    if again:
+        back.append(Text(f"{received_grads} = tuple(a + b for a, b in zip({received_grads}, {direct}))"))
+    _place(writer, call, early, definition, line, [*back, *follow])
+    call.form = (
+        f"cut at `{'_'.join(early.names)}`: ms.vjp runs the first part once and plays it back after what stands between"
+    )
+    return ""
+
+
+def write_handed_cut(writer: Writer, call: Call) -> str:
+    """A forward that is cut and handed on: the function that is called plays back both parts, the second first."""
+    region, event = call.region, call.event
+    handing = event.handing
+    assert handing is not None
+    early = _early(writer, call)
+    if isinstance(early, str):
+        return early
+    late = region.stmts[region.cut :]
+    name = dotted(event.roots[0]).rpartition(".")[2] or handing.handed.root
+    function, outputs, more = _late(writer, call, early, writer.fresh(f"forward_{name}"))
+    inside = early.loop is not None or more or outputs.aux or not outputs.root or not late
+    if inside or early.leaves or _weights_again(writer, early, late):
+        return "a loss that is handed on, whose forward is cut and shares more than tensors with what stands between"
+    playback, direct = writer.fresh(f"{name}_vjp"), writer.fresh(f"direct_{name}_vjp")
+    inputs = ", ".join(_without_graphs(writer, early, again=False))
+    line = Text(f"{outputs.root}, {direct} = ms.vjp({function.name}, {inputs})")
+    cotangent = f"{direct}(cotangent)" + ("[0]" if len(early.names) == 1 else "")
+    both = Function(playback, ["cotangent"], [Text(f"return {early.playback}({cotangent})")])
+    _place(writer, call, early, [*early.definition, function], line, [both, event.stmt])
+    writer.plan.moved.add(id(event.stmt))
+    writer.plan.beside[id(handing.argument)] = f"{handing.handed.playback}={playback}"
+    call.form = f"ms.vjp, cut at `{'_'.join(early.names)}`: both playbacks go to the function that is called"
+    return ""
+
+
+def _early(writer: Writer, call: Call) -> Early | str:
+    """The first part; a reason if it has no form."""
     region, event = call.region, call.event
     early, late = region.stmts[: region.cut], region.stmts[region.cut :]
     used = set(liveness.exposed(late)) | {root(u) for e in event.roots for u in expression_uses(e, event.stmt)}
@@ -195,11 +288,9 @@ def write_cut(writer: Writer, call: Call) -> str:
     attributes = sorted({d for s in early for d in s.all_defs if "." in d and d in places and writer.varied(d, early)})
     if container := next((n for n in crossing if writer.kinds(n, early) & CONTAINERS), ""):
         return f"`{container}`, which its two parts share, is no tensor"
-    suffix = writer.suffix(call)
-    loop = writer.hoist(call)
+    loop = writer.hoist(call) if event.kind != "handed" else None
     if loop is not None and any(writer.kinds(n, early) & CONTAINERS for n in liveness.exposed(early)):
         loop = None  # what ms.vjp is given are tensors: the function is made where it sees the others
-    first = Region(event, region.block, early)
     leaves = [o for o in call.owners if o.kind == "leaf" and not o.parameter]
     others = [o for o in call.owners if o not in leaves]
     if any(o.parameter for o in others) or any(writer.touches(late, o) for o in leaves):
@@ -208,92 +299,74 @@ def write_cut(writer: Writer, call: Call) -> str:
     live = liveness.read_after(region.block, early, region.block.stmts.index(early[-1])) | used
     aux = [n for n in definition_order(early) if n in live and n not in crossing]
     held = {a: a.rpartition(".")[2] for a in attributes}  # attributes cross under their own short names
-    own_names = [*crossing, *held.values()]
-    if not own_names or len(set(own_names)) != len(own_names):
+    names = [*crossing, *held.values()]
+    if not names or len(set(names)) != len(names):
         return "what its two parts share is not seen"
     crossing = [*crossing, *attributes]
-    params = parameters_of(
-        writer,
-        Call(Event("backward", early[-1], early[-1].node), first, call.owners),
-        early,
-        loop,
-        Outputs("", [], [], False),
-    )
-    name = "_".join(own_names)
-    playback = writer.fresh(f"{name}_vjp")
+    first = Call(Event("backward", early[-1], early[-1].node), Region(event, region.block, early), call.owners)
+    params = parameters_of(writer, first, early, loop, Outputs("", [], [], False))
+    playback = writer.fresh(f"{'_'.join(names)}_vjp")
     params += [o.place for o in leaves if o.place not in params]
     simple = simple_call(writer, early, crossing, aux)
     if simple and not {o.place for o in leaves} <= set(simple[1]):
         simple = None
     out = ", ".join(crossing)
     received = out if len(crossing) == 1 else f"({out})"
-    extra = ""
     definition: list[Item] = []
-    if simple:
-        function, arguments = simple
-    else:
-        function = writer.fresh(f"forward_{name}")
+    function, arguments = simple or (writer.fresh(f"forward_{'_'.join(names)}"), params)
+    if not simple:
         returned = out if len(crossing) == 1 and not aux else f"({out})" if aux and len(crossing) > 1 else out
-        if aux:
-            returned += ", " + ", ".join(aux)
-            extra = ", has_aux=True"
+        returned += "".join(f", {name}" for name in aux)
         definition.append(Function(function, params, [*early, Text(f"return {returned}")]))
-        arguments = params
+    extra = ", has_aux=True" if aux and not simple else ""
     inputs = "".join(f", {a}" for a in arguments)
     tail = ", " + (aux[0] if len(aux) == 1 else f"({', '.join(aux)})") if aux else ""
     start = Text(f"{received}, {playback}{tail} = ms.vjp({function}{inputs}{weights}{extra})")
-    # second part
-    forward = writer.fresh(f"forward_{suffix}" if suffix else "forward_fn")
-    second_call = Call(event, Region(event, region.block, late, after=region.after), call.owners)
-    outputs = outputs_of(writer, second_call, late)
-    more = [p for p in parameters_of(writer, second_call, late, loop, outputs) if p not in crossing]
     restore: list[Item] = [Text(f"{a} = {short}") for a, short in held.items()]
-    again = any(o.owns is None or writer.touches(late, o) for o in others)
-    positions = "0" if len(crossing) == 1 else f"({', '.join(str(i) for i in range(len(crossing)))})"
-    second_weights = f", {joined([weights_of(o) for o in others])}" if again else ""
-    has_aux = ", has_aux=True" if outputs.aux else ""
-    definition.append(Function(forward, [*own_names, *more], [*restore, *body_of(writer, late, outputs, event)]))
-    handed = crossing
-    # one may be made from another, and that way is played back by the first part; and the gradient of weights of the
-    # first part is zero in a function of what it made, as long as that brings its graph along
-    if len(crossing) > 1 or again:
-        writer.plan.needs.add("ops")
-        handed = [f"ops.stop_gradient({name})" for name in crossing]
-    arguments2 = ", ".join([*handed, *more])
-    made = f"ms.value_and_grad({forward}, {positions}{second_weights}{has_aux})"
-    if loop is not None:
-        grad = writer.fresh(f"grad_{suffix}" if suffix else "grad_fn")
-        definition.append(Text(f"{grad} = {made}"))
-        made = grad
-        writer.plan.before.setdefault(id(loop), []).extend(definition)
-        definition = []
-    cotangent = [writer.fresh_once(f"{c}_grad") for c in own_names]
-    taken = cotangent[0] if len(cotangent) == 1 else f"({', '.join(cotangent)})"
-    if again:
-        direct = writer.fresh_once(f"direct_{others[0].base}")
-        line = Text(f"{outputs.target()}, ({taken}, {direct}) = {made}({arguments2})")
-    else:
-        line = Text(f"{outputs.target()}, {taken} = {made}({arguments2})")
-    received_grads, follow = receive(writer, Call(event, region, others, call.accumulate, delayed=call.delayed))
-    of_leaves, more_follow = receive(writer, Call(event, region, leaves, call.accumulate, delayed=call.delayed))
-    follow += more_follow
-    names = dict(zip([o.place for o in leaves], of_leaves.strip("()").split(", "), strict=True)) if leaves else {}
-    of_inputs = ", ".join(names.get(a, "_") for a in arguments) + ("," if len(arguments) == 1 else "")
-    left = of_inputs if names and not others else f"{f'({of_inputs})' if names else '_'}, {received_grads}"
-    back: list[Item] = [Text(f"{left} = {playback}({taken})")]
-    if again:
-        back.append(Text(f"{received_grads} = tuple(a + b for a, b in zip({received_grads}, {direct}))"))
-    within = late if simple else region.stmts  # a call that is played back stands where it stood, with its comments
+    return Early(crossing, names, restore, definition, start, playback, arguments, bool(simple), leaves, others, loop)
+
+
+def _late(writer: Writer, call: Call, early: Early, name: str) -> tuple[Function, Outputs, list[str]]:
+    """The function of the second part, what it gives, and what it takes beside what the first part made."""
+    region, event = call.region, call.event
+    late = region.stmts[region.cut :]
+    second = Call(event, Region(event, region.block, late, after=region.after), call.owners)
+    outputs = outputs_of(writer, second, late)
+    more = [p for p in parameters_of(writer, second, late, early.loop, outputs) if p not in early.crossing]
+    body = [*early.restore, *body_of(writer, late, outputs, event)]
+    return Function(name, [*early.names, *more], body), outputs, more
+
+
+def _weights_again(writer: Writer, early: Early, late: list[Stmt]) -> bool:
+    """The second part uses weights too whose gradients are wanted."""
+    return any(o.owns is None or writer.touches(late, o) for o in early.others)
+
+
+def _without_graphs(writer: Writer, early: Early, again: bool) -> list[str]:
+    """What the second part is called with.
+
+    One may be made from another, and that way is played back by the first part; and the gradient of weights of the
+    first part is zero in a function of what it made, as long as that brings its graph along.
+    """
+    if len(early.crossing) == 1 and not again:
+        return early.crossing
+    writer.plan.needs.add("ops")
+    return [f"ops.stop_gradient({name})" for name in early.crossing]
+
+
+def _place(writer: Writer, call: Call, early: Early, definition: list[Item], line: Item, back: list[Item]) -> None:
+    """Put the parts where theirs stood: the first, the second behind what is between, the playback at the event."""
+    region, event = call.region, call.event
+    first, late = region.stmts[: region.cut], region.stmts[region.cut :]
+    within = late if early.simple else region.stmts  # a call that is played back stands where it stood, with comments
     writer.plan.moved |= {id(stmt) for stmt in [*within, *region.after]}
-    writer.plan.replaced[id(early[-1])] = [*definition[:1], start] if definition and not simple else [start]
-    second = [*definition[0 if simple else 1 :], line, *region.after]
+    alone = 0 if early.simple or not definition else 1
+    writer.plan.replaced[id(first[-1])] = [*definition[:alone], early.start]
+    second = [*definition[alone:], line, *region.after]
     if late:
         writer.plan.replaced[id(late[-1])] = list(second)
-        writer.plan.replaced[id(event.stmt)] = [*back, *follow]
-    else:
-        writer.plan.replaced[id(event.stmt)] = [*second, *back, *follow]
-    call.form = f"cut at `{name}`: ms.vjp runs the first part once and plays it back after what stands between"
-    return ""
+        second = []
+    writer.plan.replaced[id(event.stmt)] = [*second, *back]
 
 
 def simple_call(writer: Writer, early: list[Stmt], crossing: list[str], aux: list[str]) -> tuple[str, list[str]] | None:
