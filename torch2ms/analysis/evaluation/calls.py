@@ -333,7 +333,9 @@ def _function(
     depends |= dict.fromkeys(left_to_functions(info, given.node, bound, ev.project), NO_DEPS)
     depends = _built_from(info, receiver) | depends
     own = info.scope.locals - bound.keys()
-    homeless = unplaced(returns, own, id(given.node))
+    unnamed = {name for name, value in bound.items() if value.kind == "module" and not value.place}  # `f(Net())`
+    homeless = unplaced(returns, own | unnamed, id(given.node))
+    depends |= {name: depends[name] | {homeless[name]} for name in unnamed & homeless.keys()}
     if returns.kind == "module":  # what it was made of has no name outside: it is the module's own
         returns = replace(returns, deps=frozenset(d for d in returns.deps if root(d) not in own))
     fresh = sole(returns, info.scope, bound)
