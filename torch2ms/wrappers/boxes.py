@@ -19,7 +19,7 @@ from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
-from torch2ms.analysis.values import UNPLACED, Value, entries
+from torch2ms.analysis.values import PART, UNPLACED, Value, entries
 
 LIVING = {"optimizer", "scheduler", "scaler", "module"}  # known by where they are kept
 CHANGING = {"update", "pop", "popitem", "clear", "setdefault", "move_to_end", "__setitem__"}
@@ -45,6 +45,7 @@ class Box:
     filled: list[Stmt] = field(default_factory=list)  # those statements
     changed: set[str] = field(default_factory=set)  # keys whose value changes in another way
     open: bool = False  # more may be put into it elsewhere
+    moved: bool = False  # some optimizer is made over networks that are put into it one by one
 
     @property
     def living(self) -> list[str]:
@@ -53,9 +54,10 @@ class Box:
 
     @property
     def trains(self) -> bool:
-        """An optimizer is in it, or leaves are put into it one by one."""
+        """An optimizer is in it, or leaves or networks that some optimizer moves are put into it one by one."""
         held = {key: self.held[key][0] for key in self.living}
-        return any(v.kind == "optimizer" or v.leaf and key in self.stores.values() for key, v in held.items())
+        own = any(v.kind == "optimizer" or v.leaf and key in self.stores.values() for key, v in held.items())
+        return own or self.moved and any(held[key].kind == "module" for key in self.stores.values() if key in held)
 
     def whole(self, scope: Scope, number: int) -> bool:
         """Where a statement of the scope runs, everything is in the box that ever will be, once and in this order."""
@@ -66,23 +68,28 @@ class Box:
 
 
 def boxes(module: ModuleInfo, project: Project) -> list[Box]:
-    """The boxes of a module; none where no dict of it has an optimizer, or leaves that were put into it."""
+    """The boxes of a module; none where no dict of it has an optimizer, or leaves or networks that were put into it."""
     if module.uses_mindspore or module.directives.off or not STORE.search(module.source):
         return []
     stmts = [(scope, stmt) for scope in module.scope.walk() for stmt in scope.body.walk()]
     made = [box for scope, stmt in stmts if (box := _made(stmt, scope, module))]
     first = (value.kind == "optimizer" for box in made for held in box.held.values() for value in held)
     stored = (module.value(both[1]) for _, s in stmts if (both := parts(s.node)) and isinstance(both[0], cst.Subscript))
-    later = (value.kind == "optimizer" or value.leaf and _optimizes(module) for value in stored)
+    moved = _moved(module)
+    later = (value.kind == "optimizer" or (value.leaf or value.kind == "module") and moved for value in stored)
     if not made or not any(chain(first, later)):
         return []
     elsewhere = put_elsewhere(project)
-    return [box for box in made if _filled(box, module, project, elsewhere)]
+    found = [box for box in made if _filled(box, module, project, elsewhere)]
+    for box in found:
+        box.moved = any(place.startswith(f"{box.place}{PART}") for place in moved)
+    return found
 
 
-def _optimizes(module: ModuleInfo) -> bool:
-    """Some optimizer may be given the leaves; updates by hand look them up in their dict."""
-    return any(value.kind == "optimizer" for value in module.values.values())
+def _moved(module: ModuleInfo) -> frozenset[str]:
+    """The places that optimizers of the module move; updates by hand look their leaves up in a dict."""
+    own = (value.owns or {value.place} for value in module.values.values() if value.kind == "optimizer")
+    return frozenset().union(*own)
 
 
 def parts(node: object) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
