@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+import builtins
+import sys
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import libcst as cst
 
 from torch2ms.analysis.program.flow import expression_uses, root
-from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.inlining.folding import bound_names, specialised
-from torch2ms.tape.functions.sites import Site, resolve
+from torch2ms.tape.functions.sites import Site, abstract, overriding, resolve
 
 GRAD = "torch.autograd.grad"
 CALL = "__call__"
+KNOWN = sys.stdlib_module_names | {"torch", "typing_extensions"}  # no class there calls methods of that name
 ONCE = (cst.Lambda, cst.BaseComp, cst.IfExp, cst.BooleanOperation)  # what is in them may run never, or often
 
 
@@ -30,6 +33,7 @@ class Candidate:
     sites: list[Site] = field(default_factory=list)
     line: int = 0  # of its gradient call
     goes: bool = False  # nothing but the calls names it
+    declared: list[FunctionInfo] = field(default_factory=list)  # the abstract methods above it, which go along
 
     @property
     def node(self) -> cst.FunctionDef:
@@ -86,8 +90,31 @@ def candidates(project: Project) -> dict[int, Candidate]:
         outer = [s for s in made.sites if s.scope is not made.info.scope]
         if all(fits(made, site) for site in outer):
             made.goes = named(made, project) == len(made.sites) and not any(again(made, s) for s in outer)
+            made.goes = made.goes and unasked(made, project)
             found |= {id(site.call): made for site in outer}
     return found
+
+
+def unasked(made: Candidate, project: Project) -> bool:
+    """No class above asks for the method, apart from abstract ones, which need not: remember what these declare."""
+    cls = made.info.cls
+    if cls is None:
+        return True
+    above = cls.lineage()[1:]
+    if any(_outside(base, each.module, project) for each in (cls, *above) for base in each.bases):
+        return False
+    made.declared = [each.methods[made.info.name] for each in above if made.info.name in each.methods]
+    versions = {id(other): other for info in made.declared for other in overriding(info)}
+    mine = {id(made.info), *map(id, made.declared)}
+    return all(map(abstract, made.declared)) and all(n in mine for n in versions)
+
+
+def _outside(base: str, module: ModuleInfo, project: Project) -> bool:
+    """A class that is not seen, and that may call its methods."""
+    head = root(base)
+    if head in KNOWN or hasattr(builtins, head):
+        return False
+    return not isinstance(project.find(base, module), ClassInfo)
 
 
 def again(made: Candidate, site: Site) -> bool:

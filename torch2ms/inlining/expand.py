@@ -43,6 +43,7 @@ class Inliner(Suites):
         self.found = found
         self.findings: list[Finding] = []
         self.going = {id(c.node): c for c in found.values() if c.goes}
+        self.undeclared = {id(info.scope.node) for c in self.going.values() for info in c.declared}
         self.gone = {c.info.name for c in self.going.values() if c.info.cls is None}
         self.above: list[cst.BaseStatement] = []  # what the statement at hand needs above it
         self.said: list[cst.EmptyLine] = []  # comments above the results that take the places of calls
@@ -65,6 +66,8 @@ class Inliner(Suites):
             along = _along(gone)
             inner = [c for c in layout.inner_comments(stmt) if c.comment is not None and c.comment.value not in along]
             return [], (*blank, *layout.comments_only(stmt.leading_lines), *inner)
+        if isinstance(stmt, cst.FunctionDef) and id(stmt) in self.undeclared:
+            return [], layout.inner_comments(stmt)
         if isinstance(stmt, cst.SimpleStatementLine) and (chosen := self.split(stmt)) is not None:
             return super().statement(chosen)
         return super().statement(stmt)

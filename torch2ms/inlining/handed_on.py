@@ -14,7 +14,7 @@ from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInf
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.inlining.candidates import CALL, Candidate, fits, movable, named, plain
+from torch2ms.inlining.candidates import CALL, Candidate, fits, movable, named, plain, unasked
 from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.functions.sites import Site, overriding, resolve
 
@@ -35,7 +35,7 @@ def handed_on(project: Project) -> dict[int, Candidate]:
         if made is None or not sites or not all(fits(made, site) for site in sites):
             continue
         if len(sites) * len(made.body) <= MOST:
-            made.goes = _mentioned(made, project) == len(sites)
+            made.goes = _mentioned(made, project) == len(sites) and unasked(made, project)
             found |= {id(site.call): made for site in sites}
     moving = {id(made.info.scope) for made in found.values()}
     return {

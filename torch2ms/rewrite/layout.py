@@ -47,7 +47,9 @@ def inner_comments(node: cst.CSTNode) -> Lines:
 
 def with_comments(node: cst.With) -> Lines:
     """The comments among the items of a with statement and behind its colon: its head goes, they stay."""
-    header = node.body.header if isinstance(node.body, cst.IndentedBlock) else None
+    body = node.body
+    assert isinstance(body, (cst.IndentedBlock, cst.SimpleStatementSuite))
+    header = body.header if isinstance(body, cst.IndentedBlock) else body.trailing_whitespace
     among = [part for part in (node.lpar, *node.items, node.rpar) if isinstance(part, cst.CSTNode)]
     return (*(found for part in among for found in inner_comments(part)), *trailing_comment(header))
 

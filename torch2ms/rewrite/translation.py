@@ -15,6 +15,7 @@ from torch2ms.api import Outcome, Rule, Rules, apply_call
 from torch2ms.api.imports import IMPORTS
 from torch2ms.findings import Finding, Tier
 from torch2ms.parsing import constant
+from torch2ms.rewrite import layout
 from torch2ms.rewrite.facts import ModuleFacts
 from torch2ms.rewrite.initial import in_parameter, is_unheld, sized, values
 from torch2ms.rewrite.naming import named_in_order, taken_names
@@ -137,6 +138,10 @@ class Translation:
             node = aliased.renamed(node, renamed)
         if getattr(updated, "lpar", None) and not getattr(node, "lpar", None) and "\n" in code(node):
             return node.with_changes(lpar=updated.lpar, rpar=updated.rpar)
+        if isinstance(updated, cst.Call) and any(node is arg.value for arg in updated.args):
+            made = layout.standing(node)  # the parentheses of the call are gone
+            assert isinstance(made, cst.BaseExpression)
+            return made
         return node
 
     def unknown(self, name: str, updated: cst.BaseExpression) -> cst.BaseExpression:

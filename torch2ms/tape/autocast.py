@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torch2ms.analysis.program import liveness
+from torch2ms.analysis.program.boundness import perhaps_missing
 from torch2ms.analysis.program.flow import TRANSPARENT, expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo, Project, qualified
 from torch2ms.analysis.program.structure import Scope, Stmt
@@ -401,7 +402,8 @@ class _Contexts:
         own = {d for s in body for d in s.all_defs if "." not in d}
         used = liveness.exposed(body)
         used += [n for n in outputs if n not in used and n in self.maybe(body, outputs) and self.bound_before(stmt, n)]
-        used = [n for n in used if self.bound_elsewhere(stmt, n)]
+        missing = perhaps_missing(used, body)
+        used = [n for n in used if self.bound_elsewhere(stmt, n) and n not in missing]
         if top is not stmt:
             changing = own | {d for d in top.all_defs if "." not in d}
             return [n for n in used if n in changing and n in self.scope.locals]

@@ -93,6 +93,8 @@ class Suites(Rewriter):
                 else:
                     made[0] = self.renumbered(made[0], leading_lines=[*pending, *own])
                 pending = ()
+            if made and position and not out:  # what stood above it is gone
+                made[0] = self.renumbered(made[0], leading_lines=layout.strip_blank(layout.leading(made[0])))
             out += made
             pending += layout.comments_only(waiting) if pending else waiting
             rest = body[position + 1 :]

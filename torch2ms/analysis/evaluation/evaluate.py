@@ -37,6 +37,8 @@ from torch2ms.analysis.values import (
 
 HANDED = ("tensor", "int", "float", "str", "bool")  # what generators of samples hand out
 
+WHOLE = (cst.FloorDivide, cst.Modulo)
+
 
 class Evaluator:
     """Evaluates the expressions of one scope; remembers the value of each node in `module.values`."""
@@ -287,6 +289,9 @@ class Evaluator:
     def binary(self, left: Value, right: Value, operator: cst.CSTNode | None = None) -> Value:
         deps = left.deps | right.deps
         kinds = {left.kind, right.kind}
+        if type(operator) in WHOLE and deps and kinds & {"unknown", "tensor"}:
+            if all(v.likely or v.kind in ("unknown", "int") for v in (left, right)):
+                return Value("unknown", EITHER, deps)  # tensors at a guess, and more often numbers that count
         if "tensor" in kinds or "param" in kinds:
             name = MASKED if left.name in STICKY or right.name in STICKY else ""
             value = Value("tensor", name, deps, likely=left.likely or right.likely)

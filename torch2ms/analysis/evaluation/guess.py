@@ -48,6 +48,9 @@ _ABOUT = re.compile(
 _MAKING = re.compile(r"^(opt|optim|optimi[sz]er)_?(class|cls|func|fn|factory|type|ctor|constructor)$", re.I)
 
 
+_SETTINGS = re.compile(r"(^|_)(cfg|config|configs|conf|args|hparams|hps?|settings|options|flags)$", re.I)
+
+
 def makes_optimizers(place: str) -> bool:
     """A variable that holds a class of optimizers, for all that its name says."""
     return _MAKING.match(place.rpartition(".")[2]) is not None
@@ -62,3 +65,10 @@ def by_name(name: str) -> Value:
         if pattern.search(name):
             return Value(kind, place=name, likely=True)
     return UNKNOWN
+
+
+def of_attribute(place: str, attr: str) -> Value:
+    """A likely value for an attribute: `cfg.model` says what the network is to be like, it is none."""
+    guessed = by_name(attr)
+    home = place.rpartition(".")[0].rpartition(".")[2]
+    return UNKNOWN if guessed.kind not in ("device", "dtype") and _SETTINGS.search(home) else guessed

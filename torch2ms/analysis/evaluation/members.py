@@ -92,7 +92,7 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
         return Value("module", name=inner, place=place) if inner is not None else _of_module(base, attr, place)
     if cls.kind == "autograd" and attr == "apply":
         return Value("autograd", name=cls.qualified)
-    guessed = guess.by_name(attr)
+    guessed = guess.of_attribute(place, attr)
     if guessed.kind != "unknown":
         return replace(guessed, place=place)
     return Value("unknown", place=place, deps=base.deps if base.keys is not None else NO_DEPS)
@@ -183,7 +183,7 @@ def _of_object(base: Value, attr: str, place: str) -> Value:
         return held
     if attr in ("batch_shape", "event_shape") and base.name.startswith("torch.distributions."):
         return Value("size")
-    guessed = guess.by_name(attr)
+    guessed = guess.of_attribute(place, attr)
     return replace(guessed, place=place or attr) if guessed.kind != "unknown" else _of_other(base, attr, place)
 
 

@@ -388,7 +388,8 @@ class Project:
 
     def _register(self, module: ModuleInfo, scope: Scope) -> None:
         if isinstance(scope.node, cst.ClassDef):
-            bases = [qualified(arg.value, module.imports) for arg in scope.node.bases]
+            given = [arg.value for arg in scope.node.bases]  # `Base[T]` is derived from `Base`
+            bases = [qualified(b.value if isinstance(b, cst.Subscript) else b, module.imports) for b in given]
             cls = ClassInfo(scope, module, bases)
             module.classes[scope.name] = cls
         elif isinstance(scope.node, cst.FunctionDef):

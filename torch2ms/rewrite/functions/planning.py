@@ -57,7 +57,7 @@ def _second_order(project: Project) -> bool:
 
 def _products(cls: ClassInfo) -> bool:
     """The backward multiplies matrices, which MindSpore does not differentiate again inside a bprop."""
-    for part in descend(cls.methods["backward"].scope.node):
+    for part in descend(cls.methods["backward"].scope.node) if "backward" in cls.methods else ():  # else inherited
         if isinstance(part, cst.BinaryOperation) and isinstance(part.operator, cst.MatrixMultiply):
             return True
         if isinstance(part, cst.Attribute) and (part.attr.value in PRODUCTS or part.attr.value.startswith("conv")):

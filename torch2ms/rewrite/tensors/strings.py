@@ -200,24 +200,40 @@ def quoted(node: cst.FormattedString) -> cst.FormattedString:
     """An f-string whose expressions hold no quotation mark of its own: Python takes that from 3.12 on alone."""
     own = node.end
     inner = [n for part in node.parts if isinstance(part, cst.FormattedStringExpression) for n in descend(part)]
-    alike = [n for n in inner if isinstance(n, cst.SimpleString) and n.value.endswith(own)]
+    alike = [n for n in inner if isinstance(n, (cst.SimpleString, cst.FormattedString)) and _quote(n) == own]
     other = '"' if own == "'" else "'"
-    if len(own) > 1 or not alike or any(set(n.raw_value) & {own, other, "\\"} for n in alike):
+    if len(own) > 1 or not alike or any(set(_between(n)) & {own, other, "\\"} for n in alike):
         return node
-    made: dict[cst.CSTNode, cst.CSTNode] = {
-        n: n.with_changes(value=f"{n.prefix}{other}{n.raw_value}{other}") for n in alike if len(n.quote) == 1
-    }
+    made: dict[cst.CSTNode, cst.BaseExpression] = {n: _requoted(n, other) for n in alike}
     changed = node.visit(_Replaced(made))
     assert isinstance(changed, cst.FormattedString)
     return changed
 
 
+def _quote(node: cst.SimpleString | cst.FormattedString) -> str:
+    return node.quote if isinstance(node, cst.SimpleString) else node.end
+
+
+def _between(node: cst.SimpleString | cst.FormattedString) -> str:
+    """What stands between the quotation marks of a string."""
+    return node.raw_value if isinstance(node, cst.SimpleString) else "".join(code(part) for part in node.parts)
+
+
+def _requoted(node: cst.SimpleString | cst.FormattedString, quote: str) -> cst.BaseExpression:
+    if isinstance(node, cst.SimpleString):
+        return node.with_changes(value=f"{node.prefix}{quote}{node.raw_value}{quote}")
+    return node.with_changes(start=f"{node.prefix}{quote}", end=quote)
+
+
 class _Replaced(cst.CSTTransformer):
-    def __init__(self, made: dict[cst.CSTNode, cst.CSTNode]) -> None:
+    def __init__(self, made: dict[cst.CSTNode, cst.BaseExpression]) -> None:
         super().__init__()
         self.made = made
 
     def leave_SimpleString(self, original_node: cst.SimpleString, updated_node: cst.SimpleString) -> cst.BaseExpression:
-        found = self.made.get(original_node, updated_node)
-        assert isinstance(found, cst.BaseExpression)
-        return found
+        return self.made.get(original_node, updated_node)
+
+    def leave_FormattedString(
+        self, original_node: cst.FormattedString, updated_node: cst.FormattedString
+    ) -> cst.BaseExpression:
+        return self.made.get(original_node, updated_node)

@@ -195,11 +195,41 @@ def optimizer_optional(writer: Writer, call: Call, loop: Stmt) -> bool:
         return True
     if not guards or not isinstance(node, cst.FunctionDef):
         return False
+    if any(_left_out(o.place, writer) for o in call.owners):
+        return True
     params = [*node.params.params, *node.params.kwonly_params]
     optional = {p.name.value for p in params if _perhaps_none(p)}
     asked = {n.value for guard in guards for n in descend(guard.test) if isinstance(n, cst.Name)}
     asked &= {p.name.value for p in params}
     return any(root(o.place) in optional or o.place in asked for o in call.owners)
+
+
+def _left_out(place: str, writer: Writer) -> bool:
+    """`self.opt = opt` of a method with `opt=None`: some objects have no optimizer."""
+    own, _, attr = place.rpartition(".")
+    cls = writer.scope.cls
+    if own != "self" or cls is None:
+        return False
+    for method in cls.children:
+        node = method.node
+        params = [*node.params.params, *node.params.kwonly_params] if isinstance(node, cst.FunctionDef) else []
+        optional = {p.name.value for p in params if _perhaps_none(p)}
+        kept = [s.node for s in method.body.walk() if optional and f"self.{attr}" in s.defs]
+        if any(isinstance(n, cst.Assign) and _kept_in(n, attr) in optional for n in kept):
+            return True
+    return False
+
+
+def _kept_in(node: cst.Assign, attr: str) -> str:
+    """The name that an assignment gives to an attribute of the object, perhaps among others."""
+    pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(t.target, node.value) for t in node.targets]
+    while pairs:
+        target, value = pairs.pop()
+        if dotted(target) == f"self.{attr}":
+            return dotted(value)
+        if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple):
+            pairs += [(t.value, v.value) for t, v in zip(target.elements, value.elements, strict=False)]
+    return ""
 
 
 def _there(test: cst.BaseExpression) -> Iterator[str]:

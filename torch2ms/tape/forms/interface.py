@@ -7,6 +7,7 @@ import re
 import libcst as cst
 
 from torch2ms.analysis.program import liveness
+from torch2ms.analysis.program.boundness import perhaps_missing
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted
@@ -150,9 +151,11 @@ def parameters_of(writer: Writer, call: Call, stmts: list[Stmt], loop: Stmt | No
     grown = {root(m) for s in stmts for m in s.all_muts} - own  # filled in place: reached through the closure
     changing -= grown
     changing -= {n for n in used if n in changing and loop is not None and _only_called(n, stmts, loop, writer)}
-    return [
+    params = [
         n for n in used if n in changing and n in writer.scope.locals and n not in outputs.shared and n not in declared
     ]
+    missing = perhaps_missing(params, stmts)
+    return [n for n in params if n not in missing] if missing else params
 
 
 def changed_in_place(writer: Writer, params: list[str], stmts: list[Stmt]) -> list[str]:

@@ -153,12 +153,13 @@ def overriding(info: FunctionInfo) -> list[FunctionInfo]:
 def versions(info: FunctionInfo) -> Iterator[FunctionInfo]:
     """What a call that is resolved to the function may reach; one that only raises is none where there are others."""
     others = overriding(info)
-    if not others or not _abstract(info):
+    if not others or not abstract(info):
         yield info
     yield from others
 
 
-def _abstract(info: FunctionInfo) -> bool:
+def abstract(info: FunctionInfo) -> bool:
+    """The method does nothing but to say that others do it."""
     return all(
         isinstance(s.node, (cst.Pass, cst.Raise))
         or isinstance(s.node, cst.Expr)

@@ -15,7 +15,7 @@ from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.ledger.events import Event, argument, to_clip
 from torch2ms.tape.ledger.ledger import Owner
-from torch2ms.tape.ledger.owners import kinship, relation
+from torch2ms.tape.ledger.owners import concerns, kinship, relation
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refusal
 
@@ -24,7 +24,7 @@ def clip_norm(event: Event, owners: list[Owner], events: list[Event], plan: Plan
     """torch scales by max_norm / (norm + 1e-6) where the norm is larger; ops.clip_by_norm over a list does the same."""
     call = event.node
     assert isinstance(call, cst.Call)
-    if _is_part(event, owners):
+    if _is_part(event, owners, events):
         _clip_part(event, owners[0], plan, writer)
         return
     beyond = without_gradients(event, owners, events)
@@ -145,11 +145,11 @@ def told(event: Event, owners: list[Owner], beyond: bool = False) -> Finding:
     return Finding("T2M510", tier, "clip_grad_norm_", why, line=event.stmt.lineno)
 
 
-def clip_value(event: Event, owners: list[Owner], plan: Plan, writer: Writer) -> None:
+def clip_value(event: Event, owners: list[Owner], events: list[Event], plan: Plan, writer: Writer) -> None:
     """Every gradient is clamped."""
     call = event.node
     assert isinstance(call, cst.Call)
-    if _is_part(event, owners):
+    if _is_part(event, owners, events):
         _clip_part(event, owners[0], plan, writer)
         return
     clipped = clipping(event, owners)
@@ -162,15 +162,27 @@ def clip_value(event: Event, owners: list[Owner], plan: Plan, writer: Writer) ->
     plan.findings.append(told(event, owners))
 
 
-def _is_part(event: Event, owners: list[Owner]) -> bool:
-    """The parameters that are clipped are some of those that the one owner holds; nothing is made of their norm."""
-    call = event.node
+def _is_part(event: Event, owners: list[Owner], events: list[Event]) -> bool:
+    """The parameters that are clipped are some of those that the one owner holds; at most their norm gets a name."""
+    call, node = event.node, event.stmt.node
     assert isinstance(call, cst.Call)
-    if len(owners) != 1 or event.value.kind not in ("params", "list") or kinship(event, owners[0]) != "other":
+    if len(owners) != 1 or not isinstance(node, (cst.Expr, cst.Assign)) or node.value is not call:
+        return False
+    if _one_of_several(event, owners[0], events):
+        return True
+    if event.value.kind not in ("params", "list") or kinship(event, owners[0]) != "other":
         return False
     held, meant = owners[0].owns or (), [d for d in event.value.deps if not d.startswith("@")]
-    inside = meant and all(any(m == h or m.startswith(f"{h}.") for h in held) for m in meant)
-    return bool(inside) and isinstance(event.stmt.node, cst.Expr) and event.stmt.node.value is call
+    return bool(meant) and all(any(m == h or m.startswith(f"{h}.") for h in held) for m in meant)
+
+
+def _one_of_several(event: Event, owner: Owner, events: list[Event]) -> bool:
+    """What the optimizer holds is not seen, and several networks are clipped by themselves: it is not each of them."""
+    if event.value.kind != "params" or relation(event, [owner]) != "unseen":
+        return False
+    own = code(to_clip(event.node))  # type: ignore[arg-type]
+    alike = [e for e in events if e.kind == event.kind and e.value.kind == "params" and concerns(e, owner, [owner])]
+    return any(code(to_clip(e.node)) != own for e in alike)  # type: ignore[arg-type]
 
 
 def _clip_part(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
@@ -189,12 +201,19 @@ def _clip_part(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
     if event.kind == "clip_value":
         form = f"[ops.clamp({table}[p], {minus}, {{1}}) for p in {part}]"
     plan.needs.add("ops")
+    asked = isinstance(event.stmt.node, cst.Assign)
+    if asked:
+        norm = f"ops.norm(ops.stack([ops.norm({table}[p]) for p in {part}]))"
+        plan.expressions[id(call)] = norm
     plan.replaced[id(event.stmt)] = [
         Text(f"{table} = dict(zip({weights_of(owner)}, {owner.variable}))"),
         Text(f"{part} = [p for p in {{0}} if p in {table}]", [to_clip(call)]),
+        *([Text(code(event.stmt.node).replace(code(call), norm, 1))] if asked else []),
         Text(f"{table}.update(zip({part}, {form}))", [to_clip(call), limit]),
         Text(f"{owner.variable} = tuple({table}.values())"),
     ]
     rule, what = ("T2M511", "clip_grad_value_") if event.kind == "clip_value" else ("T2M510", "clip_grad_norm_")
     why = "the gradients of these parameters, looked up by parameter, are clipped"
-    plan.findings.append(Finding(rule, Tier.EXACT, what, why, line=event.stmt.lineno))
+    sure = relation(event, [owner]) == "other"
+    why += "" if sure else "; assumed: all of them that have gradients are among those of the optimizer"
+    plan.findings.append(Finding(rule, Tier.EXACT if sure else Tier.ASSUMED, what, why, line=event.stmt.lineno))

@@ -41,7 +41,7 @@ def plan(events: list[Event], owners: list[Owner], module: ModuleInfo, plan: Pla
         if event.kind == "clip_norm":
             clip_norm(event, several or [owner], events, plan, writer)
         elif event.kind == "clip_value":
-            clip_value(event, several or [owner], plan, writer)
+            clip_value(event, several or [owner], events, plan, writer)
         elif event.kind == "fill":
             plan_fill(event, owner, plan)
         elif event.kind == "leaf_grad" and filled(event, events):
