@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import libcst as cst
 
 from torch2ms.analysis.evaluation.captured import Around, captured
@@ -13,42 +11,29 @@ from torch2ms.analysis.evaluation.execute import block
 from torch2ms.analysis.evaluation.flagged import flagged
 from torch2ms.analysis.evaluation.modes import is_no_grad
 from torch2ms.analysis.evaluation.parameters import parameters
-from torch2ms.analysis.evaluation.reads import Reads
+from torch2ms.analysis.evaluation.run import Run
 from torch2ms.analysis.evaluation.usage import NONE, by_use
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
-from torch2ms.analysis.values import Value, replace
+from torch2ms.analysis.values import replace
 
 DEEPEST = 20  # functions that are run for their callers, one inside the other
 ROUNDS = 3  # kinds travel one call further each round; three reach through factory, trainer and step
 
 
 def infer(project: Project) -> None:
-    """Fill `values` of each module of the project, and what is known of its classes and functions."""
+    """Fill `values` of each module of the project, and what is known of its classes and functions.
+
+    Of modules that stayed as they are since the inference before, runs that come to the same are not made again.
+    """
     project.link()
     for module in project.modules.values():
-        module.used = by_use(module.scope)
+        module.used = module.used or by_use(module.scope)
     inference = _Inference(project)
     for _ in range(ROUNDS):
         if not inference.round():
             break
-    inference.runs.clear()  # each asks the inference for more: a circle, which would keep the project
-
-
-@dataclass
-class _Run:
-    """One run of a scope: what it read, and what its places held in the end."""
-
-    env: Env
-    reads: Reads
-    passed: dict[str, Value]  # what callers gave a function by then
-
-    def holds(self, outer: Env | None, info: FunctionInfo | None) -> bool:
-        """Whether another run would do the same."""
-        if info is not None and info.args != self.passed:
-            return False
-        around = outer is None or all(outer.get(place) == value for place, value in self.env.asked.items())
-        return around and self.reads.hold()
+    inference.close()
 
 
 class _Inference:
@@ -56,7 +41,13 @@ class _Inference:
 
     def __init__(self, project: Project) -> None:
         self.project = project
-        self.runs: dict[int, _Run] = {}  # the last of each scope, by its id
+        self.runs: dict[int, Run] = {}  # the last of each scope, by its id
+        self.made: dict[int, list[Run]] = {}  # all of each scope
+        self.before = project.remembered  # ... in the inference before
+        if project.renamed or any(kept.module.name in project.changed for kept in project.kept):
+            self.before = {}
+        self.alone = len(project.modules) == 1
+        self.demanded = 0  # how often a function was run for another scope
         self.around: dict[int, Around] = {}  # what functions see of the scope around them, by its id
         self.ran = False  # whether a scope was run in this round
         self.depth = 0  # functions that wait for the one they call
@@ -102,6 +93,7 @@ class _Inference:
         if id(info.module.scope) not in self.runs:
             return
         self.depth += 1
+        self.demanded += 1
         if info.cls is not None and scope.parent is not None and id(scope.parent) not in self.runs:
             self.attributes(scope.parent, info.module, info.module.env)
         self.run(scope, info.module, info.module.env)
@@ -119,8 +111,34 @@ class _Inference:
         if last is not None and last.holds(outer, info):
             return last.env
         self.ran = True
+        if info is not None and last is not None and scope.children:
+            info.returns = None  # what it gave while the functions in it were not known
+        run = self.played(scope, module, outer, info) or self.new_run(scope, module, outer, info)
+        self.made.setdefault(id(scope), []).append(run)
+        self.around.pop(id(scope), None)  # its statements hold other values now
+        return run.env
+
+    def played(self, scope: Scope, module: ModuleInfo, outer: Env | None, info: FunctionInfo | None) -> Run | None:
+        """The run that was made at this turn in the inference before, if it comes to the same again."""
+        runs, turn = self.before.get(id(scope), []), len(self.made.get(id(scope), []))
+        run = runs[turn] if turn < len(runs) else None
+        if run is None or run.touched is None or run.touched & self.project.changed:
+            self.before.pop(id(scope), None)
+            return None
+        self.runs[id(scope)] = run
+        if outer is None:
+            module.env = run.env
+        if run.again(outer, info, self.project, self.demand):
+            return run
+        del self.before[id(scope)]
+        return None
+
+    def new_run(self, scope: Scope, module: ModuleInfo, outer: Env | None, info: FunctionInfo | None) -> Run:
+        """Run the statements of a scope."""
+        around, self.project.touched = self.project.touched, set()
+        demanded = self.demanded
         env = Env(outer, scope.locals if info is not None else NONE, later=info is not None)
-        cls = _class_of(scope, module) if outer is not None else None
+        cls = self.project.touch(_class_of(scope, module)) if outer is not None else None
         evaluator = Evaluator(self.project, module, env, info, cls, self.demand)
         if outer is None:
             module.env = env
@@ -131,12 +149,22 @@ class _Inference:
         if not isinstance(scope.node, cst.ClassDef):
             evaluator.uses = module.used.get(id(scope), NONE)
             evaluator.flagged = flagged(scope, module.source)
-        if info is not None and last is not None and scope.children:
-            info.returns = None  # what it gave while the functions in it were not known
-        self.runs[id(scope)] = _Run(env, evaluator.reads, dict(info.args) if info is not None else {})
+        run = Run(env, evaluator.exchange, dict(info.args) if info is not None else {})
+        self.runs[id(scope)] = run
         block(scope.body, evaluator)
-        self.around.pop(id(scope), None)  # its statements hold other values now
-        return env
+        if self.alone:
+            run.exchange.forget()
+        elif run.exchange.whole and (outer is not None or demanded == self.demanded):  # no module was seen half done
+            run.asked, run.touched = dict(env.asked), self.project.touched
+        self.project.touched = around
+        return run
+
+    def close(self) -> None:
+        """Leave the runs to the next inference; each asks this one for more: a circle, which would keep the project."""
+        for run in (run for runs in self.made.values() for run in runs):
+            run.exchange.rest()
+        self.project.remembered = {} if self.alone else self.made
+        self.runs.clear()
 
 
 def _class_of(scope: Scope, module: ModuleInfo) -> ClassInfo | None:

@@ -30,6 +30,8 @@ from torch2ms.analysis.values import (
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
+    from torch2ms.analysis.evaluation.exchange import Exchange
+    from torch2ms.analysis.program.project import ClassInfo
 
 CONTAINERS = ("list", "tuple", "dict")
 LIVING = {"module", "optimizer", "scheduler", "scaler", "object", "loader", "lossfn"}  # known by where they are kept
@@ -84,10 +86,7 @@ def _rename_former(place: str, value: Value, target: cst.CSTNode, ev: Evaluator)
     mark = seen.setdefault(id(target), f"{place}{FORMER}{len(seen)}")
     ev.env.rebase(place, mark)
     if ev.cls is not None:
-        for attr, held in ev.cls.attrs.items():
-            ev.cls.attrs[attr] = rebase(held, place, mark)
-        for bound in ev.cls.bound.values():
-            bound.update({key: rebase(held, place, mark) for key, held in bound.items()})
+        ev.exchange.tell(_rebase_attributes, ev.cls, place, mark)
 
 
 def _moved_in(value: Value, place: str, ev: Evaluator) -> Value:
@@ -102,10 +101,15 @@ def _moved_in(value: Value, place: str, ev: Evaluator) -> Value:
         if local in own:
             value = rebase(value, local, home)
             ev.env.rebase(local, home)
-            for bound in cls.bound.values():
-                bound.update({source: rebase(held, local, home) for source, held in bound.items()})
-            cls.attrs.update({name: rebase(held, local, home) for name, held in cls.attrs.items()})
+            ev.exchange.tell(_rebase_attributes, cls, local, home)
     return value
+
+
+def _rebase_attributes(cls: ClassInfo, old: str, new: str) -> None:
+    """What objects of a class keep was made of something that has another name by now."""
+    for bound in cls.bound.values():
+        bound.update({source: rebase(held, old, new) for source, held in bound.items()})
+    cls.attrs.update({name: rebase(held, old, new) for name, held in cls.attrs.items()})
 
 
 def _homes(value: Value, place: str) -> dict[str, str]:
@@ -125,15 +129,20 @@ def remember(place: str, value: Value, ev: Evaluator, source: cst.CSTNode) -> No
         value = replace(value, owns=None)  # places of one caller: other methods know nothing of them
     value = replace(value, deps=frozenset(d for d in value.deps if not d.startswith("@")))
     value = value if value.kind == "tensor" else shapes.forgotten(value)
-    bound = ev.cls.bound.setdefault(attr, {})
-    bound[id(source)] = value
+    ev.exchange.tell(_bind_attribute, ev.cls, attr, id(source), value, ev.exchange)
+
+
+def _bind_attribute(cls: ClassInfo, attr: str, source: int, value: Value, exchange: Exchange) -> None:
+    """One of the targets that bind an attribute gives it this."""
+    bound = cls.bound.setdefault(attr, {})
+    bound[source] = value
     held: Value | None = None
     for one in bound.values():
         unseen = held is not None and held.kind == "unknown" and not held.deps and held.name != EITHER
         nothing = held is None or held.name == NOT_RUN or unseen
         held = one if nothing or held is None else join(held, one)
     assert held is not None
-    ev.cls.attrs[attr] = lasting(attr, held, bound.values(), ev)
+    cls.attrs[attr] = lasting(attr, held, bound.values(), cls, exchange.project)
 
 
 def iteration(node: cst.BaseExpression, iterated: Value, ev: Evaluator, named: bool = True) -> Value:

@@ -116,7 +116,7 @@ def _method(func: cst.Attribute, receiver: Value, target: Value, given: Given, e
             return value if receiver.keys is None else spread(value, receiver.deps)  # of a record: its fields
         if cls is not None and cls.kind == "autograd" and name == "apply":
             return _applied(cls, given, ev)
-        if cls is not None and ev.reads.attribute(cls, name) is not None:
+        if cls is not None and ev.exchange.attribute(cls, name) is not None:
             return _called(target, given, ev)
     if receiver.kind == "builtin_super" and ev.cls is not None:
         for parent in ev.cls.parents:
@@ -247,10 +247,10 @@ def _instance(target: Value, given: Given, ev: Evaluator) -> Value:
         return UNKNOWN
     init = cls.method("__init__")
     if init is not None:
-        _pass(init, given, Value("object", place="self"))
-        ev.reads.returned(init)
+        _pass(init, given, Value("object", place="self"), ev)
+        ev.exchange.returned(init)
     kind = cls.kind if cls.kind in ("module", "dataset", "optimizer") else "object"
-    if kind == "object" and (held := records.kept(cls, given)) is not None:
+    if kind == "object" and (held := ev.exchange.ask(records.kept, cls, given)) is not None:
         return held
     kept = kind == "optimizer" or kind == "object" and bool(given.args) and given.args[0].kind == "params"
     owns = given.args[0].deps if kept and given.args else None
@@ -263,7 +263,7 @@ def _function_value(target: Value, given: Given, ev: Evaluator) -> Value:
     if target.name.startswith("torch.func:") and target.items:
         info = function_of(target.each, ev) if target.each is not None else None
         if info is not None:  # what the function reads from around it
-            ev.reads.returned(info)
+            ev.exchange.returned(info)
             around = info.returns.deps if info.returns is not None else NO_DEPS
             given = Given(given.node, given.args, given.deps | {d for d in around if not d.startswith(("@", "^"))})
         elif target.each is not None and target.each.kind == "module":
@@ -279,7 +279,7 @@ def _forward(target: Value, given: Given, ev: Evaluator) -> Value:
     """A module called: what its forward returns, varied with its parameters."""
     last = target.name.rpartition(".")[2]
     cls = class_of(target, ev.module, ev.project)
-    if target.kind == "lossfn" or last.endswith("Loss") and not (cls is not None and cls.weighted):
+    if target.kind == "lossfn" or last.endswith("Loss") and not (cls is not None and ev.exchange.ask(_weighted, cls)):
         return Value("tensor", deps=given.deps, likely=target.likely)
     deps = target.own | given.deps
     forward = cls.method("forward") if cls is not None else None
@@ -313,13 +313,13 @@ def _function(
     info: FunctionInfo, given: Given, ev: Evaluator, receiver: Value | None = None, exact: bool = False
 ) -> Value:
     """What a function of the project returns, in the caller's places; `exact`: it is no method of a subclass."""
-    bound = _pass(info, given, receiver, len(ev.project.modules) == 1)
-    returns = ev.reads.returned(info)
+    bound = _pass(info, given, receiver, ev, len(ev.project.modules) == 1)
+    returns = ev.exchange.returned(info)
     some = receiver is not None and (receiver.place == "self" or receiver.kind == "object" and receiver.likely)
     if some and info.cls is not None and not exact:
         for other in info.cls.overriding(info.name):  # the object may be one of a subclass
-            bound |= _pass(other, given, receiver)
-            value = ev.reads.returned(other)
+            bound |= _pass(other, given, receiver, ev)
+            value = ev.exchange.returned(other)
             returns = join(returns, value) if returns is not None and value is not None else returns or value
     if returns is None:
         return Value("unknown", NOT_RUN, given.deps)
@@ -329,7 +329,7 @@ def _function(
         for name, value in bound.items()
     }  # fmt: skip
     if returns.kind == "optimizer" and returns.owns is not None:
-        returns = replace(returns, owns=returns.owns - only_passed(returns.owns, info, bound))
+        returns = replace(returns, owns=returns.owns - ev.exchange.ask(only_passed, returns.owns, info, bound))
     depends |= dict.fromkeys(left_to_functions(info, given.node, bound, ev.project), NO_DEPS)
     depends = _built_from(info, receiver) | depends
     own = info.scope.locals - bound.keys()
@@ -342,6 +342,10 @@ def _function(
     return outward(returns, depends, receiver.place if receiver is not None else "", homeless, fresh)
 
 
+def _weighted(cls: ClassInfo) -> bool:
+    return cls.weighted
+
+
 def _built_from(info: FunctionInfo, receiver: Value | None) -> dict[str, frozenset[str]]:
     """What an object keeps under the names of its constructor's parameters: `self.net = net` of `Wrapper(model)`."""
     init = info.cls.method("__init__") if info.cls is not None else None
@@ -351,7 +355,9 @@ def _built_from(info: FunctionInfo, receiver: Value | None) -> dict[str, frozens
     return {param: inside | {param} for param in init.scope.params[1:]} if inside else {}  # optimizers go by both
 
 
-def _pass(info: FunctionInfo, given: Given, receiver: Value | None, alone: bool = False) -> dict[str, Value]:
+def _pass(
+    info: FunctionInfo, given: Given, receiver: Value | None, ev: Evaluator, alone: bool = False
+) -> dict[str, Value]:
     """Record what the caller passes, by parameter; `alone`: no other module is there, whose calls are not seen."""
     as_method = info.cls is not None and not info.static and receiver is not None
     if receiver is not None and receiver.kind == "class" and not info.of_class:
@@ -362,11 +368,7 @@ def _pass(info: FunctionInfo, given: Given, receiver: Value | None, alone: bool 
         own = alone and value.kind == "tensor" and bool(value.dtype)
         typed = own and _only_called(info.name, info.module.source, info.cls is not None)
         mapped = into(value, name, places, receiver is not None and receiver.place == "self", typed)
-        old = info.args.get(name)
-        if old is None or old.name == NOT_RUN:
-            info.args[name] = mapped
-        elif mapped.name != NOT_RUN:
-            info.args[name] = join(old, mapped)
+        ev.exchange.hand(info, name, mapped)
     return bound
 
 

@@ -11,8 +11,8 @@ from torch2ms.analysis import shapes
 from torch2ms.analysis.evaluation import calls, containers, lookup, members
 from torch2ms.analysis.evaluation.assign import bind, iteration
 from torch2ms.analysis.evaluation.env import Env
+from torch2ms.analysis.evaluation.exchange import Exchange
 from torch2ms.analysis.evaluation.narrow import narrowed
-from torch2ms.analysis.evaluation.reads import Reads
 from torch2ms.analysis.evaluation.usage import used
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.annotations import quoted, quotes
@@ -55,7 +55,7 @@ class Evaluator:
         self.flagged: frozenset[str] = frozenset()  # tensors that a later loop makes leaves
         self.memo = module.values
         self.former: dict[str, dict[int, str]] = {}  # local names of networks that are bound again, by the statement
-        self.reads = Reads(demand)
+        self.exchange = Exchange(project, demand)
 
     def ev(self, node: cst.CSTNode) -> Value:
         value = self.dispatch(node)
@@ -162,8 +162,7 @@ class Evaluator:
         if isinstance(node.value, cst.From):
             handed = self.ev(node.value.item)
             if self.function is not None and handed.kind == "params":
-                known = self.function.returns
-                self.function.returns = handed if known is None else join(known, handed)
+                self.exchange.give(self.function, handed)
         if node.value is None or isinstance(node.value, cst.From):
             return join(self.everything(node), UNKNOWN)
         value = self.ev(node.value)
@@ -181,8 +180,7 @@ class Evaluator:
                 body = self.function.scope.body
                 stmt = next((s for s in body.walk() if s.is_small and any(n is node for n in descend(s.node))), None)
                 made = made if stmt is None else containers.chosen(made, stmt, self.function.name)
-            known = self.function.returns
-            self.function.returns = made if known is None else join(known, made)
+            self.exchange.give(self.function, made)
         return UNKNOWN
 
     def everything(self, node: cst.CSTNode) -> Value:

@@ -93,8 +93,7 @@ def _augmented(stmt: Stmt, node: cst.AugAssign, ev: Evaluator) -> None:
 def _return(stmt: Stmt, node: cst.Return, ev: Evaluator) -> None:
     value = ev.ev(node.value) if node.value is not None else Value("none")
     if ev.function is not None:
-        known = ev.function.returns
-        ev.function.returns = value if known is None else ev.project.joined(known, value)
+        ev.exchange.give(ev.function, value)
 
 
 def _function(stmt: Stmt, node: cst.FunctionDef, ev: Evaluator) -> None:
@@ -161,7 +160,7 @@ def _loop(stmt: Stmt, ev: Evaluator, start_turn: Callable[[], object]) -> None:
         ev.env.begin_turn()
         start_turn()
         block(stmt.blocks[0], ev)
-        if not ev.env.end_turn() and ev.reads.hold():
+        if not ev.env.end_turn() and ev.exchange.hold():
             break
     ev.env.keep()
     for extra in stmt.blocks[1:]:

@@ -115,6 +115,7 @@ def fill(stmt: Stmt, scope: Scope | None, ev: Evaluator) -> None:
             continue
         for kept in ev.project.kept:
             for place in _seen(kept, scope or ev.module.scope, ev):
+                ev.exchange.whole = False
                 callers = kept.callers.setdefault((id(scope), place), {})
                 _leave(callers, kept.adds, place, stmt, dotted(call.func), result, ev)
 

@@ -30,7 +30,7 @@ TRAINED = {"module", "optimizer", "scheduler", "lossfn", "scaler", "param", "par
 def lookup(name: str, ev: Evaluator) -> Value:
     """What a name stands for that the scopes around do not bind."""
     module, project = ev.module, ev.project
-    if (bound := ev.reads.member(module, name)) is not None:
+    if (bound := ev.exchange.member(module, name)) is not None:
         return shapes.forgotten(bound)
     full = module.imports.table.get(name, "")
     if full and is_foreign(full):
@@ -45,14 +45,16 @@ def lookup(name: str, ev: Evaluator) -> Value:
     if full:
         home, _, last = full.rpartition(".")
         owner = project.modules.get(home)
-        if owner is not None and (there := ev.reads.member(owner, last)) is not None:
+        if owner is not None and (there := ev.exchange.member(owner, last)) is not None:
             return there
         return Value("api", name=full)
     for star in module.imports.stars:
         if is_foreign(star) and not name.startswith("_") and _exports(star, name):
             return api(f"{star}.{name}")
         starred = project.modules.get(star) or project.by_suffix(star)
-        if starred is not None and not name.startswith("_") and (there := ev.reads.member(starred, name)) is not None:
+        if starred is None or name.startswith("_"):
+            continue
+        if (there := ev.exchange.member(starred, name)) is not None:
             return there
     return Value("builtin", name=name) if name in BUILTINS else UNKNOWN
 
@@ -68,7 +70,7 @@ def member(module_name: str, attr: str, ev: Evaluator) -> Value:
     """What an attribute of a module of the project is."""
     owner, full = ev.project.modules.get(module_name), f"{module_name}.{attr}"
     if owner is not None:
-        found = _definition(ev.project.find(attr, owner)) or ev.reads.member(owner, attr)
+        found = _definition(ev.project.find(attr, owner)) or ev.exchange.member(owner, attr)
         if found is not None:
             return found
     inner = ev.project.find(full, owner or ev.module)  # a module of this package that was imported as well
@@ -82,8 +84,12 @@ def member(module_name: str, attr: str, ev: Evaluator) -> Value:
 def of_data(value: Value, ev: Evaluator) -> bool:
     """An object of a class of the project that keeps nothing that trains: its methods are its own."""
     cls = class_of(value, ev.module, ev.project) if value.kind == "object" and value.name and not value.deps else None
-    kinds = {v.kind for c in cls.lineage() for v in c.attrs.values()} if cls is not None else TRAINED
-    return not kinds & TRAINED
+    return cls is not None and not ev.exchange.ask(_kinds, cls) & TRAINED
+
+
+def _kinds(cls: ClassInfo) -> set[str]:
+    """The kinds of what objects of a class keep."""
+    return {value.kind for each in cls.lineage() for value in each.attrs.values()}
 
 
 def made_here(node: cst.BaseExpression, value: Value, ev: Evaluator) -> bool:
@@ -103,7 +109,7 @@ def class_of(value: Value, module: ModuleInfo, project: Project) -> ClassInfo | 
         return found
     home, _, last = value.name.rpartition(".")
     owner = project.modules.get(home)
-    return owner.classes.get(last) if owner is not None else None
+    return project.touch(owner.classes.get(last)) if owner is not None else None
 
 
 def function_of(value: Value, ev: Evaluator) -> FunctionInfo | None:

@@ -65,7 +65,7 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
         return held
     if held is not None and held.owns:  # made in the call that made the object
         return replace(held, place=place)
-    found = ev.reads.attribute(cls, attr)
+    found = ev.exchange.attribute(cls, attr)
     if found is not None and found.kind in ("optimizer", "scaler") and not found.place.startswith("self."):
         found = replace(found, place=f"self.{attr}")  # a parameter of the method that kept it, or of the class body
     if found is not None and found.kind in ("unknown", "none"):
@@ -82,8 +82,8 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
     if method is not None:
         node = method.scope.node
         if any(dotted(d.decorator) == "property" for d in node.decorators):  # type: ignore[union-attr]
-            returned = ev.reads.returned(method) or UNKNOWN
-            if returned.kind == "unknown" and (held := _over_groups(method)) is not None:
+            returned = ev.exchange.returned(method) or UNKNOWN
+            if returned.kind == "unknown" and (held := ev.exchange.ask(_over_groups, method)) is not None:
                 returned = held
             return rebase(returned, "self", base.place)
         return Value("method", name=attr, place=base.place)

@@ -11,31 +11,29 @@ from torch2ms.analysis import shapes
 from torch2ms.analysis.values import EITHER, Value, replace
 
 if TYPE_CHECKING:
-    from torch2ms.analysis.evaluation.evaluate import Evaluator
+    from torch2ms.analysis.program.project import ClassInfo, Project
 
 _WHOLE = ("int", "uint", "bool")  # types that a network keeps when it is moved to another one
 _COMPUTED = re.compile(r"\bsetattr\(|__dict__|__setattr__|\bvars\(|__setstate__|\b_replace\(")
 
 
-def lasting(attr: str, held: Value, bound: Collection[Value], ev: Evaluator) -> Value:
+def lasting(attr: str, held: Value, bound: Collection[Value], cls: ClassInfo, project: Project) -> Value:
     """What the methods of a class put into an attribute, as every method sees it."""
     kept = held.kind == "tensor" and (held.dtype or held.rank is not None or held.odd)
-    if not kept or not _all_seen(attr, bound, ev):
+    if not kept or not _all_seen(attr, bound, cls, project):
         return shapes.forgotten(held)
-    assert ev.cls is not None
-    if ev.cls.kind == "module":
+    if cls.kind == "module":
         return replace(held, dtype=held.dtype if held.dtype.startswith(_WHOLE) else "")
     return held
 
 
-def _all_seen(attr: str, bound: Collection[Value], ev: Evaluator) -> bool:
+def _all_seen(attr: str, bound: Collection[Value], cls: ClassInfo, project: Project) -> bool:
     """No class above or below, no other code and no value that nobody knows has a part in it."""
-    assert ev.cls is not None
     if any(v.kind not in ("tensor", "none") or v.likely or v.name == EITHER for v in bound):
         return False
-    if ev.cls.children or len(list(ev.cls.lineage())) > 1:
+    if cls.children or len(list(cls.lineage())) > 1:
         return False
-    return not ev.project.mentions(_COMPUTED.search) and not ev.project.mentions(_stored(attr).search)
+    return not project.mentions(_COMPUTED.search) and not project.mentions(_stored(attr).search)
 
 
 @lru_cache(maxsize=1000)

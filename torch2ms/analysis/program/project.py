@@ -5,9 +5,11 @@ from __future__ import annotations
 import re
 import sys
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeVar
 
 import libcst as cst
 
@@ -25,6 +27,9 @@ from torch2ms.analysis.syntax.names import Imports, dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import UNKNOWN, Value, join, replace
 from torch2ms.findings import Finding
+
+if TYPE_CHECKING:
+    from torch2ms.analysis.evaluation.run import Run
 
 SAID = re.compile(r"""(?:\.\s*|["'])([^\W\d]\w*)""")
 UNSAID = re.compile(r"""\bgetattr\(\s*[\w.]+\s*,\s*[^"'\s]""")
@@ -148,6 +153,19 @@ class ClassInfo:
                 found += parent.lineage(seen | {id(self)})
         return found
 
+    @cached_property
+    def homes(self) -> frozenset[str]:
+        """The modules of the class and of those above and below it; asked for once they are linked."""
+        relatives = [*self.lineage(), *(c for below in self.below() for c in below.lineage())]
+        return frozenset(cls.module.name for cls in (self, *relatives))
+
+    def forget(self) -> None:
+        """What was inferred, and the classes around it."""
+        self.kind, self.torch_base = "object", ""
+        self.attrs, self.bound = {}, {}
+        self.parents, self.children = [], []
+        self.__dict__.pop("homes", None)
+
     def heirs(self, seen: frozenset[int] = frozenset()) -> list[ClassInfo]:
         """The classes below this one."""
         found: list[ClassInfo] = []
@@ -205,6 +223,22 @@ class ModuleInfo:
                     found.add(dotted(call.args[0].value))
             others |= stmt.uses - given
         return found - others - {""}
+
+    @property
+    def exports(self) -> tuple[object, ...]:
+        """What other modules may find here by its name."""
+        classes = [(name, cls.bases, cls.methods.keys()) for name, cls in self.classes.items()]
+        return classes, self.named.keys(), self.imports.table, self.imports.stars
+
+    def forget(self) -> None:
+        """What was inferred of others; values of nodes stay until the next inference has new ones."""
+        self.env = Env()
+        for known in ("optimized", "outer"):
+            self.__dict__.pop(known, None)
+        for info in self.functions.values():
+            info.args, info.returns = {}, None
+        for cls in self.classes.values():
+            cls.forget()
 
     @cached_property
     def nodes(self) -> list[cst.CSTNode]:
@@ -268,6 +302,7 @@ class ModuleInfo:
 
 
 Found = ClassInfo | FunctionInfo | ModuleInfo | None
+Seen = TypeVar("Seen", bound=Found)
 
 
 @dataclass(eq=False)
@@ -298,6 +333,10 @@ class Project:
     found: dict[tuple[str, str], Found] = field(default_factory=dict)  # answers that `find` gave
     texts: dict[Callable[[str], object], bool] = field(default_factory=dict)  # searches, and whether they find
     suffixes: dict[str, dict[str, ModuleInfo]] = field(default_factory=lambda: defaultdict(dict))
+    remembered: dict[int, list[Run]] = field(default_factory=dict)  # of the inference before, by id of the scope
+    changed: frozenset[str] = frozenset()  # names of the modules that were rewritten since
+    renamed: bool = False  # ... and some of these have other classes, functions or imports now
+    touched: set[str] | None = None  # names of the modules that the scope which runs came across
 
     @cached_property
     def said(self) -> set[str] | None:
@@ -330,11 +369,18 @@ class Project:
         """The same modules, with other trees for some of them; nothing is inferred yet. This project is let go of."""
         made = Project(held=self.held)
         for name, module in self.modules.items():
-            new = plain.get(name)
-            tree, lines = (new.tree, new.lines) if new is not None else (module.tree, module.lines)
-            known = (module.directives.off, new or module.plain, lines, module.annotated)
-            made.add(module.path, tree, module.source, *known)
-        self.close()
+            if (new := plain.get(name)) is not None:
+                for scope in module.scope.walk():
+                    self.remembered.pop(id(scope), None)
+                known = (module.directives.off, new, new.lines, module.annotated)
+                exports = module.exports
+                made.renamed |= exports != made.add(module.path, new.tree, module.source, *known).exports
+            else:
+                module.forget()
+                made.enter(module)
+        made.remembered = self.remembered
+        made.changed = frozenset(plain)
+        self.close(keeping=made.modules)
         return made
 
     def joined(self, one: Value, other: Value) -> Value:
@@ -350,7 +396,7 @@ class Project:
     def _class(self, qualified_name: str) -> ClassInfo | None:
         home, _, last = qualified_name.rpartition(".")
         module = self.modules.get(home)
-        return module.classes.get(last) if module is not None else None
+        return self.touch(module.classes.get(last)) if module is not None else None
 
     def add(
         self,
@@ -376,6 +422,12 @@ class Project:
         module.reshapes = reshapes(source)
         for inner in scope.walk():
             self._register(module, inner)
+        self.enter(module)
+        return module
+
+    def enter(self, module: ModuleInfo) -> None:
+        """A module belongs to the project."""
+        name = module.name
         self.modules[name] = module
         self.texts.clear()
         self.__dict__.pop("kept", None)
@@ -384,7 +436,6 @@ class Project:
         parts = name.split(".")
         for start in range(1, len(parts)):
             self.suffixes[".".join(parts[start:])][name] = module
-        return module
 
     def _register(self, module: ModuleInfo, scope: Scope) -> None:
         if isinstance(scope.node, cst.ClassDef):
@@ -399,10 +450,12 @@ class Project:
             if owner is not None and owner.scope is scope.parent:
                 owner.methods[scope.name] = info
 
-    def close(self) -> None:
-        """Let go of everything: what refers to each other in circles would wait for the cyclic collector, which is slow
-        among so many small objects."""
+    def close(self, keeping: Mapping[str, ModuleInfo] = MappingProxyType({})) -> None:
+        """Let go of everything but some modules: what refers to each other in circles would wait for the cyclic
+        collector, which is slow among so many small objects."""
         for module in self.modules.values():
+            if keeping.get(module.name) is module:
+                continue
             for scope in list(module.scope.walk()):
                 for stmt in list(scope.body.walk()):
                     stmt.block.every.clear()
@@ -420,6 +473,7 @@ class Project:
         self.modules.clear()
         self.suffixes.clear()
         self.found.clear()
+        self.remembered = {}
 
     def link(self) -> None:
         """Resolve base classes once every module is known."""
@@ -446,7 +500,17 @@ class Project:
         key = (name, module.name)
         if key not in self.found:
             self.found[key] = self._find(name, module, 0)
-        return self.found[key]
+        return self.touch(self.found[key])
+
+    def touch(self, found: Seen) -> Seen:
+        """Something is looked at by the scope that runs; in a class that is what its relatives have as well."""
+        if self.touched is None or found is None:
+            return found
+        if isinstance(found, ClassInfo):
+            self.touched |= found.homes
+        else:
+            self.touched.add(found.name if isinstance(found, ModuleInfo) else found.module.name)
+        return found
 
     def _find(self, name: str, module: ModuleInfo, depth: int) -> Found:
         if depth > 8 or not name:

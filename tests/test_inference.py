@@ -1,0 +1,108 @@
+"""What is known of a project whose modules were rewritten: the same, whether runs are played again or made anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.fixture_cases import FixtureCase, all_cases
+from torch2ms.analysis import infer as inference
+from torch2ms.analysis.infer import infer
+from torch2ms.analysis.program.project import Plain, Project
+from torch2ms.parsing import parse, unasked
+from torch2ms.wrappers import understood
+
+PACKAGES = [case for case in all_cases() if len(case.files("original")) > 1]
+
+
+def read(texts: dict[str, str]) -> Project:
+    project = Project()
+    for path, text in texts.items():
+        project.add(path, parse(text), text)
+    return project
+
+
+def known(project: Project) -> dict[str, Any]:
+    """Everything inferred, by names and positions that a second inference has as well."""
+    found: dict[str, Any] = {}
+    for name, module in project.modules.items():
+        found[name] = [module.value(node) for node in module.nodes]
+        found[f"{name}:places"] = [stmt.out for scope in module.scope.walk() for stmt in scope.body.walk()]
+        for number, info in enumerate(module.functions.values()):
+            found[f"{name}:{number}:{info.name}"] = (info.args, info.returns)
+        for cls in module.classes.values():
+            found[f"{name}:{cls.scope.name}"] = (cls.kind, cls.attrs, [c.qualified for c in cls.lineage()])
+    return found
+
+
+def anew(project: Project) -> dict[str, Any]:
+    """What an inference that remembers nothing makes of the same trees."""
+    fresh = Project(held=project.held)
+    for module in project.modules.values():
+        fresh.add(
+            module.path, module.tree, module.source, module.directives.off, module.plain, module.lines, module.annotated
+        )
+    infer(fresh)
+    return known(fresh)
+
+
+@pytest.mark.parametrize("case", PACKAGES, ids=lambda case: case.name)
+def test_runs_that_are_played_again_give_what_new_ones_give(case: FixtureCase) -> None:
+    with unasked():
+        project = understood(read(case.texts("original")))
+        assert known(project) == anew(project)
+
+
+PACKAGE = {
+    "nets.py": "import torch\n\n\nclass Net(torch.nn.Module):\n    def __init__(self):\n        super().__init__()\n"
+    "        self.fc = torch.nn.Linear(2, 1)\n\n    def forward(self, x):\n        return self.fc(x)\n",
+    "steps.py": "def step(net, opt, x):\n    loss = net(x).mean()\n    opt.zero_grad()\n    loss.backward()\n"
+    "    opt.step()\n    return loss\n",
+    "other.py": "import torch\n\n\ndef apart(x):\n    return torch.relu(x).sum()\n\n\n"
+    "def twice(x):\n    return 2 * apart(x)\n",
+    "main.py": "import torch\n\nfrom nets import Net\nfrom steps import step\n\nnet = Net()\n"
+    "opt = torch.optim.SGD(net.parameters(), lr=0.1)\nfor i in range(3):\n    step(net, opt, torch.ones(4, 2))\n",
+}
+
+
+def rewritten(project: Project, path: str, text: str) -> Project:
+    """The project with another tree for one of its modules."""
+    module = next(m for m in project.modules.values() if m.path == path)
+    lines = [(1, 1)] * len(module.lines) * 2
+    return project.rewritten({module.name: Plain(parse(text), lines, [], {})})
+
+
+def test_what_is_apart_from_a_change_is_not_run_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    ran: list[str] = []
+    run = inference._Inference.new_run
+    monkeypatch.setattr(
+        inference._Inference, "new_run", lambda self, *of: (ran.append(of[1].path), run(self, *of))[1]
+    )
+    project = read(PACKAGE)
+    infer(project)
+    assert {*ran} == {*PACKAGE}
+    ran.clear()
+    project = rewritten(project, "steps.py", PACKAGE["steps.py"].replace("return loss", "return loss.item()"))
+    infer(project)
+    assert {*ran} == {"steps.py", "main.py"}
+    assert known(project) == anew(project)
+
+
+def test_what_a_change_tells_others_reaches_them() -> None:
+    project = read(PACKAGE)
+    infer(project)
+    project = rewritten(project, "main.py", PACKAGE["main.py"].replace("torch.ones(4, 2)", "[1, 2]"))
+    infer(project)
+    (step,) = project.modules["steps"].functions.values()
+    assert step.args["x"].kind == "list"
+    assert known(project) == anew(project)
+
+
+def test_a_module_that_brings_other_names_is_read_with_all_others() -> None:
+    project = read(PACKAGE)
+    infer(project)
+    project = rewritten(project, "steps.py", PACKAGE["steps.py"] + "\n\ndef relu(x):\n    return [x]\n")
+    assert project.renamed
+    infer(project)
+    assert known(project) == anew(project)

@@ -1,0 +1,112 @@
+"""What a run of a scope asks of other scopes, and what it tells them: nothing new there, nothing new in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.values import NOT_RUN, Value, join
+
+Known = Value | None
+Answer = TypeVar("Answer")
+_TOLD = object()  # what stands in the place of an answer where nothing was asked
+
+
+class Exchange:
+    """What one run of a scope asked, with the answers it was given, and told others, in order.
+
+    Everything that other runs may change goes through here. `demand` runs a function that was not run yet: what it
+    returns is known better than that it may be anything.
+    """
+
+    def __init__(self, project: Project, demand: Callable[[FunctionInfo], None]) -> None:
+        self.project = project
+        self._demand = demand
+        self._returns: dict[FunctionInfo, Known] = {}  # the first answers
+        self._attributes: dict[tuple[ClassInfo, str], Known] = {}
+        self._globals: dict[tuple[ModuleInfo, str], Known] = {}
+        self._log: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = []
+        self.whole = True  # nothing was told to others past the log
+
+    def returned(self, info: FunctionInfo) -> Known:
+        """What a function returns, as far as it was run."""
+        if info.returns is None:
+            self._demand(info)
+        self._returns.setdefault(info, info.returns)
+        self._log.append((Exchange._returned, (self, info), info.returns))
+        return info.returns
+
+    def attribute(self, cls: ClassInfo, name: str) -> Known:
+        """What the methods of a class put into an attribute."""
+        found = cls.attr(name)
+        self._attributes.setdefault((cls, name), found)
+        self._log.append((ClassInfo.attr, (cls, name), found))
+        return found
+
+    def member(self, module: ModuleInfo, name: str) -> Known:
+        """What a module binds to a name."""
+        found = module.env.get(name)
+        self._globals.setdefault((module, name), found)
+        self._log.append((_bound, (module, name), found))
+        return found
+
+    def ask(self, question: Callable[..., Answer], *of: Any) -> Answer:
+        """Something else that depends on other runs, which no run is made again for."""
+        answer = question(*of)
+        self._log.append((question, of, answer))
+        return answer
+
+    def tell(self, news: Callable[..., object], *of: Any) -> None:
+        """Something that other runs may ask for."""
+        news(*of)
+        self._log.append((news, of, _TOLD))
+
+    def give(self, info: FunctionInfo, value: Value) -> None:
+        """A function returns one value more."""
+        self.tell(Exchange._give, self, info, value)
+
+    def hand(self, info: FunctionInfo, parameter: str, value: Value) -> None:
+        """A caller gives a function this."""
+        self.tell(_handed, info, parameter, value)
+
+    def hold(self) -> bool:
+        """Whether every answer would still be the same."""
+        return (
+            all(info.returns == value for info, value in self._returns.items())
+            and all(cls.attr(name) == value for (cls, name), value in self._attributes.items())
+            and all(module.env.get(name) == value for (module, name), value in self._globals.items())
+        )
+
+    def repeated(self, project: Project, demand: Callable[[FunctionInfo], None]) -> bool:
+        """Ask and tell the same in another inference; False from the first answer on that is another one."""
+        self.project, self._demand = project, demand
+        return all(say(*of) == answer or answer is _TOLD for say, of, answer in self._log)
+
+    def forget(self) -> None:
+        """It is not going to be repeated."""
+        self._log.clear()
+
+    def rest(self) -> None:
+        """Let go of the inference, which keeps the exchange."""
+        del self.project, self._demand
+
+    def _returned(self, info: FunctionInfo) -> Known:
+        if info.returns is None:
+            self._demand(info)
+        return info.returns
+
+    def _give(self, info: FunctionInfo, value: Value) -> None:
+        info.returns = value if info.returns is None else self.project.joined(info.returns, value)
+
+
+def _handed(info: FunctionInfo, parameter: str, value: Value) -> None:
+    old = info.args.get(parameter)
+    if old is None or old.name == NOT_RUN:
+        info.args[parameter] = value
+    elif value.name != NOT_RUN:
+        info.args[parameter] = join(old, value)
+
+
+def _bound(module: ModuleInfo, name: str) -> Known:
+    return module.env.get(name)
