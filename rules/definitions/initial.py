@@ -7,7 +7,7 @@ from mindspore import ops
 
 
 def uniform_(weight, a=0.0, b=1.0):
-    weight.set_data(ops.uniform(weight.shape, ms.Tensor(a, weight.dtype), ms.Tensor(b, weight.dtype)))
+    ops.assign(weight, ops.uniform(weight.shape, ms.Tensor(a, weight.dtype), ms.Tensor(b, weight.dtype)))
 
 
 def fans(weight):

@@ -55,13 +55,31 @@ def sized(rule: Rule, original: cst.Call, updated: cst.Call, facts: ModuleFacts)
 
 def values(outcome: Outcome) -> Outcome:
     """`w.set_data(values)` as the values alone."""
-    node = outcome.node
-    if type(node) is not cst.Call or type(node.func) is not cst.Attribute or node.func.attr.value != "set_data":
-        return outcome
+    content = put_in(outcome.node)
+    return outcome if content is None else replace(outcome, node=content)
+
+
+def put_in(node: cst.CSTNode | None) -> cst.BaseExpression | None:
+    """The values in `w.set_data(values)` or `ops.assign(w, values)`; None for something else."""
+    if type(node) is not cst.Call or type(node.func) is not cst.Attribute:
+        return None
+    if node.func.attr.value == "assign":
+        return node.args[-1].value
+    if node.func.attr.value != "set_data":
+        return None
     content = node.args[0].value
-    drawn = type(content) is cst.Call and dotted(content.func) == "initializer"
-    content = cst.Call(cst.Attribute(content, cst.Name("init_data"))) if drawn else content
-    return replace(outcome, node=content)
+    drawn = type(content) is cst.Call and dotted(content.func).rpartition(".")[2] == "initializer"
+    return cst.Call(cst.Attribute(content, cst.Name("init_data"))) if drawn else content
+
+
+def assigned(outcome: Outcome, ops: str) -> Outcome:
+    """`ops.assign(w, values)` for `w.set_data(values)`: what an optimizer that has made a step goes on with."""
+    content = put_in(outcome.node)
+    if content is None:
+        return outcome
+    assert type(outcome.node) is cst.Call and type(outcome.node.func) is cst.Attribute
+    made = cst.parse_expression(f"{ops}.assign({code(outcome.node.func.value)}, {code(content)})")
+    return replace(outcome, node=made, needs=outcome.needs | {"ops"})
 
 
 def in_parameter(outcome: Outcome) -> Outcome:

@@ -17,8 +17,9 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.parsing import constant
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.facts import ModuleFacts
-from torch2ms.rewrite.initial import in_parameter, is_unheld, sized, values
+from torch2ms.rewrite.initial import assigned, in_parameter, is_unheld, sized, values
 from torch2ms.rewrite.naming import named_in_order, taken_names
+from torch2ms.rewrite.parameters.renewed import at_work
 from torch2ms.rewrite.parameters.shown import held
 from torch2ms.rewrite.stars import constants, in_place, of_two, written_out
 from torch2ms.tape.plan import Plan
@@ -100,7 +101,11 @@ class Translation:
         outcome = self._filled(rule, original, updated)
         if rule.name == "torch.nn.Parameter":
             return held(in_parameter(outcome), original, self.stmt)
-        return values(outcome) if unheld else outcome
+        if unheld:
+            return values(outcome)
+        if rule.name.startswith("torch.nn.init.") and self.stmt is not None and at_work(self.project, self.stmt):
+            return assigned(outcome, self.alias("ops"))
+        return outcome
 
     def _filled(self, rule: Rule, original: cst.Call, updated: cst.Call) -> Outcome:
         """What the rule makes of a call; what it needs twice gets a name above the statement."""

@@ -212,7 +212,7 @@ class _ScopePlanner:
         finder.event_stmts -= {id(e.stmt) for e in self.records.events if id(e) in chained}
         finder.event_stmts |= self.staying
         finder.units = compiled.groups
-        finder.draws = self.project.draws
+        finder.draws = self.project.forwards_draw
         finder.mixed = self.plan.contexts.keys() | self.plan.halved.keys()
         finder.foreign = self.verdicts.foreign()
         finder.callers = callers(self.scope)

@@ -12,6 +12,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.tape.copies import freezes_copy, freezes_untrained
+from torch2ms.tape.derivatives.paths import drawing
 from torch2ms.tape.entries import left_to_others
 from torch2ms.tape.inside import Inside
 from torch2ms.tape.ledger.events import argument
@@ -26,6 +27,8 @@ STATISTICS = re.compile(
 STATE = re.compile(f"{STATISTICS.pattern}|register_buffer")
 
 DRAWS = re.compile(r"[Dd]ropout|DropPath|RReLU|rrelu|gumbel|bernoulli|rsample|reparam|torchvision|timm|transformers")
+
+NUMBERS = re.compile(r"rand|normal|multinomial|bernoulli|sample")
 
 RENAMED = re.compile(r"Norm|Embedding|PReLU|Transformer(?:En|De)coder|nn\.Transformer\b|"
                      r"torchvision|timm|hub\.load|from_pretrained|transformers")  # fmt: skip
@@ -44,6 +47,7 @@ def prepare(project: Project) -> None:
     project.freezes_trained = not all(freezes_copy(*f) or freezes_untrained(*f, project) for f in frozen)
     project.renames = project.mentions(RENAMED.search)
     project.draws = project.mentions(DRAWS.search)
+    project.forwards_draw = project.draws or project.mentions(NUMBERS.search) and forwards_draw(project)
     project.keeps_state = project.mentions(STATE.search)
     project.buffers = frozenset(buffers(project))
     project.trained = frozenset(trained(project))
@@ -129,6 +133,23 @@ def stepping(project: Project) -> frozenset[str]:
         before = len(names)
         names |= {name for name, calls in called if calls & names and name}
     return frozenset(names)
+
+
+def forwards_draw(project: Project) -> bool:
+    """The forward of a network of the project draws random numbers, or a function that it calls."""
+    names: set[str] = set()
+    called: list[tuple[str, bool, set[str]]] = []
+    for module in project.modules.values():
+        for info in module.functions.values():
+            calls = [c for s in info.scope.body.walk() for c in s.calls]
+            ran = info.cls is not None and info.cls.kind == "module" and info.name == "forward"
+            called.append((info.name, ran, {_called(c) for c in calls}))
+            names |= {info.name for c in calls if drawing(c, module)}
+    before = -1
+    while len(names) != before:
+        before = len(names)
+        names |= {name for name, _, calls in called if calls & names}
+    return any(ran and name in names for name, ran, _ in called)
 
 
 def _called(call: cst.Call) -> str:

@@ -319,6 +319,7 @@ class Project:
     checkpoints: bool = False  # somewhere tensors are saved or loaded
     pickles: bool = False  # somewhere more is saved than the parameters of one cell
     draws: bool = True  # a module may draw random numbers
+    forwards_draw: bool = True  # ... or what a network of the project does in its forward
     leaving: set[int] = field(default_factory=set)  # ids of scopes that leave gradients in an optimizer behind
     written_as_values: frozenset[str] = frozenset()  # functions that write into what calls of their values give them
     remaining: dict[int, str] = field(default_factory=dict)  # by id of a scope: what leaves gradients in what it trains

@@ -12,6 +12,7 @@ from torch2ms.api import apply_call
 from torch2ms.api.template import parenthesised
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.gradmodes import unrecorded
+from torch2ms.rewrite.initial import put_in
 from torch2ms.rewrite.inplace import apart, seen, views
 from torch2ms.rewrite.inplace.chains import base, is_change
 from torch2ms.rewrite.inplace.nested import TYPED, of_dict, widens
@@ -172,11 +173,8 @@ class InPlace:
         if value.kind != "tensor" or value.likely or is_parameter(target, value, self.module, self.writer.plan):
             return None
         made, place = self.writer.expression(call), code(self.writer.expression(target))
-        if not isinstance(made, cst.Call) or code(made.func) != f"{place}.set_data":
+        if (content := put_in(made)) is None:
             return None
-        content = made.args[0].value
-        if isinstance(content, cst.Call) and code(content.func).endswith("initializer"):
-            content = cst.Call(cst.Attribute(content, cst.Name("init_data")))
         alone = self.alone(stmt, target)
         self.writer.tell("T2M611", "initialised tensor", "it is no parameter: the new values are assigned")
         return self.store(stmt, target, value, place, content, alone)
@@ -196,7 +194,7 @@ class InPlace:
         args = [cst.Arg(target), *call.args]  # type: ignore[arg-type]
         asked = call.with_changes(args=args)
         updated = asked.with_changes(args=[a.with_changes(value=self.writer.expression(a.value)) for a in args])
-        made = work.take(apply_call(rule, asked, updated, work.facts), updated)
+        made = work.take(work.apply(rule, asked, updated), updated)
         self.writer.absorb(work.notes)
         return [cst.SimpleStatementLine([cst.Expr(made)])]
 

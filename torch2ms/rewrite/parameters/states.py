@@ -14,9 +14,8 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.findings import Tier
 from torch2ms.rewrite.naming import unused
+from torch2ms.rewrite.parameters.renewed import between, stepped
 from torch2ms.rewrite.writer import Writer
-
-CALLERS = 4  # functions around functions that are looked at
 
 
 def loaded(writer: Writer, stmt: Stmt, call: cst.Call, func: cst.Attribute) -> list[cst.BaseStatement] | None:
@@ -97,26 +96,5 @@ def _goes_on(writer: Writer, stmt: Stmt) -> bool:
     scope, project = writer.scope, writer.project
     if not project.stepping:
         return False
-    steps = [s for s in scope.body.walk() if not s.blocks and any(_word(c) in project.stepping for c in s.calls)]
-    if not steps:
-        return scope.is_function and scope.name != "__init__"
-    around = [a for a in stmt.ancestors() if a.is_loop]
-    if any(a in s.ancestors() for a in around for s in steps):
-        return True
-    if any(s.number < stmt.number for s in steps) and any(s.number > stmt.number for s in steps):
-        return True
-    here = any(value.kind == "optimizer" for s in scope.body.walk() for value in s.out.values())
-    return scope.is_function and not here and _runs_again(scope.name, writer, 0)
-
-
-def _runs_again(name: str, writer: Writer, depth: int) -> bool:
-    """A function is called in a loop, or at several places: what it does last comes before what it does first."""
-    scopes = [s for m in writer.project.modules.values() for s in m.scope.walk()]
-    calls = [(s, scope) for scope in scopes for s in scope.body.walk() for c in s.calls if _word(c) == name]
-    if len(calls) > 1 or any(a.is_loop for s, _ in calls for a in s.ancestors()):
-        return True
-    return depth < CALLERS and any(f.is_function and _runs_again(f.name, writer, depth + 1) for _, f in calls)
-
-
-def _word(call: cst.Call) -> str:
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
+    steps = stepped(scope, project)
+    return between(stmt, scope, steps, project) if steps else scope.is_function and scope.name != "__init__"

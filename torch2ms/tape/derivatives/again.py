@@ -18,9 +18,10 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.derivatives import compiled
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
 from torch2ms.tape.derivatives.listed import listed
-from torch2ms.tape.derivatives.paths import Around, Misfit, Way, calls_run, drawing, flags
+from torch2ms.tape.derivatives.paths import Around, Misfit, Way, calls_run, drawing, flags, statements_run
 from torch2ms.tape.derivatives.written import assumed_of, copied, found_in, problem_of, unmeasured, within, write_out
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.graphmode import Check
@@ -148,6 +149,11 @@ class _Compiled(Way):
                 raise Misfit("its forward makes Python values of tensors, which compiled code would freeze")
             if where == "dict" and all(n is not self.event.node for n in descend(node)):
                 raise Misfit("its forward makes a dict, whose values compiled code mixes up")
+        for stmt, info in statements_run([*self.path.steps, self.event.stmt], self.around):
+            if stmt is not self.event.stmt:
+                home = self.module if info is None else info.module
+                if reason := compiled.problem(stmt, info, home, self.around.project):
+                    raise Misfit(reason)
 
     def losses(self) -> None:
         """What has no second derivative can be written out."""

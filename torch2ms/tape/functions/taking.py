@@ -73,7 +73,9 @@ def taken_of(info: FunctionInfo, events: list[Event], names: set[str]) -> Taken 
         if not owners or any(not any(n == ENTRY for n, _ in records.held(load, o)) for o in owners):
             return None
     clears = all(not o.exit.held for o in used)
-    gives = not clears and any(_changes(e) for e in loads)
+    asked = "" if clears else _asked(info.scope, events)
+    cleared = not asked and any(e.kind == "clear" and concerns(e, o, records.owners) for e in events for o in used)
+    gives = not clears and (cleared or any(_changes(e) for e in loads))  # what it clears on some paths, it gives back
     returns = [s for s in info.scope.body.walk() if isinstance(s.node, cst.Return)]
     last = info.scope.body.stmts[-1]
     if gives and returns and (returns[-1] is not last or any(r.node.value is None for r in returns)):  # type: ignore[union-attr]
@@ -81,7 +83,6 @@ def taken_of(info: FunctionInfo, events: list[Event], names: set[str]) -> Taken 
     variables = {o.place: _variable("" if len(used) == 1 else o.place.rpartition(".")[2], names) for o in used}
     if len(set(variables.values())) < len(used):
         return None
-    asked = "" if clears else _asked(info.scope, events)
     return Taken(info, used, variables, gives, clears, returns if gives else [], asked)
 
 

@@ -196,6 +196,7 @@ class _Run:
         self.alone = alone
         self.breaks: list[State | None] = []
         self.continues: list[State | None] = []
+        self.raises: list[State | None] = []  # where `raise` stands in a `try`
         self.returned: State | None = None
         self.dead = False
 
@@ -233,16 +234,7 @@ class _Run:
                 out = state if out is None else out | state
             return out if out is not None else taken[0]
         if isinstance(node, (cst.Try, cst.TryStar)):
-            first = self.block(stmt.blocks[0], state)
-            out = first
-            for block in stmt.blocks[1:]:
-                if block.role == "handler":
-                    handled = self.block(block, state | first)
-                    if not _leaves(block):
-                        out = out | handled
-                else:
-                    out = self.block(block, out)
-            return out
+            return self.tried(stmt, state)
         if isinstance(node, cst.Match):
             out = state
             for block in stmt.blocks:
@@ -251,6 +243,24 @@ class _Run:
         for block in stmt.blocks:
             state = self.block(block, state)
         return state
+
+    def tried(self, stmt: Stmt, state: State) -> State:
+        """A `try`: its handlers begin with what there was before it, behind it, or where it raises."""
+        self.raises.append(None)
+        out = self.block(stmt.blocks[0], state)
+        raised = self.raises.pop()
+        begun = state | out if raised is None else state | out | raised
+        handlers = [block for block in stmt.blocks[1:] if block.role == "handler"]
+        others = [block for block in stmt.blocks[1:] if block.role != "handler"]
+        if others and others[0].role == "orelse":
+            out = self.block(others.pop(0), out)
+        for block in handlers:
+            handled = self.block(block, begun)
+            if not _leaves(block):
+                out = out | handled
+        for block in others:
+            out = self.block(block, out)
+        return out
 
     def renewed(self, stmt: Stmt, state: State) -> State:
         """The networks are others from here on: they have no gradients, or some of their own."""
@@ -273,6 +283,8 @@ class _Run:
             self.breaks[-1] = state if self.breaks[-1] is None else self.breaks[-1] | state
         elif kind is cst.Continue and self.continues:
             self.continues[-1] = state if self.continues[-1] is None else self.continues[-1] | state
+        elif kind is cst.Raise and self.raises:
+            self.raises[-1] = state if self.raises[-1] is None else self.raises[-1] | state
         elif kind is cst.Return:
             self.returned = state if self.returned is None else self.returned | state
 

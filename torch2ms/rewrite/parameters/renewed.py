@@ -1,0 +1,88 @@
+"""Weights that get new values while training goes on: `nn.init.normal_(net.head.weight)` between two steps.
+
+An optimizer of MindSpore that has made a step is compiled, and keeps the storage that the weights had then: what is put
+in by `set_data` it never moves again. Where weights get their first values no step was made, and `set_data` is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import Project
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+
+CALLERS = 4  # functions around functions that are looked at
+
+
+def at_work(project: Project, stmt: Stmt) -> bool:
+    """An optimizer may have made a step before the statement, and make another after it."""
+    return bool(project.stepping) and _passed(project, stmt, stmt.block.scope, 0)
+
+
+def _passed(project: Project, stmt: Stmt, scope: Scope, depth: int) -> bool:
+    steps = stepped(scope, project)
+    if steps:
+        return between(stmt, scope, steps, project) and not _new_optimizer(stmt, scope, steps)
+    if not scope.is_function or scope.name == "__init__" or depth == CALLERS:
+        return False
+    return any(_passed(project, at, home, depth + 1) for at, home in _mentioned(project, scope))
+
+
+def _new_optimizer(stmt: Stmt, scope: Scope, steps: list[Stmt]) -> bool:
+    """What steps after the statement is made after it: `for fold in folds: net.apply(init); opt = Adam(...)`."""
+    around = [a for a in stmt.ancestors() if a.is_loop]
+    if any(s.number < stmt.number and any(a in s.ancestors() for a in around) for s in steps):
+        return False
+    later = [s for s in steps if s.number > stmt.number]
+    return bool(later) and all(_made_between(stmt, step, scope) for step in later)
+
+
+def _made_between(stmt: Stmt, step: Stmt, scope: Scope) -> bool:
+    """The optimizer of a step is bound between the statement and the step."""
+    stepping = {dotted(c.func.value) for c in step.calls if isinstance(c.func, cst.Attribute)}
+    between = (s for s in scope.body.walk() if stmt.number < s.number < step.number)
+    return any(value.kind == "optimizer" and place in stepping for s in between for place, value in s.out.items())
+
+
+def _mentioned(project: Project, scope: Scope) -> Iterator[tuple[Stmt, Scope]]:
+    """The statements that call a function, or hand it on: `net.apply(init_weights)`."""
+    for module in project.modules.values():
+        if scope.name not in module.source:
+            continue
+        for home in module.scope.walk():
+            for stmt in home.body.walk() if home is not scope else ():
+                named = (node for call in stmt.calls for node in (call.func, *(a.value for a in call.args)))
+                if any(dotted(node).rpartition(".")[2] == scope.name for node in named):
+                    yield stmt, home
+
+
+def stepped(scope: Scope, project: Project) -> list[Stmt]:
+    """The statements of a scope that let an optimizer step."""
+    return [s for s in scope.body.walk() if not s.blocks and any(_word(c) in project.stepping for c in s.calls)]
+
+
+def between(stmt: Stmt, scope: Scope, steps: list[Stmt], project: Project) -> bool:
+    """One of the steps comes before the statement, and one again after it."""
+    around = [a for a in stmt.ancestors() if a.is_loop]
+    if any(a in s.ancestors() for a in around for s in steps):
+        return True
+    if any(s.number < stmt.number for s in steps) and any(s.number > stmt.number for s in steps):
+        return True
+    here = any(value.kind == "optimizer" for s in scope.body.walk() for value in s.out.values())
+    return scope.is_function and not here and _runs_again(scope.name, project, 0)
+
+
+def _runs_again(name: str, project: Project, depth: int) -> bool:
+    """A function is called in a loop, or at several places: what it does last comes before what it does first."""
+    scopes = [s for m in project.modules.values() for s in m.scope.walk()]
+    calls = [(s, scope) for scope in scopes for s in scope.body.walk() for c in s.calls if _word(c) == name]
+    if len(calls) > 1 or any(a.is_loop for s, _ in calls for a in s.ancestors()):
+        return True
+    return depth < CALLERS and any(f.is_function and _runs_again(f.name, project, depth + 1) for _, f in calls)
+
+
+def _word(call: cst.Call) -> str:
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
