@@ -84,10 +84,10 @@ def member(module_name: str, attr: str, ev: Evaluator) -> Value:
 def of_data(value: Value, ev: Evaluator) -> bool:
     """An object of a class of the project that keeps nothing that trains: its methods are its own."""
     cls = class_of(value, ev.module, ev.project) if value.kind == "object" and value.name and not value.deps else None
-    return cls is not None and not ev.exchange.ask(_kinds, cls) & TRAINED
+    return cls is not None and not ev.exchange.ask(kinds, cls) & TRAINED
 
 
-def _kinds(cls: ClassInfo) -> set[str]:
+def kinds(cls: ClassInfo) -> set[str]:
     """The kinds of what objects of a class keep."""
     return {value.kind for each in cls.lineage() for value in each.attrs.values()}
 

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, TypeVar
 import libcst as cst
 
 from torch2ms.analysis.evaluation.env import Env
-from torch2ms.analysis.evaluation.hooked import Kept, kept_by_hooks
 from torch2ms.analysis.known.bases import BASES
 from torch2ms.analysis.program import flow
 from torch2ms.analysis.program.families import families
+from torch2ms.analysis.program.hooks import Kept, kept_by_hooks
 from torch2ms.analysis.program.mixins import completes_modules
 from torch2ms.analysis.program.reshaping import reshapes
 from torch2ms.analysis.program.structure import Scope, Stmt

@@ -150,6 +150,9 @@ class Finder:
             for stmt in reversed(block.stmts[:position]):
                 written = {w for s in stmt.walk() for w in s.defs | s.muts if ".grad" not in w}
                 if not any(overlaps(w, u) for w in written for u in wanted):
+                    if block is start.block and self.for_others(stmt, wanted, owns, [start, *active_here, *feeding]):
+                        active_here.append(stmt)
+                        wanted |= stmt.uses
                     continue
                 varied = self.varied(stmt, wanted - ended, owns) or self.along(stmt, active_here)
                 if outside and varied and all(unseen_made(value, stmt, self.module) for value in varied.values()):
@@ -292,6 +295,17 @@ class Finder:
         """The statement is part of a unit that is in the region already."""
         inside = {id(s) for s in active}
         return {"": TENSOR} if any(id(stmt) in unit and unit & inside for unit in self.units) else {}
+
+    def for_others(self, stmt: Stmt, wanted: set[str], owns: frozenset[str] | None, behind: list[Stmt]) -> bool:
+        """A network is called for nothing, and behind it the network, or objects that are not seen, are asked for what
+        they kept."""
+        call = stmt.node.value if isinstance(stmt.node, cst.Expr) else None
+        if not isinstance(call, cst.Call) or self.module.value(call.func).kind != "module":
+            return False
+        asked = (n.value for s in behind for n in descend(s.node) if type(n) is cst.Attribute)
+        own = any(place.startswith(f"{dotted(call.func)}.") for place in wanted)
+        kept = own or any(self.module.value(held).kind == "unknown" for held in asked)
+        return kept and self.reached(self.module.value(call), owns)
 
     def varied(self, stmt: Stmt, wanted: set[str], owns: frozenset[str] | None) -> dict[str, Value]:
         """What the statement makes that is varied with an owner of the gradients, and useful for the root."""

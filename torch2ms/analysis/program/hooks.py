@@ -1,0 +1,107 @@
+"""Forward hooks that keep what layers give: the places that they store outputs in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
+
+if TYPE_CHECKING:
+    from torch2ms.analysis.program.project import ModuleInfo
+
+CUT = ("detach", "data", "item", "numpy", "cpu", "tolist", "shape")
+ADDING = ("append", "extend", "insert", "appendleft", "update", "__setitem__", "setdefault")
+Callers = dict[str, list[Stmt]]  # the statements that call each network
+KEEPING = {"__setitem__", "update", "setdefault"}  # each call of the network replaces what the one before left
+
+
+@dataclass(eq=False)
+class Kept:
+    """A place that hooks write to, and the scope or class it belongs to; `adds`: next to what is there."""
+
+    place: str
+    home: int
+    adds: bool
+    module: ModuleInfo
+    callers: dict[tuple[int, str], Callers] = field(default_factory=dict)  # by scope, and what it is called there
+
+
+def kept_by_hooks(module: ModuleInfo) -> list[Kept]:
+    """The places that functions with the parameters of forward hooks store outputs in."""
+    if "register_forward_hook" not in module.source:
+        return []
+    found: dict[tuple[str, int], Kept] = {}
+
+    def note(scope: Scope, stored: Iterable[tuple[str, bool]]) -> None:
+        for place, adds in stored:
+            if home := _home(root(place), scope):
+                found.setdefault((place, home), Kept(place, home, adds, module)).adds |= adds
+
+    for info in module.functions.values():
+        assert isinstance(info.scope.node, cst.FunctionDef)
+        own = info.cls is not None and not info.static
+        if output := _output(info.scope.node.params, module.source, info.name, own):
+            for stmt in info.scope.body.walk():
+                note(info.scope, _stored(stmt.node, output, info.scope))
+    for scope in module.scope.walk():
+        for node in (n for s in scope.body.walk() if s.is_small for n in descend(s.node)):
+            if type(node) is cst.Lambda and (output := _output(node.params, module.source)):
+                note(scope, _called(node.body, output, {p.name.value for p in node.params.params}))
+    return list(found.values())
+
+
+def _output(params: cst.Parameters, source: str, name: str = "", method: bool = False) -> str:
+    """The parameter of a hook that gets what the layer gives: the third, those left out that have a value already."""
+    asked = [p.name.value for p in params.params if p.default is None][method:]
+    given = "with_kwargs" in source or bool(name) and re.search(rf"\bpartial\(\s*(?:\w+\.)*{name}\b", source)
+    return asked[-1] if len(asked) == 3 or len(asked) > 3 and given else ""
+
+
+def _stored(node: cst.CSTNode, output: str, scope: Scope) -> Iterator[tuple[str, bool]]:
+    """The places of others that a statement of a hook puts the output in, and whether next to what is there."""
+    local = scope.locals - {"self"}
+    if isinstance(node, cst.Assign) and _graph(node.value, output, local):
+        for target in (t.target for t in node.targets):
+            part = target.value if isinstance(target, cst.Subscript) else target
+            if (place := dotted(part)) and (root(place) == "self" or root(place) not in local):
+                yield place, False
+    if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call):
+        yield from _called(node.value, output, local)
+
+
+def _called(node: cst.BaseExpression, output: str, local: set[str]) -> Iterator[tuple[str, bool]]:
+    func = node.func if isinstance(node, cst.Call) else None
+    if isinstance(func, cst.Attribute) and func.attr.value in ADDING and _graph(node, output, local):
+        place = dotted(func.value)
+        if place and (root(place) == "self" or root(place) not in local):
+            yield place, func.attr.value not in KEEPING
+
+
+def _graph(value: cst.CSTNode, output: str, local: set[str]) -> bool:
+    """The expression has the output in it, or something made of it, with its graph."""
+    nodes = list(descend(value))
+    if any(isinstance(n, cst.Attribute) and n.attr.value in CUT for n in nodes):
+        return False
+    return any(isinstance(n, cst.Name) and (n.value == output or n.value in local) for n in nodes)
+
+
+def _home(name: str, scope: Scope) -> int:
+    """The id of the scope that binds a name around a function; of the class for `self`."""
+    inner: Scope | None = scope
+    while inner is not None:
+        if name == "self" and inner.cls is not None and "self" in inner.params:
+            return id(inner.cls)
+        if name != "self" and inner.is_function and name in inner.locals:
+            return id(inner)
+        if inner.is_module:
+            return id(inner)
+        inner = inner.parent
+    return 0
