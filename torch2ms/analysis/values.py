@@ -87,6 +87,7 @@ ENDLESS = "infinite"  # ... and of such a number
 STICKY = (MASKED, ENDLESS)  # names of what may be the one or the other, of which one has them
 
 ROWS = ("params", "named_params")  # kinds that are several parameters, one behind the other
+MIXED = "mixed"  # of parameters: not in the order of their module
 ROW = "of param"  # the name of a list or a dict of parameters
 
 _AT = {name: at for at, name in enumerate(Value._fields)}

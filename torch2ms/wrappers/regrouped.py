@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
+from torch2ms.analysis.values import overlaps
 from torch2ms.wrappers.suites import Suites
 
 CALL = "add_param_group"
@@ -109,10 +109,11 @@ def _behind(adds: list[Stmt], made: list[Stmt], place: str) -> bool:
     (top,) = tops.values()
     first, last = block.stmts.index(top), block.stmts.index(adds[-1])
     between = [s for s in block.stmts[first + 1 : last] if s not in adds]
-    read = {root(u) for s in adds for u in s.uses} - {root(place)}
-    bound = {root(d) for s in between for d in s.all_defs | s.all_muts}
-    bound |= {root(d) for s in top.walk() if s not in made for d in s.defs | s.muts}
-    return block.stmts.index(adds[0]) > first and not read & bound and not any(_uses(s, place) for s in between)
+    read = {u for s in adds for u in s.uses if not overlaps(u, place)}
+    bound = {d for s in between for d in s.all_defs | s.all_muts}
+    bound |= {d for s in top.walk() if s not in made for d in s.defs | s.muts}
+    there = not any(overlaps(u, d) for u in read for d in bound)
+    return block.stmts.index(adds[0]) > first and there and not any(_uses(s, place) for s in between)
 
 
 def _within(stmt: Stmt, block: Block) -> Stmt | None:

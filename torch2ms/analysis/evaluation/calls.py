@@ -37,6 +37,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import (
     CHOSEN,
+    MIXED,
     NO_DEPS,
     NOT_RUN,
     OPTIMIZERS,
@@ -417,7 +418,9 @@ def _builtin(name: str, given: Given) -> Value:
         held = "of numpy" if first.kind == "numpy" else first.name
         known = first.each is not None and (first.each.kind == "tuple" and name != "set" or first.each == STORED)
         each = first.each if known else None
-        return first if first.kind == "params" else Value(kind, deps=deps, items=first.items, name=held, each=each)
+        if first.kind == "params":
+            return first if name in ("list", "tuple", "iter") else replace(first, odd=MIXED)
+        return Value(kind, deps=deps, items=first.items, name=held, each=each)
     if name == "zip" and (parts := tuple(element(a) for a in given.args)) and any(p.kind == "param" for p in parts):
         return Value("list", deps=deps, each=Value("tuple", items=parts))
     if name in ("sum", "max", "min"):

@@ -213,7 +213,7 @@ def stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:
     """`place[key] = value`"""
     place = dotted(target.value)
     held = ev.env.get(place) or ev.memo.get(id(target.value))  # an attribute that another method bound
-    if held is None or not place:
+    if held is None or not place or held.name == "param_group":  # a group of an optimizer stays one
         return
     if held.kind == "dict":
         ev.env[place] = _entered(held, target, value)

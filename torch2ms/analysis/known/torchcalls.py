@@ -10,7 +10,7 @@ from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.records import named_tuple
 from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.analysis.syntax.tree import constant
-from torch2ms.analysis.values import NO_DEPS, PICKED, UNKNOWN, Value, entries, joined_deps, replace
+from torch2ms.analysis.values import MIXED, NO_DEPS, PICKED, UNKNOWN, Value, entries, joined_deps, replace
 
 HOST_LIBRARIES = {"numpy", "math", "random", "os", "time", "json", "logging", "argparse", "sys", "itertools",
                   "collections", "copy", "functools", "tqdm", "matplotlib", "pandas", "sklearn", "scipy", "pickle",
@@ -158,7 +158,7 @@ def new_optimizer(name: str, given: Given) -> Value:
     plain = name.endswith(".SGD") and few or name.endswith(".LBFGS")
     written = {a.keyword.value for a in args if a.keyword is not None}
     decays = "weight_decay" in named or spread or name.endswith(".AdamW") and "weight_decay" not in written
-    ordered = first.kind == "params" and len(first.deps) == 1
+    ordered = first.kind == "params" and len(first.deps) == 1 and first.odd != MIXED
     kind = "plain" if plain else "decays" if decays else ""
     return Value("optimizer", name=name, owns=owns or None, dtype=kind, ordered=ordered)
 

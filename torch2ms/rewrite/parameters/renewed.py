@@ -23,12 +23,22 @@ def at_work(project: Project, stmt: Stmt) -> bool:
 
 
 def _passed(project: Project, stmt: Stmt, scope: Scope, depth: int) -> bool:
-    steps = stepped(scope, project)
+    steps = stepped(scope, project) or _unseen(stmt, scope)
     if steps:
         return between(stmt, scope, steps, project) and not _new_optimizer(stmt, scope, steps)
     if not scope.is_function or scope.name == "__init__" or depth == CALLERS:
         return False
     return any(_passed(project, at, home, depth + 1) for at, home in _mentioned(project, scope))
+
+
+def _unseen(stmt: Stmt, scope: Scope) -> list[Stmt]:
+    """Statements of a loop around that call what was put under a name, or in a table: it may step."""
+    bound = {d for s in scope.body.walk() if isinstance(s.node, (cst.Assign, cst.AnnAssign, cst.For)) for d in s.defs}
+    around = [a for a in stmt.ancestors() if a.is_loop]
+    return [
+        s for a in around for s in a.walk() if not s.blocks
+        if any(type(c.func) is cst.Subscript or type(c.func) is cst.Name and c.func.value in bound for c in s.calls)
+    ]  # fmt: skip
 
 
 def _new_optimizer(stmt: Stmt, scope: Scope, steps: list[Stmt]) -> bool:

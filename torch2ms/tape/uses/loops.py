@@ -25,6 +25,9 @@ from torch2ms.tape.ledger.pairs import COMPREHENSIONS, Pairing, bound, clauses, 
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refusal
 
+REDUCING = {"sum", "max", "min", "all", "any", "norm", "mean", "len", "set", "sorted", "fsum", "amax", "amin"}
+TELLING = {"print", "append", "extend", "write", "writerow", "info", "debug", "log", "add_scalar", "add_histogram"}
+
 
 def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer: Writer) -> None:
     """`for p in net.parameters(): ... p.grad ...`."""
@@ -43,7 +46,8 @@ def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer
                           for f in descend(n)):  # fmt: skip
         pairing, called = replace(pairing, name=""), False
     apart = called and (kin != "same" or pairing.wrapped or not _in_order(owner, writer))
-    if kin == "other" or event.writes and pairing.wrapped or apart:
+    mixed = _mixed(event, owner) and (pairing.wrapped or _in_turn(event.stmt))
+    if kin == "other" or event.writes and pairing.wrapped or apart or mixed:
         if pairing.name and not called:
             plan.refuse(event.stmt, refusal(event, "it names some of the parameters whose gradients were taken"))
             return
@@ -102,6 +106,61 @@ def _in_order(owner: Owner, writer: Writer) -> bool:
     return not frozen and (owner.kind == "module" or owner.ordered)
 
 
+def _mixed(event: Event, owner: Owner) -> bool:
+    """The optimizer has the parameters in another order than the loop may have them: in groups, sorted, picked."""
+    seen = owner.owns is not None and not any(p.startswith(("^", "@")) for p in owner.owns)
+    return owner.kind == "optimizer" and seen and not owner.ordered and event.place != owner.place
+
+
+def _reduced(outer: cst.CSTNode, stmt: Stmt) -> bool:
+    """What the comprehension makes is summed up, or asked for its largest: the order plays no part."""
+    if isinstance(outer, (cst.DictComp, cst.SetComp)):
+        return True
+    parts = [n for n in descend(stmt.node) if isinstance(n, (cst.Call, cst.Subscript))]
+    around = [n for n in parts if any(inner is outer for inner in descend(n))]
+    calls = [n for n in around if isinstance(n, cst.Call)]
+    return len(calls) == len(around) and any(_last(call) in REDUCING for call in calls)
+
+
+def _last(call: cst.Call) -> str:
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
+
+
+def _in_turn(loop: Stmt) -> bool:
+    """What one turn does shows, or hangs on those before: something is told, gathered or counted, the loop is left."""
+    body = [s for b in loop.blocks for s in b.walk()]
+    for stmt in body:
+        if isinstance(stmt.node, (cst.Break, cst.Return)) or not stmt.blocks and "yield " in code(stmt.node):
+            return True
+        if any(_last(c) in TELLING for c in stmt.calls):
+            return True
+        own = {d for d in stmt.defs if "." not in d and (isinstance(stmt.node, cst.AugAssign) or d in stmt.uses)}
+        if any(own & other.uses for other in body if other is not stmt):
+            return True
+    return False
+
+
+def _by_parameter(event: Event, fill: cst.Assign, owner: Owner, plan: Plan) -> None:
+    """A loop that fills gradients in the order of its parameters: they are put into that of the optimizer behind it."""
+    loop, param = event.node, dotted(fill.targets[0].target).partition(".")[0]
+    assert isinstance(loop, cst.For)
+    params: cst.BaseExpression | None = loop.iter if dotted(loop.target) == param else None
+    if isinstance(loop.iter, cst.Call) and isinstance(loop.target, cst.Tuple):
+        names = [dotted(e.value) for e in loop.target.elements]
+        counted = dotted(loop.iter.func) == "enumerate"
+        place = names.index(param) - counted if param in names else -1
+        params = loop.iter.args[place].value if place >= 0 and (counted or dotted(loop.iter.func) == "zip") else None
+    if params is None:
+        plan.refuse(event.stmt, refusal(event, "the optimizer has its parameters in another order"))
+        return
+    if isinstance(params, cst.List) and len(params.elements) == 1:
+        return
+    plan.behind.setdefault(id(event.stmt), []).extend([
+        Text(f"grad_of = dict(zip({{0}}, {owner.variable}))", [params]),
+        Text(f"{owner.variable} = [grad_of[param] for param in {weights_of(owner)}]"),
+    ])  # fmt: skip
+
+
 def _bare(target: cst.BaseExpression) -> str:
     return code(target.with_changes(lpar=(), rpar=()) if isinstance(target, cst.Tuple) else target)
 
@@ -113,6 +172,8 @@ def plan_fill(event: Event, owner: Owner, plan: Plan) -> None:
     assert isinstance(node, cst.For) and isinstance(stmt.node, cst.Assign)
     why = "the gradients are what the loop gives them"
     plan.findings.append(Finding("T2M512", Tier.EXACT, "loop that fills gradients", why, line=event.stmt.lineno))
+    if _mixed(event, owner):
+        _by_parameter(event, stmt.node, owner, plan)
     if len(stmts) > 1:  # it does more beside
         plan.before.setdefault(id(event.stmt), []).append(Text(f"{owner.variable} = []"))
         plan.replaced[id(stmt)] = [Text(f"{owner.variable}.append({{0}})", [stmt.node.value])]
@@ -150,7 +211,8 @@ def plan_comprehension(event: Event, owner: Owner, module: ModuleInfo, plan: Pla
         kin = kinship(event, owner) if pairing is not None else "other"
         if pairing is None and not any(param in bound(c) for c in clauses(clause)):
             continue
-        if pairing is None or kin == "other" or clause.inner_for_in is not None or pairing.name:
+        mixed = _mixed(event, owner) and not _reduced(outer, event.stmt)
+        if pairing is None or kin == "other" or clause.inner_for_in is not None or pairing.name or mixed:
             replacement = f"{_table(event.stmt, owner, plan, writer, False)}[{param}]"
             _ask(event.stmt, param, replacement, plan)
         else:
