@@ -24,7 +24,7 @@ from torch2ms.tape.ledger.again import comes_again, left_over
 from torch2ms.tape.ledger.beyond import read_beyond
 from torch2ms.tape.ledger.clears import grads_of
 from torch2ms.tape.ledger.events import Event
-from torch2ms.tape.ledger.given import given_elsewhere
+from torch2ms.tape.ledger.given import backward_elsewhere, given_elsewhere
 from torch2ms.tape.ledger.hooks import has_hooks, watched
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import LOADS, STEPS, Records
@@ -111,6 +111,8 @@ class Verdicts:
             seen = name.rpartition(".")[2] in clipping
             whose = f"`{name}`" if seen else f"`{name}`, which is not seen,"
             return f"{whose} may use the gradients of what it is given"
+        if name := backward_elsewhere(self.records.events, self.scope, self.module):
+            return f"`{name}`, which is not seen, may go backward from what it is given"
         if part := self.records.beside_stored():
             return f"the gradients of `{part.place}` are a part of those that an optimizer keeps"
         for owner in self.records.owners:

@@ -70,5 +70,9 @@ def by_name(name: str) -> Value:
 def of_attribute(place: str, attr: str) -> Value:
     """A likely value for an attribute: `cfg.model` says what the network is to be like, it is none."""
     guessed = by_name(attr)
-    home = place.rpartition(".")[0].rpartition(".")[2]
-    return UNKNOWN if guessed.kind not in ("device", "dtype") and _SETTINGS.search(home) else guessed
+    return UNKNOWN if guessed.kind not in ("device", "dtype") and of_settings(place) else guessed
+
+
+def of_settings(place: str) -> bool:
+    """An attribute of what holds the settings of a program, by its name."""
+    return _SETTINGS.search(place.rpartition(".")[0].rpartition(".")[2]) is not None

@@ -190,7 +190,8 @@ def _of_object(base: Value, attr: str, place: str) -> Value:
 def _of_other(base: Value, attr: str, place: str) -> Value:
     if attr == "param_groups" and base.kind in ("unknown", "object"):  # only optimizers have them
         return _of_optimizer(base, attr, place)
-    return Value("unknown", deps=base.deps, place=place)
+    deps = NO_DEPS if guess.of_settings(place) else base.deps  # numbers and names: they bring no graph along
+    return Value("unknown", deps=deps, place=place)
 
 
 _BY_KIND: dict[str, Callable[[Value, str, str], Value]] = {

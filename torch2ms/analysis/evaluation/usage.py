@@ -24,6 +24,7 @@ ASKED = {
 }
 CHANGED = ("cuda", "half", "float", "double", "bfloat16")  # in place, where nobody takes what is returned
 TOLD = ("zero_grad", "step")
+SCALES = ("scale", "step", "update")  # a loss, the optimizer, and then the scale
 NONE: frozenset[str] = frozenset()
 
 
@@ -37,8 +38,12 @@ def used(value: Value, place: str, uses: frozenset[str]) -> Value:
             d for d in value.deps if any(m == d or m.startswith(f"{d}.") for m in uses if not m.endswith(")"))
         )
         return Value("module", place=place, deps=deps, likely=True)
+    if value.kind == "tensor" and not value.leaf and any(m.startswith(f"{place}.") and m[-1] != ")" for m in uses):
+        return Value("unknown", deps=value.deps)  # `gan = gan.cuda()`: what is in it is used as a module
     if value.kind == "unknown" and steps(place, uses):
         return Value("optimizer", place=place, likely=True)
+    if value.kind == "unknown" and all(f"{place}.{method}()" in uses for method in SCALES):
+        return Value("scaler", place=place, likely=True)
     return value
 
 
@@ -68,7 +73,7 @@ def _collect(scope: Scope, found: dict[int, set[str]]) -> None:
                 own.add(place)
             elif method in CHANGED and type(stmt.node) is cst.Expr and stmt.node.value is call:
                 own |= {place for place in [dotted(call.func.value)] if place}  # type: ignore[attr-defined]
-            elif method in TOLD and (place := dotted(call.func)) and place != f"self.{method}":
+            elif method in (*TOLD, *SCALES) and (place := dotted(call.func)) and place != f"self.{method}":
                 own.add(f"{place}()")
     for child in scope.children:
         _collect(child, found)

@@ -24,6 +24,7 @@ _SIZE = re.compile(
     r"features|channels|size|dim|num_|_num|units|width|heads|d_model|epochs$|steps$|iters$|length$|count$|"
     r"^n$|^n_|^n(feat|hid|class|in|out|z|c|f)\w*$"
 )
+_DEVICES = re.compile(r"(cpu|cuda|mps|xpu|npu|hpu|ipu|xla|meta|mtia|musa|mlu|maia|vulkan|privateuseone|gpu)\b")
 _DEVICE_WORDS = ("dev", "cuda", "cpu", "gpu", "rank")
 
 
@@ -48,6 +49,9 @@ def to(use: Use) -> Choice:
         return Choice("{self}.astype({target})")
     if first == "tensor":
         return Choice("{self}.astype({target}.dtype)")
+    named = use.value("target")
+    if isinstance(named, str) and not _DEVICES.match(named):
+        return Choice(refuse=f"torch has no device of the name {named!r}", todo="leave it as it is if it is no tensor")
     if first in ("device", "str", "int", "none"):
         return Choice("{self}", returns="same")
     node = use.node("target")

@@ -21,6 +21,7 @@ from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
 
 TOUCHES = re.compile(r"(?:^|_)(?:grads?|gradients?|reduce|synchroni[sz]e)(?:_|$)")
+BACKWARD = re.compile(r"(?:^|_)(?:backward|backprop(?:agate)?)(?:_|$)", re.IGNORECASE)
 PROCESSES = re.compile(r"distributed|world_size|num_processes|\bddp\b|multi_?gpu", re.IGNORECASE)
 OWN = ("zero_grad", "requires_grad_")
 HOLDERS = frozenset({"module", "optimizer", "params", "named_params"})
@@ -53,6 +54,21 @@ def given_elsewhere(
             if id(call) not in known and _unseen(call, module):
                 for owner in owners:
                     owner.assumed.add(f"`{dotted(call.func)}`, which is not seen, leaves the gradients alone")
+    return ""
+
+
+def backward_elsewhere(events: list[Event], scope: Scope, module: ModuleInfo) -> str:
+    """A function that is not seen goes backward from a loss, by its name: `self.regularizer.backward_with(loss)`."""
+    known = {id(e.node) for e in events}
+    for stmt in scope.body.walk():
+        for call in stmt.calls:
+            name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
+            if id(call) in known or not BACKWARD.search(name):
+                continue
+            target, losses = module.value(call.func), (module.value(a.value) for a in call.args)
+            unseen = target.kind == "unknown" or target.kind == "api" and not is_foreign(target.name)
+            if unseen and any(v.kind == "tensor" and v.deps for v in losses):
+                return dotted(call.func) or name
     return ""
 
 
