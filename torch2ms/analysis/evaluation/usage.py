@@ -1,7 +1,7 @@
 """Kinds that use gives away: who asks something for its parameters takes it for a module.
 
 What is told both to forget its gradients and to take a step is an optimizer, whatever it is called. In the sets of
-places here `trainer.step()` stands for a place `trainer` that is told so.
+places here `trainer.step()` stands for a place `trainer` that is told so, `gan.` for one that has modules in it.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def used(value: Value, place: str, uses: frozenset[str]) -> Value:
             d for d in value.deps if any(m == d or m.startswith(f"{d}.") for m in uses if not m.endswith(")"))
         )
         return Value("module", place=place, deps=deps, likely=True)
-    if value.kind == "tensor" and not value.leaf and any(m.startswith(f"{place}.") and m[-1] != ")" for m in uses):
+    if value.kind == "tensor" and f"{place}." in uses and not value.leaf:
         return Value("unknown", deps=value.deps)  # `gan = gan.cuda()`: what is in it is used as a module
     if value.kind == "unknown" and steps(place, uses):
         return Value("optimizer", place=place, likely=True)
@@ -71,6 +71,8 @@ def _collect(scope: Scope, found: dict[int, set[str]]) -> None:
             method = call.func.attr.value if type(call.func) is cst.Attribute else ""
             if method in ASKED and (place := dotted(call.func.value)) and place != "self":  # type: ignore[attr-defined]
                 own.add(place)
+                if "." in place:
+                    own.add(f"{place.rpartition('.')[0]}.")
             elif method in CHANGED and type(stmt.node) is cst.Expr and stmt.node.value is call:
                 own |= {place for place in [dotted(call.func.value)] if place}  # type: ignore[attr-defined]
             elif method in (*TOLD, *SCALES) and (place := dotted(call.func)) and place != f"self.{method}":

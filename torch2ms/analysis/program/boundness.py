@@ -20,23 +20,27 @@ def perhaps_missing(names: Iterable[str], stmts: list[Stmt]) -> set[str]:
 
     As an argument such a name would be read in any case.
     """
-    asked = set(names) - read_at_once(stmts) if stmts else set()
-    own = {d for s in stmts for d in s.all_defs} if asked else set()
-    return asked - own - bound_before(stmts[-1]) if asked - own else set()
+    left = unbound_before(names, stmts[-1]) if stmts else set()
+    own = {d for s in stmts for d in s.all_defs} if left else set()
+    return left - own - read_at_once(stmts) if left - own else set()
 
 
-def bound_before(stmt: Stmt) -> set[str]:
-    """Names that have a value when the statement is reached, on whatever way."""
-    bound = set(stmt.block.scope.params)
-    while True:
-        for before in stmt.block.stmts[: stmt.block.stmts.index(stmt)]:
-            bound |= _bound_by(before)
-        owner = stmt.block.owner
+def unbound_before(names: Iterable[str], stmt: Stmt) -> set[str]:
+    """Those of the names that have no value when the statement is reached on some way."""
+    left = {*names}.difference(stmt.block.scope.params)
+    while left:
+        block = stmt.block
+        for before in block.stmts[block.stmts.index(stmt) - 1 :: -1] if block.stmts[0] is not stmt else ():
+            left -= _bound_by(before) if before.blocks else before.defs
+            if not left:
+                return left
+        owner = block.owner
         if owner is None:
-            return bound
-        if isinstance(owner.node, (cst.For, cst.With) if stmt.block.role == "body" else (cst.Try, cst.TryStar)):
-            bound |= owner.defs
+            break
+        if isinstance(owner.node, (cst.For, cst.With) if block.role == "body" else (cst.Try, cst.TryStar)):
+            left -= owner.defs
         stmt = owner
+    return left
 
 
 def _bound_by(stmt: Stmt) -> set[str]:

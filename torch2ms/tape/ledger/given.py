@@ -22,6 +22,7 @@ from torch2ms.tape.ledger.ledger import Owner
 
 TOUCHES = re.compile(r"(?:^|_)(?:grads?|gradients?|reduce|synchroni[sz]e)(?:_|$)")
 BACKWARD = re.compile(r"(?:^|_)(?:backward|backprop(?:agate)?)(?:_|$)", re.IGNORECASE)
+NAMED = re.compile(r"\w_backward|backward_\w|backprop|(?<!\.)\bbackward\(", re.IGNORECASE)
 PROCESSES = re.compile(r"distributed|world_size|num_processes|\bddp\b|multi_?gpu", re.IGNORECASE)
 OWN = ("zero_grad", "requires_grad_")
 HOLDERS = frozenset({"module", "optimizer", "params", "named_params"})
@@ -60,7 +61,7 @@ def given_elsewhere(
 def backward_elsewhere(events: list[Event], scope: Scope, module: ModuleInfo) -> str:
     """A function that is not seen goes backward from a loss, by its name: `self.regularizer.backward_with(loss)`."""
     known = {id(e.node) for e in events}
-    for stmt in scope.body.walk():
+    for stmt in scope.body.walk() if NAMED.search(module.source) else ():
         for call in stmt.calls:
             name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
             if id(call) in known or not BACKWARD.search(name):
