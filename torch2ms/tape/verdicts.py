@@ -13,6 +13,7 @@ from torch2ms.analysis.values import NO_DEPS, UNKNOWN, any_overlap, overlaps
 from torch2ms.tape.forward.carried import carried, reads_itself
 from torch2ms.tape.forward.partial import never_recorded
 from torch2ms.tape.forward.properties import computed_anew
+from torch2ms.tape.forward.refilled import emptied, kept_anew
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forward.stashes import feeding
 from torch2ms.tape.forward.unreached import unreached
@@ -223,7 +224,7 @@ class Verdicts:
         made = {d for s in region.all for i in s.walk() for d in i.defs | i.refills}
         for loop in (a for a in event.stmt.ancestors() if a.is_loop and a.block is region.block):
             made |= loop.defs if any(root(u) in made for u in loop.uses) else set()  # elements of what the forward made
-        made |= emptied(region)
+        made |= emptied(region) | kept_anew(region, self.module, self.project)
         called = {dotted(c.func) for s in [*region.all, event.stmt] for i in s.walk() for c in i.calls}
         sources = [(s.node, s) for s in region.all] + [(r, event.stmt) for r in event.roots]
         for source, stmt in sources:
@@ -466,15 +467,6 @@ class Verdicts:
     def repeats(self) -> bool:
         """Running a forward twice gives the same values both times, and changes nothing."""
         return not (self.project.moves_state or self.project.draws)
-
-
-def emptied(region: Region) -> set[str]:
-    """What the statements of a region fill, and what is empty when they begin: `feats.clear()` was the last before."""
-    filled = {m for s in region.all for m in s.all_muts}
-    before = region.block.stmts[: region.block.stmts.index(region.stmts[0])] if filled and region.stmts else []
-    last = {place: s for s in before for place in filled & (s.all_defs | s.all_muts)}
-    return {p for p, s in last.items() if isinstance(s.node, cst.Expr) and isinstance(call := s.node.value, cst.Call)
-            and dotted(call.func) == f"{p}.clear"}  # fmt: skip
 
 
 def asked_only(source: cst.CSTNode) -> set[int]:

@@ -21,7 +21,8 @@ WITHOUT_LAYERS = {"tensor", "int", "float", "str", "bool", "none"}
 
 
 def fill(stmt: Stmt, scope: Scope | None, ev: Evaluator) -> None:
-    """Write what the hooks of the networks that a statement calls leave behind."""
+    """Write what the hooks of the networks that a statement calls leave behind; no scope is that of the module."""
+    scope = scope or ev.module.scope
     for call in stmt.calls if not stmt.blocks else ():
         func, result = ev.memo.get(id(call.func), UNKNOWN), ev.memo.get(id(call), UNKNOWN)
         if func.kind != "module" or func.name.startswith("torch.nn.") and func.items is None and not func.each:
@@ -29,7 +30,7 @@ def fill(stmt: Stmt, scope: Scope | None, ev: Evaluator) -> None:
         if ev.project.kept and _has_no_layers(func, dotted(call.func), ev):
             continue
         for kept in ev.project.kept:
-            for place in _seen(kept, scope or ev.module.scope, ev):
+            for place in _seen(kept, scope, ev):
                 ev.exchange.whole = False
                 callers = kept.callers.setdefault((id(scope), place), {})
                 _leave(callers, kept.adds, place, stmt, dotted(call.func), result, ev)

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torch2ms.analysis.evaluation.lookup import class_of
-from torch2ms.analysis.known.torchapi import RECURRENT
+from torch2ms.analysis.known.torchapi import LAYERS_OF, RECURRENT
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
@@ -30,7 +30,10 @@ def told_apart(original: cst.Call, updated: cst.Call, work: Translation) -> list
         return []
     joined = frozenset[str]().union(*lists.values())
     owns, mine = owns - joined, mine - joined
-    cells = {v.place: v for v in _alone(owns, work)}
+    cells: dict[str, Value] = {}
+    for value in _alone(owns, work):  # what the place was given first: items of a list have its place as well
+        if value.place not in cells or not cells[value.place].name:
+            cells[value.place] = value
     held = {item.place for cell in cells.values() for item in cell.items or ()}
     cells = {place: cell for place, cell in cells.items() if place not in held}
     items = _items(original, work)
@@ -115,8 +118,10 @@ def _heads(value: Value, work: Translation) -> set[str] | None:
     cls = class_of(value, work.module, work.project)
     if cls is not None and cls.kind == "module":
         return set(cls.attrs)
-    if value.name == "torch.nn.Sequential":
+    if value.name in ("torch.nn.Sequential", "torch.nn.ModuleList"):
         return NUMBERS  # whatever it holds: the first with parameters is among them
+    if value.name == "torch.nn.ModuleDict" or value.name in LAYERS_OF:
+        return None
     if value.name.rpartition(".")[2] in (*RECURRENT, "RNNCell", "LSTMCell", "GRUCell"):
         return {"weight_ih", "weight_hh", "bias_ih", "bias_hh"}
     return set(LEAVES) if value.name.startswith("torch.nn.") else None
