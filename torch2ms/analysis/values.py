@@ -217,6 +217,16 @@ def joined_deps(values: list[Value] | tuple[Value, ...]) -> frozenset[str]:
     return frozenset().union(*(v.deps for v in values)) if values else NO_DEPS
 
 
+def of_groups(value: Value) -> Value:
+    """A list of groups of parameters with what these hold; of several, what one leaves out another has."""
+    groups = [entries(group).get("params") for group in value.items or ()] if value.kind == "list" else []
+    held = [group for group in groups if group is not None]
+    if not held or len(held) < len(groups):
+        return value
+    deps = joined_deps(held)
+    return replace(value, deps=frozenset(d.partition(PICKED)[0] for d in deps) if len(held) > 1 else deps)
+
+
 def bounded(items: tuple[Value, ...]) -> tuple[Value, ...] | None:
     """The items of a container, None for too many: `t = (t, t)` again and again would double them each time."""
     left = MOST_ITEMS

@@ -90,10 +90,12 @@ def _candidate(info: FunctionInfo, sites: list[Site], reached: set[int]) -> Cand
     if (through := _through_layers(info, sites)) is not None:
         return plain(info, sites, through.lineno, ends=True)
     backward = next((s for s, c in calls if _backward(c) and _of_parameter(c, scope)), None)
+    if backward is None and (item := next((s for s, c in calls if _backward(c) and _of_item(c, scope)), None)):
+        return plain(info, sites, item.lineno, ends=True)  # a container is not handed on with the graphs in it
     if backward is None:
         return None
     steps = any(isinstance(c.func, cst.Attribute) and c.func.attr.value == "step" for _, c in calls)
-    if steps and not any(_chosen(c, s, scope) for s, c in calls if _backward(c)):
+    if steps and not any(_chosen(c, s, scope) for s, c in calls if _backward(c)) and not any(map(_or_plain, sites)):
         return None  # the whole step is here: callers hand the loss on with its graph
     return plain(info, sites, backward.lineno, ends=True)
 
@@ -189,6 +191,15 @@ def _of_parameter(call: cst.Call, scope: Scope) -> bool:
     return isinstance(source, cst.Name) and source.value in given
 
 
+def _of_item(call: cst.Call, scope: Scope) -> bool:
+    """What is differentiated is an item or a field of a parameter: `losses["total"].backward()`."""
+    assert isinstance(call.func, cst.Attribute)
+    source = call.func.value
+    inner = source.value if isinstance(source, (cst.Subscript, cst.Attribute)) else None
+    bound = {d for s in scope.body.walk() for d in s.defs}
+    return isinstance(inner, cst.Name) and inner.value in set(scope.params) - {"self", "cls"} - bound
+
+
 def _through_layers(info: FunctionInfo, sites: list[Site]) -> Stmt | None:
     """Its backward call where layers here run on what callers' layers made: neither of them has the whole forward.
 
@@ -222,6 +233,17 @@ def _varied(site: Site, info: FunctionInfo, names: list[str]) -> bool:
     bound = bound_arguments(info, site.call)
     values = [site.module.value(bound[name].value) for name in names if name in bound]
     return any(v.kind in ("tensor", "unknown") and any(d[0] not in "@^" for d in v.deps) for v in values)
+
+
+def _or_plain(site: Site) -> bool:
+    """`if scaler is not None: scaler(loss, opt)`, and otherwise the caller goes backward from the loss itself."""
+    block, call = site.stmt.block, site.call
+    owner = block.owner
+    if owner is None or type(owner.node) is not cst.If or len(owner.blocks) != 2:
+        return False
+    given = {dotted(a.value) for a in call.args} - {""}
+    other = next(b for b in owner.blocks if b is not block)
+    return any(_backward(c) and dotted(c.func.value) in given for s in other.stmts for c in s.calls)  # type: ignore[attr-defined]
 
 
 def _chosen(call: cst.Call, stmt: Stmt, scope: Scope) -> bool:

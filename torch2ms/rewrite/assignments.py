@@ -11,7 +11,7 @@ from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.api.template import atomic
 from torch2ms.findings import Tier
-from torch2ms.rewrite import layout
+from torch2ms.rewrite import layout, named_settings
 from torch2ms.rewrite.gradmodes import stopper, unrecorded
 from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.callers import behind, key
@@ -112,6 +112,8 @@ class Assignments:
                 )
                 self.writer.plan.expressions.setdefault(id(target), code(target))
                 return self.writer.text("ops.assign({0}, {1})", target, node.value)
+            if (made := named_settings.written(stmt, target, node.value, self.writer)) is not None:
+                return made
             if held := without_surplus(target, node.value, self.module):
                 self.writer.tell("T2M601", "tensor stored under an index", SURPLUS)
                 return self.writer.text(f"{{0}} = {held}", target, node.value)
@@ -220,6 +222,9 @@ class Assignments:
         if not weight and (reached := self.through(stmt, node, target, value)) is not None:
             return reached
         group = isinstance(target, cst.Subscript) and value.name == "param_group_item" and key(target) == "lr"
+        if isinstance(target, cst.Subscript) and value.name == "param_group_item" and not group:
+            operator = code(node.operator).strip()
+            return named_settings.written(stmt, target, node.value, self.writer, operator)
         if not group and not weight:
             if shift := SHIFTS.get(type(node.operator)) if value.kind == "tensor" else None:
                 self.writer.needs.add("ops")

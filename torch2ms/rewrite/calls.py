@@ -87,6 +87,15 @@ class MethodCalls:
         self.module = work.module
         self.where = where
 
+    def inherited(self, name: str) -> bool:
+        """A class that is no module has the method from another class of the project: it keeps its name."""
+        owner = self.work.stmt.block.scope.cls if self.work.stmt is not None else None
+        cls = self.module.classes.get(owner.name) if owner is not None else None
+        if cls is None or cls.scope is not owner or cls.kind == "module":
+            return False
+        found = next((parent.method(name) for parent in cls.parents if parent.method(name) is not None), None)
+        return found is not None and found.cls is not None and found.cls.kind != "module"
+
     def method(self, original: cst.Call, func: cst.Attribute, updated: cst.Call) -> cst.BaseExpression:
         if func.attr.value == "format" and isinstance(text := strings.written(func.value), str):
             return strings.formatted(original, text, updated, self.work)
@@ -102,6 +111,8 @@ class MethodCalls:
             self.work.tell("T2M601", "torch.Size.numel", "math.prod: a shape is a tuple in MindSpore")
             return cst.parse_expression(f"{self.work.alias('math')}.prod({code(updated.func.value)})")
         if receiver.kind == "builtin_super":
+            if self.inherited(name):
+                return updated
             if name == "eval" and not original.args:
                 return renamed(updated, OWN_METHODS["train"]).with_changes(args=[cst.Arg(cst.Name("False"))])
             return renamed(updated, OWN_METHODS[name]) if name in OWN_METHODS else updated

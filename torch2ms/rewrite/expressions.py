@@ -9,7 +9,7 @@ from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.analysis.syntax.tree import changed, code, constant
 from torch2ms.analysis.values import MASKED, UNKNOWN, Value
 from torch2ms.api import apply_call
-from torch2ms.rewrite import apis, layout
+from torch2ms.rewrite import apis, layout, named_settings
 from torch2ms.rewrite.asked import answered
 from torch2ms.rewrite.calls import MethodCalls, method_alias
 from torch2ms.rewrite.facts import TYPE
@@ -190,9 +190,9 @@ class Expressions(Positions):
         if id(original) in self.plan.expressions:
             return self.work.planned(original, updated)
         if not self.mixed and (what := self.learning_rate(original)):
+            if _key(original) is ...:
+                return named_settings.read(original, updated, self.work) or updated
             self.work.tell("T2M502", what, "a Parameter in MindSpore: read as a number")
-            if self.work.facts.named_settings:
-                return cst.Call(cst.Name("float"), [cst.Arg(updated)])
             return cst.Call(cst.Attribute(updated, cst.Name("item")))
         if not self.mixed and (named := chosen.looked_up(original, updated, self.work)) is not None:
             return named
@@ -200,7 +200,7 @@ class Expressions(Positions):
 
     def learning_rate(self, node: cst.Subscript) -> str:
         """What a subscript reads a learning rate from: `group["lr"]`, `scheduler.get_last_lr()[0]`."""
-        if self.module.value(node).name == "param_group_item" and _key(node) == "lr":
+        if self.module.value(node).name == "param_group_item" and _key(node) in ("lr", ...):
             return "" if id(node) in self.stores | self.host else "learning rate of a group"
         call = node.value
         if not isinstance(call, cst.Call) or id(call) not in self.indexed or not isinstance(call.func, cst.Attribute):

@@ -10,7 +10,6 @@ import libcst as cst
 from torch2ms.analysis import shapes
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import SEQUENCE
 from torch2ms.api.signature import Signature
 from torch2ms.rewrite.layers.handed import held_calls
@@ -173,16 +172,6 @@ class ModuleFacts:
         return self.project.mentions(SINGLE.search)
 
     @cached_property
-    def named_settings(self) -> bool:
-        """Somewhere a setting of an optimizer's group is written under a name in a variable: a plain number."""
-        stmts = (s for m in self.project.modules.values() for scope in m.scope.walk() for s in scope.body.walk())
-        targets = (t.target for s in stmts if isinstance(s.node, cst.Assign) for t in s.node.targets)
-        return any(_by_variable(t) and self._of_group(t.value) for t in targets if isinstance(t, cst.Subscript))
-
-    def _of_group(self, node: cst.BaseExpression) -> bool:
-        return any(m.value(node).name == "param_group" for m in self.project.modules.values())
-
-    @cached_property
     def ordered_parameters(self) -> bool:
         """The project tells the parameters of a network by their places in a list."""
         return any(sees_order(module) for module in self.project.modules.values())
@@ -204,11 +193,6 @@ def _may_be_none(node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.IfExp):
         return _may_be_none(node.body) or _may_be_none(node.orelse)
     return dotted(node) == "None" or isinstance(node, cst.Tuple)
-
-
-def _by_variable(node: cst.Subscript) -> bool:
-    part = node.slice[0].slice
-    return len(node.slice) == 1 and isinstance(part, cst.Index) and constant(part.value) is ...
 
 
 def _loads(source: str) -> bool:

@@ -1,6 +1,6 @@
 """`[opt.step() for opt in optimizers]`, of which nobody takes the list, written as the loop that it is.
 
-What happens to gradients happens in statements.
+What happens to gradients happens in statements, so `return self.optimizer.zero_grad()` is one, with a return behind it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,9 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.wrappers.suites import Suites
 
-EVENTS = re.compile(r"\[\s*\w[\w.\[\]]*\.(?:backward|step|zero_grad|unscale_)\(")
+EVENTS = re.compile(
+    r"\[\s*\w[\w.\[\]]*\.(?:backward|step|zero_grad|unscale_)\(|\breturn [\w.]+\.(?:step|zero_grad)\("
+)
 METHODS = {"backward", "step", "zero_grad", "unscale_"}
 
 
@@ -24,7 +26,8 @@ def as_loops(project: Project) -> dict[str, Plain]:
     for module in project.modules.values():
         if module.uses_mindspore or not EVENTS.search(module.source):
             continue
-        found = {id(s.node) for scope in module.scope.walk() for s in scope.body.walk() if _runs(s, scope)}
+        stmts = ((s, scope) for scope in module.scope.walk() for s in scope.body.walk())
+        found = {id(s.node) for s, scope in stmts if _runs(s, scope) or _returns(s, module)}
         if found:
             plain[module.name] = _Writer(module, found).plain()
     return plain
@@ -44,6 +47,16 @@ def _runs(stmt: Stmt, scope: Scope) -> bool:
     return not names & bound and all(f.asynchronous is None for f in _fors(made))
 
 
+def _returns(stmt: Stmt, module: ModuleInfo) -> bool:
+    """What an optimizer returns, which is None, is returned."""
+    call = stmt.node.value if isinstance(stmt.node, cst.Return) else None
+    func = call.func if isinstance(call, cst.Call) else None
+    if stmt.off or not isinstance(func, cst.Attribute) or module.value(func.value).kind != "optimizer":
+        return False
+    assert isinstance(call, cst.Call)
+    return func.attr.value == "zero_grad" or func.attr.value == "step" and not call.args
+
+
 def _fors(made: cst.ListComp) -> list[cst.CompFor]:
     found: list[cst.CompFor] = []
     inner: cst.CompFor | None = made.for_in
@@ -61,6 +74,11 @@ class _Writer(Suites):
         self.found = found
 
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        if id(node) in self.found and isinstance(node, cst.Return) and node.value is not None:
+            call, rest = cst.Expr(node.value), cst.Return(cst.Name("None"))
+            self.number(call, node)
+            self.number(rest, node)
+            return [call, rest]
         if id(node) not in self.found or not isinstance(node, cst.Expr) or not isinstance(node.value, cst.ListComp):
             return [self.rewrite(node)]
         inner: cst.BaseSmallStatement | cst.BaseCompoundStatement = cst.Expr(node.value.elt)

@@ -46,6 +46,7 @@ from torch2ms.analysis.values import (
     bounded,
     join,
     joined_deps,
+    of_groups,
     replace,
 )
 
@@ -366,6 +367,8 @@ def _pass(
     bound = bind_arguments(info, given.node, given.args, skip_self=as_method)
     places = {value.place: name for name, value in bound.items() if value.place}
     for name, value in bound.items():
+        if value.kind == "list" and value.items:
+            bound[name] = value = of_groups(value)
         own = alone and value.kind == "tensor" and bool(value.dtype)
         typed = own and _only_called(info.name, info.module.source, info.cls is not None)
         mapped = into(value, name, places, receiver is not None and receiver.place == "self", typed)

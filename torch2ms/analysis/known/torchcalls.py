@@ -10,7 +10,7 @@ from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.records import named_tuple
 from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.analysis.syntax.tree import constant
-from torch2ms.analysis.values import MIXED, NO_DEPS, PICKED, UNKNOWN, Value, entries, joined_deps, replace
+from torch2ms.analysis.values import MIXED, NO_DEPS, NOT_RUN, UNKNOWN, Value, entries, of_groups, replace
 
 HOST_LIBRARIES = {"numpy", "math", "random", "os", "time", "json", "logging", "argparse", "sys", "itertools",
                   "collections", "copy", "functools", "tqdm", "matplotlib", "pandas", "sklearn", "scipy", "pickle",
@@ -137,13 +137,10 @@ MOVING = {"momentum", "weight_decay"}  # what moves a parameter with a gradient 
 
 def new_optimizer(name: str, given: Given) -> Value:
     """An optimizer over the parameters it is given; `name` is empty where the program chooses its class."""
-    first, args = given.first, given.node.args
-    groups = [entries(group).get("params") for group in first.items or ()] if first.kind == "list" else []
-    if groups and all(group is not None for group in groups):
-        deps = joined_deps([group for group in groups if group is not None])
-        several = len(groups) > 1  # what one leaves out another has
-        first = replace(first, deps=frozenset(d.partition(PICKED)[0] for d in deps) if several else deps)
+    first, args = of_groups(given.first), given.node.args
     owns = first.deps if first.kind in ("params", "list", "named_params", "tuple") or first.deps else None
+    if owns and first.name == NOT_RUN:  # whatever the function was given besides: settings of its caller
+        owns = frozenset(d for d in owns if not d.startswith("@"))
     if (
         first.kind == "list"
         and not owns

@@ -23,7 +23,7 @@ def picked(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Base
     if dotted(original.func) != "getattr" or len(original.args) != 2:
         return None
     home = work.module.value(original.args[0].value)
-    if home.kind != "api" or home.name not in TABLES:
+    if home.kind != "api" or home.name not in TABLES or home.likely:  # or what other callers hand over
         return None
     return _table(home.name, original.args[1].value, updated.args[1].value, work)
 
@@ -34,7 +34,7 @@ def called(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Base
     if type(func) is not cst.Call or dotted(func.func) != "getattr" or len(func.args) != 2:
         return None
     home = work.module.value(func.args[0].value)
-    if home.kind != "api" or home.name not in TABLES:
+    if home.kind != "api" or home.name not in TABLES or home.likely:  # or what other callers hand over
         return None
     found: dict[str, Outcome] = {}
     for name in _names(func.args[1].value, work):
@@ -66,7 +66,7 @@ def looked_up(original: cst.Subscript, updated: cst.Subscript, work: Translation
     if not isinstance(held, cst.Attribute) or held.attr.value != "__dict__" or not isinstance(index, cst.Index):
         return None
     home, made = work.module.value(held.value), updated.slice[0].slice
-    if home.kind != "api" or home.name not in TABLES or not isinstance(made, cst.Index):
+    if home.kind != "api" or home.name not in TABLES or home.likely or not isinstance(made, cst.Index):
         return None
     return _table(home.name, index.value, made.value, work)
 

@@ -111,7 +111,7 @@ def _cuts(event: Event, region: Region, module: ModuleInfo) -> Iterator[Cut]:
         whole = _Way().reached(event, region, module) if whole is None else whole
         branches = (*stmt.blocks, None)[:2] if isinstance(stmt.node, cst.If) else (*stmt.blocks, None)
         ways = (_Way(stmt, block) for block in branches)
-        if missing := frozenset().union(*(whole - way.reached(event, region, module) for way in ways)):
+        if missing := frozenset().union(*(_beside(whole, way.reached(event, region, module)) for way in ways)):
             test = stmt.node.test if isinstance(stmt.node, cst.If) else stmt.node.subject
             yield test, {root(u) for u in expression_uses(test, stmt)}, missing
 
@@ -191,6 +191,11 @@ def never_recorded(owner: Owner, scope: Scope, module: ModuleInfo) -> str:
         ):
             return part.rpartition(".")[2] if part.endswith("]") else part
     return ""
+
+
+def _beside(whole: frozenset[str], reached: frozenset[str]) -> frozenset[str]:
+    """The modules of `whole` that were not reached, neither themselves nor with what they are a part of."""
+    return frozenset(p for p in whole - reached if not any(p.startswith(f"{r}.") for r in reached))
 
 
 def _real(*deps: frozenset[str]) -> frozenset[str]:

@@ -171,7 +171,7 @@ def joined(events: list[Event], scope: Scope, module: ModuleInfo) -> list[Event]
     backwards = [e for e in events if e.kind == "backward"]
     for first, second in pairwise(backwards):
         branch = first.stmt.block.owner
-        if branch is None or branch is not second.stmt.block.owner or not _two_ways(branch, first, second):
+        if branch is None or branch is not second.stmt.block.owner or not _two_ways(branch, first, second, module):
             continue
         scaled, plain = (first, second) if first.scaler else (second, first)
         assert isinstance(branch.node, cst.If)
@@ -217,17 +217,25 @@ def holds_more(event: Event) -> bool:
     return any(s not in event.branches for block in event.stmt.blocks for s in block.stmts)
 
 
-def _two_ways(branch: Stmt, first: Event, second: Event) -> bool:
+def _two_ways(branch: Stmt, first: Event, second: Event, module: ModuleInfo) -> bool:
     """Both branches of an `if` begin by going back from one loss, and one of them scales it."""
     if not isinstance(branch.node, cst.If) or len(branch.blocks) != 2 or branch.calls:
         return False
-    begin = branch.blocks[0].stmts[0] is first.stmt and branch.blocks[1].stmts[0] is second.stmt
+    begin = all(_begins(block, e, module) for block, e in zip(branch.blocks, (first, second), strict=True))
     plain = not any(
         e.problem or e.create_graph or e.inputs is not None or e.cotangents != [None] for e in (first, second)
     )
     return (
         begin and plain and bool(first.scaler) != bool(second.scaler) and code(first.roots[0]) == code(second.roots[0])
     )
+
+
+def _begins(block: Block, event: Event, module: ModuleInfo) -> bool:
+    """The event stands first in a block, or behind names for the parameters of a network."""
+    stmts = block.stmts
+    named = stmts[: stmts.index(event.stmt)] if event.stmt in stmts else ()
+    values = (s.node.value if isinstance(s.node, cst.Assign) else None for s in named)
+    return event.stmt in stmts and all(v is not None and module.value(v).kind == "params" for v in values)
 
 
 def _form(event: Event) -> str:
