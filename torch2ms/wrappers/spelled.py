@@ -26,6 +26,7 @@ FUNCTION = re.compile(r"torch\.(?!Tensor\b)(?:\w+\.)*[a-z]\w*")  # a method of t
 ASKED = re.compile(
     r"""getattr\(|\bTensor\.[a-z]|\.grad\.detach\(\)\.\w+_\(|\bfilter\(\s*lambda[^\n]*\.grad\b"""
     r"|, *[)\]]? *= *(?:torch\.autograd\.)?grad\("
+    r"|\bFloatTensor\b[^\n]* else |\bTensor if [^\n]* else "
 )
 BOUND = re.compile(r"^[ \t]*\w+ *= *[A-Za-z_][\w.]* *(?:#.*)?$", re.MULTILINE)
 
@@ -80,6 +81,18 @@ class Spelled(Suites):
         self.changed = True
         func = cst.Attribute(parenthesised(first.value), cst.Name(found[1]))
         return updated.with_changes(func=func, args=updated.args[1:])
+
+    def leave_IfExp(self, original: cst.IfExp, updated: cst.IfExp) -> cst.BaseExpression:
+        """`torch.cuda.FloatTensor if cuda else torch.Tensor`: with the default type, the same on both devices."""
+        body, other = (self.module.value(node).name for node in (original.body, original.orelse))
+        if {body, other} != {"torch.FloatTensor", "torch.Tensor"}:
+            return updated
+        plain = updated.orelse if body == "torch.FloatTensor" else updated.body
+        if not isinstance(plain, cst.Attribute):
+            return updated
+        self.changed = True
+        same = plain.with_changes(attr=cst.Name("FloatTensor"))
+        return updated.with_changes(body=same, orelse=same.deep_clone())
 
     def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.BaseSmallStatement:
         """`g, = grad(y, x, create_graph=True)`: the first of the gradients, of which there is one."""

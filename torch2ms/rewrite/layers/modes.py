@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 
 import libcst as cst
@@ -207,6 +208,8 @@ def _class_sensitive(cls: ClassInfo, project: Project, seen: frozenset[int], giv
         made = part.methods.get("__init__")
         params = made.scope.params if made is not None else []
         for node in descend(part.scope.node):
+            if type(node) is cst.Call and _made_by(node.func, params, part.module):
+                return True
             if type(node) is cst.Name or type(node) is cst.Attribute:
                 name = node.value if isinstance(node, cst.Name) else node.attr.value
                 if isinstance(name, str) and (
@@ -218,6 +221,11 @@ def _class_sensitive(cls: ClassInfo, project: Project, seen: frozenset[int], giv
                 if not old and _may_be_sensitive(value, name in params, part.module, project, seen | {id(cls)}):
                     return True
     return False
+
+
+def _made_by(func: cst.BaseExpression, params: Sequence[str], module: ModuleInfo) -> bool:
+    """What a constructor is given and calls may make any layer: `norm_layer(8)` of a `partial`, of a registry."""
+    return type(func) is cst.Name and func.value in params and module.value(func).kind == "unknown"
 
 
 def _may_be_sensitive(value: Value, given: bool, module: ModuleInfo, project: Project, seen: frozenset[int]) -> bool:

@@ -134,6 +134,8 @@ def _ruled(receiver: Value, attr: str, work: Translation) -> str:
         return f"torch.optim.lr_scheduler.LRScheduler.{attr}"
     if receiver.kind == "loader":
         return f"torch.utils.data.DataLoader.{attr}"
+    if receiver.kind == "unknown" and attr == "is_cuda":  # nothing but a tensor of torch, or what holds some, has it
+        return "torch.Tensor.is_cuda"
     if receiver.kind == "dataset" and attr in SELECTION and _own_attribute(receiver, attr, work) is None:
         return f"torch.utils.data.ConcatDataset.{attr}"
     if receiver.kind == "dataset" or receiver.kind in ("object", "module") and receiver.name.startswith("torch."):

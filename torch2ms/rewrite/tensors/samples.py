@@ -46,7 +46,7 @@ def _all_taken(project: Project) -> frozenset[int]:
 
 def _sample(dataset: Value, module: ModuleInfo, project: Project) -> Value:
     """One item of what a loader is given."""
-    if dataset.kind == "dataset" and not dataset.items:
+    if dataset.kind in ("dataset", "object") and not dataset.items:  # any class can be one
         found = project.find(dataset.name, module)
         method = found.method("__getitem__") if isinstance(found, ClassInfo) else None
         return method.returns if method is not None and method.returns is not None else UNKNOWN
