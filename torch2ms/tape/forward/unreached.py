@@ -61,6 +61,8 @@ def _parts(place: str, value: Value, reached: frozenset[str], module: ModuleInfo
             continue  # another name of a layer
         if not _depends(reached, inner) and not _escapes(name, project):
             yield inner
+        elif part.name in ("torch.nn.ModuleList", "torch.nn.Sequential"):
+            yield from _items(inner, part, cls.module, project)
         elif class_of(part, cls.module, project) not in (None, cls):
             yield from _parts(inner, part, reached, cls.module, project)
 
@@ -88,7 +90,7 @@ def _escapes(name: str, project: Project) -> bool:
 
 
 def _items(place: str, value: Value, module: ModuleInfo, project: Project) -> Iterator[str]:
-    """The items of a Sequential that is never run as a whole, where all the source does is run some by their number."""
+    """The items of a list of layers that never runs as a whole, where all the source does is run some by their number."""
     name = place.rpartition(".")[2]
     run = rf"\[\d+\](?=\()|(\[\d+\])?\.{HOUSEKEEPING}|\s*=[^=]"
     sources = [m.source for m in project.modules.values()] if "." in place else [module.source]
