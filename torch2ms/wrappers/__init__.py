@@ -34,6 +34,7 @@ from torch2ms.wrappers.groups import direct
 from torch2ms.wrappers.kept_graphs import kept_graphs
 from torch2ms.wrappers.keyed import keyed
 from torch2ms.wrappers.layers import as_modules
+from torch2ms.wrappers.levelled import levelled
 from torch2ms.wrappers.listed import listed
 from torch2ms.wrappers.named_items import named_items
 from torch2ms.wrappers.numbered import numbered
@@ -69,8 +70,8 @@ def understood(project: Project) -> Project:
 
     That is without stand-ins for what torch has, without wrappers around training, with lines of their own for what
     stands behind a colon, with blocks of their own for gradient modes, branches for modes that are decided at run
-    time, statements for what conditional expressions do to gradients, with forwards in the branches that go
-    backward from them, without branches for what no caller gives, with loops over optimizers and their networks
+    time, statements for what conditional expressions do to gradients, with what goes on below branches that leave, with
+    forwards in the branches that go backward from them, without branches for what no caller gives, with loops over optimizers and their networks
     written out, with assignments for what expressions bind, with one name for each optimizer, those in dicts and
     those out of containers of callers included, for what a program trains, for gradients that keep their graph and
     for norms, with a statement for each gradient that is dropped, with a branch for each kind of layer, with names
@@ -117,6 +118,7 @@ def understood(project: Project) -> Project:
     project = _with(project, switched(project))
     project = _with(project, conditional(project))
     project = _with(project, ternary(project))
+    project = _with(project, levelled(project))
     project = _with(project, sunk(project))
     project = _with(project, switched_off(project))
     project = _with(project, told_apart(project))

@@ -181,7 +181,7 @@ class Suites(Rewriter):
             self.number(new, old)
         return made
 
-    def opened(self, node: cst.With | cst.If | cst.For | cst.Try) -> Made:
+    def opened(self, node: cst.With | cst.If | cst.Else | cst.For | cst.Try) -> Made:
         """The statements of a block whose header goes."""
         body = node.body
         if not isinstance(body, cst.IndentedBlock):
