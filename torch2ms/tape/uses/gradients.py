@@ -105,6 +105,9 @@ def _leaf(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
         _one_of(event, owner, plan, writer)
 
 
+IN_PLACE = {"mul_": "*", "div_": "/", "add_": "+", "sub_": "-", "copy_": ""}
+
+
 def _one_of(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
     """The gradient of one parameter among those that were taken together."""
     if event.writes and _written(event, owner, plan):
@@ -156,7 +159,21 @@ def _one_dimensional(event: Event, writer: Writer) -> bool:
 def _is_parameter(event: Event, owner: Owner) -> bool:
     """What has the gradient is one of the parameters: of a module, of a loop, or a leaf the optimizer was given."""
     given = event.value.kind == "tensor" and event.place in (owner.owns or ())  # what else it held at times is none
-    return given or event.value.name == "module_param" or event.value.kind == "param"
+    own = event.value.name == "parameter" and event.value.deps == frozenset({event.place})  # `self.scale = nn.Parameter`
+    return given or own or event.value.name == "module_param" or event.value.kind == "param"
+
+
+def _in_place(event: Event) -> tuple[str, cst.BaseExpression] | None:
+    """`w.grad.div_(n)`, `w.grad.data.copy_(g)` as a statement: the operator, if there is one, and what it takes."""
+    call = event.stmt.node.value if isinstance(event.stmt.node, cst.Expr) else None
+    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or len(call.args) != 1:
+        return None
+    held, arg = call.func.value, call.args[0]
+    whole = held is event.node or isinstance(held, cst.Attribute) and held.attr.value == "data" and held.value is event.node
+    operator = IN_PLACE.get(call.func.attr.value)
+    if not whole or operator is None or arg.keyword is not None or arg.star:
+        return None
+    return operator, arg.value
 
 
 def _written(event: Event, owner: Owner, plan: Plan) -> bool:
@@ -175,7 +192,12 @@ def _written(event: Event, owner: Owner, plan: Plan) -> bool:
         factor = "{0}" if atomic(node.value) else "({0})"
         text = f"{grads} = tuple({own} {operator} {factor} if {param} is {{1}} {each}"
         plan.replaced[id(event.stmt)] = [Text(text, [node.value, grad.value])]
-    elif isinstance(node, cst.Assign) and target is grad:
+    elif (changed := _in_place(event)) is not None:
+        operator, given = changed
+        factor = "{0}" if atomic(given) else "({0})"
+        text = f"{grads} = tuple({f'{own} {operator} {factor}' if operator else '{0}'} if {param} is {{1}} {each}"
+        plan.replaced[id(event.stmt)] = [Text(text, [given, grad.value])]
+    elif isinstance(node, cst.Assign) and (target is grad or isinstance(target, cst.Attribute) and target.value is grad):
         text = f"{grads} = tuple({{0}} if {param} is {{1}} {each}"
         plan.replaced[id(event.stmt)] = [Text(text, [node.value, grad.value])]
     elif isinstance(target, cst.Subscript) and target.value is grad:  # the tensor itself is written to
