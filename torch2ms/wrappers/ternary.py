@@ -1,6 +1,7 @@
 """`norm = clip_grad_norm_(ps, c) if c else 0.0` as an `if` statement: what happens to gradients happens in a statement.
 
-So do `scheduler and optimizer.step()` and `loss.backward() if train else None`.
+So do `scheduler and optimizer.step()`, `loss.backward() if train else None`, `return self.optimizer.zero_grad()` and, where
+it is called, what `backwards = lambda loss: loss.backward()` does.
 """
 
 from __future__ import annotations
@@ -13,9 +14,11 @@ from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.api.template import parenthesised
 from torch2ms.wrappers.suites import Suites
 
 EVENTS = re.compile(r"\b(?:backward|step|zero_grad|unscale_|clip_grad_\w+)\(")
+LAMBDA = re.compile(r"\w = lambda\b[^\n]*\.(?:backward|zero_grad)\(")
 CALLED = re.compile(r"backward|step|zero_grad|unscale_|clip_grad_\w+")
 Choice = tuple[cst.BaseExpression, cst.BaseExpression, cst.BaseExpression | None]  # the test, and either side
 
@@ -26,9 +29,11 @@ def ternary(project: Project) -> dict[str, Plain]:
     for module in project.modules.values():
         if module.uses_mindspore or not EVENTS.search(module.source):
             continue
-        found = {id(s.node) for scope in module.scope.walk() for s in scope.body.walk() if _chooses(s)}
-        if found:
-            plain[module.name] = _Writer(module, found).plain()
+        stmts = [s for scope in module.scope.walk() for s in scope.body.walk()]
+        found = {id(s.node) for s in stmts if _chooses(s) or _resets(s)}
+        named = _lambdas(stmts, module) if LAMBDA.search(module.source) else {}
+        if found or named:
+            plain[module.name] = _Writer(module, found, named).plain()
     return plain
 
 
@@ -40,6 +45,38 @@ def _chooses(stmt: Stmt) -> bool:
     sides = [side for side in choice[1:] if side is not None] if choice is not None else []
     nodes = [n for side in sides for n in descend(side)]
     return any(isinstance(n, cst.Call) and CALLED.fullmatch(_last(n)) for n in nodes)
+
+
+def _resets(stmt: Stmt) -> bool:
+    """`return optimizer.zero_grad()`: nothing is given back."""
+    call = stmt.node.value if isinstance(stmt.node, cst.Return) else None
+    return not stmt.off and isinstance(call, cst.Call) and _last(call) == "zero_grad" and "#" not in code(stmt.node)
+
+
+def _lambdas(stmts: list[Stmt], module: ModuleInfo) -> dict[str, cst.Assign]:
+    """Names of functions like `lambda loss: loss.backward()` that are only called, in statements of their own."""
+    found: dict[str, cst.Assign] = {}
+    for stmt in stmts:
+        node = stmt.node
+        made = node.value if isinstance(node, cst.Assign) and len(node.targets) == 1 else None
+        body = made.body if isinstance(made, cst.Lambda) and not stmt.off else None
+        if isinstance(body, cst.Call) and _last(body) in ("backward", "zero_grad") and "#" not in code(node):
+            found[dotted(node.targets[0].target)] = node
+    calls = [s.node.value for s in stmts if isinstance(s.node, cst.Expr) and isinstance(s.node.value, cst.Call)]
+    taken = {id(c.func) for c in calls if (n := dotted(c.func)) in found and _given(found[n].value, c) is not None}
+    others = (n for n in module.nodes if isinstance(n, (cst.Name, cst.Attribute)) and id(n) not in taken)
+    more = [name for name in map(dotted, others) if name in found]
+    return {name: node for name, node in found.items() if "." not in name and more.count(name) == 1}
+
+
+def _given(function: cst.BaseExpression, call: cst.Call) -> dict[str, cst.BaseExpression] | None:
+    """What a call gives a lambda, by the names of its parameters; None where that is not plain."""
+    params = function.params if isinstance(function, cst.Lambda) else None
+    if params is None or len(params.params) != len(call.args) or any(a.keyword or a.star for a in call.args):
+        return None
+    given = {p.name.value: a.value for p, a in zip(params.params, call.args, strict=True)}
+    used = [n.value for n in descend(function.body) if isinstance(n, cst.Name)]  # type: ignore[attr-defined]
+    return given if all(used.count(name) == 1 or dotted(value) for name, value in given.items()) else None
 
 
 def _choice(node: cst.CSTNode) -> Choice | None:
@@ -69,14 +106,48 @@ def _last(call: cst.Call) -> str:
     return call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
 
 
+def _applied(function: cst.BaseExpression, call: cst.Call) -> cst.BaseExpression:
+    """The body of a lambda with what a call gives it."""
+    assert isinstance(function, cst.Lambda)
+    given = {name: parenthesised(value) for name, value in (_given(function, call) or {}).items()}
+    return function.body.deep_clone().visit(_Filled(given))  # type: ignore[return-value]
+
+
+class _Filled(cst.CSTTransformer):
+    """An expression with others for some names; attributes and keywords are none."""
+
+    def __init__(self, given: dict[str, cst.BaseExpression]) -> None:
+        self.given = given
+        self.kept: list[cst.CSTNode | None] = []
+
+    def visit_Attribute(self, node: cst.Attribute) -> None:
+        self.kept.append(node.attr)
+
+    def visit_Arg(self, node: cst.Arg) -> None:
+        self.kept.append(node.keyword)
+
+    def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
+        if any(original is node for node in self.kept) or original.value not in self.given:
+            return updated
+        return self.given[original.value].deep_clone()
+
+
 class _Writer(Suites):
     """One module, with `if` statements for such choices."""
 
-    def __init__(self, module: ModuleInfo, found: set[int]) -> None:
+    def __init__(self, module: ModuleInfo, found: set[int], named: dict[str, cst.Assign]) -> None:
         super().__init__(module)
-        self.found = found
+        self.found, self.named = found, named
+        self.dead = {id(node) for node in named.values()}
 
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
+        if id(node) in self.dead:
+            return []
+        call = node.value if isinstance(node, cst.Expr) else None
+        if isinstance(call, cst.Call) and (made := self.named.get(dotted(call.func))) is not None:
+            return [cst.Expr(_applied(made.value, call))]
+        if id(node) in self.found and isinstance(node, cst.Return) and isinstance(node.value, cst.Call):
+            return [cst.Expr(node.value), cst.Return()]
         choice = _choice(node) if id(node) in self.found else None
         if choice is None:
             return super().small(node)
