@@ -71,9 +71,9 @@ def understood(project: Project) -> Project:
     That is without stand-ins for what torch has, without wrappers around training, with lines of their own for what
     stands behind a colon, with blocks of their own for gradient modes, branches for modes that are decided at run
     time, statements for what conditional expressions do to gradients, with what goes on below branches that leave, with
-    forwards in the branches that go backward from them, without branches for what no caller gives, with loops over optimizers and their networks
-    written out, with assignments for what expressions bind, with one name for each optimizer, those in dicts and
-    those out of containers of callers included, for what a program trains, for gradients that keep their graph and
+    forwards in the branches that go backward from them, without branches for what no caller gives, with loops over
+    optimizers and their networks written out, with assignments for what expressions bind, with one name for each
+    optimizer, those in dicts and those out of containers of callers included, for what a program trains, for gradients that keep their graph and
     for norms, with a statement for each gradient that is dropped, with a branch for each kind of layer, with names
     written out that a star imported, with functions and methods under their own names, without a default element
     type, with a tanh that stays below one where its logarithm is taken, with attributes under names that cells

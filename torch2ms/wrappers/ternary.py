@@ -1,7 +1,7 @@
 """`norm = clip_grad_norm_(ps, c) if c else 0.0` as an `if` statement: what happens to gradients happens in a statement.
 
-So do `scheduler and optimizer.step()`, `loss.backward() if train else None`, `return self.optimizer.zero_grad()` and, where
-it is called, what `backwards = lambda loss: loss.backward()` does.
+So do `scheduler and optimizer.step()`, `loss.backward() if train else None`, `return self.optimizer.zero_grad()` and,
+where it is called, what `backwards = lambda loss: loss.backward()` does.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ def _escapes(name: str, project: Project) -> bool:
 
 
 def _items(place: str, value: Value, module: ModuleInfo, project: Project) -> Iterator[str]:
-    """The items of a list of layers that never runs as a whole, where all the source does is run some by their number."""
+    """The items of a list of layers that never runs as a whole, where the source only runs some by their number."""
     name = place.rpartition(".")[2]
     run = rf"\[\d+\](?=\()|(\[\d+\])?\.{HOUSEKEEPING}|\s*=[^=]"
     sources = [m.source for m in project.modules.values()] if "." in place else [module.source]

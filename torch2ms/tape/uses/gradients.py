@@ -159,8 +159,13 @@ def _one_dimensional(event: Event, writer: Writer) -> bool:
 def _is_parameter(event: Event, owner: Owner) -> bool:
     """What has the gradient is one of the parameters: of a module, of a loop, or a leaf the optimizer was given."""
     given = event.value.kind == "tensor" and event.place in (owner.owns or ())  # what else it held at times is none
-    own = event.value.name == "parameter" and event.value.deps == frozenset({event.place})  # `self.scale = nn.Parameter`
+    own = event.value.name == "parameter" and event.value.deps == {event.place}  # `self.scale = nn.Parameter(...)`
     return given or own or event.value.name == "module_param" or event.value.kind == "param"
+
+
+def _itself(node: cst.CSTNode | None, grad: cst.CSTNode) -> bool:
+    """The gradient, or its data."""
+    return node is grad or isinstance(node, cst.Attribute) and node.attr.value == "data" and node.value is grad
 
 
 def _in_place(event: Event) -> tuple[str, cst.BaseExpression] | None:
@@ -169,9 +174,8 @@ def _in_place(event: Event) -> tuple[str, cst.BaseExpression] | None:
     if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or len(call.args) != 1:
         return None
     held, arg = call.func.value, call.args[0]
-    whole = held is event.node or isinstance(held, cst.Attribute) and held.attr.value == "data" and held.value is event.node
     operator = IN_PLACE.get(call.func.attr.value)
-    if not whole or operator is None or arg.keyword is not None or arg.star:
+    if not _itself(held, event.node) or operator is None or arg.keyword is not None or arg.star:
         return None
     return operator, arg.value
 
@@ -197,7 +201,7 @@ def _written(event: Event, owner: Owner, plan: Plan) -> bool:
         factor = "{0}" if atomic(given) else "({0})"
         text = f"{grads} = tuple({f'{own} {operator} {factor}' if operator else '{0}'} if {param} is {{1}} {each}"
         plan.replaced[id(event.stmt)] = [Text(text, [given, grad.value])]
-    elif isinstance(node, cst.Assign) and (target is grad or isinstance(target, cst.Attribute) and target.value is grad):
+    elif isinstance(node, cst.Assign) and _itself(target, grad):
         text = f"{grads} = tuple({{0}} if {param} is {{1}} {each}"
         plan.replaced[id(event.stmt)] = [Text(text, [node.value, grad.value])]
     elif isinstance(target, cst.Subscript) and target.value is grad:  # the tensor itself is written to
