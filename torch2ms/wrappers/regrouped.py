@@ -90,7 +90,7 @@ def _constructor(stmt: Stmt, module: ModuleInfo) -> cst.Call | None:
         return None
     made = module.value(call).kind == "optimizer" and module.value(call.func).name.startswith("torch.optim.")
     keyword, given = call.args[0].keyword, module.value(call.args[0].value)
-    listed = (given.kind, given.name) == ("list", "of param") or _gathered(call.args[0].value)
+    listed = given.kind == "list" and given.name in ("of param", "of tensor") or _gathered(call.args[0].value)
     one = given.kind in ("params", "tensor", "param") or listed
     return call if made and one and (keyword is None or keyword.value == "params") else None
 
