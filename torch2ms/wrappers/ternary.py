@@ -15,11 +15,13 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.api.template import parenthesised
+from torch2ms.findings import Finding, Tier
 from torch2ms.wrappers.suites import Suites
 
 EVENTS = re.compile(r"\b(?:backward|step|zero_grad|unscale_|clip_grad_\w+)\(")
 LAMBDA = re.compile(r"\w = lambda\b[^\n]*\.(?:backward|zero_grad)\(")
 CALLED = re.compile(r"backward|step|zero_grad|unscale_|clip_grad_\w+")
+WHY = "written out where it is called"
 Choice = tuple[cst.BaseExpression, cst.BaseExpression, cst.BaseExpression | None]  # the test, and either side
 
 
@@ -139,15 +141,17 @@ class _Writer(Suites):
         super().__init__(module)
         self.found, self.named = found, named
         self.dead = {id(node) for node in named.values()}
+        self.last = {id(s.body.stmts[-1].node) for s in module.scope.walk() if s.body.stmts}
 
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
         if id(node) in self.dead:
+            self.findings.append(Finding("T2M203", Tier.EXACT, "function that goes backward", WHY, line=self.line))
             return []
         call = node.value if isinstance(node, cst.Expr) else None
         if isinstance(call, cst.Call) and (made := self.named.get(dotted(call.func))) is not None:
             return [cst.Expr(_applied(made.value, call))]
         if id(node) in self.found and isinstance(node, cst.Return) and isinstance(node.value, cst.Call):
-            return [cst.Expr(node.value), cst.Return()]
+            return [cst.Expr(node.value), *([] if id(node) in self.last else [cst.Return()])]
         choice = _choice(node) if id(node) in self.found else None
         if choice is None:
             return super().small(node)
