@@ -51,6 +51,7 @@ from torch2ms.wrappers.spread import spread
 from torch2ms.wrappers.starred import starred
 from torch2ms.wrappers.stepped import stepped
 from torch2ms.wrappers.stored import stored
+from torch2ms.wrappers.stretches import stretches
 from torch2ms.wrappers.summed import summed
 from torch2ms.wrappers.sunk import sunk
 from torch2ms.wrappers.supplied import supplied
@@ -68,17 +69,8 @@ from torch2ms.wrappers.written_back import written_back
 def understood(project: Project) -> Project:
     """The project with its values inferred, and written plainly.
 
-    That is without stand-ins for what torch has, without wrappers around training, with lines of their own for what
-    stands behind a colon, with blocks of their own for gradient modes, branches for modes that are decided at run
-    time, statements for what conditional expressions do to gradients, with what goes on below branches that leave, with
-    forwards in the branches that go backward from them, without branches for what no caller gives, with loops over
-    optimizers and their networks written out, with assignments for what expressions bind, with one name for each
-    optimizer, those in dicts and those out of containers of callers included, for what a program trains, for gradients that keep their graph and
-    for norms, with a statement for each gradient that is dropped, with a branch for each kind of layer, with names
-    written out that a star imported, with functions and methods under their own names, without a default element
-    type, with a tanh that stays below one where its logarithm is taken, with attributes under names that cells
-    leave free, with forwards of weights, and without functions that only differentiate, or go backward from what
-    they are handed.
+    Each pass writes one of the ways in which people train plainly; its module says which. A later one reads what those
+    before it have made.
     """
     infer(project)
     project = _with(project, supplied(project))
@@ -114,6 +106,7 @@ def understood(project: Project) -> Project:
     project = _with(project, decided(project))
     project = _with(project, alike(project))
     project = _with(project, out_of_the_way(project))
+    project = _with(project, stretches(project))
     project = _with(project, parted(project))
     project = _with(project, switched(project))
     project = _with(project, conditional(project))

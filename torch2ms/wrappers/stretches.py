@@ -1,0 +1,130 @@
+"""Statements between two calls of `torch.set_grad_enabled(...)` as a block of that mode.
+
+    before = torch.is_grad_enabled()        with torch.set_grad_enabled(True):
+    torch.set_grad_enabled(True)                ...
+    ...
+    torch.set_grad_enabled(before)
+
+So do two calls of one suite that switch recording off and on again.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import Plain, Project, qualified
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite import layout
+from torch2ms.wrappers.suites import Made, Suites
+
+SWITCHED = re.compile(r"^[ \t]*(?:\w+\.)*set_grad_enabled\(", re.M).search
+WHY = "the statements between two of these calls are a block of that mode"
+
+
+def stretches(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules that have such statements, by name."""
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        if not module.uses_mindspore and SWITCHED(module.source):
+            gatherer = Gatherer(module)
+            made = gatherer.plain()
+            if gatherer.findings:
+                plain[module.name] = made
+    return plain
+
+
+class Stretch(NamedTuple):
+    """Positions in a suite: where the mode is switched and where back, and what remembers it before."""
+
+    first: int
+    last: int
+    saved: int | None
+
+
+class Gatherer(Suites):
+    """One module."""
+
+    def suite(self, body: Sequence[cst.CSTNode]) -> Made:
+        while (found := self.found(body)) is not None:
+            body = self.gathered(body, found)
+        return super().suite(body)
+
+    def found(self, body: Sequence[cst.CSTNode]) -> Stretch | None:
+        """The first stretch of a suite."""
+        switches = [(i, arg) for i, stmt in enumerate(body) if (arg := self.switched(stmt)) is not None]
+        for (first, mode), (last, back) in zip(switches, switches[1:], strict=False):
+            if constant(mode) not in (True, False) or any(self.off_at(body[i]) for i in (first, last)):
+                continue
+            if constant(mode) is False and constant(back) is True:
+                return Stretch(first, last, None)
+            saved = next((i for i in range(first) if self.saves(body[i], dotted(back))), None)
+            if saved is not None and _named(dotted(back), body) == 2:
+                return Stretch(first, last, saved)
+        return None
+
+    def switched(self, stmt: cst.CSTNode) -> cst.BaseExpression | None:
+        """The argument of `torch.set_grad_enabled(...)` as a statement of its own."""
+        node = stmt.body[0] if type(stmt) is cst.SimpleStatementLine and len(stmt.body) == 1 else None
+        call = node.value if type(node) is cst.Expr else None
+        if type(call) is not cst.Call or len(call.args) != 1:
+            return None
+        full = qualified(call.func, self.module.imports)
+        return call.args[0].value if full.startswith("torch.") and full.endswith(".set_grad_enabled") else None
+
+    def saves(self, stmt: cst.CSTNode, name: str) -> bool:
+        """`name = torch.is_grad_enabled()`."""
+        node = stmt.body[0] if type(stmt) is cst.SimpleStatementLine and len(stmt.body) == 1 else None
+        if type(node) is not cst.Assign or len(node.targets) != 1 or not name or type(node.value) is not cst.Call:
+            return False
+        return dotted(node.targets[0].target) == name and (
+            qualified(node.value.func, self.module.imports) == "torch.is_grad_enabled"
+        )
+
+    def off_at(self, stmt: cst.CSTNode) -> bool:
+        return self.line_of(stmt) in self.off
+
+    def line_of(self, stmt: cst.CSTNode) -> int:
+        assert type(stmt) is cst.SimpleStatementLine
+        return self.numbers.get(id(stmt.body[0]), (0, 0))[0]
+
+    def gathered(self, body: Sequence[cst.CSTNode], found: Stretch) -> list[cst.CSTNode]:
+        """The suite with the block in place of the stretch."""
+        opening, closing = body[found.first], body[found.last]
+        assert type(opening) is cst.SimpleStatementLine and type(closing) is cst.SimpleStatementLine
+        inside = list(body[found.first + 1 : found.last])
+        lines = [*opening.leading_lines, *layout.trailing_comment(opening.trailing_whitespace)]
+        ends = layout.comments_only([*closing.leading_lines, *layout.trailing_comment(closing.trailing_whitespace)])
+        before = list(body[: found.first])
+        if found.saved is not None:
+            saving = before.pop(found.saved)
+            assert type(saving) is cst.SimpleStatementLine
+            comments = layout.comments_only(
+                [*saving.leading_lines, *layout.trailing_comment(saving.trailing_whitespace)]
+            )
+            lines = [*comments, *lines]
+            self.tell(saving)
+        self.tell(closing)
+        expr = opening.body[0]
+        assert isinstance(expr, cst.Expr)
+        if not inside:
+            self.tell(opening)
+            inside = [cst.SimpleStatementLine([cst.Pass()])]
+        block = cst.With([cst.WithItem(expr.value)], cst.IndentedBlock(inside, footer=ends), leading_lines=lines)  # type: ignore[arg-type]
+        self.number(block, expr)
+        return [*before, block, *body[found.last + 1 :]]
+
+    def tell(self, stmt: cst.CSTNode) -> None:
+        node = stmt.body[0]  # type: ignore[attr-defined]
+        call = node.value
+        self.findings.append(Finding("T2M301", Tier.EXACT, code(call.func), WHY, line=self.line_of(stmt)))
+
+
+def _named(name: str, body: Sequence[cst.CSTNode]) -> int:
+    """How often a name stands in a suite."""
+    return sum(type(node) is cst.Name and node.value == name for stmt in body for node in descend(stmt))
