@@ -23,7 +23,7 @@ def at_work(project: Project, stmt: Stmt) -> bool:
 
 
 def _passed(project: Project, stmt: Stmt, scope: Scope, depth: int) -> bool:
-    steps = stepped(scope, project) or _unseen(stmt, scope)
+    steps = stepped(scope, project) or unseen(stmt, scope)
     if steps:
         return between(stmt, scope, steps, project) and not _new_optimizer(stmt, scope, steps)
     if not scope.is_function or scope.name == "__init__" or depth == CALLERS:
@@ -31,7 +31,7 @@ def _passed(project: Project, stmt: Stmt, scope: Scope, depth: int) -> bool:
     return any(_passed(project, at, home, depth + 1) for at, home in _mentioned(project, scope))
 
 
-def _unseen(stmt: Stmt, scope: Scope) -> list[Stmt]:
+def unseen(stmt: Stmt, scope: Scope) -> list[Stmt]:
     """Statements of a loop around that call what was put under a name, or in a table: it may step."""
     bound = {d for s in scope.body.walk() if isinstance(s.node, (cst.Assign, cst.AnnAssign, cst.For)) for d in s.defs}
     around = [a for a in stmt.ancestors() if a.is_loop]

@@ -14,7 +14,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.findings import Tier
 from torch2ms.rewrite.naming import unused
-from torch2ms.rewrite.parameters.renewed import between, stepped
+from torch2ms.rewrite.parameters.renewed import between, stepped, unseen
 from torch2ms.rewrite.writer import Writer
 
 
@@ -96,5 +96,5 @@ def _goes_on(writer: Writer, stmt: Stmt) -> bool:
     scope, project = writer.scope, writer.project
     if not project.stepping:
         return False
-    steps = stepped(scope, project)
+    steps = stepped(scope, project) or unseen(stmt, scope)
     return between(stmt, scope, steps, project) if steps else scope.is_function and scope.name != "__init__"

@@ -5,14 +5,16 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.analysis.values import overlaps
+from torch2ms.analysis.values import ROW, any_overlap, overlaps
 from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.plan import Function, Plan
+
+CALLS = 3  # functions within functions that are looked into
 
 
 class Writer:
@@ -107,5 +109,27 @@ class Writer:
         return any(inner.out[name].deps for s in stmts for inner in s.walk() if name in inner.out)
 
     def touches(self, stmts: list[Stmt], owner: Owner) -> bool:
+        """Statements use the parameters of an owner, also under another name of its network, or in a function."""
+        return owner.owns is not None and self.uses_any(stmts, owner.owns, self.module, CALLS)
+
+    def uses_any(self, stmts: list[Stmt], places: frozenset[str], home: ModuleInfo, depth: int) -> bool:
         uses = {u for s in stmts for u in s.all_uses}
-        return any(overlaps(u, o) for u in uses for o in owner.owns or ())
+        if any(overlaps(u, p) for u in uses for p in places):
+            return True
+        held = (home.value(n) for s in stmts for n in descend(s.node) if isinstance(n, (cst.Name, cst.Attribute)))
+        if any(any_overlap(v.deps, places) for v in held if v.kind in ("params", "named_params") or v.name == ROW):
+            return True
+        return any(self.brings(c, places, home, depth) for s in stmts for i in s.walk() for c in i.calls)
+
+    def brings(self, call: cst.Call, places: frozenset[str], home: ModuleInfo, depth: int) -> bool:
+        """What is called uses some of the parameters itself, whatever its arguments bring."""
+        func = home.value(call.func)
+        if func.kind == "module":
+            return any_overlap(func.own, places)
+        if func.kind not in ("function", "method", "object") or not any_overlap(home.value(call).deps, places):
+            return False
+        found = self.project.find(func.name, home) if self.project is not None and func.name else None
+        if not isinstance(found, FunctionInfo) or not depth:
+            return isinstance(call.func, cst.Name)  # a lambda, an object; no method of a tensor
+        given = any(any_overlap(v.own, places) for v in (home.value(a.value) for a in call.args) if v.kind == "module")
+        return given or self.uses_any(found.scope.body.stmts, places, found.module, depth - 1)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection
 
 import libcst as cst
 
+from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import overlaps
@@ -19,6 +20,8 @@ from torch2ms.tape.ledger.owners import concerns, kinship, relation
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refusal
 
+FILLS = ("backward", "handed", "gradcall", "step_closure", "fill")
+
 
 def clip_norm(event: Event, owners: list[Owner], events: list[Event], plan: Plan, writer: Writer) -> None:
     """torch scales by max_norm / (norm + 1e-6) where the norm is larger; ops.clip_by_norm over a list does the same."""
@@ -28,6 +31,10 @@ def clip_norm(event: Event, owners: list[Owner], events: list[Event], plan: Plan
         _clip_part(event, owners[0], plan, writer)
         return
     beyond = without_gradients(event, owners, events)
+    if _in_turn(event, events):
+        plan.refused.add(id(call))
+        plan.refuse(event.stmt, refusal(event, "each turn of a loop clips parameters of its own"))
+        return
     order = setting(call, 2, "norm_type", "2.0")
     other = order is not None and constant(order) not in (2, 2.0)
     clipped = clipping(event, owners, beyond, other)
@@ -168,12 +175,32 @@ def _is_part(event: Event, owners: list[Owner], events: list[Event]) -> bool:
     assert isinstance(call, cst.Call)
     if len(owners) != 1 or not isinstance(node, (cst.Expr, cst.Assign)) or node.value is not call:
         return False
-    if _one_of_several(event, owners[0], events):
+    if event.value.name.startswith("param_group"):  # one group, of several unless a module's parameters are all there is
+        return event.value.kind == "params" and not owners[0].ordered
+    if _one_of_several(event, owners[0], events) or _in_turn(event, events):
         return True
     if event.value.kind not in ("params", "list") or kinship(event, owners[0]) != "other":
         return False
     held, meant = owners[0].owns or (), [d for d in event.value.deps if not d.startswith("@")]
     return bool(meant) and all(any(m == h or m.startswith(f"{h}.") for h in held) for m in meant)
+
+
+def _in_turn(event: Event, events: list[Event]) -> bool:
+    """A loop behind the backward call goes over parameters or layers: each turn clips its own."""
+    if event.value.name.startswith("param_group") or event.value.kind == "optimizer":
+        return False
+    name = root(dotted(_bare(to_clip(event.node))))  # type: ignore[arg-type]
+    loops = [a for a in event.stmt.ancestors() if isinstance(a.node, cst.For) and name in a.defs]
+    filled = {id(e.stmt) for e in events if e.kind in FILLS}
+    return bool(name) and any(not any(id(s) in filled for s in loop.walk()) for loop in loops)
+
+
+def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
+    """`net` in `net.parameters()`, `list(net.parameters())` and `[*net.parameters()]`"""
+    while isinstance(node, cst.Call):
+        plain = isinstance(node.func, cst.Name) and len(node.args) == 1
+        node = node.args[0].value if plain else node.func
+    return node
 
 
 def _one_of_several(event: Event, owner: Owner, events: list[Event]) -> bool:
@@ -196,6 +223,9 @@ def _clip_part(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
         plan.refuse(event.stmt, refusal(event, "only the 2-norm has a measured form"))
         return
     part, table = writer.fresh_once("clipped_params"), "grad_of"
+    given = "[{0}]" if event.value.kind in ("param", "tensor") else "{0}"
+    layers = event.value.kind == "params" and _in_turn(event, [])  # some of them have no parameters
+    maybe = f"if {part}:\n    " if layers else ""
     minus = "-{1}" if isinstance(limit, (cst.Name, cst.Attribute, cst.Integer, cst.Float)) else "-({1})"
     form = f"ops.clip_by_norm([{table}[p] for p in {part}], {{1}})"
     if event.kind == "clip_value":
@@ -207,13 +237,13 @@ def _clip_part(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
         plan.expressions[id(call)] = norm
     plan.replaced[id(event.stmt)] = [
         Text(f"{table} = dict(zip({weights_of(owner)}, {owner.variable}))"),
-        Text(f"{part} = [p for p in {{0}} if p in {table}]", [to_clip(call)]),
+        Text(f"{part} = [p for p in {given} if p in {table}]", [to_clip(call)]),
         *([Text(code(event.stmt.node).replace(code(call), norm, 1))] if asked else []),
-        Text(f"{table}.update(zip({part}, {form}))", [to_clip(call), limit]),
+        Text(f"{maybe}{table}.update(zip({part}, {form}))", [to_clip(call), limit]),
         Text(f"{owner.variable} = tuple({table}.values())"),
     ]
     rule, what = ("T2M511", "clip_grad_value_") if event.kind == "clip_value" else ("T2M510", "clip_grad_norm_")
     why = "the gradients of these parameters, looked up by parameter, are clipped"
-    sure = relation(event, [owner]) == "other"
+    sure = relation(event, [owner]) == "other" or event.value.name.startswith("param_group")
     why += "" if sure else "; assumed: all of them that have gradients are among those of the optimizer"
     plan.findings.append(Finding(rule, Tier.EXACT if sure else Tier.ASSUMED, what, why, line=event.stmt.lineno))
