@@ -91,6 +91,11 @@ class Binomial(Distribution):
         count, share = self.total_count.asnumpy().astype(np.int64), self.probs.asnumpy()
         return draws_of(np.random.binomial(count, share, self.drawn_shape(sample_shape)))
 
+    def enumerate_support(self, expand=True):
+        count, shape = int(self.total_count.max()) + 1, self.probs.shape
+        counts = ops.arange(float(count)).reshape(count, *[1] * len(shape))
+        return counts.broadcast_to((count, *shape)) if expand else counts
+
     def log_prob(self, value):
         n = self.total_count
         ways = ops.lgamma(n + 1) - ops.lgamma(value + 1.0) - ops.lgamma(n - value + 1)
@@ -170,8 +175,10 @@ class OneHotCategorical(Distribution):
     def entropy(self):
         return -(ops.xlogy(self.probs, self.probs)).sum(-1)
 
-    def enumerate_support(self):
-        return ops.eye(self.probs.shape[-1])
+    def enumerate_support(self, expand=True):
+        count = self.probs.shape[-1]
+        choices = ops.eye(count).reshape(count, *[1] * (self.probs.ndim - 1), count)
+        return choices.broadcast_to((count, *self.probs.shape)) if expand else choices
 
 
 class Multinomial(OneHotCategorical):

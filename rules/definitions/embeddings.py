@@ -53,8 +53,8 @@ class EmbeddingBag(nn.Embedding):
         self.mode = mode
         self.include_last_offset = include_last_offset
 
-    def construct(self, ids, offsets=None, per_sample_weights=None):
-        return embedding_bag(ids, self.embedding_table, offsets, self.mode, per_sample_weights,
+    def construct(self, input, offsets=None, per_sample_weights=None):
+        return embedding_bag(input, self.embedding_table, offsets, self.mode, per_sample_weights,
                              self.include_last_offset, self.padding_idx)
 
 

@@ -15,8 +15,9 @@ class RelaxedBernoulli(Distribution):
     has_rsample = True
 
     def __init__(self, temperature, probs=None, logits=None):
+        probs, logits = (None if v is None else same_shape(v)[0] for v in (probs, logits))
         self.logits = ops.log(inner_probs(probs)) - ops.log1p(-inner_probs(probs)) if logits is None else logits
-        self.temperature = temperature
+        (self.temperature,) = same_shape(temperature)
 
     @property
     def probs(self):

@@ -50,12 +50,16 @@ def unbatched(layer, sequence, state=None):
 
 
 def ctc_loss(log_probs, targets, input_lengths, target_lengths, blank=0, reduction="mean", zero_infinity=False):
-    """The targets stand one behind the other, MindSpore wants them in rows."""
-    lengths = np.asarray(target_lengths)
+    """The targets stand one behind the other, or belong to one sample alone; MindSpore wants them in rows."""
+    single = log_probs.ndim == 2
+    lengths = np.asarray(target_lengths).reshape(-1)
     rows = np.zeros((len(lengths), max(1, lengths.max())), np.int64)
     rows[np.arange(rows.shape[1]) < lengths[:, None]] = targets.asnumpy()[: lengths.sum()]
     rows = ms.Tensor(rows)
-    return ops.ctc_loss(log_probs, rows, input_lengths, target_lengths, blank, reduction, zero_infinity)[0]
+    if single:
+        log_probs, input_lengths, target_lengths = log_probs.unsqueeze(1), input_lengths.reshape(1), ms.Tensor(lengths)
+    loss = ops.ctc_loss(log_probs, rows, input_lengths, target_lengths, blank, reduction, zero_infinity)[0]
+    return loss.reshape(()) if single else loss
 
 
 def layer_by_layer(layer):

@@ -63,6 +63,24 @@ PROGRAMS = {
     "torch.zeros(5, 2, 4).log_softmax(2), t, n, torch.tensor([1, 2]), reduction='sum')": ["result"],
     X + "s = torch.eye(2) * 2.0\nresult = torch.cholesky_inverse(input=s)": ["result"],
     X + "result = x.narrow(length=1, start=torch.tensor(-1), dim=1)": ["result"],
+    X + "row, turned = x[0], x.T\nx[x > 2] = 9\nx[torch.tensor([1, 0])] += 1\nx[...] = x * 2\n"
+    "a, b = row * 1, turned * 1": ["a", "b", "x"],
+    X + "top, low = x.unbind(0)\ntop[[0, 1]] = torch.tensor([7.0, 8.0])\nlow[...] = 3\n"
+    "result = x * 1": ["result", "top"],
+    X + "result = torch.nn.functional.elu_(x, 0.5)": ["result", "x"],
+    X + "torch.celu_(x, 1.5)\nresult = torch.threshold_(x, 0.5, 2.0) + x": ["result", "x"],
+    X + "y = torch.abs_(input=x)\na, b = (x * 2).exp_(), (x > 1).logical_not_()": ["x", "y", "a", "b"],
+    X + "row = x[0]\ny = x.t_()\nz = x[None].clone()\nz.squeeze_(0)": ["x", "y", "z", "row"],
+    "k, m = torch.tensor([1, 2]), torch.tensor([True, False])\n"
+    "a, b = k << m, torch.tensor([5], dtype=torch.int32) >> k": ["a", "b"],
+    "k, v = torch.tensor([1, 2, 4]), torch.tensor([0.5, 3.5])\n"
+    "a, b = torch.searchsorted(k, v), torch.searchsorted(v, k)": ["a", "b"],
+    "c = torch.tensor([0j, 2j])\nresult = torch.all(c)": ["result"],
+    "c = torch.tensor([0j, 2j])\na, b = c.bool(), torch.multiply(c, torch.tensor([2.0, 3.0])).imag": ["a", "b"],
+    "lp = torch.zeros(5, 4).log_softmax(1)\nresult = torch.nn.functional.ctc_loss("
+    "lp, torch.tensor([1, 2]), torch.tensor(5), torch.tensor(2))": ["result"],
+    "e = torch.nn.EmbeddingBag(3, 2)\ntorch.nn.init.constant_(e.weight, 0.5)\n"
+    "result = e(input=torch.tensor([0, 2]), offsets=torch.tensor([0]))": ["result"],
     X + "name = f'{x.shape} {x.dtype} {x.device}'\nresult = [ord(letter) for letter in name]": ["result"],
     X + "sizes = x.shape\nresult = sizes.numel() + sizes.count(2)": ["result"],
     X + "h = x.requires_grad_()\nresult = [x.is_leaf, (h * 2).is_leaf, h.detach().is_leaf]": ["result"],
@@ -243,6 +261,8 @@ def test_refused(program: str) -> None:
 
 
 GRADIENTS = [
+    "w = torch.ones(2, requires_grad=True)\nopt = torch.optim.SGD(lr=0.1, params=[w])\n"
+    "(w**2).sum().backward()\nopt.step()",
     X + "x.requires_grad_()\nout = x.add(x * 2)[0]\n(out**2).sum().backward()\na = x.grad",
     X + "w = x.clone().requires_grad_()\n(w**2).sum().backward()\n"
     "torch.nn.utils.clip_grad_value_(clip_value=1.5, parameters=w)\na = w.grad",

@@ -16,6 +16,7 @@ from torch2ms.rewrite.gradmodes import stopper, unrecorded
 from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.callers import behind, key
 from torch2ms.rewrite.inplace.nested import widens
+from torch2ms.rewrite.inplace.scattered import scattered
 from torch2ms.rewrite.inplace.seen import into_view
 from torch2ms.rewrite.inplace.sharing import collected, held_in, is_data, is_parameter, taken_from
 from torch2ms.rewrite.inplace.stores import COPIED, InPlace
@@ -119,6 +120,8 @@ class Assignments:
                 return self.writer.text(f"{{0}} = {held}", target, node.value)
             if self.writer.differentiated and (made := into_view(stmt, target, node.value, self.writer)):
                 return made
+            if made := scattered(stmt, target, node.value, self.writer):
+                return made
             if whole(target, node.value, self.module):
                 why = f"[...] would give the tensor the memory of the other: [{WHOLE}] copies"
                 self.writer.tell("T2M611", "whole tensor stored", why)
@@ -215,6 +218,8 @@ class Assignments:
         if isinstance(target, cst.Subscript) and self.writer.differentiated:
             if made := into_view(stmt, target, node.value, self.writer, code(node.operator).strip()):
                 return made
+        if made := scattered(stmt, node.target, node.value, self.writer, code(node.operator).strip()):
+            return made
         while is_data(target, self.module):
             target = target.value  # type: ignore[attr-defined]
         value = self.module.value(target)

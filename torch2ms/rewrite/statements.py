@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.known.activations import NAMED
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import changed, code, constant
@@ -118,7 +119,8 @@ class Statements:
             return []
         if target.kind == "api" and idle(target.name, self.writer):
             return []
-        if target.kind == "api" and target.name.startswith("torch.nn.functional.") and changes(target.name, call):
+        functional = target.name.startswith("torch.nn.functional.") or target.name in NAMED
+        if target.kind == "api" and functional and changes(target.name, call):
             return self.in_place.changed(stmt, call)
         if target.kind == "api" and target.name.startswith("torch.nn.init."):
             return self.in_place.drawn(stmt, call)

@@ -27,6 +27,7 @@ ASKED = re.compile(
     r"""getattr\(|\bTensor\.[a-z]|\.grad\.detach\(\)\.\w+_\(|\bfilter\(\s*lambda[^\n]*\.grad\b"""
     r"|, *[)\]]? *= *(?:torch\.autograd\.)?grad\("
     r"|\bFloatTensor\b[^\n]* else |\bTensor if [^\n]* else "
+    r"|,\s*params *="
 )
 BOUND = re.compile(r"^[ \t]*\w+ *= *[A-Za-z_][\w.]* *(?:#.*)?$", re.MULTILINE)
 
@@ -73,6 +74,8 @@ class Spelled(Suites):
             return updated.with_changes(func=shared)
         if dotted(original.func) in ("filter", "list"):
             return self.filtered(original, updated)
+        if (ordered := self.ordered(original, updated)) is not None:
+            return ordered
         of_class = isinstance(original.func, cst.Attribute) and dotted(original.func.value).endswith("Tensor")
         found = METHOD.fullmatch(self.module.value(original.func).name) if of_class else None
         first = updated.args[0] if updated.args else None
@@ -93,6 +96,19 @@ class Spelled(Suites):
         self.changed = True
         same = plain.with_changes(attr=cst.Name("FloatTensor"))
         return updated.with_changes(body=same, orelse=same.deep_clone())
+
+    def ordered(self, original: cst.Call, updated: cst.Call) -> cst.Call | None:
+        """`SGD(lr=0.1, params=weights)` with the weights at the head, where everybody looks for them."""
+        args = list(updated.args)
+        place = next((i for i, a in enumerate(args) if a.keyword is not None and a.keyword.value == "params"), 0)
+        if not place or args[0].keyword is None or any(arg.star for arg in args):
+            return None
+        if not self.module.value(original.func).name.startswith("torch.optim."):
+            return None
+        self.changed = True
+        commas = [arg.comma for arg in args]
+        args.insert(0, args.pop(place))
+        return updated.with_changes(args=[a.with_changes(comma=c) for a, c in zip(args, commas, strict=True)])
 
     def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.BaseSmallStatement:
         """`g, = grad(y, x, create_graph=True)`: the first of the gradients, of which there is one."""

@@ -20,6 +20,7 @@ FUNCTIONS = {f"torch.nn.functional.{name}": (name, count + 1) for name, count in
     f"torch.nn.functional.{name}": ("", count) for name, count in (
         ("dropout", 3), ("dropout1d", 3), ("dropout2d", 3), ("dropout3d", 3), ("alpha_dropout", 3),
         ("feature_alpha_dropout", 3), ("rrelu", 4))}  # fmt: skip
+NAMED = {"torch.celu_", "torch.selu_", "torch.threshold_", "torch.rrelu_"}  # of torch itself, and no methods of tensors
 UNSURE = ""  # among the activations: there may be none
 
 
@@ -55,12 +56,20 @@ def subject(call: cst.Call) -> cst.Arg | None:
 def changes(call: cst.Call, module: ModuleInfo, project: Project, depth: int = 3) -> frozenset[str]:
     """The activations that a call may apply to its first argument in place."""
     target = module.value(call.func)
-    if target.kind == "api" and (known := FUNCTIONS.get(target.name)) is not None:
-        return frozenset({_text(known[0], call, known[1], 1)}) if _on(call, known[1]) else frozenset()
+    if target.kind == "api" and (known := FUNCTIONS.get(_plain(target.name))) is not None:
+        named = target.name.endswith("_")  # `F.elu_(x)`, `torch.celu_(x)`
+        return frozenset({_text(known[0], call, known[1], 1)}) if named or _on(call, known[1]) else frozenset()
     if target.kind != "module":
         return frozenset()
     found = project.find(target.name, module) if target.name and not target.name.startswith("torch.") else None
     return of_class(found, project, depth) if isinstance(found, ClassInfo) and depth else target.starts
+
+
+def _plain(name: str) -> str:
+    """The function of torch.nn.functional behind one that is named for what it changes."""
+    if not name.endswith("_"):
+        return name
+    return f"torch.nn.functional.{name.rpartition('.')[2][:-1]}"
 
 
 def of_class(cls: ClassInfo, project: Project, depth: int) -> frozenset[str]:

@@ -31,11 +31,14 @@ def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseS
             continue
         alone = isinstance(stmt.node, cst.Expr) and stmt.node.value is call
         acts = activations.changes(call, module, writer.project)
-        if not acts or alone and module.value(call.func).kind == "api" and stores.changes("", call):
+        called = module.value(call.func)
+        if not acts or alone and called.kind == "api" and stores.changes(called.name, call):
             continue  # `F.silu(x, inplace=True)` by itself is a store
         names = {first.value.value} | other_names(first.value.value, stmt)
         here = activations.names_in(stmt.node, names, call)
         later = names & liveness.read_after(stmt.block, [stmt], stmt.block.stmts.index(stmt)) - stmt.defs
+        if called.kind == "api" and not writer.scope.is_function:
+            later |= names - stmt.defs  # whoever imports the module may look
         if not here and not later:
             continue
         looked_at.add(id(stmt))

@@ -23,7 +23,9 @@ def base(node: cst.CSTNode) -> cst.CSTNode:
 
 
 def is_temporary(node: cst.CSTNode) -> bool:
-    """What a call gives, or `.data` of a copy."""
+    """What a call or an operator gives, or `.data` of a copy."""
     if isinstance(node, cst.Attribute) and node.attr.value == "data" and isinstance(node.value, cst.Call):
         return isinstance(node.value.func, cst.Attribute) and node.value.func.attr.value == "clone"
-    return isinstance(node, cst.Call)
+    if isinstance(node, cst.UnaryOperation):
+        return not isinstance(node.operator, cst.Plus)  # which gives the tensor itself
+    return isinstance(node, (cst.Call, cst.BinaryOperation, cst.Comparison))

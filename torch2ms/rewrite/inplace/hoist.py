@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
+from torch2ms.analysis.known.activations import NAMED, subject
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import code
@@ -37,7 +38,7 @@ def hoisted(in_place: InPlace, stmt: Stmt) -> list[cst.BaseStatement]:
     else:
         method = _as_method(call)
         lines = in_place.in_place(stmt, method) or []
-        place = code(call.args[0].value) if lines else ""
+        place = code(method.func.value) if lines else ""  # type: ignore[attr-defined]
         if not lines:  # told by in_place
             plan.refused.add(id(call))
     if place:
@@ -69,7 +70,9 @@ def _is_function(in_place: InPlace, call: cst.Call) -> bool:
     name = in_place.module.value(call.func).name
     changing = name.endswith("_") and not name.endswith("__")
     plain = changing and name.startswith("torch.") and name.count(".") == 1 and is_foreign(name)
-    return plain and bool(call.args) and call.args[0].keyword is None and bool(dotted(call.args[0].value))
+    first = subject(call)
+    plain = plain and name not in NAMED  # see activated.py
+    return plain and first is not None and bool(dotted(first.value))
 
 
 def _writes(in_place: InPlace, call: cst.Call) -> bool:
@@ -79,7 +82,9 @@ def _writes(in_place: InPlace, call: cst.Call) -> bool:
 
 def _as_method(call: cst.Call) -> cst.Call:
     """`torch.relu_(x)` as `x.relu_()`."""
-    first, *rest = call.args
+    first = subject(call)
+    assert first is not None
+    rest = [arg for arg in call.args if arg is not first]
     name = call.func.attr if isinstance(call.func, cst.Attribute) else call.func
     assert isinstance(name, cst.Name)
     return cst.Call(cst.Attribute(first.value, name), rest)

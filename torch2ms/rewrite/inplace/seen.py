@@ -81,15 +81,15 @@ def whole(stmt: Stmt, target: cst.CSTNode, text: str, writer: Writer) -> list[cs
     return None
 
 
-def by_others(stmt: Stmt, target: cst.CSTNode, writer: Writer) -> bool:
-    """A name for a view of the tensor, taken before the statement, is read behind it."""
+def by_others(stmt: Stmt, target: cst.CSTNode, writer: Writer, same: bool = False) -> bool:
+    """A name for a view of the tensor, taken before the statement, is read behind it; or for the `same` memory."""
     if not isinstance(target, cst.Name):
         return False
     scope, name = writer.scope, target.value
     before = [s for s in scope.body.walk() if s.number < stmt.number]
     bound = max((s.number for s in before if name in s.defs and isinstance(s.node, cst.Assign)), default=-1)
     return any(
-        name in views.sources(other, made, writer.module) and _read_again(other, stmt, scope)
+        name in views.sources(other, made, writer.module, same) and _read_again(other, stmt, scope)
         for made in before if made.number > bound
         for other in made.defs
     )  # fmt: skip

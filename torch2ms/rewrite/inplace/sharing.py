@@ -102,6 +102,24 @@ def _shares(stmt: Stmt, name: str) -> bool:
     )  # fmt: skip
 
 
+_THEMSELVES = {"contiguous", "to", "cuda", "cpu", "float", "requires_grad_"}  # may give the tensor they are called on
+
+
+def shares_whole(stmt: Stmt, name: str) -> bool:
+    """The statement gives a tensor, and no view of it, a second name or a place in a container."""
+    node = stmt.node
+    if isinstance(node, cst.Assign):
+        given, targets = node.value, {dotted(t.target) for t in node.targets}
+        if isinstance(given, (cst.Tuple, cst.List, cst.Dict, cst.Set)) or len(node.targets) > 1:
+            return name in stmt.uses or name in targets
+        while isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute):
+            if given.func.attr.value not in _THEMSELVES and not is_change(given):
+                return False
+            given = given.func.value
+        return bool(dotted(given)) and name in {dotted(given), *targets} and {dotted(given)} != targets
+    return isinstance(node, cst.Return) or _shares(stmt, name) if name in stmt.uses else False
+
+
 def held_in(stmt: Stmt, name: str, module: ModuleInfo) -> str:
     """The list or dictionary that a loop around the statement takes the tensor `name` out of, "" if none."""
     for owner in stmt.ancestors():

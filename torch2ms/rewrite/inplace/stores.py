@@ -16,14 +16,15 @@ from torch2ms.rewrite.initial import put_in
 from torch2ms.rewrite.inplace import apart, seen, views
 from torch2ms.rewrite.inplace.chains import base, is_change
 from torch2ms.rewrite.inplace.nested import TYPED, of_dict, widens
-from torch2ms.rewrite.inplace.sharing import fresh, is_data, is_gradient, is_parameter, kept
+from torch2ms.rewrite.inplace.sharing import fresh, is_data, is_gradient, is_parameter, kept, shares_whole
 from torch2ms.rewrite.layers.rows import of_rows
 from torch2ms.rewrite.stars import written_out
 from torch2ms.rewrite.tensors.picked import picks
 from torch2ms.rewrite.tensors.subscripts import WHOLE
 from torch2ms.rewrite.writer import Writer
 
-RESHAPING = {"unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_", "resize_", "resize_as_", "set_"}
+TURNING = {"unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_"}
+RESHAPING = {*TURNING, "resize_", "resize_as_", "set_"}
 
 COPIED = "it shows a part of another tensor, which MindSpore copies"
 
@@ -106,6 +107,8 @@ class InPlace:
         if turned and not RESHAPING & set(methods):
             self.writer.tell("T2M611", "in-place tensor method", "written through the view")
             return self.writer.translated(f"{place}[{WHOLE}] = {code(result)}")
+        if not alone and set(methods) <= TURNING and isinstance(target, cst.Name):
+            alone = not self.held_twice(stmt, target.value)  # a view of the memory that everybody goes on to show
         if not alone and RESHAPING & set(methods):
             self.writer.refuse("T2M610", f"Tensor.{methods[0]}", "other names hold the tensor, and its shape changes",
                         "assign the result to each of them")  # fmt: skip
@@ -242,6 +245,14 @@ class InPlace:
             return not kept(stmt, self.writer.scope)
         loop = any(owner.is_loop for owner in stmt.ancestors())
         return fresh(target, self.writer.scope, but=None if loop else stmt)
+
+    def held_twice(self, stmt: Stmt, name: str) -> bool:
+        """Somebody else has the very tensor by now, no view of it: `y = x`, `seen.append(x)`, a caller."""
+        scope = self.writer.scope
+        if name in self.writer.captured or name in scope.params or name not in scope.locals:
+            return True
+        loop = any(owner.is_loop for owner in stmt.ancestors())
+        return any(shares_whole(s, name) for s in scope.body.walk() if loop or s.number < stmt.number)
 
     def store(
         self,

@@ -71,13 +71,17 @@ def through(target: cst.CSTNode, stmt: Stmt, scope: Scope, depth: int = DEPTH) -
     return found
 
 
-def sources(name: str, stmt: Stmt, module: ModuleInfo) -> set[str]:
-    """The tensor of which a statement gives a part, or another shape, the name; nothing where it is not seen."""
+def sources(name: str, stmt: Stmt, module: ModuleInfo, same: bool = False) -> set[str]:
+    """The tensor of which a statement gives a part, or another shape, the name; nothing where it is not seen.
+
+    `x.detach()` counts where the `same` elements do."""
     node = stmt.node
     value: cst.BaseExpression | None = node.value if isinstance(node, cst.Assign) else None
+    if isinstance(node, cst.Assign) and isinstance(value, cst.Tuple):
+        value = _beside(name, node.targets[0].target, value)
     if value is None or isinstance(value, (cst.Name, cst.Tuple)):
         return set()
-    shown = False
+    shown = same
     while value is not None and not isinstance(value, cst.Name) and not _attribute(value):
         last = _last(value)
         inner = value.value if isinstance(value, cst.Subscript) else _receiver(value, module)
@@ -90,6 +94,14 @@ def sources(name: str, stmt: Stmt, module: ModuleInfo) -> set[str]:
         shown = shown or last not in SAME
         value = inner
     return {dotted(value)} - {name} if shown and value is not None else set()
+
+
+def _beside(name: str, target: cst.BaseExpression, given: cst.Tuple) -> cst.BaseExpression | None:
+    """What the name gets in `row, column = x[0], x[:, 0]`."""
+    if not isinstance(target, cst.Tuple) or len(target.elements) != len(given.elements):
+        return None
+    pairs = zip(target.elements, given.elements, strict=True)
+    return next((v.value for t, v in pairs if isinstance(t.value, cst.Name) and t.value.value == name), None)
 
 
 def _attribute(node: cst.BaseExpression) -> bool:

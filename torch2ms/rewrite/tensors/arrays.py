@@ -27,6 +27,8 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
     if (shift := SHIFTS.get(type(original.operator))) and "tensor" in (left.kind, right.kind):
         work.notes.needs.add("ops")
         work.tell("T2M601", "shift of a tensor", f"ops.{shift}: MindSpore's tensors have no such operator")
+        if left.kind == right.kind == "tensor" and left.dtype != right.dtype and left.dtype and right.dtype:
+            updated = _of_two_types(original, updated, work)
         return cst.parse_expression(f"{work.alias('ops')}.{shift}({code(updated.left)}, {code(updated.right)})")
     bits = isinstance(original.operator, (cst.BitAnd, cst.BitOr, cst.BitXor))
     if bits and left.kind in ("int", "bool") and right.kind == "tensor":
@@ -101,6 +103,8 @@ def _of_two_types(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
     common = narrowed(types, [work.facts.rank(part) for part in parts])
     if not common and any(t.startswith("complex") for t in types) and "" not in types:
         common = promoted(set(types)) if isinstance(original.operator, ARITHMETIC) else ""
+    if type(original.operator) in SHIFTS and "" not in types:
+        common = common or promoted(set(types))
     if not common:
         return updated
     ms = work.alias("ms")
