@@ -15,7 +15,7 @@ from torch2ms.rewrite.calls import MethodCalls, method_alias
 from torch2ms.rewrite.facts import TYPE
 from torch2ms.rewrite.inplace import indirect
 from torch2ms.rewrite.layers import attention, chosen, derived
-from torch2ms.rewrite.layers.keywords import positional
+from torch2ms.rewrite.layers.keywords import complete, positional
 from torch2ms.rewrite.layers.modes import called_from_list, in_module_class, reached_otherwise, starts_in_training
 from torch2ms.rewrite.layers.rows import given_rows
 from torch2ms.rewrite.layers.smooth import smooth
@@ -121,7 +121,7 @@ class Expressions(Positions):
         if named:
             original, updated = spread(original, updated, None, self.module, self.work.stmt)
         made = positional(original, updated, layer)
-        if named and any(arg.star == "**" for arg in made.args):
+        if named and any(arg.star == "**" for arg in made.args) and not complete(made, layer):
             why, todo = "MindSpore's layer has other names for its inputs", "give the inputs by position"
             self.work.refuse("T2M606", layer.name, why, todo)
         return made

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torch2ms.analysis.values import Value
@@ -16,6 +18,7 @@ INPUTS = {
     "GaussianNLLLoss": ("input", "target", "var"), "PoissonNLLLoss": ("log_input", "target"),
 }  # fmt: skip
 # inputs of torch's layers in their order; other losses have an input and a target, other layers an input
+ALONE = re.compile(r"\.(Sequential|Identity|Linear|Conv\dd|Dropout\w*|\w+Norm\w*|GELU|ReLU|SiLU|Tanh|Sigmoid)$")
 
 
 def positional(original: cst.Call, updated: cst.Call, layer: Value) -> cst.Call:
@@ -23,7 +26,7 @@ def positional(original: cst.Call, updated: cst.Call, layer: Value) -> cst.Call:
     name = layer.name.rpartition(".")[2]
     if not layer.name.startswith("torch.nn.") or all(a.keyword is None for a in original.args):
         return updated
-    inputs = INPUTS.get(name, ("input", "target") if name.endswith("Loss") else ("input",))
+    inputs = _inputs(name)
     named = {a.keyword.value: a for a in updated.args if a.keyword is not None}
     plain = [a for a in updated.args if a.keyword is None]
     wanted = inputs[len(plain) : len(plain) + len(named)]
@@ -37,4 +40,14 @@ def positional(original: cst.Call, updated: cst.Call, layer: Value) -> cst.Call:
     return updated.with_changes(args=args)
 
 
-__all__ = ["positional"]
+def complete(call: cst.Call, layer: Value) -> bool:
+    """The only input of a layer of torch is there by position: what is spread beside it can hold nothing."""
+    plain = [a for a in call.args if a.keyword is None and not a.star]
+    return bool(plain) and ALONE.search(layer.name) is not None
+
+
+def _inputs(name: str) -> tuple[str, ...]:
+    return INPUTS.get(name, ("input", "target") if name.endswith("Loss") else ("input",))
+
+
+__all__ = ["complete", "positional"]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torch2ms.analysis.evaluation.methods import bare
@@ -9,10 +11,12 @@ from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value
+from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.translation import Translation
 
 CHAINED = "itertools.chain.from_iterable"
+WITHOUT_WEIGHTS = re.compile(r"BatchNorm\w*\([^)\n]*affine=False")
 
 
 def enumerated(
@@ -45,7 +49,13 @@ def enumerated(
         return cst.parse_expression(f"{receiver}.get_parameters()")
     test = told_by_name(work.project) if name == "parameters" else f"not ({told_by_name(work.project)})"
     test = test.replace("not ('moving_' not in p.name)", "'moving_' in p.name")
-    work.tell("T2M505", f"Module.{name}", "parameters may be frozen: told apart from statistics and buffers by name")
+    why = "parameters may be frozen: told apart from statistics and buffers by name"
+    if work.project.mentions(WITHOUT_WEIGHTS.search):  # MindSpore's layer has them all the same, untrained
+        assumed = "nothing counts or sums the ones and zeros of layers with affine=False, which are among them"
+        found = Finding("T2M505", Tier.ASSUMED, f"Module.{name}", f"{why}; assumed: {assumed}")
+        work.notes.findings.append(found)
+    else:
+        work.tell("T2M505", f"Module.{name}", why)
     return cst.parse_expression(f"[p for p in {receiver}.get_parameters() if {test}]")
 
 
