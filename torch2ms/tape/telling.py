@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import libcst as cst
+
+from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import any_overlap
 from torch2ms.findings import Finding, Tier
@@ -17,6 +20,8 @@ def tell_call(call: Call, verdicts: Verdicts, plan: Plan) -> None:
     kept = ", ".join(f"`{o.variable}`" for o in call.owners if o.stored)
     tier, why = Tier.EXACT, call.form + (f"; gradients stay in {kept}, where other calls find them" if kept else "")
     notes = sorted({n for o in call.owners for n in o.assumed} | call.assumed | call.region.assumed)
+    if _goes_on(call.event.stmt):
+        notes.append("no exception leaves the forward (MindSpore's next one may fail where it indexes a tensor)")
     if notes:
         tier, why = Tier.ASSUMED, why + "; assumed: " + ", ".join(notes)
     if any(_partly(call.event, o, verdicts) for o in call.owners):
@@ -50,6 +55,25 @@ def tell_dead(event: Event, verdicts: Verdicts, plan: Plan) -> None:
     elif verdicts.scope.is_function and not verdicts.project.reads_gradients:
         tier, why = Tier.ASSUMED, why + "; assumed: nothing outside the converted files reads them"
     plan.findings.append(Finding("T2M104", tier, "backward call without a reader", why, line=event.stmt.lineno))
+
+
+def _goes_on(stmt: Stmt) -> bool:
+    """A failing forward is passed over: `try: ...; loss.backward()`, `except RuntimeError: continue`."""
+    inner = stmt
+    for around in stmt.ancestors():
+        node = around.node
+        if around.is_loop:
+            return False
+        if isinstance(node, cst.Try) and inner.block is around.blocks[0]:
+            return not all(_raises(h.body) for h in node.handlers)
+        inner = around
+    return False
+
+
+def _raises(body: cst.BaseSuite) -> bool:
+    last = body.body[-1] if body.body else None
+    line = last.body[-1] if isinstance(last, cst.SimpleStatementLine) else last
+    return isinstance(line, cst.Raise)
 
 
 def _partly(event: Event, owner: Owner, verdicts: Verdicts) -> bool:
