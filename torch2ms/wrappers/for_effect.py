@@ -72,13 +72,14 @@ class _Writer(Suites):
     def __init__(self, module: ModuleInfo, found: set[int]) -> None:
         super().__init__(module)
         self.found = found
+        self.last = {id(scope.body.stmts[-1].node) for scope in module.scope.walk() if scope.body.stmts}
 
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
         if id(node) in self.found and isinstance(node, cst.Return) and node.value is not None:
             call, rest = cst.Expr(node.value), cst.Return(cst.Name("None"))
             self.number(call, node)
             self.number(rest, node)
-            return [call, rest]
+            return [call] if id(node) in self.last else [call, rest]
         if id(node) not in self.found or not isinstance(node, cst.Expr) or not isinstance(node.value, cst.ListComp):
             return [self.rewrite(node)]
         inner: cst.BaseSmallStatement | cst.BaseCompoundStatement = cst.Expr(node.value.elt)

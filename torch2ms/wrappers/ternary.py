@@ -1,7 +1,7 @@
 """`norm = clip_grad_norm_(ps, c) if c else 0.0` as an `if` statement: what happens to gradients happens in a statement.
 
-So do `scheduler and optimizer.step()`, `loss.backward() if train else None`, `return self.optimizer.zero_grad()` and,
-where it is called, what `backwards = lambda loss: loss.backward()` does.
+So do `scheduler and optimizer.step()`, `loss.backward() if train else None` and, where it is called, what
+`backwards = lambda loss: loss.backward()` does.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def ternary(project: Project) -> dict[str, Plain]:
         if module.uses_mindspore or not EVENTS.search(module.source):
             continue
         stmts = [s for scope in module.scope.walk() for s in scope.body.walk()]
-        found = {id(s.node) for s in stmts if _chooses(s) or _resets(s)}
+        found = {id(s.node) for s in stmts if _chooses(s)}
         named = _lambdas(stmts, module) if LAMBDA.search(module.source) else {}
         if found or named:
             plain[module.name] = _Writer(module, found, named).plain()
@@ -47,12 +47,6 @@ def _chooses(stmt: Stmt) -> bool:
     sides = [side for side in choice[1:] if side is not None] if choice is not None else []
     nodes = [n for side in sides for n in descend(side)]
     return any(isinstance(n, cst.Call) and CALLED.fullmatch(_last(n)) for n in nodes)
-
-
-def _resets(stmt: Stmt) -> bool:
-    """`return optimizer.zero_grad()`: nothing is given back."""
-    call = stmt.node.value if isinstance(stmt.node, cst.Return) else None
-    return not stmt.off and isinstance(call, cst.Call) and _last(call) == "zero_grad" and "#" not in code(stmt.node)
 
 
 def _lambdas(stmts: list[Stmt], module: ModuleInfo) -> dict[str, cst.Assign]:
@@ -141,7 +135,6 @@ class _Writer(Suites):
         super().__init__(module)
         self.found, self.named = found, named
         self.dead = {id(node) for node in named.values()}
-        self.last = {id(s.body.stmts[-1].node) for s in module.scope.walk() if s.body.stmts}
 
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
         if id(node) in self.dead:
@@ -150,8 +143,6 @@ class _Writer(Suites):
         call = node.value if isinstance(node, cst.Expr) else None
         if isinstance(call, cst.Call) and (made := self.named.get(dotted(call.func))) is not None:
             return [cst.Expr(_applied(made.value, call))]
-        if id(node) in self.found and isinstance(node, cst.Return) and isinstance(node.value, cst.Call):
-            return [cst.Expr(node.value), *([] if id(node) in self.last else [cst.Return()])]
         choice = _choice(node) if id(node) in self.found else None
         if choice is None:
             return super().small(node)
