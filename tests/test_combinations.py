@@ -17,7 +17,8 @@ WORKERS = int(os.environ.get("TORCH2MS_TEST_WORKERS", "2"))
 # `python -m tests.combinations --family flow --count 300 --seed 1000` runs more
 PROJECTS = (*range(8), 19, 36, 102, 115, 126, 158, 181, 227)  # the later ones went wrong or were refused once
 DRAWN_FLOW = int(os.environ.get("TORCH2MS_DRAWN", "16"))  # programs of the family whose control flow is drawn
-SEEDS = {"flow": range(DRAWN_FLOW), "one": range(20), "several": range(24), "project": PROJECTS}
+HABITS = (4000, 4001, 4002, 4004, 4005, 4008, 4010, 4011, 4012, 4013, 4014, 4015, 4017, 4018, 4019, 4022)
+SEEDS = {"flow": range(DRAWN_FLOW), "one": range(20), "several": range(24), "project": PROJECTS, "habits": HABITS}
 PROGRAMS = [FAMILIES[family](seed) for family, seeds in SEEDS.items() for seed in seeds]
 
 

@@ -6,7 +6,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.combinations import control_flow, one_network, project, several_networks
+from tests.combinations import control_flow, habits, one_network, project, several_networks
 from tests.combinations.drawing import Program
 from torch2ms import Tier
 from torch2ms.config import Config
@@ -16,6 +16,7 @@ from torch2ms.verify.runner import Case
 from torch2ms.verify.sides.warm import verify_many
 
 FAMILIES = {
+    "habits": habits.program,
     "flow": control_flow.program,
     "one": one_network.program,
     "several": several_networks.program,

@@ -175,7 +175,7 @@ def _is_part(event: Event, owners: list[Owner], events: list[Event]) -> bool:
     assert isinstance(call, cst.Call)
     if len(owners) != 1 or not isinstance(node, (cst.Expr, cst.Assign)) or node.value is not call:
         return False
-    if event.value.name.startswith("param_group"):  # one group, of several unless a module's parameters are all there is
+    if event.value.name.startswith("param_group"):  # one of several, unless a module has all that there is
         return event.value.kind == "params" and not owners[0].ordered
     if _one_of_several(event, owners[0], events) or _in_turn(event, events):
         return True
