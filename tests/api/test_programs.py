@@ -75,6 +75,8 @@ PROGRAMS = {
     "a, b = k << m, torch.tensor([5], dtype=torch.int32) >> k": ["a", "b"],
     "k, v = torch.tensor([1, 2, 4]), torch.tensor([0.5, 3.5])\n"
     "a, b = torch.searchsorted(k, v), torch.searchsorted(v, k)": ["a", "b"],
+    "k, m = torch.tensor([4, 1]), torch.tensor([True])\na = torch.full((2,), k[0].item())\n"
+    "b = torch.full((2,), fill_value=m[0].item())\nc = torch.full((2,), (k * 0.5)[0].item())": ["a", "b", "c"],
     "c = torch.tensor([0j, 2j])\nresult = torch.all(c)": ["result"],
     "c = torch.tensor([0j, 2j])\na, b = c.bool(), torch.multiply(c, torch.tensor([2.0, 3.0])).imag": ["a", "b"],
     "lp = torch.zeros(5, 4).log_softmax(1)\nresult = torch.nn.functional.ctc_loss("

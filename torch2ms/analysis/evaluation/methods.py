@@ -24,6 +24,9 @@ MAKERS = {"tensor", "as_tensor", "from_numpy", "zeros", "ones", "randn", "rand",
           "Tensor"}  # fmt: skip
 
 
+_ITEMS = {"int": "int", "uint": "int", "bool": "bool", "complex": "complex"}  # else float
+
+
 def tensor_method(name: str, receiver: Value, deps: frozenset[str], args: list[Value]) -> Value:
     """What a method of a tensor returns."""
     deps = deps | receiver.deps
@@ -35,6 +38,8 @@ def tensor_method(name: str, receiver: Value, deps: frozenset[str], args: list[V
         )
         value = Value("tensor", deps=deps, leaf=leaf, likely=receiver.likely)
         return value if name != "type" or args else Value("str")
+    if name == "item" and (kind := _ITEMS.get(receiver.dtype.rstrip("0123456789"))) and not receiver.likely:
+        return Value(kind)
     value = torchapi.result(f"torch.Tensor.{name}", deps, sum(a.kind != "tensor" for a in args))
     return replace(value, likely=receiver.likely)
 
