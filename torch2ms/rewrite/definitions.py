@@ -145,6 +145,8 @@ class Definitions:
         cls = self.module.classes[node.name.value]
         bases = self.bases(cls, node)
         if cls.refused:
+            todo = f"write a Cell with construct and bprop: {cls.refused}"
+            self.writer.refuse("T2M402", "autograd.Function", cls.refused, todo)
             kept = as_written(node, self.module.annotated).visit(FullNames(self.module, self.writer.needs))
             assert isinstance(kept, cst.ClassDef)
             return kept
@@ -176,12 +178,6 @@ class Definitions:
                 )
             elif name.startswith("torch.autograd") and name.endswith("Function"):
                 if cls.refused:
-                    self.writer.refuse(
-                        "T2M402",
-                        "autograd.Function",
-                        cls.refused,
-                        f"write a Cell with construct and bprop: {cls.refused}",
-                    )
                     kept.append(arg)
                 else:
                     self.writer.needs.add("nn")

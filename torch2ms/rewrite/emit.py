@@ -23,6 +23,7 @@ from torch2ms.rewrite.writer import Writer
 from torch2ms.tape.plan import Class, Function, Item, Text
 
 MARK = re.compile(r"#\s*torch2ms: (T2M\d{3}) (.*?) -> (.*)")
+KEPT = "T2M402"  # a class that stays as a whole
 
 
 class Emitter:
@@ -150,7 +151,8 @@ class Emitter:
             nodes = [self.untouched(stmt)]
         elif old := self.marks_above(stmt):
             self.writer.findings += old
-            nodes = self.left_alone(stmt)
+            kept = any(finding.code == KEPT for finding in old)
+            nodes = [self.untouched(stmt)] if kept else self.left_alone(stmt)
         else:
             nodes, extra = self.plain(stmt)
         if self.module.annotated and isinstance(stmt.node, cst.Assign):
