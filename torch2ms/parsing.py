@@ -61,6 +61,9 @@ def unasked() -> Iterator[None]:
 
 
 def _ends_in_comments(text: str) -> bool:
+    written = text[-NEAR_END:].rstrip()
+    if not written[max(written.rfind("\n"), written.rfind("\r")) + 1 :].lstrip().startswith("#"):
+        return False
     for line in reversed(NEWLINE.split(text[-NEAR_END:])):
         if line.strip() and not line.strip().startswith("#"):
             return False

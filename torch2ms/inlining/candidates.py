@@ -459,8 +459,8 @@ def named(made: Candidate, project: Project) -> int:
     name, count = made.info.name, 0
     for module in project.modules.values():
         nodes = module.nodes
-        parts = {id(n.attr) for n in nodes if type(n) is cst.Attribute}
-        parts |= {id(n.keyword) for n in nodes if type(n) is cst.Arg and n.keyword is not None}
+        parts = {id(n.attr) for n in module.of_kind(cst.Attribute)}
+        parts |= {id(n.keyword) for n in module.of_kind(cst.Arg) if n.keyword is not None}
         parts |= {
             id(n.name)
             for n in nodes

@@ -103,7 +103,7 @@ class Writer(Suites):
         key = id(site.layers)
         if key not in self.functions:
             base = dotted(site.model).rpartition(".")[2] if site.model is not None else ""
-            taken = {n.value for n in self.module.nodes if isinstance(n, cst.Name)} | {*self.functions.values()}
+            taken = {n.value for n in self.module.of_kind(cst.Name)} | {*self.functions.values()}
             fits = (f"{base or 'network'}_with{end}" for end in ("", "_weights", "_these_weights"))
             self.functions[key] = next(n for n in fits if n not in taken)
             self.waiting.append((self.functions[key], site))

@@ -100,8 +100,8 @@ def read(node: cst.BaseExpression, module: ModuleInfo) -> Autocast | None:
 def active(project: Project) -> bool:
     """Whether anything in the project computes in mixed precision."""
     for other in project.modules.values():
-        for node in other.nodes:
-            if isinstance(node, cst.Call) and (made := read(node, other)) is not None and not made.off:
+        for node in other.of_kind(cst.Call):
+            if (made := read(node, other)) is not None and not made.off:
                 return True
     return False
 

@@ -18,7 +18,7 @@ REPLACED = {"apex.amp.scale_loss", "apex.amp.initialize", "apex.amp.master_param
 
 def replaced(module: ModuleInfo) -> bool:
     """Whether nothing of apex.amp stays in the module."""
-    used = {qualified(n, module.imports) for n in module.nodes if type(n) is cst.Attribute}
+    used = {qualified(n, module.imports) for n in module.of_kind(cst.Attribute)}
     return all(name in REPLACED for name in used if name.startswith("apex.amp."))
 
 

@@ -132,7 +132,7 @@ def _calls(cls: ClassInfo, project: Project) -> list[cst.Call]:
     """The calls that make objects of the class; none where it may be made elsewhere too."""
     found: list[cst.Call] = []
     for module in project.modules.values():
-        calls = [n for n in module.nodes if isinstance(n, cst.Call)]
+        calls = module.of_kind(cst.Call)
         found += [c for c in calls if _means(c.func, cls, module)]
         apart = {id(c.func) for c in found}
         apart |= {id(n) for c in calls if dotted(c.func) in ASKING for a in c.args for n in descend(a.value)}

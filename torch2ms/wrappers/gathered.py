@@ -72,7 +72,7 @@ def _gatherings(module: ModuleInfo) -> dict[int, Gathering]:
             comprehension = _gathering(stmt, scope, module) if not stmt.blocks and not stmt.off else None
             if comprehension is None:
                 continue
-            taken = taken or {n.value for n in module.nodes if isinstance(n, cst.Name)}
+            taken = taken or {n.value for n in module.of_kind(cst.Name)}
             name = _name(stmt.node)
             inside = {n.value for n in descend(comprehension) if isinstance(n, cst.Name)}
             whole = isinstance(stmt.node, cst.Assign) and stmt.node.value is comprehension

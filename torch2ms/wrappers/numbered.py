@@ -56,11 +56,11 @@ def numbered(project: Project) -> dict[str, Plain]:
 
 def _keeps_optimizers(module: ModuleInfo) -> bool:
     """Somewhere a list of optimizers is made where it is bound."""
-    for node in module.nodes:
-        made = node.value if type(node) is cst.Assign else None
+    for node in module.of_kind(cst.Assign):
+        made = node.value
         items = [made.elt] if type(made) is cst.ListComp else made.elements if type(made) is cst.List else ()
         for item in items:
-            held = item.value if isinstance(item, cst.Element) else item
+            held = item.value if type(item) is cst.Element else item
             if type(held) is cst.Call and module.value(held).kind == "optimizer":
                 return True
     return False

@@ -88,7 +88,7 @@ def member(call: cst.CSTNode, module: ModuleInfo) -> tuple[str, str]:
 
 def constructors(modules: list[ModuleInfo]) -> list[tuple[ModuleInfo, cst.Call]]:
     """Every call in the modules that makes such an object."""
-    calls = [(m, n) for m in modules for n in m.nodes if type(n) is cst.Call]
+    calls = [(m, n) for m in modules for n in m.of_kind(cst.Call)]
     return [(m, n) for m, n in calls if constructor(n, m) and not qualified(n.func, m.imports).endswith("State")]
 
 

@@ -84,9 +84,9 @@ class Switch(Suites):
 def _calls(module: ModuleInfo) -> dict[int, int]:
     """The calls, by id, and where `enabled` stands in them."""
     found: dict[int, int] = {}
-    decorators = {id(d.decorator) for d in module.nodes if isinstance(d, cst.Decorator)}
-    for node in module.nodes:
-        if not isinstance(node, cst.Call) or any(a.star for a in node.args) or id(node) in decorators:
+    decorators = {id(d.decorator) for d in module.of_kind(cst.Decorator)}
+    for node in module.of_kind(cst.Call):
+        if any(a.star for a in node.args) or id(node) in decorators:
             continue
         name = qualified(node.func, module.imports)
         position = NAMES.get(name)

@@ -55,14 +55,14 @@ def _names(module: ModuleInfo, alone: bool) -> dict[int, str]:
         for name, bindings in _bindings(scope, module).items():
             if len({module.value(b.node.targets[0].target).owns for b in bindings}) < 2:  # type: ignore[union-attr]
                 continue
-            taken = taken or {n.value for n in module.nodes if isinstance(n, cst.Name)}
+            taken = taken or {n.value for n in module.of_kind(cst.Name)}
             for number, binding in enumerate(bindings[1:], 2):
                 new = f"{name}_{number}"
                 if new in taken:
                     break
                 found |= {id(n): new for n in _occurrences(name, binding, bindings[number:])}
         for name, binding, again in _kept_losses(scope) if "retain_graph" in module.source else ():
-            taken = taken or {n.value for n in module.nodes if isinstance(n, cst.Name)}
+            taken = taken or {n.value for n in module.of_kind(cst.Name)}
             new = next(f"{name}_{number}" for number in count(1) if f"{name}_{number}" not in taken)
             taken.add(new)
             found |= {id(n): new for n in _occurrences(name, binding, [again])}

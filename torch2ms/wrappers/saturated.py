@@ -58,7 +58,8 @@ class Saturated(Suites):
 
     def inside(self, call: cst.Call) -> bool:
         """The call is a part of an expression, which has to be told from its neighbours."""
-        return id(call) not in {id(s.value) for s in self.module.nodes if isinstance(s, (cst.Assign, cst.Return))}
+        whole = [*self.module.of_kind(cst.Assign), *self.module.of_kind(cst.Return)]
+        return all(s.value is not call for s in whole)
 
 
 def _near_one(scope: Scope, module: ModuleInfo) -> Iterator[cst.Call]:

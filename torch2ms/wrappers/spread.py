@@ -47,13 +47,10 @@ def spread(project: Project) -> dict[str, Plain]:
 
 def _keeps_optimizers(module: ModuleInfo) -> bool:
     """Somewhere an optimizer is put into a dict."""
-    for node in module.nodes:
-        kind = node.__class__
-        held = kind is cst.DictElement or kind is cst.DictComp
-        stored = kind is cst.Assign and type(node.targets[0].target) is cst.Subscript  # type: ignore[attr-defined]
-        if (held or stored) and module.value(node.value).kind == "optimizer":  # type: ignore[attr-defined]
-            return True
-    return False
+    held: list[cst.CSTNode] = [n.value for n in module.of_kind(cst.DictElement)]
+    held += [n.value for n in module.of_kind(cst.DictComp)]
+    held += [n.value for n in module.of_kind(cst.Assign) if type(n.targets[0].target) is cst.Subscript]
+    return any(module.value(value).kind == "optimizer" for value in held)
 
 
 class _Finder:

@@ -57,7 +57,7 @@ def _found(scope: Scope, module: ModuleInfo) -> Iterator[tuple[Stmt, Summed]]:
         if not all(_harmless(c, module) for s in loop.walk() if s is not calls[0][0] for c in s.calls):
             continue
         stmt, call = calls[0]
-        taken = {n.value for n in module.nodes if type(n) is cst.Name}
+        taken = {n.value for n in module.of_kind(cst.Name)}
         total = next((name for name in NAMES if name not in taken), "")
         if total:
             yield loop, Summed(stmt.node, call.func.value, total)  # type: ignore[attr-defined]

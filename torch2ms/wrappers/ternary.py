@@ -41,10 +41,10 @@ def ternary(project: Project) -> dict[str, Plain]:
 
 def _chooses(stmt: Stmt) -> bool:
     """One side of what a statement chooses between does something to gradients."""
-    if stmt.off or not any(CALLED.fullmatch(_last(c)) for c in stmt.calls) or "#" in code(stmt.node):
+    choice = _choice(stmt.node) if stmt.calls and not stmt.off else None
+    if choice is None or not any(CALLED.fullmatch(_last(c)) for c in stmt.calls) or "#" in code(stmt.node):
         return False
-    choice = _choice(stmt.node)
-    sides = [side for side in choice[1:] if side is not None] if choice is not None else []
+    sides = [side for side in choice[1:] if side is not None]
     nodes = [n for side in sides for n in descend(side)]
     return any(isinstance(n, cst.Call) and CALLED.fullmatch(_last(n)) for n in nodes)
 
@@ -77,8 +77,8 @@ def _given(function: cst.BaseExpression, call: cst.Call) -> dict[str, cst.BaseEx
 
 def _choice(node: cst.CSTNode) -> Choice | None:
     """The test of a statement that is all one choice, and what it evaluates then, or else."""
-    value = node.value if isinstance(node, (cst.Assign, cst.Expr)) else None
-    if isinstance(node, cst.Assign) and len(node.targets) != 1:
+    value = node.value if type(node) is cst.Assign or type(node) is cst.Expr else None
+    if type(node) is cst.Assign and len(node.targets) != 1:
         return None
     if isinstance(value, cst.IfExp):
         silent = isinstance(node, cst.Expr) and dotted(value.orelse) == "None"

@@ -104,8 +104,8 @@ class Unwrapper(Unwrapping, Suites):
         self.amp_gone = apex.replaced(module)
         self.samplers = {"sampler", "train_sampler"} | {
             dotted(t.target).rpartition(".")[2]
-            for n in (module.nodes if "DistributedSampler" in module.source else ())
-            if type(n) is cst.Assign and "DistributedSampler" in objects.text(n.value)
+            for n in (module.of_kind(cst.Assign) if "DistributedSampler" in module.source else ())
+            if "DistributedSampler" in objects.text(n.value)
             for t in n.targets
         }
         self.loops: list[accumulate.Loop | str | None] = []
@@ -113,8 +113,8 @@ class Unwrapper(Unwrapping, Suites):
         self.by_node = {id(i.scope.node): i for i in module.functions.values()}
         self.prepared = {
             dotted(target)
-            for n in module.nodes
-            if type(n) is cst.Assign and member(n.value, module)[1] in objects.SAME["accelerate"]
+            for n in module.of_kind(cst.Assign)
+            if member(n.value, module)[1] in objects.SAME["accelerate"]
             for t in n.targets
             for target in ([e.value for e in t.target.elements] if type(t.target) is cst.Tuple else [t.target])
         }

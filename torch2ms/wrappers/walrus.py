@@ -42,7 +42,7 @@ class Walrus(Suites):
 
     def __init__(self, module: ModuleInfo) -> None:
         super().__init__(module)
-        named = (n for n in module.nodes if isinstance(n, cst.NamedExpr))
+        named = module.of_kind(cst.NamedExpr)
         self.wanted = {n.target.value for n in named if isinstance(n.target, cst.Name) and _wanted(n, module)}
 
     def statement(self, stmt: cst.CSTNode) -> Made:

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import libcst as cst
 
@@ -24,7 +24,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax import directives
 from torch2ms.analysis.syntax.annotations import Annotated, read_plainly
 from torch2ms.analysis.syntax.names import Imports, dotted
-from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.syntax.tree import Node, descend
 from torch2ms.analysis.values import UNKNOWN, Value, join, replace
 from torch2ms.findings import Finding
 
@@ -244,6 +244,19 @@ class ModuleInfo:
     def nodes(self) -> list[cst.CSTNode]:
         """Everything in its tree that is code, parents first."""
         return list(descend(self.tree))
+
+    @cached_property
+    def kinds(self) -> dict[type, list[Any]]:
+        """The same by what they are: most that look through a module look for one or two kinds of nodes."""
+        found: defaultdict[type, list[Any]] = defaultdict(list)
+        for node in self.nodes:
+            found[node.__class__].append(node)
+        found.default_factory = None
+        return found
+
+    def of_kind(self, kind: type[Node]) -> list[Node]:
+        """The nodes of its tree that are of a class, parents first."""
+        return self.kinds.get(kind, [])
 
     @cached_property
     def uses_mindspore(self) -> bool:
@@ -469,6 +482,7 @@ class Project:
                 cls.parents.clear()
             module.__dict__.pop("named", None)
             module.__dict__.pop("nodes", None)
+            module.__dict__.pop("kinds", None)
             module.functions.clear()
             module.classes.clear()
         self.modules.clear()

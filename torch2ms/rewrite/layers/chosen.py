@@ -118,7 +118,7 @@ def _written(project: Project) -> frozenset[str]:
     """The texts that stand in the project's code."""
     found: set[str] = set()
     for module in project.modules.values():
-        for node in module.nodes:
-            if type(node) is cst.SimpleString and isinstance(text := constant(node), str):
+        for node in module.of_kind(cst.SimpleString):
+            if isinstance(text := constant(node), str):
                 found.add(text)
     return frozenset(found)

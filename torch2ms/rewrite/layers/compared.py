@@ -17,6 +17,7 @@ from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.api import Outcome, Rule, full_value
 from torch2ms.findings import Finding, Tier
 
+ASKING = re.compile(r"(?<![\w.])type\(|__class__")
 SAME = (cst.Equal, cst.NotEqual, cst.Is, cst.IsNot, cst.In, cst.NotIn)
 
 
@@ -32,14 +33,13 @@ def operands(node: cst.Comparison) -> list[cst.BaseExpression]:
 def of_classes(module: ModuleInfo) -> frozenset[int]:
     """Ids of the comparisons with the class of an object: `type(m) is nn.Conv2d`, also where a name holds the class."""
     found: set[int] = set()
-    asking = "type(" in module.source or "__class__" in module.source
-    for scope in module.scope.walk() if asking else ():
+    for scope in module.scope.walk() if ASKING.search(module.source) else ():
         bound: dict[str, list[bool]] = {}
         for stmt in scope.body.walk():
             for name in stmt.defs:
                 bound.setdefault(name, []).append(isinstance(stmt.node, cst.Assign) and _is_class(stmt.node.value))
         classes = {name for name, kinds in bound.items() if all(kinds)} - set(scope.params)
-        for stmt in scope.body.walk():
+        for stmt in scope.body.stmts:
             if type(stmt.node) not in (cst.FunctionDef, cst.ClassDef):
                 asked = (n for n in descend(stmt.node) if type(n) is cst.Comparison)
                 found |= {id(n) for n in asked if any(_is_class(p) or dotted(p) in classes for p in operands(n))}
@@ -59,7 +59,7 @@ def compared(project: Project) -> frozenset[str]:
     for module in project.modules.values():
         if "torch" not in module.source:
             continue
-        asked = [n for n in module.nodes if isinstance(n, cst.Comparison)]
+        asked = module.of_kind(cst.Comparison)
         named = [(n, {v.name for p in operands(n) if (v := module.value(p)).kind == "api"}) for n in asked]
         if any(names for _, names in named):
             found |= {name for n, names in named if id(n) not in of_classes(module) for name in names}
