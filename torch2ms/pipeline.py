@@ -192,7 +192,7 @@ def plan_project(project: Project, config: Config) -> dict[str, Plan]:
         plan_autocast(project, module, plan)
         kept = {name for name, cls in module.classes.items() if cls.refused}  # in two functions a name may mean two
         refused = {
-            id(s) for c in module.scope.walk() if isinstance(c.node, cst.ClassDef) and c.name in kept for s in c.walk()
+            id(s) for c in module.scope.walk() if type(c.node) is cst.ClassDef and c.name in kept for s in c.walk()
         }
         for scope in module.scope.walk():
             if id(scope) in refused:  # the whole class stays

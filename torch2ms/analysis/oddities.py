@@ -49,7 +49,7 @@ def _written(data: str) -> str:
 
 def _hollow(data: cst.BaseExpression) -> bool:
     """`[]`, `[[], []]`: lists in which no number is."""
-    if not isinstance(data, (cst.List, cst.Tuple)):
+    if type(data) is not cst.List and type(data) is not cst.Tuple:
         return False
     return not data.elements or all(_hollow(element.value) for element in data.elements)
 
@@ -67,5 +67,9 @@ def _zero(arg: cst.Arg) -> bool:
     if arg.keyword is not None and arg.keyword.value not in ("size", "shape"):
         return False
     sizes = arg.value
-    parts = [element.value for element in sizes.elements] if isinstance(sizes, (cst.Tuple, cst.List)) else [sizes]
+    parts = (
+        [element.value for element in sizes.elements]
+        if type(sizes) is cst.Tuple or type(sizes) is cst.List
+        else [sizes]
+    )
     return any(type(constant(part)) is int and constant(part) == 0 for part in parts)

@@ -344,15 +344,15 @@ def literal(node: cst.BaseExpression | None, value: Value) -> Shape:
         return _shape(value)
     if value.kind in ("int", "float", "bool"):
         return {"int": "int64", "float": "float32", "bool": "bool"}[value.kind], 0
-    if isinstance(node, cst.Imaginary) or isinstance(node, cst.Call) and dotted(node.func) == "complex":
+    if type(node) is cst.Imaginary or type(node) is cst.Call and dotted(node.func) == "complex":
         return "complex64", 0
-    if isinstance(node, (cst.UnaryOperation, cst.BinaryOperation)):
+    if type(node) is cst.UnaryOperation or type(node) is cst.BinaryOperation:
         parts = [node.expression] if isinstance(node, cst.UnaryOperation) else [node.left, node.right]
         return ("complex64", 0) if any(isinstance(p, cst.Imaginary) for p in parts) else UNKNOWN_SHAPE
     if not isinstance(node, (cst.List, cst.Tuple)) or not node.elements:
         return UNKNOWN_SHAPE
     shapes = [literal(e.value, _number(e.value)) for e in node.elements]
-    if any(isinstance(e, cst.StarredElement) for e in node.elements) or len({rank for _, rank in shapes}) != 1:
+    if any(type(e) is cst.StarredElement for e in node.elements) or len({rank for _, rank in shapes}) != 1:
         return UNKNOWN_SHAPE
     rank = shapes[0][1]
     types = {dtype for dtype, _ in shapes}
@@ -364,8 +364,8 @@ def literal(node: cst.BaseExpression | None, value: Value) -> Shape:
 
 def _number(node: cst.BaseExpression) -> Value:
     """The kind of a literal number, also of `float('nan')` and `-1.5`."""
-    inner = node.expression if isinstance(node, cst.UnaryOperation) else node
-    if isinstance(inner, cst.Call) and dotted(inner.func) == "float":
+    inner = node.expression if type(node) is cst.UnaryOperation else node
+    if type(inner) is cst.Call and dotted(inner.func) == "float":
         return Value("float")
     found = constant(node)
     return Value(type(found).__name__) if type(found) in (bool, int, float) else Value()
@@ -401,12 +401,12 @@ def element(value: Value, node: cst.Subscript, known: dict[int, Value]) -> Shape
     dtype, rank = _shape(value) if value.kind != "numpy" else ("", value.rank)
     for part in node.slice:
         index = part.slice
-        if isinstance(index, cst.Slice):
+        if type(index) is cst.Slice:
             continue
         assert isinstance(index, cst.Index)
         if index.star is not None:
             return dtype, None
-        if isinstance(index.value, cst.Ellipsis):
+        if type(index.value) is cst.Ellipsis:
             continue
         found = known.get(id(index.value), Value())
         if constant(index.value) is None:

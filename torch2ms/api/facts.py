@@ -133,9 +133,9 @@ class Use:
             return _LITERAL_KINDS[type(value)]
         if node is None:
             return "unknown"
-        if isinstance(node, (cst.List, cst.ListComp)):
+        if type(node) is cst.List or type(node) is cst.ListComp:
             return "list"
-        if isinstance(node, cst.Tuple):
+        if type(node) is cst.Tuple:
             return "tuple"
         return self.facts.kind(node)
 

@@ -202,6 +202,6 @@ def literal(node: cst.BaseExpression) -> Any:
     """The value of a literal expression, else UNKNOWN."""
     if isinstance(node, (cst.Call, cst.Attribute, cst.Subscript, cst.Lambda)):
         return UNKNOWN
-    if isinstance(node, cst.Name) and node.value not in ("None", "True", "False"):
+    if type(node) is cst.Name and node.value not in ("None", "True", "False"):
         return UNKNOWN
     return literal_text(code(node).strip())

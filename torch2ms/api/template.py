@@ -252,7 +252,7 @@ class Filler:
         bound = self.binding.single.get(name)
         if bound is None or self.binding.signature.by_name[name].default != "None":
             return False
-        return isinstance(bound.original.value, cst.Name) and bound.original.value.value == "None"
+        return type(bound.original.value) is cst.Name and bound.original.value.value == "None"
 
     def _call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
         items: list[tuple[Bound | None, cst.Arg]] = []
@@ -346,7 +346,7 @@ def _spread(arg: cst.Arg) -> list[cst.Arg]:
 
 
 def _bare_integer(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Integer) and not node.lpar
+    return type(node) is cst.Integer and not node.lpar
 
 
 def _dotted_number(node: cst.Attribute) -> cst.Attribute:
@@ -412,7 +412,7 @@ def _separated(items: list[tuple[Bound | None, cst.Arg]], old: list[cst.Arg]) ->
     for bound, arg in items[:-1]:
         own = old[bound.index].comma if bound is not None and bound.index < len(old) - 1 else None
         tight = cst.SimpleWhitespace("")  # the line break before the bracket goes to the argument that is last now
-        result.append(changed(arg, comma=own if isinstance(own, cst.Comma) else plain, whitespace_after_arg=tight))
+        result.append(changed(arg, comma=own if type(own) is cst.Comma else plain, whitespace_after_arg=tight))
     if old:
         result.append(changed(items[-1][1], comma=old[-1].comma, whitespace_after_arg=old[-1].whitespace_after_arg))
     else:

@@ -121,7 +121,7 @@ def or_float32(value: Value) -> cst.BaseExpression:
 def axes(value: Value) -> cst.BaseExpression:
     """A list of dimensions as a tuple, which is what most MindSpore functions take."""
     node = _single(value)
-    if not isinstance(node, cst.List):
+    if type(node) is not cst.List:
         return node
     elements = list(node.elements)
     if len(elements) == 1 and not isinstance(elements[0].comma, cst.Comma):
@@ -176,7 +176,7 @@ def as_cell(value: Value) -> cst.BaseExpression:
 
 def is_function(node: cst.CSTNode) -> bool:
     """What a rule wrote for a layer is a function: `ops.cross_entropy`, a partial, a lambda, a definition."""
-    if isinstance(node, cst.Lambda):
+    if type(node) is cst.Lambda:
         return True
     if isinstance(node, cst.Call):
         return code(node.func) == "partial"

@@ -57,7 +57,7 @@ class Candidate:
     def mentions(self, name: str, bound: dict[str, cst.BaseExpression]) -> int:
         """How often the statements name a parameter."""
         lines = self.at(bound) or []
-        return sum(isinstance(n, cst.Name) and n.value == name for line in lines for n in descend(line))
+        return sum(type(n) is cst.Name and n.value == name for line in lines for n in descend(line))
 
     @property
     def rebound(self) -> set[str]:
@@ -261,7 +261,7 @@ def _from_callers(
 def _counts(stmt: Stmt) -> bool:
     """A loop over numbers."""
     node = stmt.node
-    return isinstance(node, cst.For) and isinstance(node.iter, cst.Call) and dotted(node.iter.func) == "range"
+    return type(node) is cst.For and type(node.iter) is cst.Call and dotted(node.iter.func) == "range"
 
 
 def _in(node: cst.CSTNode) -> list[cst.Call]:
@@ -285,10 +285,10 @@ def _of_tensors(call: cst.Call, module: ModuleInfo) -> bool:
 def _straight(info: FunctionInfo) -> bool:
     """One return, at its end; nothing of its own that a caller's block could not hold."""
     last = info.scope.body.stmts[-1] if info.scope.body.stmts else None
-    if last is None or not isinstance(last.node, cst.Return) or last.node.value is None:
+    if last is None or type(last.node) is not cst.Return or last.node.value is None:
         return False
     stmts = info.scope.body.walk()
-    return movable(info) and not any(isinstance(s.node, cst.Return) and s is not last for s in stmts)
+    return movable(info) and not any(type(s.node) is cst.Return and s is not last for s in stmts)
 
 
 def movable(info: FunctionInfo) -> bool:
@@ -341,7 +341,7 @@ def _captured(lines: list[cst.BaseStatement], node: cst.CSTNode) -> bool:
 
 def runs_once(site: Site) -> bool:
     """New statements may stand above that of the call."""
-    if site.stmt.line is None or site.stmt.blocks or isinstance(site.scope.node, cst.ClassDef):
+    if site.stmt.line is None or site.stmt.blocks or type(site.scope.node) is cst.ClassDef:
         return False
     return _runs_once(site.stmt.node, site.call) or branches(site.stmt.node, site.call)
 

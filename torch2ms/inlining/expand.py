@@ -57,7 +57,7 @@ class Inliner(Suites):
         self.unused: cst.BaseExpression | None = None  # a call that is the whole statement
 
     def statement(self, stmt: cst.CSTNode) -> Made:
-        if isinstance(stmt, cst.FunctionDef) and (gone := self.going.get(id(stmt))) is not None:
+        if type(stmt) is cst.FunctionDef and (gone := self.going.get(id(stmt))) is not None:
             what, why = "function that differentiates", "its calls are gradient calls, planned where they stand"
             inside = {self.numbers[id(node)][0] for node in flow.in_order([stmt]) if _touches_tape(node)}
             for line in sorted({gone.line} | inside):
@@ -75,9 +75,9 @@ class Inliner(Suites):
     def split(self, stmt: cst.SimpleStatementLine) -> cst.If | None:
         """`x = a if test else b`, with a body to write out in a branch, as the `if` statement that it is."""
         node = stmt.body[0]
-        value = node.value if len(stmt.body) == 1 and isinstance(node, (cst.Assign, cst.Return)) else None
-        if not isinstance(value, cst.IfExp) or not any(
-            id(n) in self.found and branches(node, n) for n in descend(value) if isinstance(n, cst.Call)
+        value = node.value if len(stmt.body) == 1 and (type(node) is cst.Assign or type(node) is cst.Return) else None
+        if type(value) is not cst.IfExp or not any(
+            id(n) in self.found and branches(node, n) for n in descend(value) if type(n) is cst.Call
         ):
             return None
         sides = []
@@ -109,23 +109,23 @@ class Inliner(Suites):
         return lines, waiting
 
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
-        if isinstance(node, cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
+        if type(node) is cst.ImportFrom and type(node.names) is not cst.ImportStar:
             node = self.extended(node)
             assert not isinstance(node.names, cst.ImportStar)
             names = [a for a in node.names if not (isinstance(a.name, cst.Name) and a.name.value in self.gone)]
             if len(names) < len(node.names):
                 last = names[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT) if names else None
                 return [node.with_changes(names=[*names[:-1], last])] if last is not None else []
-        value = node.value if isinstance(node, (cst.Assign, cst.Return)) else None
+        value = node.value if type(node) is cst.Assign or type(node) is cst.Return else None
         self.direct = value
-        self.unused = node.value if isinstance(node, cst.Expr) else None
+        self.unused = node.value if type(node) is cst.Expr else None
         self.target = ""
-        if isinstance(node, cst.Assign) and len(node.targets) == 1 and isinstance(node.targets[0].target, cst.Name):
+        if type(node) is cst.Assign and len(node.targets) == 1 and type(node.targets[0].target) is cst.Name:
             self.target = node.targets[0].target.value
         updated = self.rewrite(node)
-        if isinstance(updated, cst.Expr) and isinstance(node, cst.Expr) and id(node.value) in self.found:
+        if type(updated) is cst.Expr and type(node) is cst.Expr and id(node.value) in self.found:
             return [] if simple(updated.value) else [updated]
-        if isinstance(updated, cst.Assign) and self.above and len(updated.targets) == 1 and updated is not node:
+        if type(updated) is cst.Assign and self.above and len(updated.targets) == 1 and updated is not node:
             if self.target and dotted(updated.value) == self.target:
                 return []
         return [updated]
@@ -227,7 +227,7 @@ def _along(made: Candidate) -> set[str]:
 
 def _bare(line: cst.BaseStatement) -> cst.BaseStatement:
     """A condition needs no parentheses."""
-    return line.with_changes(test=line.test.with_changes(lpar=[], rpar=[])) if isinstance(line, cst.If) else line
+    return line.with_changes(test=line.test.with_changes(lpar=[], rpar=[])) if type(line) is cst.If else line
 
 
 def _of_names(node: cst.BaseExpression) -> bool:
@@ -294,9 +294,9 @@ def _fresh(base: str, taken: set[str]) -> str:
 def _names(scope: Scope) -> set[str]:
     """The variables that a scope names; names of attributes and keywords are no variables."""
     nodes = list(descend(scope.node))
-    parts = {id(n.attr) for n in nodes if isinstance(n, cst.Attribute)}
-    parts |= {id(n.keyword) for n in nodes if isinstance(n, cst.Arg)}
-    return {n.value for n in nodes if isinstance(n, cst.Name) and id(n) not in parts}
+    parts = {id(n.attr) for n in nodes if type(n) is cst.Attribute}
+    parts |= {id(n.keyword) for n in nodes if type(n) is cst.Arg}
+    return {n.value for n in nodes if type(n) is cst.Name and id(n) not in parts}
 
 
 def _words(node: cst.CSTNode) -> list[str]:
@@ -311,7 +311,7 @@ def _touches_tape(node: cst.CSTNode) -> bool:
     """A simple statement that differentiates, cuts a graph, or switches its recording."""
     if not isinstance(node, cst.BaseSmallStatement):
         return False
-    calls = [n for n in descend(node) if isinstance(n, cst.Call)]
+    calls = [n for n in descend(node) if type(n) is cst.Call]
     return any(dotted(call.func).rpartition(".")[2] in TAPE or _attribute(call) in TAPE for call in calls)
 
 

@@ -25,7 +25,7 @@ COMPUTED: dict[type[cst.BaseBinaryOp], Callable[[int, int], int]] = {
 
 def bound_names(node: cst.CSTNode) -> set[str]:
     """The names that the comprehensions of a node bind."""
-    targets = (n.target for n in descend(node) if isinstance(n, cst.CompFor))
+    targets = (n.target for n in descend(node) if type(n) is cst.CompFor)
     return {n.value for target in targets for n in descend(target) if isinstance(n, cst.Name)}
 
 
@@ -93,7 +93,7 @@ def specialised(
             lines.append(each)
             if returns(each):
                 return lines
-            if any(isinstance(n, cst.Return) for n in descend(each)):
+            if any(type(n) is cst.Return for n in descend(each)):
                 return None
         known = {name: value for name, value in known.items() if not binds(line, name)}
     return None
@@ -102,12 +102,12 @@ def specialised(
 def returns(line: cst.CSTNode) -> bool:
     """The statement leaves the function, with a value."""
     last = line.body[-1] if isinstance(line, cst.SimpleStatementLine) else None
-    return isinstance(last, cst.Return) and last.value is not None
+    return type(last) is cst.Return and last.value is not None
 
 
 def folded(line: cst.CSTNode, known: dict[str, cst.BaseExpression]) -> list[cst.BaseStatement]:
     """A statement without the branches that constants rule out; `known` are names that are constants here."""
-    if isinstance(line, cst.For) and (turns := _turns(line)):
+    if type(line) is cst.For and (turns := _turns(line)):
         return [s for turn in turns for each in turn for s in folded(each, known)]
     if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1:
         return [_chosen(line, known)]
@@ -158,7 +158,7 @@ def _line(node: cst.CSTNode) -> cst.CSTNode:
 def _chosen(line: cst.SimpleStatementLine, known: dict[str, cst.BaseExpression]) -> cst.SimpleStatementLine:
     """`return a if test else b`, where the test is known."""
     node = line.body[0]
-    if not isinstance(node, (cst.Return, cst.Assign)) or not isinstance(node.value, cst.IfExp):
+    if (type(node) is not cst.Return and type(node) is not cst.Assign) or type(node.value) is not cst.IfExp:
         return line
     holds = truth(cast(cst.BaseExpression, Substituted(known).rewrite(node.value.test)))
     if holds is None:
@@ -195,12 +195,16 @@ def binds(line: cst.CSTNode, name: str) -> bool:
 
 def truth(test: cst.BaseExpression) -> bool | None:
     """What a condition comes to, None where that is not known."""
-    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+    if type(test) is cst.UnaryOperation and type(test.operator) is cst.Not:
         inner = truth(test.expression)
         return None if inner is None else not inner
     if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
         how, other = test.comparisons[0].operator, test.comparisons[0].comparator
-        if isinstance(how, (cst.Is, cst.IsNot)) and constant(other) is None and constant(test.left) is not ...:
+        if (
+            (type(how) is cst.Is or type(how) is cst.IsNot)
+            and constant(other) is None
+            and constant(test.left) is not ...
+        ):
             return (constant(test.left) is None) == isinstance(how, cst.Is)
         left, right, compared = constant(test.left), constant(other), COMPARED.get(type(how))
         if compared is None or not isinstance(left, (int, float)) or not isinstance(right, (int, float)):

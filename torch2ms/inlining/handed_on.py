@@ -70,7 +70,7 @@ def called_object(call: cst.Call, module: ModuleInfo, project: Project) -> Funct
 
 
 def _backward(call: cst.Call) -> bool:
-    return isinstance(call.func, cst.Attribute) and call.func.attr.value == "backward"
+    return type(call.func) is cst.Attribute and call.func.attr.value == "backward"
 
 
 def _candidate(info: FunctionInfo, sites: list[Site], reached: set[int]) -> Candidate | None:
@@ -107,7 +107,7 @@ def _goes_backward(scope: Scope) -> bool:
 def _only_fills(scope: Scope) -> bool:
     """All that it does to gradients is to store some, in loops: `for p, g in zip(params, grads): p.grad = g`."""
     stmts = list(scope.body.walk())
-    stores = [s for s in stmts if isinstance(s.node, cst.Assign) and any(_is_grad(t.target) for t in s.node.targets)]
+    stores = [s for s in stmts if type(s.node) is cst.Assign and any(_is_grad(t.target) for t in s.node.targets)]
     if not stores or not all(any(isinstance(a.node, cst.For) for a in s.ancestors()) for s in stores):
         return False
     reads = [n for s in stmts if not s.blocks for n in descend(s.node) if _is_grad(n)]
@@ -125,14 +125,14 @@ def _only_clips(info: FunctionInfo) -> bool:
         return False
     clips = 0
     for stmt in stmts:
-        if isinstance(stmt.node, cst.If):
+        if type(stmt.node) is cst.If:
             if any(root(use) not in given for use in expression_uses(stmt.node.test, stmt)):
                 return False
             continue
-        call = stmt.node.value if isinstance(stmt.node, (cst.Expr, cst.Return)) else None
+        call = stmt.node.value if type(stmt.node) is cst.Expr or type(stmt.node) is cst.Return else None
         if isinstance(call, cst.BaseString):
             continue
-        if not isinstance(call, cst.Call) or not call.args or info.module.value(call.func).name not in CLIPS:
+        if type(call) is not cst.Call or not call.args or info.module.value(call.func).name not in CLIPS:
             return False
         if dotted(call.args[0].value) not in given:
             return False
@@ -154,13 +154,13 @@ def _clips_handed(info: FunctionInfo, sites: list[Site]) -> bool:
 
 
 def _is_grad(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Attribute) and node.attr.value == "grad" and dotted(node) != "torch.autograd.grad"
+    return type(node) is cst.Attribute and node.attr.value == "grad" and dotted(node) != "torch.autograd.grad"
 
 
 def _nested(info: FunctionInfo) -> bool:
     """A function inside of another one that is given nothing and returns nothing."""
     scope, around = info.scope, info.scope.parent
-    returns = any(isinstance(s.node, cst.Return) for s in scope.body.walk())
+    returns = any(type(s.node) is cst.Return for s in scope.body.walk())
     return around is not None and around.is_function and not scope.params and not returns
 
 
@@ -177,7 +177,7 @@ def _of_parameter(call: cst.Call, scope: Scope) -> bool:
     """What is differentiated is a parameter, or a scaler's multiple of one."""
     assert isinstance(call.func, cst.Attribute)
     source = call.func.value
-    if isinstance(source, cst.Call) and isinstance(source.func, cst.Attribute) and len(source.args) == 1:
+    if type(source) is cst.Call and type(source.func) is cst.Attribute and len(source.args) == 1:
         source = source.args[0].value if source.func.attr.value == "scale" else source
     bound = {d for s in scope.body.walk() for d in s.defs}
     given = set(scope.params) - {"self", "cls"} - bound
@@ -186,7 +186,7 @@ def _of_parameter(call: cst.Call, scope: Scope) -> bool:
         value = made[0].value if len(made) == 1 and isinstance(made[0], cst.Assign) else None
         nodes = list(descend(value)) if value is not None else []
         params = {*given, source.value} & set(scope.params)  # `loss = loss / self.steps`
-        named = any(isinstance(n, cst.Name) and n.value in params for n in nodes)
+        named = any(type(n) is cst.Name and n.value in params for n in nodes)
         return named and not any(isinstance(n, cst.Call) for n in nodes)
     return isinstance(source, cst.Name) and source.value in given
 
@@ -261,9 +261,9 @@ def _mentioned(made: Candidate, project: Project) -> int:
     count = 0
     for module in project.modules.values():
         for node in module.nodes:
-            if isinstance(node, cst.SimpleString):
+            if type(node) is cst.SimpleString:
                 count += node.raw_value == name
-            elif isinstance(node, cst.Attribute) and node.attr.value == name:
+            elif type(node) is cst.Attribute and node.attr.value == name:
                 count += module.value(node.value).kind not in OTHERS
     return count
 

@@ -62,7 +62,7 @@ class Assignments:
             return []
         if (beside := apart.stored(stmt, target, node.value, self.writer)) is not None:
             return beside
-        if isinstance(target, (cst.Attribute, cst.Subscript)) and views.copied(target, self.module):
+        if (type(target) is cst.Attribute or type(target) is cst.Subscript) and views.copied(target, self.module):
             self.lost(target)
             return None
         if is_data(target, self.module):
@@ -212,10 +212,10 @@ class Assignments:
         if (made := apart.changed(stmt, node, self.writer)) is not None:
             return made
         target: cst.CSTNode = node.target
-        if isinstance(target, (cst.Attribute, cst.Subscript)) and views.copied(target, self.module):
+        if (type(target) is cst.Attribute or type(target) is cst.Subscript) and views.copied(target, self.module):
             self.lost(target)
             return None
-        if isinstance(target, cst.Subscript) and self.writer.differentiated:
+        if type(target) is cst.Subscript and self.writer.differentiated:
             if made := into_view(stmt, target, node.value, self.writer, code(node.operator).strip()):
                 return made
         if made := scattered(stmt, node.target, node.value, self.writer, code(node.operator).strip()):
@@ -279,7 +279,7 @@ class Assignments:
         self, stmt: Stmt, node: cst.AugAssign, target: cst.CSTNode, value: Value
     ) -> list[cst.BaseStatement] | None:
         """`y = x; y += 1`: the change reaches `x`, where something still reads it."""
-        if isinstance(target, cst.Subscript):
+        if type(target) is cst.Subscript:
             return self.of_container(stmt, node, target, value)
         if not isinstance(target, cst.Name):
             return None
@@ -305,7 +305,7 @@ class Assignments:
             if name in other.defs and other.number < stmt.number:
                 others |= {place for place in (taken_from(other, self.module),) if place}
                 others |= views.sources(name, other, self.module)
-            if isinstance(other.node, cst.Assign) and isinstance(other.node.value, cst.Name):
+            if type(other.node) is cst.Assign and type(other.node.value) is cst.Name:
                 held = self.module.value(other.node.value)
                 pair = {other.node.value.value, *(dotted(t.target) for t in other.node.targets)}
                 sure = held.kind == "tensor" and (not held.likely or bool(held.deps))
@@ -453,4 +453,4 @@ def _measures(call: cst.Call, module: ModuleInfo) -> bool:
 
 
 def _bounds(node: cst.CSTNode) -> list[cst.BaseExpression]:
-    return [b for b in (node.lower, node.upper, node.step) if b is not None] if isinstance(node, cst.Slice) else []
+    return [b for b in (node.lower, node.upper, node.step) if b is not None] if type(node) is cst.Slice else []

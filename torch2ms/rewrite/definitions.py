@@ -32,8 +32,8 @@ def _lists(info: FunctionInfo) -> int:
     """How many attributes of a module begin as empty containers of layers."""
     if info.cls is None or info.cls.kind != "module":
         return 0
-    made = [s.node.value for s in info.scope.body.walk() if isinstance(s.node, cst.Assign)]
-    parts = [e.value for v in made for e in (v.elements if isinstance(v, cst.Tuple) else [cst.Element(v)])]
+    made = [s.node.value for s in info.scope.body.walk() if type(s.node) is cst.Assign]
+    parts = [e.value for v in made for e in (v.elements if type(v) is cst.Tuple else [cst.Element(v)])]
     empty = [v for v in parts if isinstance(v, cst.Call) and not v.args]
     names = [info.module.value(call.func).name.rpartition(".")[2] for call in empty]
     return sum(name in ("Sequential", "ModuleList") for name in names)

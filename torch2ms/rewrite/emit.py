@@ -136,7 +136,7 @@ class Emitter:
             return [], pending
         if stmt.blocks:
             lost = layout.inner_comments(stmt.node.with_changes(leading_lines=()))  # those are its own
-        elif isinstance(stmt.node, cst.FunctionDef):
+        elif type(stmt.node) is cst.FunctionDef:
             lost = layout.inner_comments(stmt.node.body)
         else:
             lost = self.lost(stmt, [])
@@ -223,7 +223,7 @@ class Emitter:
         """Comments on the first line and below the last of a compound statement that gives way to its body."""
         items = self.plan.replaced.get(id(stmt))
         body = getattr(stmt.node, "body", None)
-        if not items or not isinstance(body, cst.IndentedBlock) or not all(i in stmt.blocks[0].stmts for i in items):
+        if not items or type(body) is not cst.IndentedBlock or not all(i in stmt.blocks[0].stmts for i in items):
             return ()
         return layout.trailing_comment(body.header) + layout.comments_only(body.footer)
 
@@ -284,12 +284,12 @@ class Emitter:
     def compound(self, stmt: Stmt) -> tuple[cst.BaseStatement | None, layout.Lines]:
         node = stmt.node
         self.writer.line = stmt.lineno
-        if isinstance(node, cst.FunctionDef):
+        if type(node) is cst.FunctionDef:
             return self.definitions.function_def(stmt, node), ()
-        if isinstance(node, cst.ClassDef):
+        if type(node) is cst.ClassDef:
             return self.definitions.class_def(stmt, node), ()
         changes: dict[str, object] = {}
-        if isinstance(node, (cst.If, cst.While)):
+        if type(node) is cst.If or type(node) is cst.While:
             changes["test"] = layout.bare(node.test, self.writer.expression(node.test))
         elif isinstance(node, cst.For):
             changes["iter"] = self.writer.iterated(node)

@@ -203,7 +203,7 @@ class Expressions(Positions):
         if self.module.value(node).name == "param_group_item" and _key(node) in ("lr", ...):
             return "" if id(node) in self.stores | self.host else "learning rate of a group"
         call = node.value
-        if not isinstance(call, cst.Call) or id(call) not in self.indexed or not isinstance(call.func, cst.Attribute):
+        if type(call) is not cst.Call or id(call) not in self.indexed or type(call.func) is not cst.Attribute:
             return ""
         scheduler = self.work.schedules(self.module.value(call.func.value))
         return "learning rate of a scheduler" if scheduler and call.func.attr.value == "get_last_lr" else ""
@@ -255,7 +255,7 @@ class Expressions(Positions):
 
     def leave_UnaryOperation(self, original: cst.UnaryOperation, updated: cst.UnaryOperation) -> cst.BaseExpression:
         """`~x` of integers: MindSpore's operator is the logical not, whatever it is given."""
-        if not isinstance(original.operator, cst.BitInvert) or self.mixed:
+        if type(original.operator) is not cst.BitInvert or self.mixed:
             return updated
         if not self.work.facts.dtype(original.expression).startswith(("int", "uint")):
             return updated

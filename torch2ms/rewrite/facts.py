@@ -57,10 +57,10 @@ class ModuleFacts:
         value = self.module.value(node)
         if value.kind == "dtype":
             return value.name.rpartition(".")[2]
-        made = isinstance(node, cst.Call) and dotted(node.func) == "complex"
+        made = type(node) is cst.Call and dotted(node.func) == "complex"
         if (made or isinstance(node, _WRITTEN)) and value.kind != "tensor":
             return shapes.literal(node, value)[0]
-        if isinstance(node, cst.Comparison) and value.kind == "tensor":
+        if type(node) is cst.Comparison and value.kind == "tensor":
             return "bool"  # whatever is compared
         return value.dtype if not (value.likely and value.dtype != "bool") and not self.module.reshapes else ""
 
@@ -96,7 +96,7 @@ class ModuleFacts:
         """The assignment gives the place such a tensor, alone or as one of several."""
         for target in (t.target for t in node.targets):
             pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(target, node.value)]
-            if isinstance(target, cst.Tuple) and isinstance(node.value, cst.Tuple):
+            if type(target) is cst.Tuple and type(node.value) is cst.Tuple:
                 pairs = [(t.value, v.value) for t, v in zip(target.elements, node.value.elements, strict=False)]
             for one, given in pairs:
                 value = self.module.value(given)

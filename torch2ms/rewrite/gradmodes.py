@@ -71,7 +71,7 @@ def _stopped(name: str, stmts: list[Stmt], writer: Writer) -> str:
 def _has_fields(name: str, writer: Writer) -> bool:
     """The function looks into it as nobody looks into a tensor: `target.logits`."""
     for node in descend(writer.scope.node):
-        if isinstance(node, cst.Attribute) and dotted(node.value) == name:
+        if type(node) is cst.Attribute and dotted(node.value) == name:
             attr = node.attr.value
             if writer.rules.find(f"torch.Tensor.{attr}") is None and attr not in TENSOR_ATTRIBUTES:
                 return True
@@ -156,7 +156,7 @@ def unrecorded(stmt: Stmt, writer: Writer) -> bool:
 def _runs_unrecorded(scope: Scope, writer: Writer) -> bool:
     """A function is decorated so, or stands in another where nothing but calls that are unrecorded reach it."""
     node = scope.node
-    if not isinstance(node, cst.FunctionDef):
+    if type(node) is not cst.FunctionDef:
         return False
     if scope.name in writer.project.silent or any(
         is_no_grad(each.decorator, writer.module) for each in node.decorators

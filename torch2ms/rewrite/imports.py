@@ -28,7 +28,7 @@ ORDER = ("ms", "nn", "ops", "mint", "optim", "lr_scheduler")
 
 def conflicts(scope: Scope, imports: Imports) -> dict[str, str]:
     """Names the output wants that the user has for something else -> the alias to use instead."""
-    taken = {n for s in scope.walk() if not isinstance(s.node, cst.ClassDef) for n in s.locals}
+    taken = {n for s in scope.walk() if type(s.node) is not cst.ClassDef for n in s.locals}
     keeps, rebound = kept_names(scope), _rebound(scope)
     found = {}
     for name, statement in IMPORTS.items():
@@ -298,7 +298,7 @@ class _Imports(Rewriter):
         kept: list[cst.BaseSmallStatement] = []
         gone = False
         for small in updated.body:
-            new = self.shorten(small) if isinstance(small, (cst.Import, cst.ImportFrom)) else small
+            new = self.shorten(small) if type(small) is cst.Import or type(small) is cst.ImportFrom else small
             gone = gone or new is None
             if new is not None:
                 kept.append(new)
@@ -320,7 +320,7 @@ class _Imports(Rewriter):
 
     def foreign(self, node: cst.BaseSmallStatement) -> bool:
         """An import of torch's, or of something that goes with it."""
-        if isinstance(node, cst.ImportFrom):
+        if type(node) is cst.ImportFrom:
             return not node.relative and is_foreign(self.imports.source(node))
         return isinstance(node, cst.Import) and any(is_foreign(dotted(a.name)) for a in node.names)
 
@@ -346,7 +346,7 @@ class _Imports(Rewriter):
         kept = []
         for alias in aliases:
             local = _local(alias)
-            foreign = isinstance(node, cst.ImportFrom) or is_foreign(dotted(alias.name))
+            foreign = type(node) is cst.ImportFrom or is_foreign(dotted(alias.name))
             if not foreign or local in self.used:
                 kept.append(alias)
         if len(kept) == len(aliases):

@@ -129,9 +129,9 @@ def spaced(nodes: list[cst.BaseStatement], top: bool) -> list[cst.BaseStatement]
     after = False
     for node in nodes:
         gap = 2 if top else 1
-        if after or isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+        if after or type(node) is cst.FunctionDef or type(node) is cst.ClassDef:
             node = led(node, (BLANK,) * gap)
-        after = isinstance(node, (cst.FunctionDef, cst.ClassDef))
+        after = type(node) is cst.FunctionDef or type(node) is cst.ClassDef
         out.append(node)
     return out
 

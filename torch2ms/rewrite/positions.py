@@ -49,7 +49,7 @@ class Positions(Rewriter):
         self.callees.add(id(node.func))
         self.called.add(id(node.func))
         self.applied[id(node.func)] = node
-        method = isinstance(node.func, cst.Attribute) and node.func.attr.value == "forward"
+        method = type(node.func) is cst.Attribute and node.func.attr.value == "forward"
         self.at_once.add(id(node.func.value if method and isinstance(node.func, cst.Attribute) else node.func))
         if self.hands_on(node):
             for arg in node.args:

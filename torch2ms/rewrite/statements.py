@@ -74,9 +74,17 @@ class Statements:
             made = self.writer.expression(node)
             if type(node) is cst.Assign and type(made) is cst.Assign and _idle(made) and not _idle(node):
                 return []  # `x = x.to(device)`
-            if isinstance(node, (cst.Assign, cst.Return)) and isinstance(made, type(node)) and made.value is not None:
+            if (
+                (type(node) is cst.Assign or type(node) is cst.Return)
+                and isinstance(made, type(node))
+                and made.value is not None
+            ):
                 made = changed(made, value=layout.bare(node.value, made.value))
-            if type(made) is cst.Expr and isinstance(made.value, (cst.Name, cst.Attribute)) and type(node) is cst.Expr:
+            if (
+                type(made) is cst.Expr
+                and (type(made.value) is cst.Name or type(made.value) is cst.Attribute)
+                and type(node) is cst.Expr
+            ):
                 if type(node.value) is cst.Call:
                     return []  # `model.to(device)`
             special = [layout.line(stmt, made)]
@@ -124,7 +132,7 @@ class Statements:
             return self.in_place.changed(stmt, call)
         if target.kind == "api" and target.name.startswith("torch.nn.init."):
             return self.in_place.drawn(stmt, call)
-        if not isinstance(func, cst.Attribute):
+        if type(func) is not cst.Attribute:
             return None
         receiver = self.module.value(func.value)
         name = func.attr.value

@@ -111,4 +111,4 @@ class Writer(Suites):
 
 
 def _calls(stmt: cst.CSTNode, name: str) -> bool:
-    return any(isinstance(n, cst.Name) and n.value == name for n in descend(stmt))
+    return any(type(n) is cst.Name and n.value == name for n in descend(stmt))

@@ -54,7 +54,7 @@ def _gives_graph(info: FunctionInfo) -> bool:
     if TRAINS & set(_called(info)):
         return False
     for stmt in info.scope.body.walk():
-        if isinstance(stmt.node, cst.Return) and stmt.node.value is not None and not stmt.modes:
+        if type(stmt.node) is cst.Return and stmt.node.value is not None and not stmt.modes:
             value = info.module.value(stmt.node.value)
             if any(v.kind == "tensor" and v.deps for v in (value, *(value.items or ()))):
                 return True

@@ -190,7 +190,7 @@ def _left_early(stmt: Stmt) -> bool:
     """A loop around it may end before its last turn, or the function may have returned before."""
     for around in (stmt, *stmt.ancestors()):
         block = around.block.stmts
-        before = [s for s in block[: block.index(around)] if isinstance(s.node, cst.If) and _changing(s)]
+        before = [s for s in block[: block.index(around)] if type(s.node) is cst.If and _changing(s)]
         if any(isinstance(i.node, cst.Return) for s in before for i in s.walk()):
             return True
         jumps = (cst.Break, cst.Continue, cst.Return)
@@ -218,7 +218,7 @@ def _counted(node: cst.CSTNode) -> bool:
 
 def _chosen(stmt: Stmt) -> Iterator[cst.CSTNode]:
     """What the branches of conditional expressions in a small statement hold."""
-    if stmt.blocks or isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
+    if stmt.blocks or type(stmt.node) is cst.FunctionDef or type(stmt.node) is cst.ClassDef:
         return
     for node in descend(stmt.node):
         if type(node) is cst.IfExp:
@@ -301,7 +301,7 @@ def callees(info: FunctionInfo, project: Project) -> list[FunctionInfo]:
                 hit = project.find(target.name, info.module)
                 if isinstance(hit, FunctionInfo):
                     found.append(hit)
-            elif isinstance(call.func, cst.Attribute) and info.cls is not None:
+            elif type(call.func) is cst.Attribute and info.cls is not None:
                 receiver = info.module.value(call.func.value)
                 if receiver.place == "self":
                     method = info.cls.method(call.func.attr.value)

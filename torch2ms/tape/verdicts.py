@@ -308,7 +308,7 @@ class Verdicts:
         """The use is detached on the spot."""
         for outer in descend(source):
             if (
-                isinstance(outer, cst.Attribute)
+                type(outer) is cst.Attribute
                 and outer.value is node
                 and outer.attr.value in ("detach", "data", "item", "shape", "size", "device", "dtype")
             ):

@@ -92,7 +92,7 @@ def _order(node: cst.For, module: ModuleInfo, prepared: set[str]) -> str:
             return "an optimizer is called before the block: it would go by the batch before"
         if any(isinstance(n, cst.Continue) for n in descend(stmt)):
             return "batches may be left out, and the count of them with it"
-    for call in (n for n in descend(node.body) if isinstance(n, cst.Call)):
+    for call in (n for n in descend(node.body) if type(n) is cst.Call):
         handed = [a.value for a in call.args if dotted(a.value) in prepared]
         if any(module.value(a).kind == "optimizer" for a in handed) and not member(call, module)[0]:
             return "the optimizer is handed to a function"
@@ -147,7 +147,7 @@ def finished(loop: Loop, node: cst.For, number: Callable[[cst.CSTNode, cst.CSTNo
         elements = [cst.Element(cst.Name(loop.index)), cst.Element(target)]
         pair = cst.Tuple(elements, lpar=[], rpar=[])
         node = node.with_changes(target=pair, iter=cst.Call(cst.Name("enumerate"), [cst.Arg(node.iter)]))
-    asked = sum(isinstance(n, cst.Name) and n.value == NAME for n in descend(node.body)) - 1
+    asked = sum(type(n) is cst.Name and n.value == NAME for n in descend(node.body)) - 1
     if asked > 1:
         return node
     made = _Inline(loop, number).rewrite(node)

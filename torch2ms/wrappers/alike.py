@@ -50,9 +50,9 @@ class Alike(Suites):
 
     def behind(self, node: cst.BaseExpression) -> cst.BaseExpression | None:
         """The tensor whose gradient an expression is: `p.grad`, `p.grad.data`."""
-        if isinstance(node, cst.Attribute) and node.attr.value == "data":
+        if type(node) is cst.Attribute and node.attr.value == "data":
             node = node.value
-        if not isinstance(node, cst.Attribute) or node.attr.value != "grad" or dotted(node) == "torch.autograd.grad":
+        if type(node) is not cst.Attribute or node.attr.value != "grad" or dotted(node) == "torch.autograd.grad":
             return None
         tensor = node.value
         inner = isinstance(tensor, cst.Attribute) and tensor.attr.value == "data"

@@ -31,9 +31,9 @@ def called_by_name(project: Project) -> dict[str, Plain]:
                 both = parts(stmt.node)
                 if both is None or stmt.off:
                     continue
-                if isinstance(both[1], cst.Attribute) and both[1].attr.value in METHODS:
+                if type(both[1]) is cst.Attribute and both[1].attr.value in METHODS:
                     _method(stmt, scope, module, writer)
-                elif isinstance(both[1], cst.Call) and qualified(both[1].func, module.imports) in NAMESPACES:
+                elif type(both[1]) is cst.Call and qualified(both[1].func, module.imports) in NAMESPACES:
                     _namespace(stmt, module, writer)
         if writer.dropped or writer.filled:
             plain[module.name] = writer.plain()

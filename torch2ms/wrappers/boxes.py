@@ -74,7 +74,7 @@ def boxes(module: ModuleInfo, project: Project) -> list[Box]:
     stmts = [(scope, stmt) for scope in module.scope.walk() for stmt in scope.body.walk()]
     made = [box for scope, stmt in stmts if (box := _made(stmt, scope, module))]
     first = (value.kind == "optimizer" for box in made for held in box.held.values() for value in held)
-    stored = (module.value(both[1]) for _, s in stmts if (both := parts(s.node)) and isinstance(both[0], cst.Subscript))
+    stored = (module.value(both[1]) for _, s in stmts if (both := parts(s.node)) and type(both[0]) is cst.Subscript)
     moved = _moved(module)
     later = (value.kind == "optimizer" or (value.leaf or value.kind == "module") and moved for value in stored)
     if not made or not any(chain(first, later)):
@@ -103,8 +103,8 @@ def parts(node: object) -> tuple[cst.BaseExpression, cst.BaseExpression] | None:
 
 def key_of(node: cst.CSTNode) -> str | None:
     """The key of `place["key"]`."""
-    index = node.slice[0].slice if isinstance(node, cst.Subscript) and len(node.slice) == 1 else None
-    key = constant(index.value) if isinstance(index, cst.Index) else None
+    index = node.slice[0].slice if type(node) is cst.Subscript and len(node.slice) == 1 else None
+    key = constant(index.value) if type(index) is cst.Index else None
     return key if isinstance(key, str) else None
 
 
@@ -128,7 +128,7 @@ def closes_over(scope: Scope, home: Scope, name: str) -> bool:
 def own_nodes(stmt: Stmt) -> Iterator[cst.CSTNode]:
     """What a statement evaluates itself, without the blocks and definitions in it."""
     node = stmt.node
-    if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+    if type(node) is cst.FunctionDef or type(node) is cst.ClassDef:
         return  # a scope of its own
     if not stmt.blocks:
         yield from descend(node)
@@ -152,13 +152,13 @@ def _made(stmt: Stmt, scope: Scope, module: ModuleInfo) -> Box | None:
     if place.startswith("self.") and scope.cls is None:
         return None
     box = Box(place, stmt.node, stmt, scope)  # type: ignore[arg-type]
-    if isinstance(value, cst.Dict):
+    if type(value) is cst.Dict:
         for element in value.elements:
             key = constant(element.key) if isinstance(element, cst.DictElement) else None
             if not isinstance(key, str) or key in box.held:
                 return None
             box.held[key] = [module.value(element.value)]
-    elif isinstance(value, cst.Call) and dotted(value.func) in EMPTY:
+    elif type(value) is cst.Call and dotted(value.func) in EMPTY:
         if not all(a.keyword is not None and not a.star for a in value.args):
             return None
         box.held = {a.keyword.value: [module.value(a.value)] for a in value.args if a.keyword is not None}
@@ -215,9 +215,9 @@ def untouched(
 def _kept(box: Box, stmt: Stmt, scope: Scope, module: ModuleInfo) -> bool:
     """What a statement does to the box is seen, if it does anything."""
     node = stmt.node
-    if isinstance(node, (cst.Assign, cst.AnnAssign)):
+    if type(node) is cst.Assign or type(node) is cst.AnnAssign:
         targets = [t.target for t in node.targets] if isinstance(node, cst.Assign) else [node.target]
-        hit = [n for t in targets for n in descend(t) if isinstance(n, cst.Subscript) and dotted(n.value) == box.place]
+        hit = [n for t in targets for n in descend(t) if type(n) is cst.Subscript and dotted(n.value) == box.place]
         both = parts(node)
         if hit:
             key = key_of(both[0]) if both is not None and both[0] is hit[0] else None
@@ -229,7 +229,7 @@ def _kept(box: Box, stmt: Stmt, scope: Scope, module: ModuleInfo) -> bool:
             box.stores[id(node)] = key
             box.filled.append(stmt)
             box.held.setdefault(key, []).append(module.value(both[1]))
-    if isinstance(node, (cst.AugAssign, cst.Del)):
+    if type(node) is cst.AugAssign or type(node) is cst.Del:
         hit = [n for n in descend(node.target) if isinstance(n, cst.Subscript) and dotted(n.value) == box.place]
         keys = {key_of(n) for n in hit}
         if None in keys or hit and isinstance(node, cst.Del):

@@ -54,8 +54,8 @@ class _Clipping(Suites):
                 self.whole_lists[id(made)] = cst.parse_expression(f"list({code(whole)})")
             self.name(stmt, call, scope)
         for stmt in scope.body.walk():
-            returned = stmt.node.value if isinstance(stmt.node, cst.Return) else None
-            if isinstance(returned, cst.Call):
+            returned = stmt.node.value if type(stmt.node) is cst.Return else None
+            if type(returned) is cst.Call:
                 info = resolve(returned, stmt, scope, self.module, self.project)
                 if info is not None and clips(info, self.project):
                     self.name(stmt, returned, scope)
@@ -105,7 +105,7 @@ def _made(name: str, scope: Scope, clips: list[cst.Call]) -> cst.BaseExpression 
     bound: list[Stmt] = [s for s in scope.body.walk() if name in s.defs]
     if len(bound) != 1 or not isinstance(bound[0].node, cst.Assign) or dotted(bound[0].node.targets[0].target) != name:
         return None
-    uses = sum(isinstance(n, cst.Name) and n.value == name for n in descend(scope.node))
+    uses = sum(type(n) is cst.Name and n.value == name for n in descend(scope.node))
     given = sum(dotted(c.args[0].value) == name for c in clips)
     made = bound[0].node.value
     return made if uses == given + 1 and _with_gradients(made) is not None else None

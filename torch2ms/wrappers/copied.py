@@ -55,7 +55,7 @@ def _second(scope: Scope, module: ModuleInfo) -> Iterator[tuple[int, str]]:
 def _copies(stmt: Stmt, module: ModuleInfo) -> bool:
     """`b = a`, which happens once, for an object on which methods are called."""
     node = stmt.node
-    if not bound(stmt) or stmt.off or not isinstance(node, cst.Assign) or not isinstance(node.value, cst.Name):
+    if not bound(stmt) or stmt.off or type(node) is not cst.Assign or type(node.value) is not cst.Name:
         return False
     return module.value(node.value).kind in OBJECTS and not any(a.is_loop for a in stmt.ancestors())
 

@@ -121,8 +121,8 @@ def _asks(stmt: Stmt) -> bool:
 
 def _none_asked(node: cst.CSTNode) -> str:
     """The name that a condition compares with None, "" for other conditions."""
-    test = node.test if isinstance(node, cst.If) else None
-    if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1:
+    test = node.test if type(node) is cst.If else None
+    if type(test) is not cst.Comparison or len(test.comparisons) != 1:
         return ""
     asked = test.comparisons[0]
     plain = isinstance(asked.operator, (cst.Is, cst.IsNot)) and dotted(asked.comparator) == "None"

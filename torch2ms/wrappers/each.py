@@ -19,7 +19,7 @@ def each_alone(project: Project) -> dict[str, Plain]:
         if module.uses_mindspore or ".grad" not in module.source or module.directives.off:
             continue
         stmts = (s for scope in module.scope.walk() for s in scope.body.walk() if s.line is not None)
-        found = {id(s.node): _dropped(s.node) for s in stmts if isinstance(s.node, cst.Assign)}
+        found = {id(s.node): _dropped(s.node) for s in stmts if type(s.node) is cst.Assign}
         if any(found.values()):
             plain[module.name] = _Writer(module, found).plain()
     return plain
@@ -29,10 +29,10 @@ def _dropped(node: cst.Assign) -> list[cst.Attribute]:
     """The gradients that the statement sets to None, where it does nothing else; none if there is only one."""
     targets: list[cst.CSTNode] = [t.target for t in node.targets]
     values: list[cst.CSTNode] = [node.value]
-    if len(targets) == 1 and isinstance(targets[0], cst.Tuple) and isinstance(node.value, cst.Tuple):
+    if len(targets) == 1 and type(targets[0]) is cst.Tuple and type(node.value) is cst.Tuple:
         targets = [e.value for e in targets[0].elements]
         values = [e.value for e in node.value.elements]
-    grads = [t for t in targets if isinstance(t, cst.Attribute) and t.attr.value == "grad" and dotted(t)]
+    grads = [t for t in targets if type(t) is cst.Attribute and t.attr.value == "grad" and dotted(t)]
     alone = len(targets) > 1 and len(grads) == len(targets) and all(dotted(v) == "None" for v in values)
     return grads if alone else []
 

@@ -33,11 +33,11 @@ def _found(scope: Scope) -> dict[int, tuple[str, str]]:
     """By id of a statement that stores such a gradient: the names of the tensor and of the gradient in the loop."""
     alone = _alone(scope)
     found = {}
-    taken = {n.value for n in descend(scope.node) if isinstance(n, cst.Name)} if alone else set()
+    taken = {n.value for n in descend(scope.node) if type(n) is cst.Name} if alone else set()
     one, grad = (next((n for n in names if n not in taken), "") for names in NAMES)
     for stmt in scope.body.walk() if one and grad else ():
         node = stmt.node
-        if isinstance(node, cst.Assign) and stmt.line is not None and _stored(node) in alone:
+        if type(node) is cst.Assign and stmt.line is not None and _stored(node) in alone:
             found[id(node)] = one, grad
     return found
 
@@ -46,7 +46,7 @@ def _alone(scope: Scope) -> set[str]:
     """The tensors, by name, that are all that an optimizer of the scope is made with, and that it alone has."""
     steps = {dotted(c.func.value) for s in scope.body.walk() for c in s.calls
              if isinstance(c.func, cst.Attribute) and c.func.attr.value == "step"}  # fmt: skip
-    made = [s for s in scope.body.walk() if isinstance(s.node, cst.Assign) and s.defs & steps]
+    made = [s for s in scope.body.walk() if type(s.node) is cst.Assign and s.defs & steps]
     found: list[str] = []
     others: list[str] = []
     for stmt in made:
@@ -63,7 +63,7 @@ def _stored(node: cst.Assign) -> str:
     if len(node.targets) != 1 or dotted(node.value) == "None":
         return ""
     target = node.targets[0].target
-    return dotted(target.value) if isinstance(target, cst.Attribute) and target.attr.value == "grad" else ""
+    return dotted(target.value) if type(target) is cst.Attribute and target.attr.value == "grad" else ""
 
 
 class _Writer(Suites):

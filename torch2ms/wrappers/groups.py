@@ -32,9 +32,9 @@ class Groups(Suites):
     changed = False
 
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
-        call = node.value if isinstance(node, cst.Expr) else None
-        func = call.func if isinstance(call, cst.Call) else None
-        if not isinstance(call, cst.Call) or not isinstance(func, cst.Attribute) or func.attr.value != "update":
+        call = node.value if type(node) is cst.Expr else None
+        func = call.func if type(call) is cst.Call else None
+        if type(call) is not cst.Call or type(func) is not cst.Attribute or func.attr.value != "update":
             return super().small(node)
         settings = _settings(call)
         if self.module.value(func.value).name != "param_group" or not settings:

@@ -45,6 +45,6 @@ def missed(trees: list[cst.Module], taken: list[Taken]) -> set[str]:
     """The functions, by the names by which they are called, that still use a parameter they lost."""
     if not taken:
         return set()
-    functions = [node for tree in trees for node in descend(tree) if isinstance(node, cst.FunctionDef)]
+    functions = [node for tree in trees for node in descend(tree) if type(node) is cst.FunctionDef]
     free = [(node.name.value, free_names(node)) for node in functions]
     return {t.called for t in taken for name, names in free if name == t.name and t.parameters & names}

@@ -53,12 +53,12 @@ def kept_graphs(project: Project) -> dict[str, Plain]:
 def _found(scope: Scope, module: ModuleInfo) -> Iterator[Kept]:
     taken: set[str] = set()
     for stmt in scope.body.walk():
-        call = stmt.node.value if isinstance(stmt.node, cst.Expr) else None
-        if not isinstance(call, cst.Call) or not _keeps(call) or module.value(call.func).kind in ("function", "api"):
+        call = stmt.node.value if type(stmt.node) is cst.Expr else None
+        if type(call) is not cst.Call or not _keeps(call) or module.value(call.func).kind in ("function", "api"):
             continue
         kept = Kept(stmt, call)
         if _reads(kept) and _empty_before(kept, scope, module) and not _changed_behind(kept, scope):
-            taken |= {n.value for n in descend(scope.node) if isinstance(n, cst.Name)}
+            taken |= {n.value for n in descend(scope.node) if type(n) is cst.Name}
             _name(kept, taken)
             kept.dead = _dead(kept, scope, module)
             yield kept
@@ -276,7 +276,7 @@ def _dead(kept: Kept, scope: Scope, module: ModuleInfo) -> bool:
     assert isinstance(kept.call.func, cst.Attribute)
     cleared = _cleared(following[0], module)
     cleared |= {d.removesuffix(".grad") for s in following[0].walk() for d in s.defs if d.endswith(".grad")}
-    others = {dotted(n.value) for n in descend(scope.node) if isinstance(n, cst.Attribute) and _is_grad(n)
+    others = {dotted(n.value) for n in descend(scope.node) if type(n) is cst.Attribute and _is_grad(n)
               and id(n) not in kept.reads}  # fmt: skip
     filled = module.value(kept.call.func.value).deps
     unseen = {d for d in filled if d in kept.leaves and d not in others and "." not in d}

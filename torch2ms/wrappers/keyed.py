@@ -137,9 +137,9 @@ def _seen(table: Table, place: str, home: Scope, module: ModuleInfo, alone: bool
             if stmt.node is not table.node and (place in stmt.defs or stores_into(stmt, place)):
                 return False
             for node in own_nodes(stmt):
-                if isinstance(node, cst.Subscript) and dotted(node.value) == place and _key(node) in table.names:
+                if type(node) is cst.Subscript and dotted(node.value) == place and _key(node) in table.names:
                     table.items.add(id(node))
-                if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
+                if type(node) is cst.Call and type(node.func) is cst.Attribute and not node.args:
                     if dotted(node.func.value) == place and node.func.attr.value == "values" and alone:
                         table.values.add(id(node))
     return bool(table.items)

@@ -102,16 +102,16 @@ class _Finder:
             return []
         nodes = [(stmt, node) for stmt in self.scope.body.walk() for node in own_nodes(stmt)]
         for stmt, node in nodes:
-            if isinstance(node, cst.Subscript) and (key := _key(node)) is not None and dotted(node.value):
+            if type(node) is cst.Subscript and (key := _key(node)) is not None and dotted(node.value):
                 if not isinstance(key, cst.Integer) or root(dotted(node.value)) in self.scope.params:
                     item = found.setdefault(code(node), Item(dotted(node.value), key))
                     item.uses.append((stmt, node))
                     item.kinds.add(self.module.value(node).kind)
         for _, node in nodes:
-            func = node.func if isinstance(node, cst.Call) else None
-            method = isinstance(func, cst.Attribute)
+            func = node.func if type(node) is cst.Call else None
+            method = type(func) is cst.Attribute
             called = func.value if method else func  # type: ignore[union-attr]
-            if isinstance(called, cst.Subscript) and (used := found.get(code(called))) is not None:
+            if type(called) is cst.Subscript and (used := found.get(code(called))) is not None:
                 used.methods.add(func.attr.value if method else "")  # type: ignore[union-attr]
         sure = [i for i in found.values() if i.optimizer]
         places, keys = {i.place for i in sure}, {code(i.key) for i in sure}

@@ -80,7 +80,7 @@ def settings(node: cst.CSTNode, module: ModuleInfo) -> bool:
 
 def member(call: cst.CSTNode, module: ModuleInfo) -> tuple[str, str]:
     """Family and name of the method that a call of such an object calls."""
-    if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute):
+    if type(call) is cst.Call and type(call.func) is cst.Attribute:
         if found := family(call.func.value, module):
             return found, call.func.attr.value
     return "", ""

@@ -26,8 +26,8 @@ def opened(project: Project) -> dict[str, Plain]:
 
 def _closed(module: ModuleInfo) -> set[int]:
     """The functions, by id."""
-    bodies = ((s, s.node) for s in module.scope.walk() if isinstance(s.node, cst.FunctionDef))
-    suites = (id(n) for s, n in bodies if isinstance(n.body, cst.SimpleStatementSuite) and _concerns(s, module))
+    bodies = ((s, s.node) for s in module.scope.walk() if type(s.node) is cst.FunctionDef)
+    suites = (id(n) for s, n in bodies if type(n.body) is cst.SimpleStatementSuite and _concerns(s, module))
     return set(suites)
 
 

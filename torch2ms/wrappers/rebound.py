@@ -82,7 +82,7 @@ def _kept_losses(scope: Scope) -> Iterator[tuple[str, Stmt, Stmt]]:
                 yield name, last[name], stmt
             if name and not stmt.off:
                 last[name] = stmt
-            elif not isinstance(stmt.node, cst.AugAssign):
+            elif type(stmt.node) is not cst.AugAssign:
                 last = {n: s for n, s in last.items() if n not in stmt.all_defs}
 
 
@@ -125,7 +125,8 @@ def seen_elsewhere(scope: Scope) -> set[str]:
     """The names of a scope that functions inside of it read, or that are not its own."""
     inner = {root(use) for child in scope.children for use in free_uses(child)}
     return inner | {item.name.value for child in scope.walk() for stmt in child.body.walk()
-                    if isinstance(stmt.node, (cst.Global, cst.Nonlocal)) for item in stmt.node.names}  # fmt: skip
+                    if type(stmt.node) is cst.Global or type(stmt.node) is cst.Nonlocal
+                    for item in stmt.node.names}  # fmt: skip
 
 
 def _occurrences(name: str, binding: Stmt, later: list[Stmt]) -> list[cst.Name]:
@@ -140,8 +141,8 @@ def _occurrences(name: str, binding: Stmt, later: list[Stmt]) -> list[cst.Name]:
             nodes.append(end.node.value)
             break
         nodes.append(stmt.node)
-    hidden = {id(n.attr) for node in nodes for n in descend(node) if isinstance(n, cst.Attribute)}
-    hidden |= {id(n.keyword) for node in nodes for n in descend(node) if isinstance(n, cst.Arg)}
+    hidden = {id(n.attr) for node in nodes for n in descend(node) if type(n) is cst.Attribute}
+    hidden |= {id(n.keyword) for node in nodes for n in descend(node) if type(n) is cst.Arg}
     return [
         n for node in nodes for n in descend(node)
         if isinstance(n, cst.Name) and n.value == name and id(n) not in hidden

@@ -58,7 +58,7 @@ class Saturated(Suites):
 
     def inside(self, call: cst.Call) -> bool:
         """The call is a part of an expression, which has to be told from its neighbours."""
-        whole = [*self.module.of_kind(cst.Assign), *self.module.of_kind(cst.Return)]
+        whole: list[cst.Assign | cst.Return] = [*self.module.of_kind(cst.Assign), *self.module.of_kind(cst.Return)]
         return all(s.value is not call for s in whole)
 
 

@@ -194,9 +194,9 @@ class Aliased(Suites):
             for stmt in scope.body.walk():
                 bound += stmt.defs
                 node = stmt.node
-                if not isinstance(node, cst.Assign) or len(node.targets) != 1 or stmt.block is not scope.body:
+                if type(node) is not cst.Assign or len(node.targets) != 1 or stmt.block is not scope.body:
                     continue
-                if not isinstance(node.targets[0].target, cst.Name) or isinstance(scope.node, cst.ClassDef):
+                if type(node.targets[0].target) is not cst.Name or type(scope.node) is cst.ClassDef:
                     continue
                 value = self.module.value(node.value) if dotted(node.value) else None
                 if value is None or value.kind != "api" or not FUNCTION.fullmatch(value.name):
@@ -212,9 +212,9 @@ class Aliased(Suites):
         """How often the name stands anywhere, and how often as what is called."""
         mentioned = called = 0
         for node in self.module.nodes:
-            if isinstance(node, cst.Name) and node.value == name:
+            if type(node) is cst.Name and node.value == name:
                 mentioned += 1
-            called += isinstance(node, cst.Call) and isinstance(node.func, cst.Name) and node.func.value == name
+            called += type(node) is cst.Call and type(node.func) is cst.Name and node.func.value == name
         return mentioned, called
 
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:

@@ -66,7 +66,7 @@ class _Finder:
                 both = parts(stmt.node)
                 if both is not None and isinstance(both[1], cst.DictComp):
                     self.comprehension(both[1], stmt, scope)
-                elif isinstance(stmt.node, cst.For):
+                elif type(stmt.node) is cst.For:
                     self.loop(stmt, scope)
 
     def comprehension(self, node: cst.DictComp, stmt: Stmt, scope: Scope) -> None:

@@ -49,7 +49,7 @@ def summed(project: Project) -> dict[str, Plain]:
 
 def _found(scope: Scope, module: ModuleInfo) -> Iterator[tuple[Stmt, Summed]]:
     for loop in scope.body.walk():
-        if not isinstance(loop.node, cst.For) or loop.off or len(loop.blocks) != 1:
+        if type(loop.node) is not cst.For or loop.off or len(loop.blocks) != 1:
             continue
         calls = [(s, call) for s in loop.blocks[0].stmts if (call := _backward(s.node)) is not None]
         if len(calls) != 1 or not _plain(loop, calls[0][0]) or not _shares(loop, scope):
@@ -65,8 +65,8 @@ def _found(scope: Scope, module: ModuleInfo) -> Iterator[tuple[Stmt, Summed]]:
 
 def _backward(node: cst.CSTNode) -> cst.Call | None:
     """`loss.backward(retain_graph=...)` and `loss.backward()`: nothing else is said."""
-    call = node.value if isinstance(node, cst.Expr) else None
-    if not isinstance(call, cst.Call) or not isinstance(call.func, cst.Attribute) or call.func.attr.value != "backward":
+    call = node.value if type(node) is cst.Expr else None
+    if type(call) is not cst.Call or type(call.func) is not cst.Attribute or call.func.attr.value != "backward":
         return None
     names = [a.keyword.value if a.keyword is not None else "" for a in call.args]
     return call if names in ([], ["retain_graph"]) else None
@@ -78,11 +78,11 @@ def _plain(loop: Stmt, stmt: Stmt) -> bool:
     if any(s.modes or isinstance(s.node, (*LEAVING, cst.With, cst.Try)) or s.blocks and s.off for s in inside):
         return False
     for node in (n for s in inside if s is not stmt and s.is_small for n in descend(s.node)):
-        if isinstance(node, cst.Attribute) and node.attr.value in ("grad", "step", "zero_grad", "backward", "data"):
+        if type(node) is cst.Attribute and node.attr.value in ("grad", "step", "zero_grad", "backward", "data"):
             return False
-        if isinstance(node, cst.Attribute) and node.attr.value.endswith("_") and not node.attr.value.endswith("__"):
+        if type(node) is cst.Attribute and node.attr.value.endswith("_") and not node.attr.value.endswith("__"):
             return False
-        if isinstance(node, cst.Name) and "grad" in node.value:
+        if type(node) is cst.Name and "grad" in node.value:
             return False
     return True
 

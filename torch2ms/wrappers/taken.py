@@ -40,7 +40,7 @@ def _found(names: set[str], module: ModuleInfo, project: Project) -> dict[int, s
         cls = module.classes.get(scope.cls.name) if scope.cls is not None else None
         for stmt in scope.body.walk():
             for node in descend(stmt.node) if not stmt.blocks else ():
-                if isinstance(node, cst.Attribute) and node.attr.value in names:
+                if type(node) is cst.Attribute and node.attr.value in names:
                     if _has(node.attr.value, node.value, module.value(node.value), cls, module, project):
                         found[id(node)] = f"{node.attr.value}_"
             for node in (n for e in _heads(stmt.node) for n in descend(e)):

@@ -80,10 +80,10 @@ def _choice(node: cst.CSTNode) -> Choice | None:
     value = node.value if type(node) is cst.Assign or type(node) is cst.Expr else None
     if type(node) is cst.Assign and len(node.targets) != 1:
         return None
-    if isinstance(value, cst.IfExp):
+    if type(value) is cst.IfExp:
         silent = isinstance(node, cst.Expr) and dotted(value.orelse) == "None"
         return value.test, value.body, None if silent else value.orelse
-    if isinstance(node, cst.Expr) and isinstance(value, cst.BooleanOperation):
+    if type(node) is cst.Expr and type(value) is cst.BooleanOperation:
         test = value.left if isinstance(value.operator, cst.And) else _not(value.left)
         return test, value.right, None
     return None

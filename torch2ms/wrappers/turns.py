@@ -109,7 +109,7 @@ def _bound(name: str, value: cst.BaseExpression) -> cst.SimpleStatementLine:
 
 
 def _names(node: cst.CSTNode) -> Iterator[str]:
-    return (n.value for n in descend(node) if isinstance(n, cst.Name))
+    return (n.value for n in descend(node) if type(n) is cst.Name)
 
 
 def answered(test: cst.BaseExpression, turn: Turn, places: dict[str, str]) -> bool | None:
@@ -152,7 +152,7 @@ def _turns(stmt: Stmt, scope: Scope, module: ModuleInfo) -> list[Turn]:
     node = stmt.node
     assert isinstance(node, cst.For)
     names = _targets(node.target)
-    rows = _rows(node.iter, isinstance(node.target, cst.Tuple))
+    rows = _rows(node.iter, type(node.target) is cst.Tuple)
     if not names or len(set(names)) != len(names) or any(len(r) != len(names) for r in rows):
         return []
     body = list(stmt.blocks[0].every)
@@ -170,14 +170,14 @@ def _turns(stmt: Stmt, scope: Scope, module: ModuleInfo) -> list[Turn]:
 
 
 def _targets(target: cst.BaseAssignTargetExpression) -> list[str]:
-    parts = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else [target]
+    parts = [e.value for e in target.elements] if type(target) is cst.Tuple else [target]
     names = [p.value for p in parts if isinstance(p, cst.Name)]
     return names if len(names) == len(parts) else []
 
 
 def _rows(node: cst.BaseExpression, several: bool) -> list[list[cst.BaseExpression]]:
     """The items of every turn, as they are written in the loop's head."""
-    if isinstance(node, (cst.List, cst.Tuple)):
+    if type(node) is cst.List or type(node) is cst.Tuple:
         turns = [e.value for e in node.elements if isinstance(e, cst.Element)]
         if len(turns) < len(node.elements):
             return []
@@ -214,17 +214,17 @@ def _jumps(body: cst.BaseSuite) -> bool:
         node, inner = waiting.pop()
         if isinstance(node, (cst.Return, cst.Yield, cst.Await, cst.FunctionDef, cst.ClassDef)):
             return True
-        if isinstance(node, (cst.Break, cst.Continue)) and not inner:
+        if (type(node) is cst.Break or type(node) is cst.Continue) and not inner:
             return True
-        waiting += [(c, inner or isinstance(node, (cst.For, cst.While))) for c in node.children]
+        waiting += [(c, inner or type(node) is cst.For or type(node) is cst.While) for c in node.children]
     return False
 
 
 def _captured(body: cst.BaseSuite, names: set[str]) -> bool:
     """A function or a comprehension inside has the names, or binds them anew."""
     for node in descend(body):
-        if isinstance(node, cst.Lambda) and names & set(_names(node)):
+        if type(node) is cst.Lambda and names & set(_names(node)):
             return True
-        if isinstance(node, cst.CompFor) and names & set(_names(node.target)):
+        if type(node) is cst.CompFor and names & set(_names(node.target)):
             return True
     return False

@@ -43,9 +43,9 @@ class _Named:
                 continue
             for stmt in scope.body.walk():
                 for node in own_nodes(stmt):
-                    if not isinstance(node, (cst.Subscript, cst.Call)):
+                    if type(node) is not cst.Subscript and type(node) is not cst.Call:
                         continue
-                    if isinstance(node, cst.Subscript) and dotted(node.value) == box.place:
+                    if type(node) is cst.Subscript and dotted(node.value) == box.place:
                         if (key := key_of(node)) in self.names:
                             self.items[id(node)] = self.names[str(key)]
                     elif isinstance(node, cst.Call) and not node.args and isinstance(node.func, cst.Attribute):

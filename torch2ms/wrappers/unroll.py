@@ -87,7 +87,7 @@ def _turns(stmt: Stmt, scope: Scope, module: ModuleInfo) -> Turns:
     """What the names of a loop stand for in each turn; nothing where it is not such a loop."""
     node = stmt.node
     assert isinstance(node, cst.For)
-    targets = [e.value for e in node.target.elements] if isinstance(node.target, cst.Tuple) else [node.target]
+    targets = [e.value for e in node.target.elements] if type(node.target) is cst.Tuple else [node.target]
     names = [t.value for t in targets if isinstance(t, cst.Name)]
     if len(names) != len(targets) or node.orelse is not None or not (calls := calls_of(node)):
         return []
@@ -106,11 +106,11 @@ def _turns(stmt: Stmt, scope: Scope, module: ModuleInfo) -> Turns:
 
 def calls_of(node: cst.For) -> list[cst.Expr]:
     """The statements of the loop's body, if they are calls and nothing else."""
-    lines = [node.body] if isinstance(node.body, cst.SimpleStatementSuite) else list(node.body.body)
+    lines = [node.body] if type(node.body) is cst.SimpleStatementSuite else list(node.body.body)
     calls: list[cst.Expr] = []
     for line in lines:
         small = line.body if isinstance(line, (cst.SimpleStatementLine, cst.SimpleStatementSuite)) else []
-        plain = [s for s in small if isinstance(s, cst.Expr) and isinstance(s.value, cst.Call)]
+        plain = [s for s in small if type(s) is cst.Expr and type(s.value) is cst.Call]
         if not plain or len(plain) < len(small):
             return []
         calls += plain

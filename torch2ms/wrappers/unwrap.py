@@ -126,9 +126,9 @@ class Unwrapper(Unwrapping, Suites):
     # --- statements
 
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
-        if isinstance(node, (cst.Assign, cst.AnnAssign)) and node.value is not None:
+        if (type(node) is cst.Assign or type(node) is cst.AnnAssign) and node.value is not None:
             return self.assigned(node, node.value)
-        if isinstance(node, cst.ImportFrom) and self.around and self.amp_gone:
+        if type(node) is cst.ImportFrom and self.around and self.amp_gone:
             names = [] if isinstance(node.names, cst.ImportStar) else [a.evaluated_name for a in node.names]
             if node.module is not None and dotted(node.module) == "apex" and names == ["amp"]:
                 return []
@@ -143,7 +143,7 @@ class Unwrapper(Unwrapping, Suites):
                 return [accumulate.guard(line)]
         updated = self.rewrite(node)
         value = updated.value if isinstance(updated, cst.Expr) and updated is not node else None
-        return [] if isinstance(value, (cst.Name, cst.Attribute)) else [updated]
+        return [] if type(value) is cst.Name or type(value) is cst.Attribute else [updated]
 
     def assigned(self, node: cst.Assign | cst.AnnAssign, value: cst.BaseExpression) -> list[cst.CSTNode]:
         """Objects, their settings, and names that stay what they were."""
@@ -365,7 +365,7 @@ class Unwrapper(Unwrapping, Suites):
     def without_objects(self, tree: cst.Module) -> cst.Module:
         """Without the statements that make the objects."""
         tree = _Gone(self, {id(n) for n in self.objects}).applied(tree)
-        tries = [n for n in flow.in_order(tree.body) if isinstance(n, cst.Try)]
+        tries = [n for n in flow.in_order(tree.body) if type(n) is cst.Try]
         if not tries:
             return tree
         named = {n.value for s in flow.in_order(tree.body) if not isinstance(s, (cst.Import, cst.ImportFrom, cst.Try))

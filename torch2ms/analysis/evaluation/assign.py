@@ -147,7 +147,7 @@ def _bind_attribute(cls: ClassInfo, attr: str, source: int, value: Value, exchan
 
 def iteration(node: cst.BaseExpression, iterated: Value, ev: Evaluator, named: bool = True) -> Value:
     """What one turn of `for ... in node` binds; not `named`: the names are those of a comprehension alone."""
-    if isinstance(node, cst.Call):
+    if type(node) is cst.Call:
         name = dotted(node.func)
         args = [ev.memo.get(id(a.value), UNKNOWN) for a in node.args]
         if name == "enumerate" and args:

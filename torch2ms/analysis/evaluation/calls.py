@@ -159,7 +159,7 @@ def _of_kind(name: str, receiver: Value, given: Given) -> Value | None:
     if kind == "module":
         made = module_method(name, receiver, deps)
         part = given.node.func.value if isinstance(given.node.func, cst.Attribute) else None
-        if not isinstance(part, cst.Subscript) or made.kind not in ("params", "named_params"):
+        if type(part) is not cst.Subscript or made.kind not in ("params", "named_params"):
             return made
         return some_of(made, receiver, ", ".join(code(element) for element in part.slice))
     if kind == "optimizer":

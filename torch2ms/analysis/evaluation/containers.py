@@ -231,9 +231,9 @@ def _cut(part: cst.Slice) -> str:
 
 def _is_shape(node: cst.BaseExpression) -> bool:
     """`x.shape` or `x.size()`, whatever `x` is."""
-    if isinstance(node, cst.Call) and not node.args:
+    if type(node) is cst.Call and not node.args:
         return isinstance(node.func, cst.Attribute) and node.func.attr.value == "size"
-    return isinstance(node, cst.Attribute) and node.attr.value == "shape"
+    return type(node) is cst.Attribute and node.attr.value == "shape"
 
 
 def is_optimizer(name: str) -> bool:
@@ -269,7 +269,7 @@ def named_layer(base: Value, name: str) -> Value | None:
 
 def grouped_optimizer(node: cst.CSTNode) -> cst.BaseExpression | None:
     """The optimizer of `[p for group in optimizer.param_groups for p in group["params"]]`."""
-    if not isinstance(node, (cst.ListComp, cst.GeneratorExp)) or node.for_in.inner_for_in is None:
+    if (type(node) is not cst.ListComp and type(node) is not cst.GeneratorExp) or node.for_in.inner_for_in is None:
         return None
     outer, inner = node.for_in, node.for_in.inner_for_in
     group = inner.iter

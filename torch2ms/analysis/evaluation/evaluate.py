@@ -84,7 +84,7 @@ class Evaluator:
 
     def unary(self, node: cst.UnaryOperation) -> Value:
         value = self.ev(node.expression)
-        if isinstance(node.operator, cst.Not):
+        if type(node.operator) is cst.Not:
             return Value("bool")
         if value.kind != "tensor":
             return value
@@ -107,7 +107,7 @@ class Evaluator:
     def sequence(self, node: cst.Tuple | cst.List | cst.Set) -> Value:
         items = tuple(self.ev(e.value) for e in node.elements)
         starred = any(type(e) is cst.StarredElement for e in node.elements)
-        kind = "tuple" if isinstance(node, cst.Tuple) else "list"
+        kind = "tuple" if type(node) is cst.Tuple else "list"
         begins = items[0].starts if items else NO_DEPS
         if starred:
             parts = [
@@ -133,7 +133,7 @@ class Evaluator:
 
     def boolean(self, node: cst.BooleanOperation) -> Value:
         left = self.ev(node.left)
-        known = narrowed(node.left, self) if isinstance(node.operator, cst.And) else {}
+        known = narrowed(node.left, self) if type(node.operator) is cst.And else {}
         if not known:
             return join(left, self.ev(node.right))
         self.env.push()  # what follows `and` is asked where the condition before it holds
@@ -150,9 +150,9 @@ class Evaluator:
 
     def string(self, node: cst.ConcatenatedString | cst.FormattedString) -> Value:
         for part in getattr(node, "parts", ()):
-            if isinstance(part, cst.FormattedStringExpression):
+            if type(part) is cst.FormattedStringExpression:
                 self.ev(part.expression)
-        if isinstance(node, cst.ConcatenatedString):
+        if type(node) is cst.ConcatenatedString:
             self.ev(node.left)
             self.ev(node.right)
         return Value("str")
@@ -225,7 +225,7 @@ class Evaluator:
                 self.ev(test.test)
                 tests.append(code(test.test))
             clause = clause.inner_for_in
-        if isinstance(node, cst.DictComp):
+        if type(node) is cst.DictComp:
             self.ev(node.key)
             value = self.ev(node.value)
             kind = "dict"
@@ -246,7 +246,7 @@ class Evaluator:
         leaves = value.leaf and not value.place
         known = data or leaves or kind == "list" and lookup.of_data(value, self)
         each = value if known else containers.same_layer(value)
-        made = isinstance(node, cst.ListComp) and not known and lookup.made_here(node.elt, value, self)
+        made = type(node) is cst.ListComp and not known and lookup.made_here(node.elt, value, self)
         if made:
             return Value(kind, name=containers.LEARNERS, each=replace(value, several=True))
         return Value(kind, deps=value.deps, name=f"of {value.kind}", each=each)

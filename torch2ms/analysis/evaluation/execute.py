@@ -183,7 +183,7 @@ def _match(stmt: Stmt, node: cst.Match, ev: Evaluator) -> None:
     ev.ev(node.subject)
     for case in node.cases:
         for part in descend(case.pattern):
-            if isinstance(part, (cst.MatchClass, cst.MatchValue)):
+            if type(part) is cst.MatchClass or type(part) is cst.MatchValue:
                 ev.ev(part.cls if isinstance(part, cst.MatchClass) else part.value)
         if case.guard is not None:
             ev.ev(case.guard)

@@ -16,7 +16,7 @@ def flagged(scope: Scope, source: str) -> frozenset[str]:
         return NONE
     found: set[str] = set()
     for stmt in scope.body.walk():
-        if isinstance(stmt.node, cst.For) and (target := dotted(stmt.node.target)):
+        if type(stmt.node) is cst.For and (target := dotted(stmt.node.target)):
             body = [s.node for b in stmt.blocks for s in b.stmts]
             if len(body) == 1 and _sets(body[0], target):
                 found |= _elements(stmt, stmt.node.iter)

@@ -59,7 +59,7 @@ def class_of(node: cst.Attribute) -> str | None:
 
 def itself(node: cst.BaseExpression) -> str | None:
     """The place of `x` in `type(x)` and `x.__class__`, None for other expressions."""
-    if isinstance(node, cst.Attribute) and node.attr.value == "__class__":
+    if type(node) is cst.Attribute and node.attr.value == "__class__":
         return dotted(node.value)
     if type(node) is cst.Call and dotted(node.func) == "type" and len(node.args) == 1:
         return dotted(node.args[0].value)

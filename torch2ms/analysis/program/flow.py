@@ -130,7 +130,7 @@ class _Builder:
         scope = Scope(node, node.name.value, stmt.block.scope, off=stmt.off)
         stmt.block.scope.children.append(scope)
         scope.body = Block(scope, None, "body", node.body)
-        if isinstance(node, cst.FunctionDef):
+        if type(node) is cst.FunctionDef:
             scope.params = [p.name.value for p in _params(node.params)]
         self.fill(scope.body, _suite(node.body))
 
@@ -297,11 +297,11 @@ def _bind(target: cst.CSTNode, stmt: Stmt, uses: _Uses) -> None:
 def _base(node: cst.CSTNode) -> cst.CSTNode:
     """The object at the root of a chain of subscripts, attributes and method calls."""
     while True:
-        if isinstance(node, cst.Subscript):
+        if type(node) is cst.Subscript:
             node = node.value
-        elif isinstance(node, cst.Attribute) and not dotted(node):
+        elif type(node) is cst.Attribute and not dotted(node):
             node = node.value
-        elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        elif type(node) is cst.Call and type(node.func) is cst.Attribute:
             node = node.func.value
         else:
             return node
@@ -385,7 +385,7 @@ class _Uses:
         inner = Stmt(self.stmt.node, None, self.stmt.block, -1)
         uses = _Uses(inner)
         bound: set[str] = set()
-        if isinstance(node, cst.Lambda):
+        if type(node) is cst.Lambda:
             bound = {p.name.value for p in _params(node.params)}
             for param in _params(node.params):
                 if param.default is not None:

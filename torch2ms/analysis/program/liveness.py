@@ -41,7 +41,9 @@ def exposed(stmts: Iterable[Stmt]) -> list[str]:
 def _exposed(stmt: Stmt, bound: set[str]) -> list[str]:
     ordered = _ordered_uses(stmt)
     names = [n for n in ordered if n not in bound]
-    inner = set(bound) | {d for d in stmt.defs if "." not in d and isinstance(stmt.node, (cst.For, cst.With))}
+    inner = set(bound) | {
+        d for d in stmt.defs if "." not in d and (type(stmt.node) is cst.For or type(stmt.node) is cst.With)
+    }
     for block in stmt.blocks:
         seen = set(inner)
         for child in block.stmts:
@@ -91,7 +93,7 @@ def read_after(block: Block, region: Sequence[Stmt], last: int) -> set[str]:
         owner = current.owner
         if isinstance(owner.node, (cst.For, cst.While)) and current.role == "body":
             wrapped = set(killed)
-            if isinstance(owner.node, cst.While):
+            if type(owner.node) is cst.While:
                 live.update(root(u) for u in owner.uses if root(u) not in wrapped)
             else:
                 wrapped |= {d for d in owner.defs if "." not in d}
@@ -107,7 +109,7 @@ def read_after(block: Block, region: Sequence[Stmt], last: int) -> set[str]:
                     break
                 live.update(_exposed(stmt, wrapped))
                 wrapped |= definite(stmt)
-        if current.role == "body" and isinstance(owner.node, (cst.Try, cst.TryStar)):
+        if current.role == "body" and (type(owner.node) is cst.Try or type(owner.node) is cst.TryStar):
             for other in owner.blocks[1:]:
                 live.update(exposed(other.stmts))
         siblings = owner.block.stmts

@@ -99,7 +99,7 @@ class ClassInfo:
     @cached_property
     def other_names(self) -> dict[str, str]:
         """Further names that the body of the class gives to its methods: `predict = forward`."""
-        assigned = [s.node for s in self.scope.body.stmts if isinstance(s.node, cst.Assign)]
+        assigned = [s.node for s in self.scope.body.stmts if type(s.node) is cst.Assign]
         return {
             dotted(target.target): dotted(node.value)
             for node in assigned
@@ -457,7 +457,7 @@ class Project:
             bases = [qualified(b.value if isinstance(b, cst.Subscript) else b, module.imports) for b in given]
             cls = ClassInfo(scope, module, bases)
             module.classes[scope.name] = cls
-        elif isinstance(scope.node, cst.FunctionDef):
+        elif type(scope.node) is cst.FunctionDef:
             owner = module.classes.get(scope.parent.name) if scope.cls is not None and scope.parent else None
             info = FunctionInfo(scope, module, owner)
             module.functions[id(scope)] = info

@@ -15,7 +15,7 @@ PARTS = frozenset(
 def containers(name: str, stmt: Stmt) -> set[str]:
     """What a loop around the statement takes `name` out of: a change of the one is a change of the other."""
     for owner in stmt.ancestors():
-        if isinstance(owner.node, cst.For) and name in target_places(owner.node.target):
+        if type(owner.node) is cst.For and name in target_places(owner.node.target):
             given = taken(owner.node.target, owner.node.iter, name)
             return {dotted(given)} - {""} if given is not None else set()
     shown, found = stmt.block.scope.shown, set[str]()
@@ -78,7 +78,7 @@ def taken(target: cst.BaseExpression, iterated: cst.BaseExpression, name: str) -
 
 def target_places(node: cst.CSTNode) -> set[str]:
     """The places that a target of an assignment, of a loop or of `del` names."""
-    if isinstance(node, (cst.Tuple, cst.List)):
+    if type(node) is cst.Tuple or type(node) is cst.List:
         return set().union(*(target_places(e.value) for e in node.elements))
     place = dotted(node)
     return {place} if place else set()

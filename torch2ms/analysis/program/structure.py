@@ -63,7 +63,7 @@ class Stmt:
 
     @property
     def is_loop(self) -> bool:
-        return isinstance(self.node, (cst.For, cst.While))
+        return type(self.node) is cst.For or type(self.node) is cst.While
 
     @property
     def all_defs(self) -> set[str]:

@@ -23,11 +23,11 @@ def used_as_dict(
 ) -> bool:
     """The code takes what is in a place for a dict of tensors."""
     for node in descend(source):
-        if isinstance(node, cst.Subscript) and dotted(node.value) == name:
+        if type(node) is cst.Subscript and dotted(node.value) == name:
             part = node.slice[0].slice
             if isinstance(part, cst.Index) and isinstance(part.value, cst.SimpleString):
                 return True
-        if not isinstance(node, cst.Call):
+        if type(node) is not cst.Call:
             continue
         if isinstance(node.func, cst.Attribute) and dotted(node.func.value) == name:
             if node.func.attr.value in ("items", "values", "keys"):

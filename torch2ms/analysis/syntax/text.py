@@ -269,7 +269,7 @@ def _slice(node: cst.Slice, state: CodegenState) -> None:
     for part in (node.lower, node.first_colon, node.upper):
         if part is not None:
             _write(part, state)
-    if isinstance(node.second_colon, cst.Colon):
+    if type(node.second_colon) is cst.Colon:
         _write(node.second_colon, state)
     elif node.step is not None:
         state.tokens.append(":")
@@ -293,7 +293,7 @@ def _import_from(node: cst.ImportFrom, state: CodegenState) -> None:
         _listed(node.names, state)
     if node.rpar is not None:
         _write(node.rpar, state)
-    if isinstance(node.semicolon, cst.Semicolon):
+    if type(node.semicolon) is cst.Semicolon:
         _write(node.semicolon, state)
 
 

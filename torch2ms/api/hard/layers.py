@@ -280,13 +280,13 @@ def _layers(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
     """The layers that are written down in the argument of a container."""
     if isinstance(node, (cst.List, cst.Tuple, cst.Set)):
         inner: list[cst.CSTNode] = [e.value for e in node.elements]
-    elif isinstance(node, cst.Dict):
+    elif type(node) is cst.Dict:
         inner = [e.value for e in node.elements]
-    elif isinstance(node, (cst.ListComp, cst.GeneratorExp)):
+    elif type(node) is cst.ListComp or type(node) is cst.GeneratorExp:
         inner = [node.elt]
-    elif isinstance(node, cst.IfExp):
+    elif type(node) is cst.IfExp:
         inner = [node.body, node.orelse]
-    elif isinstance(node, cst.BinaryOperation):
+    elif type(node) is cst.BinaryOperation:
         inner = [node.left, node.right]
     elif isinstance(node, cst.Call) and code(node.func).rpartition(".")[2] in ("OrderedDict", "dict", "list", "tuple"):
         inner = [a.value for a in node.args]

@@ -71,9 +71,9 @@ def _shared(project: Project) -> set[str]:
     for module in project.modules.values():
         called: set[int] = set()
         for node in module.nodes:
-            if isinstance(node, cst.Call):
+            if type(node) is cst.Call:
                 called.add(id(node.func))
-            elif isinstance(node, cst.Attribute) and node.attr.value == "apply" and id(node) not in called:
+            elif type(node) is cst.Attribute and node.attr.value == "apply" and id(node) not in called:
                 found.add(module.value(node).name or module.value(node.value).name)
     return found
 

@@ -27,9 +27,9 @@ def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseS
         return []
     for call in stmt.calls:
         first = activations.subject(call)
-        if first is None or not isinstance(first.value, cst.Name):
+        if first is None or type(first.value) is not cst.Name:
             continue
-        alone = isinstance(stmt.node, cst.Expr) and stmt.node.value is call
+        alone = type(stmt.node) is cst.Expr and stmt.node.value is call
         acts = activations.changes(call, module, writer.project)
         called = module.value(call.func)
         if not acts or alone and called.kind == "api" and stores.changes(called.name, call):

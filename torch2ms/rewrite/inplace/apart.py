@@ -122,7 +122,7 @@ def stored(
 def changed(stmt: Stmt, node: cst.AugAssign, writer: Writer) -> list[cst.BaseStatement] | None:
     """The lines for `h.data += value`, `h.data[0] *= value`; None where it is neither."""
     symbol = code(node.operator).strip()
-    if isinstance(node.target, cst.Subscript):
+    if type(node.target) is cst.Subscript:
         if not _asked(node.target, stmt, writer):
             return None
         return part(node.target, code(writer.expression(node.value)), stmt, writer, symbol)
@@ -219,6 +219,6 @@ def _target(stmt: Stmt) -> cst.CSTNode:
         node = base(node.value)
     elif isinstance(node, (cst.Assign, cst.AugAssign)):
         node = node.target if isinstance(node, cst.AugAssign) else node.targets[0].target
-    while isinstance(node, cst.Subscript):
+    while type(node) is cst.Subscript:
         node = node.value
     return node

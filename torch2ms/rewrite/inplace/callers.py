@@ -45,7 +45,7 @@ class Given:
 
 def behind(node: cst.CSTNode, stmt: Stmt, scope: Scope) -> list[Given]:
     """What callers gave that an expression may be at a statement: a parameter, or `delta = delta_init`."""
-    if isinstance(node, cst.Subscript) and (found := key(node)) is not None:
+    if type(node) is cst.Subscript and (found := key(node)) is not None:
         return [Given(g.parameter, (*g.keys, found)) for g in behind(node.value, stmt, scope)]
     if not isinstance(node, cst.Name):
         return []

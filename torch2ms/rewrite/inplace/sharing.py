@@ -175,7 +175,7 @@ def is_parameter(target: cst.CSTNode, value: Value, module: ModuleInfo, plan: Pl
     if value.place and value.place in plan.leaves:
         return True
     place = dotted(target)
-    if isinstance(target, cst.Attribute):
+    if type(target) is cst.Attribute:
         owner = module.value(target.value)
         if owner.kind == "module" and target.attr.value in ("weight", "bias"):
             return True
@@ -222,9 +222,9 @@ def _shown(node: cst.BaseExpression) -> set[str]:
 
 def is_gradient(node: cst.CSTNode) -> bool:
     """`p.grad` or `p.grad.data`."""
-    while isinstance(node, cst.Attribute) and node.attr.value == "data":
+    while type(node) is cst.Attribute and node.attr.value == "data":
         node = node.value
-    return isinstance(node, cst.Attribute) and node.attr.value == "grad"
+    return type(node) is cst.Attribute and node.attr.value == "grad"
 
 
 def kept(stmt: Stmt, scope: Scope) -> bool:
@@ -245,8 +245,8 @@ def _collects(node: cst.CSTNode) -> bool:
     """A list or a call of `append` that takes gradients as they are."""
     if isinstance(node, (cst.ListComp, cst.GeneratorExp, cst.SetComp)):
         return is_gradient(node.elt)
-    if isinstance(node, (cst.List, cst.Tuple)):
+    if type(node) is cst.List or type(node) is cst.Tuple:
         return any(is_gradient(e.value) for e in node.elements)
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value == "append":
+    if type(node) is cst.Call and type(node.func) is cst.Attribute and node.func.attr.value == "append":
         return any(is_gradient(a.value) for a in node.args)
     return False

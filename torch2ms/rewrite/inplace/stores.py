@@ -62,9 +62,7 @@ class InPlace:
         chain: list[cst.Call] = []
         methods: list[str] = []
         node: cst.BaseExpression = call
-        while (
-            isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value.endswith("_")
-        ):
+        while type(node) is cst.Call and type(node.func) is cst.Attribute and node.func.attr.value.endswith("_"):
             chain.append(node)
             methods.append(node.func.attr.value)
             node = node.func.value

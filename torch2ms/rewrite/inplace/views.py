@@ -37,7 +37,7 @@ def memory(target: cst.CSTNode, stmt: Stmt, scope: Scope, module: ModuleInfo) ->
 def turned(node: cst.BaseExpression, module: ModuleInfo) -> cst.BaseExpression | None:
     """The tensor that `x.T`, `x.diagonal(1)`, `torch.permute(x, (1, 0))` are views of; None for what is none."""
     shown = False
-    while isinstance(node, (cst.Call, cst.Attribute)) and _last(node) in TURNED | RESHAPED:
+    while (type(node) is cst.Call or type(node) is cst.Attribute) and _last(node) in TURNED | RESHAPED:
         inner = _receiver(node, module)
         if inner is None or module.value(inner).kind not in TENSORS:
             return None
@@ -47,7 +47,7 @@ def turned(node: cst.BaseExpression, module: ModuleInfo) -> cst.BaseExpression |
 
 def copied(node: cst.BaseExpression, module: ModuleInfo) -> bool:
     """`z.real[0]`, `torch.view_as_real(z)`: elements that no write in MindSpore reaches."""
-    while isinstance(node, cst.Subscript):
+    while type(node) is cst.Subscript:
         node = node.value
     inner = _receiver(node, module) if _last(node) in COPIED - EXPANDED else None
     return inner is not None and module.value(inner).kind in TENSORS
@@ -219,8 +219,8 @@ def _shown(node: cst.BaseExpression, stmt: Stmt, scope: Scope, module: ModuleInf
 
 
 def _last(node: cst.BaseExpression) -> str:
-    called = node.func if isinstance(node, cst.Call) else node
-    return called.attr.value if isinstance(called, cst.Attribute) else ""
+    called = node.func if type(node) is cst.Call else node
+    return called.attr.value if type(called) is cst.Attribute else ""
 
 
 def _receiver(node: cst.BaseExpression, module: ModuleInfo) -> cst.BaseExpression | None:

@@ -63,7 +63,7 @@ def called(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Base
 def looked_up(original: cst.Subscript, updated: cst.Subscript, work: Translation) -> cst.BaseExpression | None:
     """`optim.__dict__[name]`"""
     held, index = original.value, original.slice[0].slice
-    if not isinstance(held, cst.Attribute) or held.attr.value != "__dict__" or not isinstance(index, cst.Index):
+    if type(held) is not cst.Attribute or held.attr.value != "__dict__" or type(index) is not cst.Index:
         return None
     home, made = work.module.value(held.value), updated.slice[0].slice
     if home.kind != "api" or home.name not in TABLES or home.likely or not isinstance(made, cst.Index):

@@ -150,7 +150,7 @@ def _by_constructor(cls: ClassInfo) -> Iterator[str]:
 def _ask_parts(cls: ClassInfo, project: Project, seen: set[int]) -> None:
     """Raise Hidden where a class whose objects are made in a class puts parts of its own into evaluation mode."""
     for part in cls.lineage():
-        named = (n for n in descend(part.scope.node) if isinstance(n, (cst.Name, cst.Attribute)))
+        named = (n for n in descend(part.scope.node) if type(n) is cst.Name or type(n) is cst.Attribute)
         for inner in (one for n in named for one in _classes(n, part.module, project)):
             if id(inner) not in seen:
                 seen.add(id(inner))

@@ -15,7 +15,7 @@ _KEEPING = ("torch.nn.Parameter", "torch.numel", "torch.is_tensor", "torch.typen
 
 def of_rows(target: cst.CSTNode, module: ModuleInfo) -> bool:
     """`conv.weight` of such a layer."""
-    named = isinstance(target, cst.Attribute) and target.attr.value == "weight"
+    named = type(target) is cst.Attribute and target.attr.value == "weight"
     return named and module.value(target.value).name in ROWS  # type: ignore[attr-defined]
 
 

@@ -119,11 +119,11 @@ def joined(original: cst.BaseExpression, work: Translation) -> cst.BaseExpressio
         return _alone(original, modules, work)
     work.notes.needs.add("nn")
     work.tell("T2M506", "parameters of several modules", "a CellList gives them different names")
-    called = (n.func for n in descend(original) if isinstance(n, cst.Call) and isinstance(n.func, cst.Attribute))
+    called = (n.func for n in descend(original) if type(n) is cst.Call and type(n.func) is cst.Attribute)
     dicts = {dotted(f.value) for f in called if work.module.value(f.value).name == "torch.nn.ModuleDict"}
     modules = [f"{work.alias('nn')}.CellList(list({m}.values()))" if m in dicts else m for m in modules]  # no CellDict
     held = modules[0].removeprefix("*") if len(modules) == 1 else ""
-    named = [n for n in descend(original) if isinstance(n, (cst.Name, cst.Attribute))]
+    named = [n for n in descend(original) if type(n) is cst.Name or type(n) is cst.Attribute]
     lists = {code(n) for n in named if work.module.value(n).kind == "list"}
     listed = held if held in lists else f"[{', '.join(modules)}]"  # a tuple of networks is not taken
     return cst.parse_expression(f"{work.alias('nn')}.CellList({listed}).trainable_params()")

@@ -63,8 +63,8 @@ def _items(original: cst.Call, work: Translation) -> dict[str, str]:
     """Cells that a list or a dict holds, of which the call takes the parameters: `nets["a"]`, each with a prefix."""
     found = {}
     for node in descend(original):
-        asked = node.func if isinstance(node, cst.Call) else None
-        if not isinstance(asked, cst.Attribute) or asked.attr.value not in ("parameters", "trainable_params"):
+        asked = node.func if type(node) is cst.Call else None
+        if type(asked) is not cst.Attribute or asked.attr.value not in ("parameters", "trainable_params"):
             continue
         item = asked.value
         if not isinstance(item, cst.Subscript) or len(item.slice) != 1 or not dotted(item.value):

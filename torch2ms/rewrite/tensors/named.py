@@ -59,7 +59,7 @@ def _text_kept(original: cst.Call, work: Translation) -> str:
 def in_text(original: cst.FormattedString, updated: cst.FormattedString, work: Translation) -> cst.FormattedString:
     """`name = f"{x.shape}"`: shapes, element types and devices as torch writes them; what is printed is for people."""
     stmt = work.stmt.node if work.stmt is not None else None
-    if work.mixed or not isinstance(stmt, cst.Assign) or stmt.value is not original:
+    if work.mixed or type(stmt) is not cst.Assign or stmt.value is not original:
         return updated
     parts: list[cst.BaseFormattedStringContent] = []
     for old, new in zip(original.parts, updated.parts, strict=True):
@@ -100,7 +100,7 @@ def _lower(original: cst.BaseExpression, updated: cst.BaseExpression, work: Tran
 
 
 def _device_of_tensor(node: cst.BaseExpression, work: Translation) -> bool:
-    if not isinstance(node, cst.Attribute) or node.attr.value != "device":
+    if type(node) is not cst.Attribute or node.attr.value != "device":
         return False
     return work.module.value(node.value).kind in ("tensor", "param")
 

@@ -24,7 +24,7 @@ _TAKING = {"gather", "index_select", "take_along_dim", "expand_as", "view_as", "
 
 def values_only(target: cst.BaseExpression) -> bool:
     """`values, _ = ...`: nobody reads the places."""
-    return isinstance(target, cst.Tuple) and len(target.elements) == 2 and dotted(target.elements[1].value) == "_"
+    return type(target) is cst.Tuple and len(target.elements) == 2 and dotted(target.elements[1].value) == "_"
 
 
 def widened(rule: Rule, outcome: Outcome, original: cst.Call, work: Translation, where: Positions) -> Outcome:

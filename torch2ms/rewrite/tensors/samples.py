@@ -108,10 +108,10 @@ def _perhaps_batches(
 ) -> Iterator[tuple[cst.BaseExpression, cst.CSTNode]]:
     """What is bound to batches, or to what comes out of things that a loader was perhaps handed to (generators,
     prefetchers), and where it is used."""
-    if isinstance(node, cst.For):
+    if type(node) is cst.For:
         pairs = _pairs(node.target, node.iter)
         yield from ((target, node.body) for target, iterated in pairs if _perhaps_loader(iterated, module))
-    elif isinstance(node, cst.Assign) and isinstance(call := node.value, cst.Call) and dotted(call.func) == "next":
+    elif type(node) is cst.Assign and isinstance(call := node.value, cst.Call) and dotted(call.func) == "next":
         if call.args and _perhaps_loader(call.args[0].value, module):
             yield from ((target.target, scope) for target in node.targets)
 

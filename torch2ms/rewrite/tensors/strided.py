@@ -65,7 +65,7 @@ def _in_the_middle(place: int, rank: int | None) -> bool:
 
 
 def _is_dots(node: cst.BaseExpression) -> bool:
-    return isinstance(node, cst.Ellipsis)
+    return type(node) is cst.Ellipsis
 
 
 def _dots(element: Element) -> bool:

@@ -153,7 +153,7 @@ def printed(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Cal
 
 def shown(original: cst.BaseExpression, updated: cst.BaseExpression, work: Translation) -> cst.BaseExpression:
     """A Parameter as the tensor that it holds."""
-    while isinstance(original, cst.Attribute) and original.attr.value == "data":
+    while type(original) is cst.Attribute and original.attr.value == "data":
         original = original.value
     if not isinstance(original, (cst.Name, cst.Attribute, cst.Subscript)) or code(updated).endswith(")"):
         return updated

@@ -36,7 +36,7 @@ def indexed(original: cst.Subscript, updated: cst.Subscript, work: Translation, 
 
 def _taken(original: cst.Subscript, updated: cst.Subscript, work: Translation, read: bool) -> cst.BaseExpression:
     receiver = work.module.value(original.value)
-    sliced = len(original.slice) == 1 and isinstance(original.slice[0].slice, cst.Slice)
+    sliced = len(original.slice) == 1 and type(original.slice[0].slice) is cst.Slice
     if receiver.name == "torch.utils.data.TensorDataset" and sliced:
         work.notes.needs.add("ops")
         work.tell("T2M613", "slice of a TensorDataset", "its samples, put together column by column")
@@ -46,7 +46,7 @@ def _taken(original: cst.Subscript, updated: cst.Subscript, work: Translation, r
         work.refuse("T2M605", "torch.optim.Optimizer.state_dict", why, todo)
     if receiver.kind not in TAKEN:
         return updated
-    if any(isinstance(e.slice, cst.Index) and _nothing(e.slice.value) for e in original.slice):
+    if any(type(e.slice) is cst.Index and _nothing(e.slice.value) for e in original.slice):
         work.refuse("T2M605", "index that picks nothing", "MindSpore fails on it", "make the empty tensor by its shape")
         return updated
     elements = [
@@ -76,7 +76,7 @@ def _taken(original: cst.Subscript, updated: cst.Subscript, work: Translation, r
 
 def _nothing(index: cst.BaseExpression) -> bool:
     """`x[[]]`, `x[False]`"""
-    return isinstance(index, cst.List) and not index.elements or constant(index) is False
+    return type(index) is cst.List and not index.elements or constant(index) is False
 
 
 def _tell(original: cst.Subscript, work: Translation, why: str, likely: bool) -> None:
@@ -183,7 +183,7 @@ def whole(target: cst.Subscript, stored: cst.BaseExpression, module: ModuleInfo)
 
 
 def _part(old: cst.BaseSlice, new: cst.BaseSlice, work: Translation, varied: frozenset[str]) -> cst.BaseSlice:
-    if isinstance(old, cst.Slice) and isinstance(new, cst.Slice):
+    if type(old) is cst.Slice and type(new) is cst.Slice:
         bounds = {
             name: _called("int", getattr(new, name))
             for name in ("lower", "upper", "step")

@@ -121,7 +121,7 @@ class Functions:
             body, seen = info.scope.node, seen | {id(info)}
         for part in descend(body):
             yield self.module, part
-            if isinstance(part, cst.Call) and part is not body:
+            if type(part) is cst.Call and part is not body:
                 yield from self.parts(part.func, seen) if not isinstance(part.func, cst.Call) else ()
                 for arg in part.args:
                     if isinstance(arg.value, (cst.Name, cst.Attribute)) and transform(
@@ -136,7 +136,7 @@ class Functions:
     def differentiates(self, node: cst.BaseExpression, seen: frozenset[int]) -> bool:
         """The function takes gradients itself."""
         for module, part in self.parts(node, seen):
-            if isinstance(part, cst.Call):
+            if type(part) is cst.Call:
                 name = module.value(part.func).name
                 if transform(name) in PLAIN or name == "torch.autograd.grad":
                     return True

@@ -134,7 +134,7 @@ class _Compiled(Way):
         """What a statement with a gradient call uses beside the call."""
         whole = self.own(event).whole
         hidden = {id(n) for n in descend(whole)}
-        return [n for n in descend(event.stmt.node) if isinstance(n, cst.Name) and id(n) not in hidden]
+        return [n for n in descend(event.stmt.node) if type(n) is cst.Name and id(n) not in hidden]
 
     def runs(self) -> None:
         """Nothing that runs in the forward draws numbers, or makes Python values of tensors."""
@@ -174,12 +174,12 @@ class _Compiled(Way):
         made = {root(d) for s in self.path.steps for d in s.defs}
         within = {id(n) for node in nodes for n in descend(node)}
         for node in descend(stmt.node):
-            if id(node) in within and isinstance(node, cst.Attribute) and (place := dotted(node)) in self.inner:
+            if id(node) in within and type(node) is cst.Attribute and (place := dotted(node)) in self.inner:
                 self.expressions[id(node)] = self.inner[place]
         within -= {id(n) for node in descend(stmt.node) if dotted(node) in self.inner for n in descend(node)}
         for place in sorted(captured(stmt, self.module, made)):
-            places = [n for n in descend(stmt.node) if id(n) in within and isinstance(n, (cst.Attribute, cst.Name))
-                      and dotted(n) == place]  # fmt: skip
+            places = [n for n in descend(stmt.node) if id(n) in within
+                      and (type(n) is cst.Attribute or type(n) is cst.Name) and dotted(n) == place]  # fmt: skip
             if place in self.inner or not places or any(place.startswith(n + ".") for n in self.inner):
                 continue
             if any(used_as_dict(n, place, self.module, self.around.project) for n in nodes):
@@ -191,12 +191,12 @@ class _Compiled(Way):
                 self.expressions |= {id(n): short for n in places}
         covered = {id(n) for node in descend(stmt.node) if dotted(node) in {*self.arguments, *self.inner}
                    for n in descend(node)}  # fmt: skip
-        parts = {id(n.attr) for n in descend(stmt.node) if isinstance(n, cst.Attribute)}
-        parts |= {id(n.keyword) for n in descend(stmt.node) if isinstance(n, cst.Arg) and n.keyword is not None}
+        parts = {id(n.attr) for n in descend(stmt.node) if type(n) is cst.Attribute}
+        parts |= {id(n.keyword) for n in descend(stmt.node) if type(n) is cst.Arg and n.keyword is not None}
         parts |= {id(n) for c in descend(stmt.node) if isinstance(c, (cst.BaseComp, cst.Lambda)) for n in descend(c)}
         local = _locals(self.scope)
         for node in descend(stmt.node):
-            if not isinstance(node, cst.Name) or id(node) not in within or id(node) in parts | covered:
+            if type(node) is not cst.Name or id(node) not in within or id(node) in parts | covered:
                 continue
             value = self.module.value(node)
             if value.kind in ("dict", "named_params") and value.deps:

@@ -78,7 +78,7 @@ def plan_curvature(
 
 def listing(node: cst.BaseExpression, scope: Scope) -> cst.BaseExpression | None:
     """What a name of parameters stands for, where each turn of a loop lists them again."""
-    made = [s for s in scope.body.walk() if isinstance(node, cst.Name) and node.value in s.defs]
+    made = [s for s in scope.body.walk() if type(node) is cst.Name and node.value in s.defs]
     only = made[0] if len(made) == 1 and any(a.is_loop for a in made[0].ancestors()) else None
     value = only.node.value if only is not None and isinstance(only.node, cst.Assign) else None
     while isinstance(value, cst.Call) and dotted(value.func) in ("list", "tuple") and len(value.args) == 1:
@@ -233,7 +233,7 @@ class _Compiled:
     def kind(self, place: str) -> str:
         for stmt in self.region.stmts:
             for node in descend(stmt.node):
-                if isinstance(node, (cst.Name, cst.Attribute)) and dotted(node) == place:
+                if (type(node) is cst.Name or type(node) is cst.Attribute) and dotted(node) == place:
                     return self.module.value(node).kind
         return "unknown"
 
@@ -274,7 +274,7 @@ class _Compiled:
             items.append(Text(f"{weights} = {{0}}", [self.weights]))
         for stmt in stmts:
             for node in descend(stmt.node):
-                place = dotted(node) if isinstance(node, cst.Attribute) else ""
+                place = dotted(node) if type(node) is cst.Attribute else ""
                 if place in self.arguments:
                     plan.expressions[id(node)] = self.arguments[place]
         fresh = self.writer.fresh_global if above.block.scope.is_module else self.writer.fresh

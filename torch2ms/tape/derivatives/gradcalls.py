@@ -186,7 +186,7 @@ def _only_lists(stmt: Stmt) -> bool:
 
 def turning(event: Event) -> bool:
     """The call is made with names that a comprehension or a lambda around it binds: it cannot stand above them."""
-    used = {n.value for n in descend(event.node) if isinstance(n, cst.Name)}
+    used = {n.value for n in descend(event.node) if type(n) is cst.Name}
     for outer in descend(event.stmt.node):
         if isinstance(outer, (*COMPREHENSIONS, cst.Lambda)) and any(n is event.node for n in descend(outer)):
             if isinstance(outer, cst.Lambda):
@@ -204,7 +204,7 @@ def read(event: Event, module: ModuleInfo, attributes: bool = False) -> GradCall
     whole, first = subscripted(event)
     if (mixed := _mixed(inputs, module)) is not None:
         return GradCall(event, mixed[0], mixed[1], whole, first)
-    if isinstance(inputs, (cst.Tuple, cst.List)):
+    if type(inputs) is cst.Tuple or type(inputs) is cst.List:
         names = [dotted(e.value) for e in inputs.elements]
         if names and all(_is_weight(e.value, module) for e in inputs.elements):
             return GradCall(event, [], inputs, whole, first)
@@ -230,11 +230,11 @@ def read(event: Event, module: ModuleInfo, attributes: bool = False) -> GradCall
 def _mixed(node: cst.BaseExpression, module: ModuleInfo) -> tuple[list[str], cst.BaseExpression] | None:
     """Tensors and then the weights of a network: `[x, *net.parameters()]`, `(x,) + tuple(net.parameters())`."""
     weights: cst.BaseExpression | None = None
-    if isinstance(node, cst.BinaryOperation) and isinstance(node.operator, cst.Add):
+    if type(node) is cst.BinaryOperation and type(node.operator) is cst.Add:
         weights = node.right
         node = node.left
         weights = _unpacked(weights)
-    if not isinstance(node, (cst.Tuple, cst.List)):
+    if type(node) is not cst.Tuple and type(node) is not cst.List:
         return None
     elements = list(node.elements)
     if weights is None and elements and isinstance(elements[-1], cst.StarredElement):
@@ -253,14 +253,14 @@ def _is_weight(node: cst.BaseExpression, module: ModuleInfo) -> bool:
     value = module.value(node)
     if value.kind == "param" or value.name in ("module_param", "parameter"):
         return True
-    owned = isinstance(node, cst.Attribute) and module.value(node.value).kind == "module"
+    owned = type(node) is cst.Attribute and module.value(node.value).kind == "module"
     return owned and node.attr.value in ("weight", "bias")  # type: ignore[attr-defined]
 
 
 def subscripted(event: Event) -> tuple[cst.BaseExpression, bool]:
     assert isinstance(event.node, cst.Call)
     for node in descend(event.stmt.node):
-        if isinstance(node, cst.Subscript) and node.value is event.node and len(node.slice) == 1:
+        if type(node) is cst.Subscript and node.value is event.node and len(node.slice) == 1:
             part = node.slice[0].slice
             if isinstance(part, cst.Index) and constant(part.value) == 0:
                 return node, True
@@ -333,7 +333,7 @@ def captured(stmt: Stmt, module: ModuleInfo, defined: set[str]) -> set[str]:
     heads = {root(c) for c in callees}
     names = {root(u) for u in stmt.uses}
     for node in descend(stmt.node):
-        if not isinstance(node, (cst.Name, cst.Attribute)) or not dotted(node):
+        if (type(node) is not cst.Name and type(node) is not cst.Attribute) or not dotted(node):
             continue
         value = module.value(node)
         place = dotted(node)

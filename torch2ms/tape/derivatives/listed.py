@@ -49,7 +49,7 @@ def _iterated(place: str, scope: Scope) -> bool:
     """Somewhere in the scope a loop runs over what has the name."""
     for stmt in scope.body.walk():
         for node in descend(stmt.node):
-            if isinstance(node, (cst.For, cst.CompFor)):
+            if type(node) is cst.For or type(node) is cst.CompFor:
                 args = [a.value for a in node.iter.args] if isinstance(node.iter, cst.Call) else [node.iter]
                 if place in {dotted(a) for a in args}:
                     return True

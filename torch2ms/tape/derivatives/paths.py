@@ -130,7 +130,7 @@ class Way:
         event = self.calls.get(id(stmt))
         if event is not None and not event.create_graph:
             return False  # gradients without a graph
-        if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
+        if type(stmt.node) is cst.FunctionDef or type(stmt.node) is cst.ClassDef:
             return bool({root(u) for u in stmt.uses} & self.tainted)
         return varied_uses(stmt.node, self.tainted)
 
@@ -177,7 +177,7 @@ def flags(node: cst.CSTNode) -> bool:
     """`x.requires_grad_(True)`, `x.retain_grad()` and `x.requires_grad = True` as statements: no value changes."""
     if isinstance(node, cst.Assign):
         target = node.targets[0].target
-        return isinstance(target, cst.Attribute) and target.attr.value == "requires_grad"
+        return type(target) is cst.Attribute and target.attr.value == "requires_grad"
     call = node.value if isinstance(node, cst.Expr) else None
     named = isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute)
     return named and call.func.attr.value in ("requires_grad_", "retain_grad")  # type: ignore[union-attr]

@@ -74,7 +74,7 @@ class Outputs:
 
 def all_ones(node: cst.BaseExpression, scope: Scope | None = None) -> bool:
     """The cotangent that MindSpore's gradient takes by itself; with a scope, also under its only name there."""
-    if isinstance(node, cst.Name) and scope is not None and node.value not in scope.params:
+    if type(node) is cst.Name and scope is not None and node.value not in scope.params:
         made = [s for s in scope.body.walk() if node.value in s.defs | s.muts]
         only = made[0].node if len(made) == 1 else None
         return isinstance(only, cst.Assign) and dotted(only.targets[0].target) == node.value and all_ones(only.value)

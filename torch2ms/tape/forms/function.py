@@ -159,7 +159,7 @@ def turns(writer: Writer, owner: Owner, stmt: Stmt) -> bool:
     name, around = root(owner.place), list(stmt.ancestors())
     own = next((a for a in around if isinstance(a.node, cst.For) and name in a.defs), None)
     met = writer.scope.body.walk() if own is None else own.walk()  # a loop around it that binds the name says which
-    return any(isinstance(s.node, cst.For) and name in s.defs and s not in around for s in met)
+    return any(type(s.node) is cst.For and name in s.defs and s not in around for s in met)
 
 
 def decorator_of(
@@ -188,7 +188,7 @@ def one_block(writer: Writer, call: Call) -> Callable[[str], Text] | None:
 
 def optimizer_optional(writer: Writer, call: Call, loop: Stmt) -> bool:
     """The optimizer may be None where the step is conditional: it is asked for its parameters only there."""
-    guards = [a.node for a in call.event.stmt.ancestors() if isinstance(a.node, cst.If) and a.number > loop.number]
+    guards = [a.node for a in call.event.stmt.ancestors() if type(a.node) is cst.If and a.number > loop.number]
     node = writer.scope.node
     there = {place for guard in guards for place in _there(guard.test) if place}
     if any(o.place == place or o.place.startswith(f"{place}.") for o in call.owners for place in there):

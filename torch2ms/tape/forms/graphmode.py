@@ -205,18 +205,18 @@ class Check:
         for node in descend(source):
             if not isinstance(node, EXPRESSIONS):
                 raise Unfit(f"a {type(node).__name__} stands in it")
-            if isinstance(node, cst.Arg) and node.star:
+            if type(node) is cst.Arg and node.star:
                 raise Unfit("a call in it unpacks its arguments")
-            if isinstance(node, cst.IfExp):
+            if type(node) is cst.IfExp:
                 self.condition(node.test, module)
-            if isinstance(node, cst.Index) and _below_zero(node.value, module):
+            if type(node) is cst.Index and _below_zero(node.value, module):
                 raise Unfit("an index below zero is taken from a tensor")
-            if isinstance(node, cst.Call):
+            if type(node) is cst.Call:
                 callees.add(id(node.func))
                 self.call(node, module, local)
-            elif isinstance(node, cst.Attribute) and id(node) not in callees:
+            elif type(node) is cst.Attribute and id(node) not in callees:
                 self.attribute(node, module)
-            if isinstance(node, cst.Attribute) and module.value(node).kind in ("api", "dtype", "function", "class"):
+            if type(node) is cst.Attribute and module.value(node).kind in ("api", "dtype", "function", "class"):
                 callees.add(id(node.value))  # a part of its name
 
     def attribute(self, node: cst.Attribute, module: ModuleInfo) -> None:
@@ -354,10 +354,10 @@ class Check:
     def made(self, stmts: Iterable[tuple[Stmt, ModuleInfo]]) -> None:
         """Every layer that these statements construct, or name."""
         for stmt, module in stmts:
-            if isinstance(stmt.node, (cst.ClassDef, cst.FunctionDef)):
+            if type(stmt.node) is cst.ClassDef or type(stmt.node) is cst.FunctionDef:
                 continue
             for node in _own(stmt):
-                if not isinstance(node, (cst.Name, cst.Attribute)):
+                if type(node) is not cst.Name and type(node) is not cst.Attribute:
                     continue
                 value = module.value(node)
                 last = value.name.rpartition(".")[2]
@@ -449,10 +449,10 @@ def _trained(stmt: Stmt) -> Iterator[str]:
 def _names(source: cst.CSTNode) -> list[cst.Name]:
     """The names that stand for values."""
     nodes = list(descend(source))
-    other = {id(n.attr) for n in nodes if isinstance(n, cst.Attribute)}
-    other |= {id(n.keyword) for n in nodes if isinstance(n, cst.Arg) and n.keyword is not None}
-    other |= {id(n) for a in nodes if isinstance(a, cst.Annotation) for n in descend(a)}
-    return [n for n in nodes if isinstance(n, cst.Name) and id(n) not in other]
+    other = {id(n.attr) for n in nodes if type(n) is cst.Attribute}
+    other |= {id(n.keyword) for n in nodes if type(n) is cst.Arg and n.keyword is not None}
+    other |= {id(n) for a in nodes if type(a) is cst.Annotation for n in descend(a)}
+    return [n for n in nodes if type(n) is cst.Name and id(n) not in other]
 
 
 def _networks(source: cst.CSTNode, module: ModuleInfo) -> Iterator[str]:

@@ -87,7 +87,7 @@ def outputs_of(writer: Writer, call: Call, stmts: list[Stmt]) -> Outputs:
 
 def _records(block: Block) -> set[str]:
     """Names of which attributes are read that tensors do not have: objects of a class, perhaps never seen."""
-    stmts = [s for s in block.walk() if not isinstance(s.node, (cst.FunctionDef, cst.ClassDef))]
+    stmts = [s for s in block.walk() if type(s.node) is not cst.FunctionDef and type(s.node) is not cst.ClassDef]
     read = {u for s in stmts for u in s.uses if u.count(".") == 1}
     called = {dotted(c.func) for s in stmts for c in s.calls}
     return {root(u) for u in read - called if u.rpartition(".")[2] not in OF_TENSORS}
@@ -112,7 +112,7 @@ def _beside(event: Event) -> set[str]:
     node = event.stmt.node
     targets = [t.target for t in node.targets] if isinstance(node, cst.Assign) else []
     inside = {id(n) for part in (*event.roots, *targets) for n in descend(part)}
-    read = {n.value for n in descend(node) if isinstance(n, cst.Name) and id(n) not in inside}
+    read = {n.value for n in descend(node) if type(n) is cst.Name and id(n) not in inside}
     return read & {root(u) for u in event.stmt.uses}
 
 
@@ -161,7 +161,7 @@ def parameters_of(writer: Writer, call: Call, stmts: list[Stmt], loop: Stmt | No
 def changed_in_place(writer: Writer, params: list[str], stmts: list[Stmt]) -> list[str]:
     """Parameters that the statements write into: MindSpore forbids that for what a gradient function is given."""
     inner = [i for s in stmts for i in s.walk()]
-    written = {m for i in inner if not isinstance(i.node, cst.AugAssign) for m in i.muts}  # `x += y` binds x again
+    written = {m for i in inner if type(i.node) is not cst.AugAssign for m in i.muts}  # `x += y` binds x again
     return [p for p in params if p in written and "tensor" in writer.kinds(p, stmts)]
 
 
@@ -194,7 +194,7 @@ def _only_called(name: str, stmts: list[Stmt], loop: Stmt, writer: Writer) -> bo
     if name in {d for s in stmts for d in s.all_defs} or writer.kinds(name, stmts) & {"module", "tensor", "param"}:
         return False
     makers = [s.node for s in loop.walk() if name in s.defs]
-    named = [n for s in stmts for n in descend(s.node) if isinstance(n, cst.Name) and n.value == name]
+    named = [n for s in stmts for n in descend(s.node) if type(n) is cst.Name and n.value == name]
     called = {id(c.func) for s in stmts for i in s.walk() for c in i.calls}
     made = (cst.Assign, cst.Import, cst.ImportFrom, cst.FunctionDef, cst.ClassDef)
     return bool(named) and all(id(n) in called for n in named) and all(isinstance(node, made) for node in makers)
@@ -256,12 +256,12 @@ def _target_order(stmt: Stmt) -> list[str]:
     targets: list[str] = []
     if isinstance(node, cst.Assign):
         targets = [n for t in node.targets for n in _flat(t.target) if n in stmt.defs]
-    if isinstance(node, cst.For):
+    if type(node) is cst.For:
         targets = [n for n in _flat(node.target) if n in stmt.defs]
     return [*targets, *(d for d in defs if d not in targets)]  # `loss = f(out := net(x))` binds both
 
 
 def _flat(target: cst.CSTNode) -> list[str]:
-    if isinstance(target, (cst.Tuple, cst.List)):
+    if type(target) is cst.Tuple or type(target) is cst.List:
         return [n for e in target.elements for n in _flat(e.value)]
     return [dotted(target)]

@@ -63,7 +63,7 @@ def _unmark(owner: Owner, scope: Scope, plan: Plan) -> None:
     """`x.requires_grad = True` of a leaf that gradient functions take as an argument says nothing any more."""
     for stmt in scope.body.walk():
         node = stmt.node
-        if isinstance(node, cst.Assign) and dotted(node.targets[0].target) == f"{owner.place}.requires_grad":
+        if type(node) is cst.Assign and dotted(node.targets[0].target) == f"{owner.place}.requires_grad":
             plan.replaced[id(stmt)] = []
             why = "gradient functions name what they differentiate: dropped"
             plan.findings.append(Finding("T2M303", Tier.EXACT, "requires_grad", why, line=stmt.lineno))

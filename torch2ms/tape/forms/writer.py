@@ -95,13 +95,13 @@ class Writer:
         seen = [
             self.module.value(n)
             for s in stmts for n in descend(s.node)
-            if isinstance(n, cst.Name) and n.value == name
+            if type(n) is cst.Name and n.value == name
         ]  # fmt: skip
         return bool(seen) and all(v.kind == "tensor" for v in seen)
 
     def kinds(self, name: str, stmts: list[Stmt]) -> set[str]:
         """What the name is where the statements use it, and where they bind it."""
-        nodes = (n for s in stmts for n in descend(s.node) if isinstance(n, cst.Name) and n.value == name)
+        nodes = (n for s in stmts for n in descend(s.node) if type(n) is cst.Name and n.value == name)
         bound = (inner.out[name].kind for s in stmts for inner in s.walk() if name in inner.out)
         return {self.module.value(n).kind for n in nodes if id(n) in self.module.values} | set(bound)
 

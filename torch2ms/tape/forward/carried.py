@@ -22,7 +22,7 @@ CUTS = ("detach", "data", "item", "numpy", "tolist")  # `h = tuple([each.data fo
 def reads_itself(stmt: Stmt) -> str:
     """The name that a statement binds to something made of what it was: `loss += step_loss`, "" for others."""
     node = stmt.node
-    if isinstance(node, cst.AugAssign):
+    if type(node) is cst.AugAssign:
         return dotted(node.target)
     if not isinstance(node, cst.Assign) or len(node.targets) != 1:
         return ""

@@ -85,9 +85,9 @@ def elsewhere(places: frozenset[str], stmt: Stmt, stmts: list[Stmt], module: Mod
 def own(stmt: Stmt) -> cst.CSTNode:
     """What a statement evaluates itself."""
     node = stmt.node
-    if isinstance(node, cst.For):
+    if type(node) is cst.For:
         return node.iter
-    if isinstance(node, (cst.If, cst.While)):
+    if type(node) is cst.If or type(node) is cst.While:
         return node.test
     return node if not stmt.blocks else cst.Pass()
 

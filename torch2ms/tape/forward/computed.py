@@ -41,15 +41,15 @@ def _by_property(node: cst.CSTNode, module: ModuleInfo, project: Project) -> boo
 
 
 def _may_use(node: cst.CSTNode, module: ModuleInfo) -> bool:
-    if isinstance(node, (cst.FunctionDef, cst.Lambda)):
+    if type(node) is cst.FunctionDef or type(node) is cst.Lambda:
         return True
-    if isinstance(node, cst.Call):
+    if type(node) is cst.Call:
         target = module.value(node.func)
         if target.kind in ("api", "builtin"):
             return False
-        if not isinstance(node.func, cst.Attribute) or node.func.attr.value not in DATA:
+        if type(node.func) is not cst.Attribute or node.func.attr.value not in DATA:
             return True
-        own = isinstance(node.func.value, cst.Name) and node.func.value.value == "self"
+        own = type(node.func.value) is cst.Name and node.func.value.value == "self"
         return own or module.value(node.func.value).kind == "object"  # a method of the user's own
     if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
         value = module.value(node)

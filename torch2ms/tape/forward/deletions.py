@@ -13,7 +13,7 @@ def forget(gone: set[str], inside: list[Stmt], scope: Scope, plan: Plan) -> None
     """Nothing deletes the names that only the statements `inside` a new function bind."""
     held = {id(i) for s in inside for i in s.walk()}
     for stmt in scope.body.walk():
-        if not isinstance(stmt.node, cst.Del) or id(stmt) in held or not stmt.defs & gone:
+        if type(stmt.node) is not cst.Del or id(stmt) in held or not stmt.defs & gone:
             continue
         target = stmt.node.target
         nodes: list[cst.CSTNode] = [target]

@@ -82,11 +82,11 @@ def leaves(stmt: Stmt, in_loop: bool = False) -> str:
 
     `in_loop`: one of those is a loop of its own, which `break` and `continue` mean.
     """
-    if isinstance(stmt.node, cst.Return):
+    if type(stmt.node) is cst.Return:
         return "return"
-    if isinstance(stmt.node, cst.Expr) and isinstance(stmt.node.value, (cst.Yield, cst.Await)):
+    if type(stmt.node) is cst.Expr and (type(stmt.node.value) is cst.Yield or type(stmt.node.value) is cst.Await):
         return "yield"
-    if isinstance(stmt.node, (cst.Break, cst.Continue)) and not in_loop:
+    if (type(stmt.node) is cst.Break or type(stmt.node) is cst.Continue) and not in_loop:
         return "break" if isinstance(stmt.node, cst.Break) else "continue"
     for block in stmt.blocks:
         loops = in_loop or (isinstance(stmt.node, (cst.For, cst.While)) and block.role == "body")

@@ -28,7 +28,7 @@ def freed_each_turn(event: Event, around: list[Stmt], events: set[int]) -> bool:
         return False
     guards: list[Stmt] = []
     for stmt in around:
-        if isinstance(stmt.node, cst.If):
+        if type(stmt.node) is cst.If:
             guards.append(stmt)
         if isinstance(stmt.node, (cst.For, cst.While)):
             changed = {root(d) for d in stmt.all_defs | stmt.all_muts}
@@ -48,6 +48,6 @@ def is_flag(guard: Stmt) -> bool:
 def goes_backward(stmt: Stmt, events: set[int]) -> bool:
     """Whatever the conditions in it turn out to be, the graphs are freed."""
     inner = [any(goes_backward(s, events) for s in b.stmts) for b in stmt.blocks]
-    if isinstance(stmt.node, cst.If):
+    if type(stmt.node) is cst.If:
         return len(inner) == 2 and all(inner)
-    return id(stmt) in events or isinstance(stmt.node, cst.With) and any(inner)
+    return id(stmt) in events or type(stmt.node) is cst.With and any(inner)

@@ -106,7 +106,7 @@ def _cuts(event: Event, region: Region, module: ModuleInfo) -> Iterator[Cut]:
     """The conditions of a forward, and the modules that its root depends on in one case and not in the other."""
     whole: frozenset[str] | None = None
     for stmt in (i for s in region.all for i in s.walk()):
-        if not isinstance(stmt.node, (cst.If, cst.Match)):
+        if type(stmt.node) is not cst.If and type(stmt.node) is not cst.Match:
             continue
         whole = _Way().reached(event, region, module) if whole is None else whole
         branches = (*stmt.blocks, None)[:2] if isinstance(stmt.node, cst.If) else (*stmt.blocks, None)

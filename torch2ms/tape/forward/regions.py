@@ -159,7 +159,7 @@ class Finder:
                     region.graphless |= varied.keys()
                     varied = {}
                 (active_here if varied else feeding).append(stmt)
-                if not isinstance(stmt.node, cst.AugAssign):
+                if type(stmt.node) is not cst.AugAssign:
                     made = made_by(stmt) | stmt.refills
                     wanted = {u for u in wanted if not any(u == d or u.startswith(f"{d}.") for d in made)}
                 ended &= wanted

@@ -138,7 +138,7 @@ class _Forward:
 
     def cuts(self, stmt: Stmt, info: FunctionInfo, whole: set[str]) -> Iterator[tuple[cst.BaseExpression, set[str]]]:
         """The conditions and subscripts of a statement, and the layers that do not run under some of them."""
-        if isinstance(stmt.node, cst.If) and whole:
+        if type(stmt.node) is cst.If and whole:
             ways = [(stmt, block) for block in (*stmt.blocks, None)[:2]]
             left = set[str]()
             for self.taken in ways:

@@ -114,9 +114,9 @@ def _parameters(dep: str, scope: Scope) -> bool:
 
 def cuts(stmt: Stmt) -> bool:
     """`old = torch.stack(memory.actions).detach()`: no graph comes along."""
-    node: cst.CSTNode | None = stmt.node.value if isinstance(stmt.node, cst.Assign) else None
-    while isinstance(node, (cst.Call, cst.Attribute)):
-        if isinstance(node, cst.Attribute) and node.attr.value in ("detach", "data", "item", "numpy", "tolist"):
+    node: cst.CSTNode | None = stmt.node.value if type(stmt.node) is cst.Assign else None
+    while type(node) is cst.Call or type(node) is cst.Attribute:
+        if type(node) is cst.Attribute and node.attr.value in ("detach", "data", "item", "numpy", "tolist"):
             return True
         node = node.func if isinstance(node, cst.Call) else node.value
     return False
@@ -177,15 +177,15 @@ def appended(stmt: Stmt) -> tuple[str, cst.BaseExpression | None]:
 def emptied(stmt: Stmt) -> str:
     """The place that the statement empties: `del place[:]`, `place.clear()`, `place = []`."""
     node = stmt.node
-    if isinstance(node, cst.Del) and isinstance(node.target, cst.Subscript):
+    if type(node) is cst.Del and type(node.target) is cst.Subscript:
         part = node.target.slice[0].slice if len(node.target.slice) == 1 else None
         if isinstance(part, cst.Slice) and part.lower is None and part.upper is None and part.step is None:
             return dotted(node.target.value)
-    if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call) and not node.value.args:
+    if type(node) is cst.Expr and type(node.value) is cst.Call and not node.value.args:
         func = node.value.func
         if isinstance(func, cst.Attribute) and func.attr.value == "clear":
             return dotted(func.value)
-    if isinstance(node, cst.Assign) and len(node.targets) == 1 and _empty(node.value):
+    if type(node) is cst.Assign and len(node.targets) == 1 and _empty(node.value):
         return dotted(node.targets[0].target)
     return ""
 
@@ -212,7 +212,7 @@ def emptied_by(stmt: Stmt, callee: Mapping[int, FunctionInfo]) -> set[str]:
 
 
 def _empty(value: cst.BaseExpression) -> bool:
-    if isinstance(value, cst.List):
+    if type(value) is cst.List:
         return not value.elements
     if isinstance(value, cst.Call) and dotted(value.func) in EMPTY:
         return all(a.keyword is not None and a.keyword.value == "maxlen" for a in value.args)
@@ -261,7 +261,7 @@ def examine(stash: Stash, modules: list[ModuleInfo], reader: Scope, callee: Mapp
         stash.problem = f"`{stash.name}` keeps what was appended from one episode to the next"
     for module in modules:
         for node in module.nodes:
-            if isinstance(node, cst.Call) and dotted(node.func) == "len" and len(node.args) == 1:
+            if type(node) is cst.Call and dotted(node.func) == "len" and len(node.args) == 1:
                 explained.add(id(node.args[0].value))
             if id(node) not in explained and (_is(stash, node) or _mentions(stash, node)):
                 stash.problem = stash.problem or f"`{stash.name}` is used elsewhere too"
@@ -276,9 +276,9 @@ def names(stash: Stash, place: str) -> bool:
 def _is(stash: Stash, node: cst.CSTNode) -> bool:
     if stash.bare:
         return isinstance(node, cst.Name) and node.value == stash.name
-    return isinstance(node, cst.Attribute) and node.attr.value == stash.name
+    return type(node) is cst.Attribute and node.attr.value == stash.name
 
 
 def _mentions(stash: Stash, node: cst.CSTNode) -> bool:
     """Text with its name, as `getattr` takes it."""
-    return isinstance(node, cst.SimpleString) and node.value.strip("'\"") == stash.name
+    return type(node) is cst.SimpleString and node.value.strip("'\"") == stash.name

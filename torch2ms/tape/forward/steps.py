@@ -19,7 +19,7 @@ MOVING = {"to", "cuda", "cpu", "float", "double", "long", "contiguous", "type"}
 
 def made_by(stmt: Stmt) -> set[str]:
     """What has its value from the statement alone, whatever was there before."""
-    if isinstance(stmt.node, (cst.With, cst.If)):
+    if type(stmt.node) is cst.With or type(stmt.node) is cst.If:
         return liveness.definite(stmt) - stmt.all_muts
     return set() if stmt.blocks else stmt.defs - stmt.muts
 
@@ -48,7 +48,7 @@ def cut_off(stmt: Stmt) -> set[str]:
 def lasting(stmt: Stmt) -> dict[str, list[Value]]:
     """What the places that a statement writes may hold when it has run: a name that is bound anew holds the last."""
     found: dict[str, list[Value]] = {place: [value] for place, value in stmt.out.items()}
-    jumps = any(isinstance(s.node, (cst.Break, cst.Continue)) for s in stmt.walk())
+    jumps = any(type(s.node) is cst.Break or type(s.node) is cst.Continue for s in stmt.walk())
     for block in stmt.blocks:
         inside: dict[str, list[Value]] = {}
         for child in block.stmts:

@@ -41,7 +41,7 @@ def _network(place: str, scope: Scope, module: ModuleInfo) -> Value | None:
     for stmt in scope.body.walk():
         for call in stmt.calls:
             func = call.func
-            below = [func.value] if isinstance(func, (cst.Attribute, cst.Subscript)) else []
+            below = [func.value] if type(func) is cst.Attribute or type(func) is cst.Subscript else []
             for node in (func, *below, *[a.value for a in call.args]):
                 value = module.value(node)
                 if value.kind == "module" and value.name and value.place == place:

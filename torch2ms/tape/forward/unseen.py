@@ -77,7 +77,7 @@ def unseen_steps(event: Event, scope: Scope, module: ModuleInfo) -> Iterator[tup
     for stmt in scope.body.walk():
         for call in stmt.calls:
             func = call.func
-            if not isinstance(func, cst.Attribute) or func.attr.value != "step":
+            if type(func) is not cst.Attribute or func.attr.value != "step":
                 continue
             if module.value(func.value).kind != "unknown" or _scheduler(func.value):
                 continue

@@ -129,7 +129,7 @@ class Aliases:
     def variable(self, name: str, scope: Scope, module: ModuleInfo) -> Key:
         current: Scope | None = scope
         while current is not None and not current.is_module:
-            if name in current.locals and not isinstance(current.node, cst.ClassDef):
+            if name in current.locals and type(current.node) is not cst.ClassDef:
                 return ("variable", id(current), name)
             current = current.parent
         target = module.imports.table.get(name)
@@ -190,7 +190,7 @@ class Aliases:
     def bind(
         self, target: cst.BaseExpression, value: cst.BaseExpression, stmt: Stmt, scope: Scope, module: ModuleInfo
     ) -> None:
-        if isinstance(target, (cst.Tuple, cst.List)):
+        if type(target) is cst.Tuple or type(target) is cst.List:
             info = self.callee.get(id(value)) if isinstance(value, cst.Call) else None
             for number, (_, part) in enumerate(_parts(target)):
                 if isinstance(value, (cst.Tuple, cst.List)) and len(value.elements) == len(target.elements):
@@ -201,13 +201,13 @@ class Aliases:
                     self.taint(self.key(place, scope, module))
             return
         place = dotted(target)
-        if place and isinstance(value, cst.Call) and self.creates(value, module):
+        if place and type(value) is cst.Call and self.creates(value, module):
             key = self.key(place, scope, module)
             self.creations.append((key, Creation(stmt, module, place, module.value(value))))
         else:
             key = self.key(place, scope, module) if place else ANY
             self.flow(key, value, stmt, scope, module)
-            if place and isinstance(value, cst.Call) and (info := self.callee.get(id(value))) is not None:
+            if place and type(value) is cst.Call and (info := self.callee.get(id(value))) is not None:
                 product = Creation(stmt, module, place, module.value(value))
                 self.products.setdefault(id(info.scope), []).append((key, product))
 
@@ -227,21 +227,21 @@ class Aliases:
         if place := dotted(value):
             if kind in MAY_BE:
                 self.unite(key, self.key(place, scope, module))
-        elif isinstance(value, cst.IfExp):
+        elif type(value) is cst.IfExp:
             self.flow(key, value.body, stmt, scope, module)
             self.flow(key, value.orelse, stmt, scope, module)
-        elif isinstance(value, cst.BooleanOperation):
+        elif type(value) is cst.BooleanOperation:
             self.flow(key, value.left, stmt, scope, module)
             self.flow(key, value.right, stmt, scope, module)
         elif isinstance(value, (cst.Tuple, cst.List, cst.Set)):
             for element in value.elements:
                 self.flow(ANY, element.value, stmt, scope, module)
-        elif isinstance(value, cst.Dict):
+        elif type(value) is cst.Dict:
             for held in value.elements:
                 self.flow(ANY, held.value, stmt, scope, module)
-        elif isinstance(value, cst.Call) and self.creates(value, module):
+        elif type(value) is cst.Call and self.creates(value, module):
             self.unnamed.add(key)
-        elif isinstance(value, cst.Call) and (info := self.callee.get(id(value))) is not None:
+        elif type(value) is cst.Call and (info := self.callee.get(id(value))) is not None:
             self.unite(key, ("result", id(info.scope), ""))
         elif kind in MAY_BE and not isinstance(value, (cst.BaseNumber, cst.BaseString)):
             self.unite(key, ANY)
@@ -279,10 +279,10 @@ class Aliases:
         value, func = module.value(call.func), call.func
         found = self.project.find(value.name, module) if value.kind == "class" and value.name else None
         info = found.method("__init__") if isinstance(found, ClassInfo) else None
-        if isinstance(func, cst.Attribute) and self.by_class(call, module):
+        if type(func) is cst.Attribute and self.by_class(call, module):
             base = self.named(module.value(func.value), module)
             info = base.method("__init__") if base is not None else None
-        above = isinstance(func, cst.Attribute) and isinstance(func.value, cst.Call) and dotted(func.value.func)
+        above = type(func) is cst.Attribute and type(func.value) is cst.Call and dotted(func.value.func)
         if above == "super" and scope.cls is not None and isinstance(func, cst.Attribute):
             own = module.classes[scope.cls.name]
             info = next((m for p in own.parents if (m := p.method(func.attr.value)) is not None), None)

@@ -47,10 +47,10 @@ def brought(info: FunctionInfo, event: Event) -> dict[str, frozenset[str]]:
 
 def _captured(stmt: Stmt, made: set[str], info: FunctionInfo) -> dict[str, frozenset[str]]:
     nodes = list(descend(stmt.node))
-    cut = {id(n.value) for n in nodes if isinstance(n, cst.Attribute) and n.attr.value in CUT}
+    cut = {id(n.value) for n in nodes if type(n) is cst.Attribute and n.attr.value in CUT}
     found: dict[str, frozenset[str]] = {}
     for node in nodes:
-        place = dotted(node) if isinstance(node, (cst.Name, cst.Attribute)) and id(node) not in cut else ""
+        place = dotted(node) if (type(node) is cst.Name or type(node) is cst.Attribute) and id(node) not in cut else ""
         if not place or place in made or root(place) in made - {"self"}:
             continue
         value = info.module.value(node)

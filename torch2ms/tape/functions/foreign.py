@@ -136,7 +136,7 @@ def _hand_over(
 def _gathered(name: str, info: FunctionInfo, call: cst.Call) -> list[cst.BaseExpression] | None:
     """What a call gives to the `*args` or `**kwargs` of a function; None for another parameter."""
     params = info.scope.node.params  # type: ignore[union-attr]
-    if isinstance(params.star_arg, cst.Param) and params.star_arg.name.value == name:
+    if type(params.star_arg) is cst.Param and params.star_arg.name.value == name:
         taken = len(params.posonly_params) + len(params.params) - (receiver(info, call) is not None)
         given = [a for a in call.args if a.keyword is None and a.star != "**"]
         return [a.value for i, a in enumerate(given) if i >= taken or a.star]

@@ -150,12 +150,12 @@ def _with_unseen(event: Event, info: FunctionInfo) -> bool:
 def record(name: str, info: FunctionInfo) -> bool:
     """The function looks into the parameter as nobody looks into a tensor: `out.loss`, `out["loss"]`."""
     nodes = [n for s in info.scope.body.walk() for n in descend(s.node)]
-    called = {id(n.func) for n in nodes if isinstance(n, cst.Call)}
+    called = {id(n.func) for n in nodes if type(n) is cst.Call}
     for node in nodes:
-        if isinstance(node, cst.Attribute) and dotted(node.value) == name:
+        if type(node) is cst.Attribute and dotted(node.value) == name:
             if id(node) not in called and node.attr.value not in TENSORS:
                 return True
-        if isinstance(node, cst.Subscript) and dotted(node.value) == name:
+        if type(node) is cst.Subscript and dotted(node.value) == name:
             keys = [e.slice.value for e in node.slice if isinstance(e.slice, cst.Index)]
             if any(isinstance(k, (cst.SimpleString, cst.FormattedString)) for k in keys):
                 return True

@@ -32,7 +32,7 @@ def spread_writes(project: Project) -> None:
     for module in project.modules.values():
         displays = OF_DISPLAY.search(module.source) is not None
         for scope in module.scope.walk():
-            if isinstance(scope.node, cst.ClassDef):
+            if type(scope.node) is cst.ClassDef:
                 continue
             for stmt in scope.body.walk():
                 for call in stmt.calls:

@@ -85,10 +85,10 @@ class Episodes:
             return None
         if not any(self.empties(c, step) and c.stmt.number < backward.stmt.number for c in clears):
             return None
-        returns = [s for s in body.walk() if isinstance(s.node, cst.Return)]
+        returns = [s for s in body.walk() if type(s.node) is cst.Return]
         if len(returns) > 1 or returns and returns[0] is not body.stmts[-1]:
             return None
-        if any(isinstance(n, (cst.Yield, cst.Await)) for n in descend(node)):
+        if any(type(n) is cst.Yield or type(n) is cst.Await for n in descend(node)):
             return None
         episode = Episode(info, backward, step, clips, clears, returns[0] if returns else None)
         value = returns[0].node.value if returns else None  # type: ignore[union-attr]
@@ -195,10 +195,10 @@ class Episodes:
         for module in self.modules:
             for scope in module.scope.walk():
                 for stmt in scope.body.walk():
-                    if isinstance(stmt.node, (cst.Import, cst.ImportFrom)):
+                    if type(stmt.node) is cst.Import or type(stmt.node) is cst.ImportFrom:
                         known |= {id(n) for n in descend(stmt.node)}
             for node in module.nodes:
-                if isinstance(node, cst.Name) and node.value == info.name and id(node) not in known:
+                if type(node) is cst.Name and node.value == info.name and id(node) not in known:
                     return True
         return False
 

@@ -39,8 +39,8 @@ class Unseen:
 
     def add(self, call: cst.Call, name: str, stmt: Stmt) -> None:
         node = stmt.node
-        parts = isinstance(node, cst.Assign) and node.value is call and isinstance(node.targets[0].target, cst.Tuple)
-        entered = isinstance(node, cst.With) and any(item.item is call for item in node.items)
+        parts = type(node) is cst.Assign and node.value is call and type(node.targets[0].target) is cst.Tuple
+        entered = type(node) is cst.With and any(item.item is call for item in node.items)
         self.calls.setdefault(name, []).append((call, parts or entered))
 
     def __contains__(self, scope: Scope) -> bool:

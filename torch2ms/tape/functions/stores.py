@@ -481,7 +481,7 @@ def _local(deps: frozenset[str], scope: Scope) -> bool:
 def _generates(scope: Scope) -> bool:
     """The statements of a generator run whenever its caller asks for the next value."""
     return scope.is_function and any(
-        isinstance(n, cst.Yield) for s in scope.body.walk() if not s.blocks for n in descend(s.node)
+        type(n) is cst.Yield for s in scope.body.walk() if not s.blocks for n in descend(s.node)
     )
 
 

@@ -21,7 +21,7 @@ def reachable(scope: Scope, module: ModuleInfo, project: Project) -> dict[str, V
     around = scope.parent if scope.is_function else scope
     while around is not None:
         outer = module.outer if around.is_module else _outer(around)
-        if not isinstance(around.node, cst.ClassDef):
+        if type(around.node) is not cst.ClassDef:
             found |= {n: v for n, v in outer.items() if n not in scope.locals or around is scope}
         around = around.parent
     known = {n: v for n, v in imported(module, project).items() if scope.is_module or n not in scope.locals}

@@ -127,4 +127,4 @@ def _sites(scope: Scope, project: Project) -> Iterator[tuple[Stmt, cst.Call]]:
 
 
 def _means(func: cst.BaseExpression, scope: Scope) -> bool:
-    return (func.attr.value if isinstance(func, cst.Attribute) else dotted(func)) == scope.name
+    return (func.attr.value if type(func) is cst.Attribute else dotted(func)) == scope.name

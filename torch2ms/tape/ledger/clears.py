@@ -42,9 +42,9 @@ def _search_gradients(stmt: Stmt) -> list[cst.Attribute]:
 def clears(stmt: Stmt, grad: cst.Attribute) -> bool:
     """`x.grad = None`, `x.grad.zero_()`, `x.grad.data.zero_()`, `x.grad.detach_()` as statements."""
     node = stmt.node
-    if isinstance(node, cst.Assign) and len(node.targets) == 1 and node.targets[0].target is grad:
+    if type(node) is cst.Assign and len(node.targets) == 1 and node.targets[0].target is grad:
         return constant(node.value) is None
-    if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call) and isinstance(node.value.func, cst.Attribute):
+    if type(node) is cst.Expr and type(node.value) is cst.Call and type(node.value.func) is cst.Attribute:
         func = node.value.func
         if func.attr.value in ("zero_", "detach_"):
             base = func.value
@@ -65,7 +65,7 @@ def only_clears(stmt: Stmt, grads: list[tuple[Stmt, cst.Attribute]]) -> bool:
     """The body does nothing but drop gradients, maybe under `if p.grad is not None`."""
     for block in stmt.blocks:
         for inner in block.walk():
-            if isinstance(inner.node, (cst.Pass, cst.Continue)):
+            if type(inner.node) is cst.Pass or type(inner.node) is cst.Continue:
                 continue
             if isinstance(inner.node, cst.If) and _asks_for_gradient(inner.node.test):
                 continue
@@ -76,9 +76,9 @@ def only_clears(stmt: Stmt, grads: list[tuple[Stmt, cst.Attribute]]) -> bool:
 
 def _asks_for_gradient(test: cst.BaseExpression) -> bool:
     """`p.grad is not None`, `p.requires_grad`: whatever gradient there is goes, that of every parameter."""
-    if isinstance(test, cst.BooleanOperation):
+    if type(test) is cst.BooleanOperation:
         return _asks_for_gradient(test.left) and _asks_for_gradient(test.right)
-    if isinstance(test, cst.UnaryOperation):
+    if type(test) is cst.UnaryOperation:
         return isinstance(test.operator, cst.Not) and _asks_for_gradient(test.expression)
     if isinstance(test, cst.Comparison):  # its size does not: `p.grad > 1`
         about = len(test.comparisons) == 1 and isinstance(test.comparisons[0].operator, (cst.Is, cst.IsNot))
@@ -105,13 +105,13 @@ def sliced(node: cst.BaseExpression, stmt: Stmt) -> bool:
 
 def zeroes(event: Event) -> bool:
     """`for p in net.head.parameters(): p.grad.zero_()`: gradients of zero are there afterwards."""
-    stmts = [s for b in event.stmt.blocks for s in b.walk() if grads_of(s) and not isinstance(s.node, cst.If)]
+    stmts = [s for b in event.stmt.blocks for s in b.walk() if grads_of(s) and type(s.node) is not cst.If]
     return event.kind == "clear" and bool(stmts) and all(isinstance(s.node, cst.Expr) for s in stmts)
 
 
 def for_some(stmt: Stmt, loop: Stmt) -> bool:
     """A statement of a loop over parameters does not happen in every turn, or not to every gradient there is."""
-    jumps = [s for b in loop.blocks for s in b.walk() if isinstance(s.node, (cst.Continue, cst.Break))]
+    jumps = [s for b in loop.blocks for s in b.walk() if type(s.node) is cst.Continue or type(s.node) is cst.Break]
     around = [a for s in (stmt, *jumps) if s.number <= stmt.number for a in s.ancestors() if a.number > loop.number]
     return not all(_passed(a.node) for a in around)
 

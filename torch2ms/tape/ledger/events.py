@@ -101,7 +101,7 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
             loop.problem = LEFT if any(s.off for s in stmt.walk()) else loop.problem
             events.append(loop)
             inner = [s for b in stmt.blocks for s in b.walk()]
-            skip |= {id(s) for s in inner if loop.kind == "clear" or isinstance(s.node, cst.Expr) and for_some(s, stmt)}
+            skip |= {id(s) for s in inner if loop.kind == "clear" or type(s.node) is cst.Expr and for_some(s, stmt)}
         for event in _statement(stmt, module):
             if event.kind == "step" and shares_groups(event.place, scope, module):
                 event.place, event.through = "self", event.place
@@ -136,12 +136,14 @@ def _left_out(event: Event, events: list[Event]) -> str:
 def _of_gradients(event: Event, scope: Scope) -> bool:
     """What is differentiated are gradients, whose graph an earlier backward call kept: `grad(p.grad, p)`."""
     names = {dotted(root) for root in event.roots} - {""}
-    made = [s.node.value for s in scope.body.walk() if isinstance(s.node, cst.Assign) and names & s.defs]
-    return any(_is_grad(e.elt if isinstance(e, (cst.ListComp, cst.GeneratorExp)) else e) for e in [*event.roots, *made])
+    made = [s.node.value for s in scope.body.walk() if type(s.node) is cst.Assign and names & s.defs]
+    return any(
+        _is_grad(e.elt if type(e) is cst.ListComp or type(e) is cst.GeneratorExp else e) for e in [*event.roots, *made]
+    )
 
 
 def _is_grad(node: cst.CSTNode) -> bool:
-    return isinstance(node, cst.Attribute) and node.attr.value == "grad"
+    return type(node) is cst.Attribute and node.attr.value == "grad"
 
 
 def shares_groups(place: str, scope: Scope, module: ModuleInfo) -> bool:
@@ -184,9 +186,9 @@ def perhaps(call: cst.Call, node: cst.CSTNode) -> bool:
     """Something in an expression decides whether the call runs, or how often."""
     parts: list[cst.CSTNode] = []
     for inner in descend(node):
-        if isinstance(inner, cst.IfExp):
+        if type(inner) is cst.IfExp:
             parts += (inner.body, inner.orelse)
-        elif isinstance(inner, cst.BooleanOperation):
+        elif type(inner) is cst.BooleanOperation:
             parts.append(inner.right)
     return many_times(call, node) or any(n is call for part in parts for n in descend(part))
 
@@ -204,7 +206,7 @@ def _methods_as_values(stmt: Stmt, module: ModuleInfo) -> list[Event]:
     called = {id(c.func) for c in stmt.calls}
     found = []
     for node in descend(stmt.node) if not stmt.blocks else ():
-        if isinstance(node, cst.Attribute) and node.attr.value in ("zero_grad", "step") and id(node) not in called:
+        if type(node) is cst.Attribute and node.attr.value in ("zero_grad", "step") and id(node) not in called:
             receiver = module.value(node.value)
             if receiver.kind == "optimizer":
                 kind = "clear" if node.attr.value == "zero_grad" else "step"
@@ -234,7 +236,7 @@ def _on(node: cst.BaseExpression | None) -> bool:
 
 
 def _listed(node: cst.BaseExpression | None) -> list[cst.BaseExpression]:
-    if isinstance(node, (cst.List, cst.Tuple)):
+    if type(node) is cst.List or type(node) is cst.Tuple:
         return [e.value for e in node.elements]
     return [node] if node is not None else []
 
@@ -305,7 +307,7 @@ def _backward(call: cst.Call, func: cst.Attribute, receiver: Value, stmt: Stmt, 
         return event
     event = Event("backward", stmt, call, value=receiver)
     root = func.value
-    if isinstance(root, cst.Call) and isinstance(root.func, cst.Attribute) and root.func.attr.value == "scale":
+    if type(root) is cst.Call and type(root.func) is cst.Attribute and root.func.attr.value == "scale":
         scaler = module.value(root.func.value)
         if scaler.kind == "scaler" and len(root.args) == 1:
             event.scaler = scaler.place or dotted(root.func.value)
@@ -361,7 +363,7 @@ def _api_call(name: str, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Even
 
 def _of_part(clipped: cst.BaseExpression, module: ModuleInfo) -> bool:
     """One parameter of a network: what the gradients are taken of is the network."""
-    one = isinstance(clipped, cst.Attribute) and module.value(clipped).kind in ("tensor", "param")
+    one = type(clipped) is cst.Attribute and module.value(clipped).kind in ("tensor", "param")
     return one and isinstance(clipped, cst.Attribute) and module.value(clipped.value).kind == "module"
 
 
@@ -393,7 +395,7 @@ def _leaf_events(stmt: Stmt, module: ModuleInfo) -> list[Event]:
 def _group(stmt: Stmt, grad: cst.Attribute, module: ModuleInfo) -> Value | None:
     """The group of an optimizer over whose parameters a comprehension runs."""
     for outer in descend(stmt.node) if isinstance(grad.value, cst.Name) else ():
-        if not isinstance(outer, cst.CompFor) or dotted(outer.target) != dotted(grad.value):
+        if type(outer) is not cst.CompFor or dotted(outer.target) != dotted(grad.value):
             continue
         value = module.value(outer.iter)
         if value.name.startswith("param_group"):
@@ -404,9 +406,9 @@ def _group(stmt: Stmt, grad: cst.Attribute, module: ModuleInfo) -> Value | None:
 def _writes(stmt: Stmt, grad: cst.Attribute) -> bool:
     node = stmt.node
     targets: list[cst.CSTNode] = []
-    if isinstance(node, cst.Assign):
+    if type(node) is cst.Assign:
         targets = [t.target for t in node.targets]
-    elif isinstance(node, cst.AugAssign):
+    elif type(node) is cst.AugAssign:
         targets = [node.target]
     elif isinstance(node, cst.Expr) and isinstance(node.value, cst.Call) and isinstance(node.value.func, cst.Attribute):
         if node.value.func.attr.value.endswith("_"):
@@ -477,6 +479,6 @@ def _own_leaf(value: Value) -> bool:
 
 
 def _target_names(target: cst.CSTNode) -> list[cst.CSTNode]:
-    if isinstance(target, (cst.Tuple, cst.List)):
+    if type(target) is cst.Tuple or type(target) is cst.List:
         return [n for e in target.elements for n in _target_names(e.value)]
     return [target]

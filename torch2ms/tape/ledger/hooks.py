@@ -20,7 +20,7 @@ def hooked(stmt: Stmt) -> set[str]:
     found = set()
     for call in stmt.calls:
         if (
-            isinstance(call.func, cst.Attribute)
+            type(call.func) is cst.Attribute
             and call.func.attr.value == "register_hook"
             and (place := dotted(call.func.value))
         ):
@@ -38,7 +38,7 @@ def has_hooks(module: ModuleInfo) -> bool:
     """Some function of the module waits for gradients."""
     for scope in module.scope.walk():
         for stmt in scope.body.walk():
-            if any(isinstance(c.func, cst.Attribute) and c.func.attr.value in HOOKS for c in stmt.calls):
+            if any(type(c.func) is cst.Attribute and c.func.attr.value in HOOKS for c in stmt.calls):
                 return True
     return False
 

@@ -209,7 +209,7 @@ class _Run:
         node = stmt.node
         for number, event in self.ledger.by_stmt.get(id(stmt), ()):
             state = self.event(number, event, state)
-        if self.owner.kind == "leaf" and self.owner.place in stmt.defs and not isinstance(node, cst.AugAssign):
+        if self.owner.kind == "leaf" and self.owner.place in stmt.defs and type(node) is not cst.AugAssign:
             self.part(state)
             state = State()
         if not stmt.blocks:
@@ -219,9 +219,9 @@ class _Run:
         if not stmt.blocks:
             self.leave(node, state)
             return state
-        if isinstance(node, (cst.For, cst.While)):
+        if type(node) is cst.For or type(node) is cst.While:
             return self.loop(stmt, state)
-        if isinstance(node, cst.If):
+        if type(node) is cst.If:
             taken = [self.block(b, state) for b in stmt.blocks]
             reach = [not _leaves(b) for b in stmt.blocks]
             out: State | None = None

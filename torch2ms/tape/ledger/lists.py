@@ -43,8 +43,8 @@ def _made(cls: ClassInfo) -> list[tuple[str, str]]:
     for info in cls.methods.values():
         for stmt in info.scope.body.walk():
             node = stmt.node
-            call = node.value if isinstance(node, cst.Assign) and len(node.targets) == 1 else None
-            if not isinstance(call, cst.Call) or cls.module.value(call).kind != "optimizer" or not call.args:
+            call = node.value if type(node) is cst.Assign and len(node.targets) == 1 else None
+            if type(call) is not cst.Call or cls.module.value(call).kind != "optimizer" or not call.args:
                 continue
             place = dotted(node.targets[0].target)  # type: ignore[union-attr]
             held = dotted(call.args[0].value)

@@ -202,9 +202,9 @@ class Records:
 def _taken_out(name: str, scope: Scope) -> bool:
     """A local name that is bound to what was there before: `opt = opts[key]`, `a, b = opts["a"], opts["b"]`."""
     bound = [s.node for s in scope.body.walk() if name in s.defs]
-    values = [n.value for n in bound if isinstance(n, cst.Assign)]
-    parts = [e.value for v in values if isinstance(v, cst.Tuple) for e in v.elements]
-    unpacked = any(isinstance(n.targets[0].target, cst.Tuple) for n in bound if isinstance(n, cst.Assign))
+    values = [n.value for n in bound if type(n) is cst.Assign]
+    parts = [e.value for v in values if type(v) is cst.Tuple for e in v.elements]
+    unpacked = any(type(n.targets[0].target) is cst.Tuple for n in bound if type(n) is cst.Assign)
     kinds = (cst.Subscript, cst.Attribute, cst.Name) if unpacked else (cst.Subscript, cst.Attribute)
     return any(isinstance(v, kinds) for v in [*values, *parts])
 

@@ -24,9 +24,9 @@ def bindings(places: frozenset[str], scope: Scope, module: ModuleInfo, seen: boo
     row: list[tuple[Stmt, set[str]]] = []  # one after the other, each binds some of the places to new objects
     for stmt in scope.body.walk():
         bound = {place for place in places if any(place == d or place.startswith(f"{d}.") for d in stmt.defs)}
-        if row and (stmt.block is not row[0][0].block or not isinstance(stmt.node, cst.Assign)):
+        if row and (stmt.block is not row[0][0].block or type(stmt.node) is not cst.Assign):
             row = []
-        if bound and isinstance(stmt.node, cst.For):
+        if bound and type(stmt.node) is cst.For:
             found[id(stmt)] = False
         elif bound and seen and isinstance(stmt.node, cst.Assign):
             leaf = _leaf(stmt.node.value, module)
@@ -45,16 +45,16 @@ def bindings(places: frozenset[str], scope: Scope, module: ModuleInfo, seen: boo
 def _kept(node: cst.Assign, places: set[str]) -> bool:
     """`net = net.to(device)`: the same network, for all that is known."""
     nodes = [n for n in descend(node.value) if type(n) is cst.Name or type(n) is cst.Attribute]
-    parts = {id(p) for n in nodes if isinstance(n, cst.Attribute) for p in (n.value, n.attr)}
+    parts = {id(p) for n in nodes if type(n) is cst.Attribute for p in (n.value, n.attr)}
     named = {dotted(n) for n in nodes if id(n) not in parts}  # of `self.image.clone()` the whole, not `self`
     return any(overlaps(name, place) for name in named for place in places)
 
 
 def _leaf(node: cst.BaseExpression, module: ModuleInfo) -> bool:
     """A call that makes a leaf, or a list of them: `x.clone().requires_grad_()`, where `x.requires_grad_()` is x."""
-    if isinstance(node, cst.ListComp):
+    if type(node) is cst.ListComp:
         node = node.elt
-    if not isinstance(node, cst.Call) or not module.value(node).leaf:
+    if type(node) is not cst.Call or not module.value(node).leaf:
         return False
     if not isinstance(node.func, cst.Attribute) or node.func.attr.value != "requires_grad_":
         return True
@@ -64,7 +64,7 @@ def _leaf(node: cst.BaseExpression, module: ModuleInfo) -> bool:
 
 def _made(node: cst.BaseExpression, module: ModuleInfo) -> bool:
     """A call of a class, or of a function that returns what it makes."""
-    if not isinstance(node, cst.Call):
+    if type(node) is not cst.Call:
         return False
     value = module.value(node)
     if value.kind == "unknown" and module.value(node.func).kind == "api":

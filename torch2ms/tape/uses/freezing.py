@@ -118,7 +118,7 @@ def _helper(call: cst.Call, module: ModuleInfo, project: Project) -> tuple[Funct
     if target.kind == "function" and target.name:
         found = project.find(target.name, module)
         return (found, "") if isinstance(found, FunctionInfo) else (None, "")
-    if isinstance(call.func, cst.Attribute):
+    if type(call.func) is cst.Attribute:
         receiver = module.value(call.func.value)
         cls = class_of(receiver, module, project) if receiver.kind in ("module", "object") else None
         if cls is not None and receiver.place:

@@ -99,7 +99,7 @@ def _leaf(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
     elif owner.kind == "leaf":
         plan.expressions[id(event.node)] = owner.variable
         for found in descend(event.stmt.node):
-            if isinstance(found, cst.Attribute) and found.attr.value == "data" and found.value is event.node:
+            if type(found) is cst.Attribute and found.attr.value == "data" and found.value is event.node:
                 plan.expressions[id(found)] = owner.variable
     elif id(event.node) not in plan.expressions:
         _one_of(event, owner, plan, writer)
@@ -115,7 +115,7 @@ def _one_of(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
     why = ""
     if event.writes or not _is_parameter(event, owner):
         why = "the gradient of a single parameter of an optimizer"
-    elif any(isinstance(n, cst.Comparison) and n.left is event.node for n in descend(event.stmt.node)):
+    elif any(type(n) is cst.Comparison and n.left is event.node for n in descend(event.stmt.node)):
         why = "MindSpore has zeros where torch has None"
     elif isinstance(event.stmt.node, cst.Assign) and event.stmt.node.value is event.node:
         names = event.stmt.defs
@@ -131,12 +131,12 @@ def _one_of(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
     plan.about[id(event.node)] = f"dict(zip({weights_of(owner)}, {owner.variable})){found_by}{flat}"
     used = False  # in a way in which None is not
     for found in descend(event.stmt.node):
-        if isinstance(found, cst.Attribute) and found.value is event.node:
+        if type(found) is cst.Attribute and found.value is event.node:
             used = True
             if found.attr.value == "data":
                 plan.about[id(found)] = "{0}"
-        used |= isinstance(found, (cst.Subscript, cst.UnaryOperation)) and event.node in found.children
-        used |= isinstance(found, cst.BinaryOperation) and event.node in (found.left, found.right)
+        used |= (type(found) is cst.Subscript or type(found) is cst.UnaryOperation) and event.node in found.children
+        used |= type(found) is cst.BinaryOperation and event.node in (found.left, found.right)
     why = "looked up among the gradients by its parameter"
     why += "" if used else "; assumed: the parameter takes part in the loss (torch has None for others)"
     tier = Tier.EXACT if used else Tier.ASSUMED

@@ -42,7 +42,7 @@ def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer
     param, given = dotted(pairing.target), False
     kin = kinship(event, owner)
     called = bool(pairing.name) and isinstance(pairing.params, cst.Call)  # it gives the names that torch gives
-    if called and not any(isinstance(f, cst.Name) and f.value == pairing.name for n in _inside(event.stmt)
+    if called and not any(type(f) is cst.Name and f.value == pairing.name for n in _inside(event.stmt)
                           for f in descend(n)):  # fmt: skip
         pairing, called = replace(pairing, name=""), False
     apart = called and (kin != "same" or pairing.wrapped or not _in_order(owner, writer))
@@ -83,7 +83,7 @@ def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer
         elif pairing.name and not given and not called and isinstance(found, cst.Name) and found.value == pairing.name:
             plan.expressions[id(found)] = f"{param}.name"
     for stmt in (s for b in event.stmt.blocks for s in b.walk()):
-        plan.weights |= {id(n) for n in descend(stmt.node) if isinstance(n, cst.Name) and n.value == param}
+        plan.weights |= {id(n) for n in descend(stmt.node) if type(n) is cst.Name and n.value == param}
         if not _clears_gradient(stmt, param):
             continue
         if kin != "other" and not for_some(stmt, event.stmt):
@@ -236,7 +236,7 @@ def plan_comprehension(event: Event, owner: Owner, module: ModuleInfo, plan: Pla
 def _needed(param: str, outer: cst.CSTNode) -> bool:
     """The comprehension uses the parameter beside its gradient."""
     read = [n for n in descend(outer) if isinstance(n, cst.Name) and n.value == param]
-    grads = [n for n in descend(outer) if isinstance(n, cst.Attribute) and dotted(n) == f"{param}.grad"]
+    grads = [n for n in descend(outer) if type(n) is cst.Attribute and dotted(n) == f"{param}.grad"]
     return len(read) > len(grads) + 1
 
 
@@ -279,7 +279,7 @@ def _ask(stmt: Stmt, param: str, replacement: str, plan: Plan) -> None:
     """`p.grad is None` asks whether the parameter is among those that have a gradient."""
     table = replacement.partition("[")[0]
     for found in (f for n in [stmt.node, *_inside(stmt)] for f in descend(n)):
-        if not isinstance(found, cst.Comparison) or len(found.comparisons) != 1 or not _is_gradient(found.left, param):
+        if type(found) is not cst.Comparison or len(found.comparisons) != 1 or not _is_gradient(found.left, param):
             continue
         asked = found.comparisons[0]
         if constant(asked.comparator) is None and isinstance(asked.operator, (cst.Is, cst.IsNot)):
@@ -289,7 +289,7 @@ def _ask(stmt: Stmt, param: str, replacement: str, plan: Plan) -> None:
 
 def _is_gradient(node: cst.CSTNode, param: str) -> bool:
     """`p.grad` or `p.grad.data`, of any name where none is given."""
-    if not isinstance(node, cst.Attribute):
+    if type(node) is not cst.Attribute:
         return False
     if node.attr.value == "data" and isinstance(node.value, cst.Attribute):
         node = node.value

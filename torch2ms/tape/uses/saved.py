@@ -51,9 +51,9 @@ def _put_aside(stmt: Stmt) -> Iterator[cst.BaseExpression]:
 
 def _of_parameter(node: cst.CSTNode, module: ModuleInfo) -> bool:
     """`p.data` of a parameter, or `p.detach()`, which has the same memory."""
-    if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and not node.args:
+    if type(node) is cst.Call and type(node.func) is cst.Attribute and not node.args:
         return node.func.attr.value == "detach" and _held(node.func.value, module)
-    if not isinstance(node, cst.Attribute) or node.attr.value != "data":
+    if type(node) is not cst.Attribute or node.attr.value != "data":
         return False
     return _held(node.value, module)
 
