@@ -13,6 +13,7 @@ import libcst as cst
 from torch2ms.analysis.syntax.text import code
 from torch2ms.analysis.syntax.tree import literal_value
 
+COMPUTED = frozenset({cst.Call, cst.Attribute, cst.Subscript, cst.Lambda})  # no literals, and most of what is asked
 # keywords that torch's argument parser accepts for NumPy's sake, on every function
 _NUMPY_NAMES = {"axis": "dim", "keepdims": "keepdim", "x": "input", "a": "input", "x1": "input", "x2": "other"}
 
@@ -200,7 +201,7 @@ def literal_text(text: str) -> Any:
 
 def literal(node: cst.BaseExpression) -> Any:
     """The value of a literal expression, else UNKNOWN."""
-    if isinstance(node, (cst.Call, cst.Attribute, cst.Subscript, cst.Lambda)):
+    if type(node) in COMPUTED:
         return UNKNOWN
     if type(node) is cst.Name and node.value not in ("None", "True", "False"):
         return UNKNOWN

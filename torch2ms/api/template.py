@@ -13,20 +13,22 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
+from operator import is_not
 
 import libcst as cst
 
-from torch2ms.analysis.syntax.tree import changed, children, code, code_fields, descend, is_node
+from torch2ms.analysis.syntax.tree import changed, children, code, code_fields, descend, is_node, replaced
 from torch2ms.api import transforms
 from torch2ms.api.signature import Binding, Bound, Signature
 from torch2ms.parsing import constant
 
 _PLACEHOLDER = re.compile(r"\{(\*?)(\w+)((?:\|\w+)*)(!?)(?::(\w+))?(!?)\}")
 _MARK = "_placeholder_"
-_TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+_NOTHING = cst.SimpleWhitespace("")
+_TIGHT = cst.AssignEqual(_NOTHING, _NOTHING)
 # where a placeholder that became an operator expression needs parentheses
 _OPERANDS: dict[type, tuple[str, ...]] = {
     cst.BinaryOperation: ("left", "right"),
@@ -41,6 +43,10 @@ _OPERANDS: dict[type, tuple[str, ...]] = {
     cst.IfExp: ("test", "body", "orelse"),
     cst.StarredElement: ("value",),
 }
+_ATOMS = frozenset({
+    cst.Name, cst.Attribute, cst.Call, cst.Subscript, cst.SimpleString, cst.FormattedString, cst.Integer, cst.Float,
+    cst.List, cst.Dict, cst.Set, cst.ListComp, cst.DictComp, cst.SetComp,
+})  # fmt: skip
 _COMMA = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
 
 
@@ -76,7 +82,7 @@ class Template:
     placeholders: dict[str, Placeholder]
     uses: Counter[str] = field(default_factory=Counter)
     marked: dict[int, tuple[Placeholder, ...]] = field(default_factory=dict)  # by id of an argument of a call in it
-    open: dict[int, bool] = field(default_factory=dict)  # by id of a node: there is something to fill in it
+    open: dict[int, tuple[tuple[str, bool], ...] | None] = field(default_factory=dict)  # by id of a node in it
 
     @property
     def fixed_callee(self) -> bool:
@@ -106,25 +112,7 @@ def parse(text: str) -> Template:
 
 def atomic(node: cst.BaseExpression) -> bool:
     """True where a node can stand next to any operator without parentheses."""
-    if getattr(node, "lpar", ()):
-        return True
-    plain = (
-        cst.Name,
-        cst.Attribute,
-        cst.Call,
-        cst.Subscript,
-        cst.SimpleString,
-        cst.FormattedString,
-        cst.Integer,
-        cst.Float,
-        cst.List,
-        cst.Dict,
-        cst.Set,
-        cst.ListComp,
-        cst.DictComp,
-        cst.SetComp,
-    )
-    return isinstance(node, plain)
+    return type(node) in _ATOMS or bool(getattr(node, "lpar", ()))
 
 
 def parenthesised(node: cst.BaseExpression) -> cst.BaseExpression:
@@ -171,26 +159,26 @@ class Filler:
 
     def fill(self) -> cst.BaseExpression:
         self._refuse_double_evaluation()
-        filled = self._built(self.template.root, operand=False)
-        assert isinstance(filled, cst.BaseExpression)
-        return filled
+        return self._built(self.template.root, operand=False)  # type: ignore[return-value]
 
     def _built(self, node: cst.CSTNode, operand: bool) -> cst.CSTNode:
         """A node of the template with its placeholders filled; an `operand` may need parentheses."""
         kind = node.__class__
         if kind is cst.Name:
             return self._name(node, operand)  # type: ignore[arg-type]
-        if not _is_open(node, self.template):
+        followed = _followed(node, self.template)
+        if followed is None:
             return node
-        operands = _OPERANDS.get(kind, ())
         changes: dict[str, object] = {}
-        for name in code_fields(kind):
+        for name, operator in followed:
             value = getattr(node, name)
-            if isinstance(value, (tuple, list)):
-                changes[name] = tuple(self._built(item, False) if is_node(item.__class__) else item for item in value)
-            elif is_node(value.__class__):
-                changes[name] = self._built(value, name in operands)
-        built = changed(node, **changes)
+            if value.__class__ is tuple or value.__class__ is list:
+                items = tuple(self._built(item, False) for item in value)
+                if any(map(is_not, items, value)):
+                    changes[name] = items
+            elif (made := self._built(value, operator)) is not value:
+                changes[name] = made
+        built = replaced(node, **changes) if changes else node
         if kind is cst.Call:
             return self._call(node, built)  # type: ignore[arg-type]
         return _dotted_number(built) if type(built) is cst.Attribute else built
@@ -281,7 +269,7 @@ class Filler:
         items = items if empty else _in_front(items)
         if original_node is self.template.root and self.call is not None:
             return self._laid_out(updated_node, items)
-        return updated_node.with_changes(args=_separated([(None, arg) for _, arg in items], []))
+        return replaced(updated_node, args=_separated([(None, arg) for _, arg in items], []))
 
     def _needed_as_filler(self, call: cst.Call, arg: cst.Arg, gap: bool) -> bool:
         """A place left empty must be filled where a later argument can only be given by position."""
@@ -383,13 +371,29 @@ def _marks(node: cst.CSTNode, template: Template) -> Iterator[Placeholder]:
         stack += [current.func] if type(current) is cst.Call else children(current)
 
 
+def _followed(node: cst.CSTNode, template: Template) -> tuple[tuple[str, bool], ...] | None:
+    """The fields of a node in which there is something to fill, and whether an operator takes what they hold.
+
+    None where a part of a template has no placeholder, and no call, whose arguments may go.
+    """
+    if id(node) not in template.open:
+        kind = node.__class__
+        fields = [name for name in code_fields(kind) if any(_is_open(n, template) for n in _held(node, name))]
+        operands = _OPERANDS.get(kind, ())
+        open_ = kind is cst.Call or bool(fields)
+        template.open[id(node)] = tuple((name, name in operands) for name in fields) if open_ else None
+    return template.open[id(node)]
+
+
+def _held(node: cst.CSTNode, name: str) -> Sequence[cst.CSTNode]:
+    value = getattr(node, name)
+    if isinstance(value, (tuple, list)):
+        return value
+    return (value,) if is_node(type(value)) else ()
+
+
 def _is_open(node: cst.CSTNode, template: Template) -> bool:
-    """There is a placeholder in a part of a template, or a call, whose arguments may go."""
-    known = template.open.get(id(node))
-    if known is None:
-        asked = (type(n) is cst.Call or type(n) is cst.Name and n.value in template.placeholders for n in descend(node))
-        known = template.open[id(node)] = any(asked)
-    return known
+    return any(type(n) is cst.Call or type(n) is cst.Name and n.value in template.placeholders for n in descend(node))
 
 
 def _commented(arg: cst.Arg, space: cst.BaseParenthesizableWhitespace, followed: bool) -> cst.Arg:
@@ -411,8 +415,8 @@ def _separated(items: list[tuple[Bound | None, cst.Arg]], old: list[cst.Arg]) ->
     result = []
     for bound, arg in items[:-1]:
         own = old[bound.index].comma if bound is not None and bound.index < len(old) - 1 else None
-        tight = cst.SimpleWhitespace("")  # the line break before the bracket goes to the argument that is last now
-        result.append(changed(arg, comma=own if type(own) is cst.Comma else plain, whitespace_after_arg=tight))
+        # the line break before the bracket goes to the argument that is last now
+        result.append(changed(arg, comma=own if type(own) is cst.Comma else plain, whitespace_after_arg=_NOTHING))
     if old:
         result.append(changed(items[-1][1], comma=old[-1].comma, whitespace_after_arg=old[-1].whitespace_after_arg))
     else:
@@ -428,7 +432,7 @@ def _separated(items: list[tuple[Bound | None, cst.Arg]], old: list[cst.Arg]) ->
 def _comment(node: cst.CSTNode | cst.MaybeSentinel) -> bool:
     if type(node) is cst.Comma and type(node.whitespace_after) is cst.SimpleWhitespace:
         return type(node.whitespace_before) is cst.ParenthesizedWhitespace and "#" in code(node)
-    return isinstance(node, cst.CSTNode) and "#" in code(node)
+    return not isinstance(node, cst.MaybeSentinel) and "#" in code(node)
 
 
 def _with_lost_comments(args: list[cst.Arg], sources: list[int], old: list[cst.Arg]) -> list[cst.Arg]:

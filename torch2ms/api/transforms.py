@@ -24,15 +24,15 @@ def _operand(node: cst.BaseExpression) -> cst.BaseExpression:
 
 
 def _single(value: Value) -> cst.BaseExpression:
-    if isinstance(value, cst.BaseExpression):
-        return value
+    if not isinstance(value, (list, tuple)):
+        return value  # type: ignore[return-value]
     return tuple_of(value)
 
 
 def tuple_of(value: Value) -> cst.BaseExpression:
     """The arguments of a variadic parameter as one tuple; one plain argument is a tuple or an int already."""
-    if isinstance(value, cst.BaseExpression):
-        return value
+    if not isinstance(value, (list, tuple)):
+        return value  # type: ignore[return-value]
     if len(value) == 1 and not value[0].star:
         return value[0].value
     if len(value) == 1 and isinstance(value[0].value, cst.Attribute) and value[0].value.attr.value == "shape":

@@ -161,7 +161,7 @@ class Emitter:
         if not nodes:
             return [], pending + layout.comments_only(own) + layout.trailing_comment(stmt.trailing) + lost + extra
         own += lost
-        if stmt.is_small and isinstance(nodes[-1], cst.BaseCompoundStatement):
+        if stmt.is_small and type(nodes[-1]) is not cst.SimpleStatementLine:
             own += layout.trailing_comment(stmt.trailing)
         if type(stmt.node) is cst.FunctionDef:  # behind its own lines: comments of decorators that went
             own += layout.leading(nodes[0])[len(stmt.node.leading_lines) :]

@@ -22,7 +22,7 @@ OTHER_TYPE = re.compile(r"\b(half|double|bfloat16|float16|float64)\b")
 SINGLE = re.compile(r"\b((Conv|ConvTranspose|BatchNorm|InstanceNorm)[123]d|SyncBatchNorm|SGD|(LSTM|GRU|RNN)Cell|"
                     r"conv[123]d|batch_norm)\b")  # fmt: skip
 _IMPORTING = re.compile(r"^[ \t]*from\s+[\w.]+\s+import\s*(?:\([^)]*\)|[^\n]*)", re.MULTILINE)
-_WRITTEN = (cst.List, cst.Tuple, cst.UnaryOperation, cst.BinaryOperation, cst.Imaginary)  # data of a tensor
+_WRITTEN = frozenset({cst.List, cst.Tuple, cst.UnaryOperation, cst.BinaryOperation, cst.Imaginary})  # data of a tensor
 _RENAMED = r"""["'][\w.]*(?:\brunning_(?:mean|var)|(?:bn|norm|emb)\w*\.(?:weight|bias))["']"""  # by MindSpore's layers
 TORCH_KEYS = re.compile(rf"{_RENAMED}\s+(?:not\s+)?in\b|(?:ends|starts)with\(\s*\(?\s*{_RENAMED}"
                         r"""|\[["'][\w.]+\.running_(?:mean|var)["']\]""")  # fmt: skip
@@ -58,7 +58,7 @@ class ModuleFacts:
         if value.kind == "dtype":
             return value.name.rpartition(".")[2]
         made = type(node) is cst.Call and dotted(node.func) == "complex"
-        if (made or isinstance(node, _WRITTEN)) and value.kind != "tensor":
+        if (made or type(node) in _WRITTEN) and value.kind != "tensor":
             return shapes.literal(node, value)[0]
         if type(node) is cst.Comparison and value.kind == "tensor":
             return "bool"  # whatever is compared

@@ -23,6 +23,10 @@ STAYS = {
     "apex": "import apex",
 }
 SUITES = ("body", "orelse", "handlers", "finalbody", "cases")
+HOLDING = frozenset({  # statements of the same scope
+    cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.IndentedBlock, cst.If, cst.Else, cst.For, cst.While,
+    cst.With, cst.Try, cst.TryStar, cst.ExceptHandler, cst.ExceptStarHandler, cst.Finally, cst.Match, cst.MatchCase,
+})  # fmt: skip
 ORDER = ("ms", "nn", "ops", "mint", "optim", "lr_scheduler")
 
 
@@ -366,7 +370,7 @@ def _at_the_top(body: Sequence[cst.CSTNode]) -> set[str]:
         if (type(node) is cst.Import or type(node) is cst.ImportFrom) and not isinstance(node.names, cst.ImportStar):
             names = [alias.asname.name if alias.asname is not None else alias.name for alias in node.names]
             found |= {dotted(name).partition(".")[0] for name in names}
-        elif type(node) not in (cst.FunctionDef, cst.ClassDef) and not isinstance(node, cst.BaseExpression):
+        elif type(node) in HOLDING:
             stack += children(node)
     return found
 

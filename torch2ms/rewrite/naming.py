@@ -110,7 +110,7 @@ def free(base: str, taken: set[str]) -> str:
 def undisturbed(stmt: Stmt, part: cst.CSTNode, moved: set[int]) -> bool:
     """The part is evaluated once whenever the statement is, and nothing that matters is evaluated before it."""
     path = _path(stmt.node, part)
-    if path is None or stmt.blocks or any(isinstance(node, LATE) for node in path):
+    if path is None or stmt.blocks or any(type(node) in LATE for node in path):
         return False
     for outer, inner in zip(path, path[1:], strict=False):
         for child in children(outer):

@@ -85,9 +85,9 @@ def _gatherings(module: ModuleInfo) -> dict[int, Gathering]:
 
 def _gathering(stmt: Stmt, scope: Scope, module: ModuleInfo) -> cst.ListComp | None:
     """The list comprehension of a statement that takes gradients with its own names, and may run before the rest."""
-    if not isinstance(stmt.node, (cst.Assign, cst.AnnAssign, cst.Return, cst.Expr)):
-        return None
     if all(module.value(call.func).name != "torch.autograd.grad" for call in stmt.calls):
+        return None
+    if not isinstance(stmt.node, (cst.Assign, cst.AnnAssign, cst.Return, cst.Expr)):
         return None
     for node in _outermost(stmt.node):
         calls = [n for n in descend(node) if isinstance(n, cst.Call)]

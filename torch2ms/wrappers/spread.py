@@ -23,7 +23,7 @@ MOST = 8  # keys of a loop that is written out
 MOST_STATEMENTS = 40  # of what it becomes then
 METHODS = {"step", "zero_grad", "unscale_"}
 SCOPES = (cst.Lambda, cst.FunctionDef, cst.ClassDef, cst.ListComp, cst.SetComp, cst.GeneratorExp, cst.DictComp)
-JUMPS = (cst.Break, cst.Continue, cst.Return, cst.Yield, cst.Global, cst.Nonlocal)
+JUMPS = frozenset({cst.Break, cst.Continue, cst.Return, cst.Yield, cst.Global, cst.Nonlocal})
 
 
 @dataclass
@@ -87,7 +87,7 @@ class _Finder:
         inner = [s for block in stmt.blocks for s in block.every]
         if node.orelse is not None or node.asynchronous is not None:
             return
-        if any(isinstance(n, JUMPS) for n in descend(node.body)):
+        if any(type(n) in JUMPS for n in descend(node.body)):
             return
         turns = self.turns(node.target, node.iter, stmt, scope)
         if not turns or not _plain(node.body, turns):

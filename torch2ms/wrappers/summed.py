@@ -23,7 +23,7 @@ WHY = "the sum of the losses goes backward behind the loop: their gradients add 
 HELD = ("tensor", "list", "dict", "tuple", "unknown")
 RUN = ("module", "lossfn", "api", "builtin", "str", "int", "float")
 READING = {"item", "items", "values", "keys", "append", "mean", "sum", "pow", "abs", "norm", "get", "format"}
-LEAVING = (cst.Break, cst.Continue, cst.Return, cst.Raise)
+BRANCHING = frozenset({cst.Break, cst.Continue, cst.Return, cst.Raise, cst.With, cst.Try})
 NAMES = ("total_loss", "summed_loss", "sum_of_losses")
 
 
@@ -75,7 +75,7 @@ def _backward(node: cst.CSTNode) -> cst.Call | None:
 def _plain(loop: Stmt, stmt: Stmt) -> bool:
     """Nothing else in the loop has to do with gradients, and every turn gets to the call."""
     inside = [s for s in loop.walk() if s is not loop]
-    if any(s.modes or isinstance(s.node, (*LEAVING, cst.With, cst.Try)) or s.blocks and s.off for s in inside):
+    if any(s.modes or type(s.node) in BRANCHING or s.blocks and s.off for s in inside):
         return False
     for node in (n for s in inside if s is not stmt and s.is_small for n in descend(s.node)):
         if type(node) is cst.Attribute and node.attr.value in ("grad", "step", "zero_grad", "backward", "data"):

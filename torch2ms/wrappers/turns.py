@@ -16,7 +16,7 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import constant, descend
+from torch2ms.analysis.syntax.tree import children, constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.inlining.folding import Substituted
 from torch2ms.rewrite import layout
@@ -216,7 +216,7 @@ def _jumps(body: cst.BaseSuite) -> bool:
             return True
         if (type(node) is cst.Break or type(node) is cst.Continue) and not inner:
             return True
-        waiting += [(c, inner or type(node) is cst.For or type(node) is cst.While) for c in node.children]
+        waiting += [(c, inner or type(node) is cst.For or type(node) is cst.While) for c in children(node)]
     return False
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import libcst as cst
 
 from torch2ms.analysis.program.shown import containers, note_parts, target_places
-from torch2ms.analysis.program.structure import Block, Scope, Stmt
+from torch2ms.analysis.program.structure import Block, Scope, Stmt, small_kind
 from torch2ms.analysis.syntax.names import Imports, dotted
 from torch2ms.analysis.syntax.tree import children
 from torch2ms.source import parse_quietly
@@ -83,7 +83,7 @@ class _Builder:
                     stmt = self.stmt(block, small, line, modes)
                     stmt.leading = tuple(line.leading_lines) if i == 0 else ()
                     stmt.trailing = line.trailing_whitespace if i == len(line.body) - 1 else None
-            elif isinstance(line, cst.BaseSmallStatement):
+            elif small_kind(line.__class__):
                 self.stmt(block, line, None, modes)
             else:
                 self.compound(block, line, modes)
@@ -160,7 +160,7 @@ def in_order(body: Sequence[cst.CSTNode]) -> Iterator[cst.CSTNode]:
     for line in body:
         if type(line) is cst.SimpleStatementLine:
             yield from line.body
-        elif isinstance(line, cst.BaseSmallStatement):
+        elif small_kind(line.__class__):
             yield line
         else:
             yield line

@@ -18,7 +18,7 @@ SmallOrCompound = cst.BaseSmallStatement | cst.BaseCompoundStatement
 
 
 @cache
-def _is_small(kind: type) -> bool:
+def small_kind(kind: type) -> bool:
     """Asking the abstract base class for every statement would cost more."""
     return issubclass(kind, cst.BaseSmallStatement)
 
@@ -50,7 +50,7 @@ class Stmt:
     @property
     def is_small(self) -> bool:
         """It has no block of its own."""
-        return _is_small(self.node.__class__)
+        return small_kind(self.node.__class__)
 
     def walk(self) -> Sequence[Stmt]:
         """The statement and those inside of it, in order."""

@@ -11,6 +11,8 @@ from torch2ms.analysis.syntax.tree import children
 SCOPES = frozenset({cst.FunctionDef, cst.ClassDef, cst.Lambda, cst.ListComp, cst.SetComp, cst.DictComp,
                     cst.GeneratorExp})  # fmt: skip
 
+LITERALS = frozenset({cst.Integer, cst.Float, cst.Imaginary, cst.SimpleString, cst.Ellipsis})
+
 
 def used_names(tree: cst.CSTNode) -> set[str]:
     """Every name that is read or written outside of import statements, but for what a function has of its own."""
@@ -47,6 +49,11 @@ class _Mentions:
                 self.names.add(node.value)  # type: ignore[attr-defined]
             elif kind is cst.Attribute or kind is cst.Arg:
                 self.stack.append((node.value, own))  # type: ignore[attr-defined]
+            elif kind is cst.Call:
+                self.stack.append((node.func, own))  # type: ignore[attr-defined]
+                self.stack += [(arg.value, own) for arg in node.args]  # type: ignore[attr-defined]
+            elif kind in LITERALS:
+                continue
             elif kind is cst.Param:
                 self.stack += [(p, own) for p in (node.annotation, node.default) if p]  # type: ignore[attr-defined]
             elif kind is cst.Import or kind is cst.ImportFrom:

@@ -102,6 +102,8 @@ def changed(node: Node, **changes: Any) -> Node:
     """The node with other values in some fields; the node itself where they are the same."""
     for name, value in changes.items():
         held = getattr(node, name)
+        if held is value:
+            continue
         if held != value and not (value.__class__ is list and held.__class__ is tuple and held == tuple(value)):
             return replaced(node, **changes)
     return node

@@ -22,7 +22,9 @@ if TYPE_CHECKING:
 
 TYPED = {"eq_", "ne_", "gt_", "ge_", "lt_", "le_", "greater_", "less_", "not_equal_", "greater_equal_", "less_equal_",
          "logical_not_", "logical_and_", "logical_or_", "logical_xor_"}  # fmt: skip
-LATE = (cst.Lambda, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp, cst.IfExp, cst.BooleanOperation)
+LATE = frozenset({
+    cst.Lambda, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp, cst.IfExp, cst.BooleanOperation
+})  # fmt: skip
 
 
 def widens(call: cst.Call, value: Value, module: ModuleInfo) -> bool:
@@ -112,7 +114,7 @@ def _given(chain: cst.CSTNode) -> Iterator[cst.Call]:
 def _changes(node: cst.CSTNode) -> Iterator[cst.Call]:
     """Outermost in-place chains that are evaluated whenever the statement is, in order."""
     for child in children(node):
-        if isinstance(child, LATE):
+        if type(child) in LATE:
             continue
         if is_change(child):
             assert isinstance(child, cst.Call)

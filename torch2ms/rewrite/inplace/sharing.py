@@ -243,7 +243,7 @@ def kept(stmt: Stmt, scope: Scope) -> bool:
 
 def _collects(node: cst.CSTNode) -> bool:
     """A list or a call of `append` that takes gradients as they are."""
-    if isinstance(node, (cst.ListComp, cst.GeneratorExp, cst.SetComp)):
+    if type(node) is cst.ListComp or type(node) is cst.GeneratorExp or type(node) is cst.SetComp:
         return is_gradient(node.elt)
     if type(node) is cst.List or type(node) is cst.Tuple:
         return any(is_gradient(e.value) for e in node.elements)

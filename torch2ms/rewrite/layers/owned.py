@@ -53,9 +53,11 @@ def _pairs(node: cst.Assign) -> list[tuple[cst.BaseExpression, cst.BaseExpressio
     if len(node.targets) > 1:
         return [(t.target, node.value) for t in node.targets]
     target, value = node.targets[0].target, node.value
-    many = (cst.Tuple, cst.List)
-    if isinstance(target, many) and isinstance(value, many) and len(target.elements) == len(value.elements):
-        return [(t.value, v.value) for t, v in zip(target.elements, value.elements, strict=True)]
+    if (type(target) is cst.Tuple or type(target) is cst.List) and (
+        type(value) is cst.Tuple or type(value) is cst.List
+    ):
+        if len(target.elements) == len(value.elements):
+            return [(t.value, v.value) for t, v in zip(target.elements, value.elements, strict=True)]
     return [(target, value)]
 
 

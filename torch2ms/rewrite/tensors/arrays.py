@@ -11,6 +11,7 @@ from torch2ms.api.template import parenthesised
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.translation import Translation
 
+BITS = frozenset({cst.BitAnd, cst.BitOr, cst.BitXor})
 SHIFTS: dict[type, str] = {
     cst.LeftShift: "bitwise_left_shift",
     cst.LeftShiftAssign: "bitwise_left_shift",
@@ -30,7 +31,7 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
         if left.kind == right.kind == "tensor" and left.dtype != right.dtype and left.dtype and right.dtype:
             updated = _of_two_types(original, updated, work)
         return cst.parse_expression(f"{work.alias('ops')}.{shift}({code(updated.left)}, {code(updated.right)})")
-    bits = isinstance(original.operator, (cst.BitAnd, cst.BitOr, cst.BitXor))
+    bits = type(original.operator) in BITS
     if bits and left.kind in ("int", "bool") and right.kind == "tensor":
         why = "the tensor goes first: Python's numbers know none"
         work.tell("T2M613", f"{code(original.left)} beside a tensor", why)

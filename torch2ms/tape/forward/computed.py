@@ -51,7 +51,7 @@ def _may_use(node: cst.CSTNode, module: ModuleInfo) -> bool:
             return True
         own = type(node.func.value) is cst.Name and node.func.value.value == "self"
         return own or module.value(node.func.value).kind == "object"  # a method of the user's own
-    if isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)):
+    if type(node) is cst.Name or type(node) is cst.Attribute or type(node) is cst.Subscript:
         value = module.value(node)
         leaf = value.leaf or any(part.leaf for part in value.parts)
         return leaf or value.kind in PARAMETERS or value.name in ("module_param", "parameter")
