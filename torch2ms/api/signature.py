@@ -205,4 +205,6 @@ def literal(node: cst.BaseExpression) -> Any:
         return UNKNOWN
     if type(node) is cst.Name and node.value not in ("None", "True", "False"):
         return UNKNOWN
+    if (type(node) is cst.Integer or type(node) is cst.Float or type(node) is cst.Name) and not node.lpar:
+        return literal_text(node.value)
     return literal_text(code(node).strip())

@@ -171,7 +171,7 @@ class Definitions:
                 self.writer.needs.add("nn")
                 self.writer.tell("T2M501", "nn.Module", "nn.Cell; forward becomes construct")
                 alias = self.writer.aliases.get("nn", "nn")
-                kept.append(arg.with_changes(value=cst.parse_expression(f"{alias}.Cell")))
+                kept.append(arg.with_changes(value=cst.Attribute(cst.Name(alias), cst.Name("Cell"))))
             elif name.startswith("torch.utils.data.") and name.rpartition(".")[2] in ("Dataset", "IterableDataset"):
                 self.writer.tell(
                     "T2M504", "Dataset", "any object with __getitem__ and __len__ is a source of a MindSpore dataset"

@@ -22,6 +22,8 @@ def alike(project: Project) -> dict[str, Plain]:
         if module.uses_mindspore or ".grad" not in module.source:
             continue
         writer = Alike(module)
+        if not writer.asks():
+            continue
         made = writer.plain()
         if writer.changed:
             plain[module.name] = made
@@ -32,6 +34,12 @@ class Alike(Suites):
     """One module in which the tensors are asked."""
 
     changed = False
+
+    def asks(self) -> bool:
+        """Somewhere stands what may be asked so."""
+        asked = [n.value for n in self.module.of_kind(cst.Attribute) if n.attr.value in SAME]
+        asked += [c.args[0].value for c in self.module.of_kind(cst.Call) if c.args]
+        return any(self.behind(node) is not None for node in asked)
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.Attribute:
         if original.attr.value not in SAME or (tensor := self.behind(original.value)) is None:

@@ -30,8 +30,7 @@ def decided(project: Project) -> dict[str, Plain]:
     plain: dict[str, Plain] = {}
     unsure: set[str] | None = None
     for module in project.modules.values():
-        text = module.source if module.plain is None else code(module.tree)  # bodies of functions of other files
-        if module.uses_mindspore or not any(word in text for word in ("isinstance", *TAPE)):
+        if module.uses_mindspore or not _mentions(module):
             continue
         if unsure is None:
             unsure = {n for m in project.modules.values() for n in _perhaps_none(m)}
@@ -42,6 +41,15 @@ def decided(project: Project) -> dict[str, Plain]:
         if writer.findings:
             plain[module.name] = made
     return plain
+
+
+def _mentions(module: ModuleInfo) -> bool:
+    """Something in it may be asked so, bodies of functions of other files included."""
+    words = ("isinstance", *TAPE)
+    if any(word in module.source for word in words):
+        return True
+    text = code(module.tree) if module.plain is not None else ""
+    return any(word in text for word in words)
 
 
 def _perhaps_none(module: ModuleInfo) -> set[str]:

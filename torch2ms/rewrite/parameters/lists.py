@@ -24,29 +24,28 @@ def enumerated(
 ) -> cst.BaseExpression:
     """`net.parameters()`: cells list statistics of normalisation among them, and frozen ones not as trainable."""
     assert isinstance(updated.func, cst.Attribute)
-    receiver = code(updated.func.value)
     if isinstance(original.func, cst.Attribute) and bare(work.module.value(original.func.value)):
         work.tell("T2M505", f"Module.{name}", "a criterion has no parameters")
         return cst.List([])
     if not work.project.freezes:
-        form = "trainable_params()" if name == "parameters" else "untrainable_params()"
-        work.tell("T2M505", f"Module.{name}", f"nothing is frozen in the project: {form}")
-        return cst.parse_expression(f"{receiver}.{form}")
+        form = "trainable_params" if name == "parameters" else "untrainable_params"
+        work.tell("T2M505", f"Module.{name}", f"nothing is frozen in the project: {form}()")
+        return _listed(updated, form)
     bound = work.stmt.defs if work.stmt is not None else set()
     listed = bool(bound) and bound <= work.module.optimized and id(original) not in where.filtered
     if name == "parameters" and (listed or id(original) in where.trained):
         work.tell("T2M505", "Module.parameters", "an optimizer takes what is trainable when it is made")
-        return cst.parse_expression(f"{receiver}.trainable_params()")
+        return _listed(updated, "trainable_params")
     if name == "parameters" and id(original) in where.filtered:
         work.tell("T2M505", "Module.parameters", "the comprehension filters by requires_grad")
-        return cst.parse_expression(f"{receiver}.get_parameters()")
+        return _listed(updated, "get_parameters")
     if name == "parameters" and not work.project.keeps_state:
         work.tell(
             "T2M505",
             "Module.parameters",
             "parameters may be frozen, and no layer of the project keeps statistics: get_parameters()",
         )
-        return cst.parse_expression(f"{receiver}.get_parameters()")
+        return _listed(updated, "get_parameters")
     test = told_by_name(work.project) if name == "parameters" else f"not ({told_by_name(work.project)})"
     test = test.replace("not ('moving_' not in p.name)", "'moving_' in p.name")
     why = "parameters may be frozen: told apart from statistics and buffers by name"
@@ -56,7 +55,13 @@ def enumerated(
         work.notes.findings.append(found)
     else:
         work.tell("T2M505", f"Module.{name}", why)
-    return cst.parse_expression(f"[p for p in {receiver}.get_parameters() if {test}]")
+    return cst.parse_expression(f"[p for p in {code(updated.func.value)}.get_parameters() if {test}]")
+
+
+def _listed(call: cst.Call, name: str) -> cst.BaseExpression:
+    """The call of a method of cells without arguments."""
+    assert isinstance(call.func, cst.Attribute)
+    return cst.Call(cst.Attribute(call.func.value, cst.Name(name)))
 
 
 def named(original: cst.Call, updated: cst.Call, work: Translation, where: Positions) -> cst.BaseExpression | None:

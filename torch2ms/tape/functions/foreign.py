@@ -55,13 +55,17 @@ def spread_foreign(known: Known) -> None:
                     _write(stmt, place, scope)
 
 
-def spread_changes(known: Known) -> None:
-    """Add to calls what the called functions change of the containers that they are handed, and of captured names."""
+def spread_changes(known: Known) -> bool:
+    """Add to calls what the called functions change of the containers that they are handed, and of captured names.
+
+    Whether there was any such thing.
+    """
     infos = {id(i.scope): i for m in known.project.modules.values() for i in m.functions.values()}
+    more = False
     for _ in range(ROUNDS):
         changing = {key: found for key, i in infos.items() if (found := _changed(i))}
         if not changing:
-            return
+            return more
         reach = Reach(known, set(changing))
         again = _through_networks(known, {k: c for k, c in changing.items() if infos[k].name == "forward"})
         for scope, module in known.ways.every:
@@ -72,7 +76,9 @@ def spread_changes(known: Known) -> None:
                 if info is None:
                     again |= _hand_over_all(stmt, call, [infos[key] for key in changing], scope, module)
         if not again:
-            return
+            return more
+        more = True
+    return more
 
 
 def _through_networks(known: Known, changing: dict[int, set[str]]) -> bool:

@@ -113,9 +113,9 @@ def lift(project: Project, stores: bool = True) -> Lifting:
         _narrow(info, site)
     none: set[int] = set()
     called = Known(project, lifting.callee, lifting.sites, unseen, none, none, none, lambda scope, _: events[id(scope)])
-    spread_writes(project)
-    spread_changes(called)
-    spread_writes(project)
+    more = spread_writes(project)
+    if spread_changes(called) or more:
+        spread_writes(project)
     spread_valued(called)
     spread_foreign(called)
     for _ in range(3):

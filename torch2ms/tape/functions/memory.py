@@ -27,8 +27,9 @@ SAME_MEMORY = {"torch.from_numpy", "torch.as_tensor", "torch.asarray", "numpy.as
 VIEWS = frozenset(SHOWING) | {"numpy", "cpu", "ravel", "narrow", "select", "view_as", "swapaxes", "diagonal", "unfold"}
 
 
-def spread_writes(project: Project) -> None:
-    """Add to statements that write into tensors the other names of what they write into."""
+def spread_writes(project: Project) -> bool:
+    """Add to statements that write into tensors the other names of what they write into; whether there are any."""
+    more = False
     for module in project.modules.values():
         displays = OF_DISPLAY.search(module.source) is not None
         for scope in module.scope.walk():
@@ -37,11 +38,11 @@ def spread_writes(project: Project) -> None:
             for stmt in scope.body.walk():
                 for call in stmt.calls:
                     if _function(call) and _of_torch(call, module) and (place := dotted(call.args[0].value)):
-                        change(stmt, place, scope)
+                        more |= change(stmt, place, scope)
                 if place := _activated(stmt, module, project):
-                    change(stmt, place, scope)
+                    more |= change(stmt, place, scope)
                 for place in (*changed(stmt, module), *(_displayed(stmt) if displays else ())):
-                    change(stmt, place, scope)
+                    more |= change(stmt, place, scope)
             writing = [s for s in scope.body.walk() if s.muts]
             if not writing:
                 continue
@@ -50,7 +51,8 @@ def spread_writes(project: Project) -> None:
                 for place in sorted(stmt.muts):
                     if _writes(stmt, place, module) or place in _of_elements(stmt):
                         for other in shared.names(place, stmt):
-                            change(stmt, other, scope)
+                            more |= change(stmt, other, scope)
+    return more
 
 
 def _function(call: cst.Call) -> bool:
