@@ -32,8 +32,9 @@ def silent(project: Project) -> frozenset[str]:
         for info in module.functions.values():
             if info.name in calls and not info.name.startswith("__") and info.name != "forward":
                 infos.setdefault(info.name, []).append(info)
-    mentions = _mentions(project) if infos else Counter()
-    named = {n for n, all_of in infos.items() if mentions[n] == len(calls[n]) + len(all_of)}
+    possible = {n for n in infos if all(_off(*call, frozenset(infos)) for call in calls[n])}
+    mentions = _mentions(project) if possible else Counter()
+    named = {n for n, all_of in infos.items() if n in possible and mentions[n] == len(calls[n]) + len(all_of)}
     found: frozenset[str] = frozenset()
     while True:
         more = frozenset(n for n in named if all(_off(*call, found) for call in calls[n]))

@@ -5,6 +5,8 @@ MindSpore has no `.grad` to ask. A function that only asks such things needs no 
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torch2ms.analysis.program.project import Plain, Project, qualified
@@ -12,6 +14,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.wrappers.suites import Suites
 
 SAME = {"shape", "dtype", "device", "ndim", "size", "numel", "dim", "is_cuda", "layout", "element_size"}
+ASKED = re.compile(rf"\.grad[\s\\)]*(?:\.\s*data[\s\\)]*)?\.\s*(?:{'|'.join(sorted(SAME))})\b|_like\b")
 LIKE = {f"torch.{name}_like" for name in ("zeros", "ones", "empty", "full", "rand", "randn")}
 
 
@@ -19,7 +22,7 @@ def alike(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that ask gradients for such things, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or ".grad" not in module.source:
+        if module.uses_mindspore or ".grad" not in module.source or not ASKED.search(module.source):
             continue
         writer = Alike(module)
         if not writer.asks():

@@ -20,6 +20,7 @@ from torch2ms.wrappers.suites import Suites
 from torch2ms.wrappers.unroll import Named, calls_of, of_one, zipped
 
 LOOP = re.compile(r"\bfor .*:\s+(?:#.*\n\s+)?\w+\.(?:zero_grad|step|unscale_)\(|\.(?:zero_grad|step)\(.* for ")
+LIST = re.compile(r"=[\s(\\]*\[")
 MOST = 8  # items of a list
 KINDS = ("optimizer", "module", "scheduler")
 
@@ -43,9 +44,9 @@ def numbered(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that have such lists, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or module.directives.off or not LOOP.search(module.source):
+        if module.uses_mindspore or module.directives.off or not LIST.search(module.source):
             continue
-        if not _keeps_optimizers(module):
+        if not LOOP.search(module.source) or not _keeps_optimizers(module):
             continue
         stmts = [(scope, stmt) for scope in module.scope.walk() for stmt in scope.body.walk()]
         found = _Finder(module, stmts).found

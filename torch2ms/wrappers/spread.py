@@ -6,6 +6,7 @@ turn has none. Where the keys are written down in the program, each item is writ
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import libcst as cst
@@ -19,6 +20,7 @@ from torch2ms.analysis.values import entries
 from torch2ms.wrappers.boxes import LIVING, Box, boxes, parts, sees
 from torch2ms.wrappers.suites import Made, Suites, Uncommented
 
+FILLED = re.compile(r"\{[^{}]*:\s*[^\s.\d<>^=!%,}]|\]\s*=(?!=)")  # a dict that is written down, or an item that is put
 MOST = 8  # keys of a loop that is written out
 MOST_STATEMENTS = 40  # of what it becomes then
 METHODS = {"step", "zero_grad", "unscale_"}
@@ -47,6 +49,8 @@ def spread(project: Project) -> dict[str, Plain]:
 
 def _keeps_optimizers(module: ModuleInfo) -> bool:
     """Somewhere an optimizer is put into a dict."""
+    if not FILLED.search(module.source):
+        return False
     held: list[cst.CSTNode] = [n.value for n in module.of_kind(cst.DictElement)]
     held += [n.value for n in module.of_kind(cst.DictComp)]
     held += [n.value for n in module.of_kind(cst.Assign) if type(n.targets[0].target) is cst.Subscript]
