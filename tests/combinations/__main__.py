@@ -3,8 +3,8 @@
     python -m tests.combinations [--family flow|habits|one|several|project] [--count 60] [--seed 0] [--keep FOLDER]
 
 prints one line per program: agree, differ, not run, or the codes it was refused with; then the counts per kind of
-program. PyTorch itself may refuse what `flow` and `habits` draw: that is told as "no torch", and left out. Exit status 1
-where one differs or cannot run. `--keep` writes those that do not agree.
+program. PyTorch itself may refuse what `flow` and `habits` draw: that is told as "no torch", and left out. Exit status
+1 where one differs or cannot run. `--keep` writes those that do not agree.
 """
 
 from __future__ import annotations
