@@ -33,6 +33,7 @@ class Candidate:
     sites: list[Site] = field(default_factory=list)
     line: int = 0  # of its gradient call
     goes: bool = False  # nothing but the calls names it
+    shared: bool = False  # the program has several files: it may be a part of what others import
     declared: list[FunctionInfo] = field(default_factory=list)  # the abstract methods above it, which go along
 
     @property
@@ -58,6 +59,13 @@ class Candidate:
         """How often the statements name a parameter."""
         lines = self.at(bound) or []
         return sum(type(n) is cst.Name and n.value == name for line in lines for n in descend(line))
+
+    @property
+    def known_outside(self) -> bool:
+        """Files that are not converted could call it: it is shared, under a name that is not private."""
+        around = self.info.scope.parent
+        nested = around is not None and around.is_function
+        return self.shared and not nested and (self.info.name == CALL or not self.info.name.startswith("_"))
 
     @property
     def rebound(self) -> set[str]:
@@ -90,6 +98,7 @@ def candidates(project: Project) -> dict[int, Candidate]:
         outer = [s for s in made.sites if s.scope is not made.info.scope]
         if all(fits(made, site) for site in outer):
             made.goes = named(made, project) == len(made.sites) and not any(again(made, s) for s in outer)
+            made.shared = len(project.modules) > 1
             made.goes = made.goes and unasked(made, project)
             found |= {id(site.call): made for site in outer}
     return found

@@ -59,9 +59,12 @@ class Inliner(Suites):
     def statement(self, stmt: cst.CSTNode) -> Made:
         if type(stmt) is cst.FunctionDef and (gone := self.going.get(id(stmt))) is not None:
             what, why = "function that differentiates", "its calls are gradient calls, planned where they stand"
+            tier = Tier.ASSUMED if gone.known_outside else Tier.EXACT
+            if gone.known_outside:
+                why = f"{why}; assumed: no file beside the converted ones calls `{gone.info.name}`, which is gone"
             inside = {self.numbers[id(node)][0] for node in flow.in_order([stmt]) if _touches_tape(node)}
             for line in sorted({gone.line} | inside):
-                self.findings.append(Finding("T2M203", Tier.EXACT, what, why, line=line))
+                self.findings.append(Finding("T2M203", tier, what, why, line=line))
             blank = [line for line in stmt.leading_lines[:1] if line.comment is None]
             along = _along(gone)
             inner = [c for c in layout.inner_comments(stmt) if c.comment is not None and c.comment.value not in along]

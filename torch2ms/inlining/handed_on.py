@@ -36,6 +36,7 @@ def handed_on(project: Project) -> dict[int, Candidate]:
             continue
         if len(sites) * len(made.body) <= MOST:
             made.goes = _mentioned(made, project) == len(sites) and unasked(made, project)
+            made.shared = len(project.modules) > 1
             found |= {id(site.call): made for site in sites}
     moving = {id(made.info.scope) for made in found.values()}
     return {
