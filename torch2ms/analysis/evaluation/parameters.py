@@ -96,8 +96,6 @@ def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
         return replace(given, place=name, deps=own, likely=True)
     if info.cls is not None and info.cls.kind in ("module", "autograd") and info.name in ("forward", "backward"):
         return Value("tensor", place=name, deps=own, likely=True)
-    if guess.of_settings(f"{name}.") and any(u.startswith(f"{name}.") for s in info.scope.body.walk() for u in s.uses):
-        own = NO_DEPS  # no tensor
     return Value("unknown", place=name, deps=own | (passed.deps if passed is not None else NO_DEPS))
 
 
