@@ -49,7 +49,7 @@ def read(node: cst.Subscript, updated: cst.Subscript, work: Translation) -> cst.
     if asked is None:
         return None
     work.tell("T2M502", WHAT, f"read as a number; {WHY}")
-    held, key = code(updated), code(updated.slice[0].slice.value)  # type: ignore[union-attr]
+    held, key = code(updated), code(updated.slice[0].slice)
     return cst.parse_expression(f'({held}.item() if {key} == "{RATE}" else {held})')
 
 

@@ -74,6 +74,6 @@ def _named(other: cst.CSTNode | None) -> bool:
     last = other
     while isinstance(last, cst.If):
         last = last.orelse
-    if last is not None and _leaves(last.body):
+    if isinstance(last, cst.Else) and _leaves(last.body):
         return True
     return other is not None and any(isinstance(n, (cst.FunctionDef, cst.ClassDef)) for n in descend(other))

@@ -54,8 +54,9 @@ def _lambdas(stmts: list[Stmt], module: ModuleInfo) -> dict[str, cst.Assign]:
     found: dict[str, cst.Assign] = {}
     for stmt in stmts:
         node = stmt.node
-        made = node.value if isinstance(node, cst.Assign) and len(node.targets) == 1 else None
-        body = made.body if isinstance(made, cst.Lambda) and not stmt.off else None
+        if not isinstance(node, cst.Assign) or len(node.targets) != 1 or stmt.off:
+            continue
+        body = node.value.body if isinstance(node.value, cst.Lambda) else None
         if isinstance(body, cst.Call) and _last(body) in ("backward", "zero_grad") and "#" not in code(node):
             found[dotted(node.targets[0].target)] = node
     calls = [s.node.value for s in stmts if isinstance(s.node, cst.Expr) and isinstance(s.node.value, cst.Call)]

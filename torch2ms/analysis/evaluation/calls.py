@@ -130,11 +130,11 @@ def _method(func: cst.Attribute, receiver: Value, target: Value, given: Given, e
     held = target.kind == "module" and target.place and not target.likely and receiver.kind == "unknown"
     if target.kind in ("class", "function") or held:  # held: `space.net(x)`, where this was stored above
         return _called(target, given, ev)
-    known = _of_kind(name, receiver, given)
+    known = _of_kind(name, receiver, given, ev)
     return known if known is not None else _of_unknown(func, receiver, target, given, ev)
 
 
-def _of_kind(name: str, receiver: Value, given: Given) -> Value | None:
+def _of_kind(name: str, receiver: Value, given: Given, ev: Evaluator) -> Value | None:
     """A method of something torch or Python made; None where the kind of the receiver does not tell."""
     kind, deps = receiver.kind, given.deps
     if kind == "object" and receiver.name in FAMILIES:
@@ -160,6 +160,8 @@ def _of_kind(name: str, receiver: Value, given: Given) -> Value | None:
         made = module_method(name, receiver, deps)
         part = given.node.func.value if isinstance(given.node.func, cst.Attribute) else None
         if type(part) is not cst.Subscript or made.kind not in ("params", "named_params"):
+            return made
+        if ev.memo.get(id(part.value), UNKNOWN).kind == "tuple":  # `pair[1]`, of a name and a layer
             return made
         return some_of(made, receiver, ", ".join(code(element) for element in part.slice))
     if kind == "optimizer":

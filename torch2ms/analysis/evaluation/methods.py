@@ -61,7 +61,7 @@ def module_method(name: str, receiver: Value, deps: frozenset[str]) -> Value:
         return Value("dict", name="state_dict")
     if name in ("children", "modules"):
         return Value("list", name="of module", place=receiver.place)
-    if name in ("named_children", "named_modules"):
+    if name in ("named_children", "named_modules") and receiver.place:
         named = Value("tuple", items=(Value("str"), Value("module", place=receiver.place)))
         return Value("list", place=receiver.place, each=named)
     if name == "load_state_dict":

@@ -29,7 +29,8 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
         work.notes.needs.add("ops")
         work.tell("T2M601", "shift of a tensor", f"ops.{shift}: MindSpore's tensors have no such operator")
         if left.kind == right.kind == "tensor" and left.dtype != right.dtype and left.dtype and right.dtype:
-            updated = _of_two_types(original, updated, work)
+            made = _of_two_types(original, updated, work)
+            updated = made if isinstance(made, cst.BinaryOperation) else updated
         return cst.parse_expression(f"{work.alias('ops')}.{shift}({code(updated.left)}, {code(updated.right)})")
     bits = type(original.operator) in BITS
     if bits and left.kind in ("int", "bool") and right.kind == "tensor":
