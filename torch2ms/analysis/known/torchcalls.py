@@ -141,6 +141,9 @@ def new_optimizer(name: str, given: Given) -> Value:
     owns = first.deps if first.kind in ("params", "list", "named_params", "tuple") or first.deps else None
     if owns and first.name == NOT_RUN:  # whatever the function was given besides: settings of its caller
         owns = frozenset(d for d in owns if not d.startswith("@"))
+    groups = [entries(group).get("params") for group in given.first.items or () if group.kind == "dict"]
+    if any(held is not None and held.kind in ("unknown", "params") and not held.deps for held in groups):
+        owns = None  # what one of the groups holds is not seen
     if (
         first.kind == "list"
         and not owns
