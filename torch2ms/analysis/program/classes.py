@@ -1,0 +1,156 @@
+"""What is known of the functions and the classes of a project."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property, reduce
+from typing import TYPE_CHECKING
+
+import libcst as cst
+
+from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.values import Value, join
+
+if TYPE_CHECKING:
+    from torch2ms.analysis.program.project import ModuleInfo
+
+
+@dataclass(eq=False)
+class FunctionInfo:
+    """A function or method of the project. `args` joins what its callers pass."""
+
+    scope: Scope
+    module: ModuleInfo
+    cls: ClassInfo | None
+    args: dict[str, Value] = field(default_factory=dict)
+    returns: Value | None = None
+    differentiated: bool = False  # may run inside a function whose gradient is taken
+
+    @property
+    def name(self) -> str:
+        return self.scope.name
+
+    @property
+    def static(self) -> bool:
+        return self._decorated("staticmethod")
+
+    @property
+    def of_class(self) -> bool:
+        """A class method: what it is called on is the class."""
+        return self._decorated("classmethod")
+
+    def _decorated(self, name: str) -> bool:
+        node = self.scope.node
+        assert isinstance(node, cst.FunctionDef)
+        return any(dotted(d.decorator) == name for d in node.decorators)
+
+
+@dataclass(eq=False)
+class ClassInfo:
+    """A class of the project; `kind` says what it inherits from torch: module, autograd, dataset, optimizer, object."""
+
+    scope: Scope
+    module: ModuleInfo
+    bases: list[str]
+    kind: str = "object"
+    torch_base: str = ""
+    methods: dict[str, FunctionInfo] = field(default_factory=dict)
+    attrs: dict[str, Value] = field(default_factory=dict)
+    bound: dict[str, dict[int, Value]] = field(default_factory=dict)  # ... by id of the target that binds an attribute
+    parents: list[ClassInfo] = field(default_factory=list)
+    children: list[ClassInfo] = field(default_factory=list)
+    refused: str = ""  # why a custom gradient stays as it is
+    shared: bool = False  # `apply` of a custom gradient is passed around
+    twice: bool = False  # gradients are differentiated again somewhere in the project
+
+    @property
+    def qualified(self) -> str:
+        return f"{self.module.name}.{self.scope.name}"
+
+    def method(self, name: str) -> FunctionInfo | None:
+        for cls in self.lineage():
+            if name in cls.methods:
+                return cls.methods[name]
+            if (other := cls.other_names.get(name)) is not None:
+                return cls.methods.get(other)
+        return None
+
+    @cached_property
+    def other_names(self) -> dict[str, str]:
+        """Further names that the body of the class gives to its methods: `predict = forward`."""
+        assigned = [s.node for s in self.scope.body.stmts if type(s.node) is cst.Assign]
+        return {
+            dotted(target.target): dotted(node.value)
+            for node in assigned
+            for target in node.targets
+            if isinstance(node.value, cst.Name) and node.value.value in self.methods
+        }
+
+    def known(self, name: str) -> FunctionInfo | None:
+        """The method of the class, or the one that its subclasses agree on where it has none itself."""
+        own = self.method(name)
+        below = self.overriding(name) if own is None else []
+        return below[0] if len(below) == 1 else own
+
+    def attr(self, name: str) -> Value | None:
+        """What its methods put into an attribute, or those of the classes above; else those of the classes below."""
+        for cls in self.lineage():
+            if name in cls.attrs:
+                return cls.attrs[name]
+        below = [value for cls in self.below() if (value := cls.attrs.get(name)) is not None]
+        return reduce(join, below) if below else None
+
+    @property
+    def weighted(self) -> bool:
+        """It holds weights, its own or those of layers."""
+        held = [value for cls in self.lineage() for value in cls.attrs.values()]
+        parts = [*held, *(part for value in held for part in value.parts)]
+        layers = any(v.kind == "module" and not v.name.endswith("Loss") for v in parts)
+        return layers or any(v.leaf or v.kind in ("param", "params") for v in parts)
+
+    def below(self, seen: frozenset[int] = frozenset()) -> Iterator[ClassInfo]:
+        """The classes that are derived from it."""
+        for child in self.children:
+            if id(child) not in seen and child is not self:
+                yield child
+                yield from child.below(seen | {id(self)})
+
+    def overriding(self, name: str, seen: frozenset[int] = frozenset()) -> list[FunctionInfo]:
+        """The methods of subclasses that a call of this class's own method may reach instead."""
+        found: dict[int, FunctionInfo] = {}
+        for child in self.children:
+            if id(child) not in seen and child is not self:
+                if name in child.methods:
+                    found[id(child.methods[name])] = child.methods[name]
+                found |= {id(i): i for i in child.overriding(name, seen | {id(self)})}
+        return list(found.values())
+
+    def lineage(self, seen: frozenset[int] = frozenset()) -> list[ClassInfo]:
+        found = [self]
+        for parent in self.parents:
+            if id(parent) not in seen and parent is not self:
+                found += parent.lineage(seen | {id(self)})
+        return found
+
+    @cached_property
+    def homes(self) -> frozenset[str]:
+        """The modules of the class and of those above and below it; asked for once they are linked."""
+        relatives = [*self.lineage(), *(c for below in self.below() for c in below.lineage())]
+        return frozenset(cls.module.name for cls in (self, *relatives))
+
+    def forget(self) -> None:
+        """What was inferred, and the classes around it."""
+        self.kind, self.torch_base = "object", ""
+        self.attrs, self.bound = {}, {}
+        self.parents, self.children = [], []
+        self.__dict__.pop("homes", None)
+
+    def heirs(self, seen: frozenset[int] = frozenset()) -> list[ClassInfo]:
+        """The classes below this one."""
+        found: list[ClassInfo] = []
+        for child in self.children:
+            if id(child) not in seen and child is not self:
+                found += [child, *child.heirs(seen | {id(self)})]
+        return found
