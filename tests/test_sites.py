@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks.sites import sites as counted
 from tests.fixture_cases import FixtureCase, all_cases, convert, converted
 from torch2ms import Result, Tier
 
@@ -135,3 +136,13 @@ def test_every_site_of_another_tree_is_accounted_for() -> None:
     assert texts, f"no program of torch below {TREE}"
     found = {path: unaccounted(result) for path, result in convert(texts).items() if not result.error}
     assert {path: sites for path, sites in found.items() if sites} == {}
+
+
+def test_the_count_of_sites_is_one_for_each_call() -> None:
+    source = (
+        "import torch\n\nnet = torch.nn.Linear(2, 1)\nopt = torch.optim.SGD(net.parameters(), lr=0.1)\n"
+        "for x in [torch.ones(3, 2)]:\n    opt.zero_grad()\n    net(x).sum().backward()\n    opt.step()\n\n\n"
+        "def back(self, loss):\n    loss.backward()\n"
+    )
+    found = counted(convert({"a.py": source, "b.py": "import torch\nx = (\n"}))
+    assert {place: tier for place, tier, _ in found} == {"a.py:7": "exact", "a.py:12": "refused", "b.py": "failed"}

@@ -29,7 +29,8 @@ from torch2ms.inlining.unread import without_unread
 from torch2ms.rewrite import layout
 from torch2ms.wrappers.suites import Made, Suites
 
-TAPE = {"grad", "backward", "zero_grad", "detach", "detach_", "requires_grad_", "no_grad", "enable_grad", "retain_grad"}
+TAPE = {"grad", "backward", "zero_grad", "step", "detach", "detach_", "requires_grad_", "no_grad", "enable_grad",
+        "retain_grad"}  # fmt: skip
 
 
 class Inliner(Suites):
