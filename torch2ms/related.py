@@ -24,6 +24,11 @@ def related(data: Mapping[str, bytes], wanted: Collection[str]) -> set[str]:
     return _reached(_reached(wanted, importers), imports)
 
 
+def needed(data: Mapping[str, bytes], wanted: Collection[str]) -> set[str]:
+    """`wanted`, with every file that these import."""
+    return _reached(wanted, _graph(data))
+
+
 def _graph(data: Mapping[str, bytes]) -> dict[str, set[str]]:
     """For each file the files that its imports may mean: a name may stand for a module or for a package around it."""
     named = defaultdict(set)

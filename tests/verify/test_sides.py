@@ -12,6 +12,7 @@ import pytest
 
 from tests.verify.hand_written import PAIRS
 from torch2ms.verify import Case, assert_same_gradients, cli_table, verify, verify_many
+from torch2ms.verify.converted import convert_folder
 
 TORCH = """\
 import torch
@@ -225,3 +226,14 @@ def test_a_tiny_learning_rate_is_no_excuse(check):
     assert check(torch, mindspore).agrees
     report = check(torch, mindspore.replace("momentum=0.5", "momentum=0.0"))
     assert report.verdict == "differ" and report.problems[0].step in (2, 3), cli_table(report)
+
+
+def test_refusals_are_told_of_files_that_the_program_imports(tmp_path, capsys):
+    refused = "import torch\n\n\ndef back(loss):\n    loss.backward()\n"
+    for name, text in {"helper.py": refused, "other.py": refused, "main.py": "import helper\n" + TORCH}.items():
+        (tmp_path / name).write_text(text)
+    (tmp_path / "out").mkdir()
+    convert_folder(tmp_path / "main.py", tmp_path / "out")
+    said = capsys.readouterr().err
+    assert "helper.py: 1 construct(s) refused" in said
+    assert "other.py" not in said

@@ -37,6 +37,7 @@ def convert_folder(program: Path, target: Path, config: Config | None = None, *,
     from torch2ms.findings import Tier
     from torch2ms.parallel import convert_parts
     from torch2ms.pipeline import convert_project
+    from torch2ms.related import needed
     from torch2ms.source import SourceError, SourceFile, check_syntax, decode, read_bytes
 
     root = program.parent
@@ -59,10 +60,11 @@ def convert_folder(program: Path, target: Path, config: Config | None = None, *,
     texts = {name: source.text for name, source in sources.items()}
     config = config or Config()
     results = convert_parts(convert_project, texts, config, cached=True) if cached else convert_project(texts, config)
+    imported = needed({name: text.encode(errors="replace") for name, text in texts.items()}, [program.name])
     for name, result in results.items():
         (target / name).write_bytes(sources[name].encode(result.text))
         if result.error:
             click.echo(f"{name}: not converted: {result.error}", err=True)
-        elif refused := result.count(Tier.REFUSED):
+        elif name in imported and (refused := result.count(Tier.REFUSED)):
             click.echo(f"{name}: {refused} construct(s) refused, the program may not run", err=True)
     return target / program.name
