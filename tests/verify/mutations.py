@@ -153,10 +153,12 @@ EQUAL: dict[str, dict[str, str]] = {
         "control_flow/backward_under_conditions": "within the tolerance",
         "examples/pinn_burgers": "within the tolerance",
         "accumulation/two_agents": "every gradient is far above epsilon",
+        "accumulation/cleared_by_a_function": "every gradient is far above epsilon",
         "backward/actor_and_critic": "within the tolerance",
         "examples/maml": "every gradient is far above epsilon",
         "control_flow/timed_blocks": "one weight differs by 1.1e-5, which is within the tolerance",
     },
+    "epsilon of the optimizer": {"accumulation/cleared_by_a_function": "within the tolerance"},
     "stop_gradient missing": {
         "adversarial/attacks_of_a_base_class": "the forward of an attack is not differentiated",
         "control_flow/skip_between_losses": "it is an argument: a value in any case",
