@@ -31,6 +31,27 @@ PROGRAMS = {
             return p
         """,
     ),
+    "an array by its annotation": (
+        """
+        import numpy as np
+        import torch
+
+        def step(poison: np.ndarray, beta) -> np.ndarray:
+            poison = poison + 0.1 * beta
+            return torch.as_tensor(poison).sum().item()
+
+        def attack(x, grads):
+            return [step(grads(init), 2.0) for init in x]
+        """,
+        """
+        def step(poison: np.ndarray, beta) -> np.ndarray:
+            poison = poison + 0.1 * beta
+            return ms.tensor(poison).sum().item()
+
+        def attack(x, grads):
+            return [step(grads(init), 2.0) for init in x]
+        """,
+    ),
     "data of objects that are no tensors": (
         """
         import torch

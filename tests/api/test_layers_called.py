@@ -67,3 +67,29 @@ def test_text(text: str, line: str) -> None:
 )
 def test_refused(text: str) -> None:
     assert converted(text + "\n")[1]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(x, c):\n    y = x if c else F.relu_(x)\n    return y, x",
+        "def f(xs):\n    ys = [F.relu_(x) for x in xs]\n    return ys, xs",
+        "def f(x):\n    act = lambda: F.relu(x, inplace=True)\n    return act, x",
+    ],
+)
+def test_an_activation_that_may_not_happen_is_refused_where_its_tensor_is_used_again(text: str) -> None:
+    assert converted(text)[1] == ["T2M614"]
+
+
+@pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        ("def f(x, c):\n    return F.relu_(x) if c else x", "    return ops.relu(x) if c else x"),
+        ("act = lambda x: F.relu(x, inplace=True)", "act = lambda x: ops.relu(x)"),
+        ("def f(x):\n    return x.exp() + F.relu_(x)", "    return x.exp() + ops.relu(x)"),
+        ("def f(x):\n    return x + F.relu_(x)", "    return ops.relu(x) + ops.relu(x)"),
+    ],
+)
+def test_what_is_read_before_an_activation_in_place_is_the_old_tensor(text: str, line: str) -> None:
+    made, refused = converted(text)
+    assert line in made.splitlines() and not refused

@@ -291,7 +291,7 @@ class Assignments:
         if value.kind == "unknown" and target is not node.target:  # `.data` of what is not seen: whoever has it too
             return self.written_into(stmt, name, node)
         unsure = value.kind == "unknown" or value.kind == "tensor" and value.likely
-        if unsure and (_counts(name, self.writer.scope, self.module) or _of_others(self.module)):
+        if unsure and (_counts(name, self.writer.scope, self.module) or _of_others(self.module, value)):
             return None
         if unsure and self.given_by_callers(stmt, target, tensors=True):
             return self.written_into(stmt, name, node)
@@ -423,10 +423,10 @@ class Assignments:
             return {}
 
 
-def _of_others(module: ModuleInfo) -> bool:
-    """The file works with the arrays of another library, and torch is not there."""
+def _of_others(module: ModuleInfo, value: Value) -> bool:
+    """Torch is not there, and the file works with the arrays of another library, or nothing says what the value is."""
     origins = {origin.partition(".")[0] for origin in module.imports.table.values()}
-    return "torch" not in origins and bool(origins & OTHERS)
+    return "torch" not in origins and (bool(origins & OTHERS) or value.kind == "unknown")
 
 
 def _returned(name: str, scope: Scope) -> bool:

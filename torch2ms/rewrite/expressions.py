@@ -25,7 +25,7 @@ from torch2ms.rewrite.signatures import with_arguments
 from torch2ms.rewrite.stars import spread
 from torch2ms.rewrite.tensors import arrays, named, strings
 from torch2ms.rewrite.tensors.attributes import attribute
-from torch2ms.rewrite.tensors.subscripts import indexed
+from torch2ms.rewrite.tensors.subscripts import WHOLE, indexed
 from torch2ms.rewrite.transforms.calls import assigned, swapped
 from torch2ms.rewrite.translation import Translation
 from torch2ms.wrappers.fold import folded
@@ -40,6 +40,14 @@ class Expressions(Positions):
         super().__init__(work.module, work.plan)
         self.work = work
         self.mixed = work.mixed
+        self.stored_back: set[int] = set()  # the sums of `x[()] = x + y`, as `x += y` is written
+
+    def visit_Assign(self, node: cst.Assign) -> None:
+        super().visit_Assign(node)
+        target, value = node.targets[0].target, node.value
+        if isinstance(target, cst.Subscript) and isinstance(value, cst.BinaryOperation):
+            if code(target) == f"{code(value.left)}[{WHOLE}]":
+                self.stored_back.add(id(value))
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         made = self.called_by(original, updated)
@@ -248,7 +256,7 @@ class Expressions(Positions):
         return updated if self.mixed else named.compared(original, updated, self.work)
 
     def leave_BinaryOperation(self, original: cst.BinaryOperation, updated: cst.BinaryOperation) -> cst.BaseExpression:
-        if self.mixed:
+        if self.mixed or id(original) in self.stored_back:
             return updated
         parameters = joined(original, self.work)
         return parameters if parameters is not None else arrays.beside_tensor(original, updated, self.work)

@@ -290,6 +290,10 @@ class Evaluator:
         if type(operator) in WHOLE and deps and kinds & {"unknown", "tensor"}:
             if all(v.likely or v.kind in ("unknown", "int") for v in (left, right)):
                 return Value("unknown", EITHER, deps)  # tensors at a guess, and more often numbers that count
+        if kinds == {"numpy", "tensor"}:
+            array, other = (left, right) if left.kind == "numpy" else (right, left)
+            if other.likely and array.rank != 0:  # beside an array, a guess at a tensor is hardly right
+                return Value("unknown", deps=deps)
         if "tensor" in kinds or "param" in kinds:
             name = MASKED if left.name in STICKY or right.name in STICKY else ""
             value = Value("tensor", name, deps, likely=left.likely or right.likely)

@@ -73,10 +73,12 @@ def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
     passed = info.args.get(name)
     endless = param.default is not None and masked.infinite(param.default, UNKNOWN)
     uses = info.module.used.get(id(info.scope), NONE)
-    if passed is not None and passed.kind not in ("unknown", "none"):
+    declared = _declared(info, param.annotation, name, project) if param.annotation is not None else None
+    guessed_only = passed is not None and passed.likely and declared is not None and declared.kind != passed.kind
+    if passed is not None and passed.kind not in ("unknown", "none") and not guessed_only:
         passed = used(passed, name, uses)
         return _perhaps_endless(replace(passed, place=name, deps=passed.deps | own), endless)
-    if param.annotation is not None and (declared := _declared(info, param.annotation, name, project)) is not None:
+    if declared is not None:
         return _perhaps_endless(declared, endless)
     if passed is not None and passed.name == EITHER:  # `meter.update(loss.item())`, and elsewhere a tensor
         return Value("unknown", EITHER, passed.deps | own, place=name)

@@ -6,7 +6,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
 
 # class -> the function that does the same, and how many arguments come before `inplace`
@@ -90,14 +90,3 @@ def of_class(cls: ClassInfo, project: Project, depth: int) -> frozenset[str]:
 
 def first(items: tuple[Value, ...]) -> frozenset[str]:
     return items[0].starts if items else frozenset()
-
-
-def names_in(node: cst.CSTNode, names: set[str], but: cst.CSTNode) -> list[cst.Name]:
-    """Uses of the names in a statement, outside one of its calls and not as a target or an attribute's name."""
-    inside = {id(n) for n in descend(but)}
-    targets = {id(n) for n in descend(node) if isinstance(n, cst.AssignTarget)}
-    skipped = {id(n) for t in descend(node) if id(t) in targets for n in descend(t)}
-    skipped |= {id(n.attr) for n in descend(node) if isinstance(n, cst.Attribute)}
-    skipped |= {id(n.keyword) for n in descend(node) if isinstance(n, cst.Arg) and n.keyword is not None}
-    return [n for n in descend(node)
-            if isinstance(n, cst.Name) and n.value in names and id(n) not in inside | skipped]  # fmt: skip

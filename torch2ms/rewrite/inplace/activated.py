@@ -12,17 +12,17 @@ from torch2ms.analysis.known import activations
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code
+from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.findings import Tier
 from torch2ms.rewrite import apis
-from torch2ms.rewrite.inplace import stores
+from torch2ms.rewrite.inplace import order, stores
+from torch2ms.rewrite.inplace.nested import LATE
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.writer import Writer
 
 
 def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseStatement]:
-    """Plans the uses in the statement that see the activated tensor; the lines that give it to later writer."""
-    plan, module = writer.plan, writer.module
+    """Plans the uses in the statement that see the activated tensor; the lines that give it to later ones."""
     if id(stmt) in looked_at:
         return []
     for call in stmt.calls:
@@ -30,35 +30,59 @@ def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseS
         if first is None or type(first.value) is not cst.Name:
             continue
         alone = type(stmt.node) is cst.Expr and stmt.node.value is call
-        acts = activations.changes(call, module, writer.project)
-        called = module.value(call.func)
+        acts = activations.changes(call, writer.module, writer.project)
+        called = writer.module.value(call.func)
         if not acts or alone and called.kind == "api" and stores.changes(called.name, call):
             continue  # `F.silu(x, inplace=True)` by itself is a store
-        names = {first.value.value} | other_names(first.value.value, stmt)
-        here = activations.names_in(stmt.node, names, call)
-        later = names & liveness.read_after(stmt.block, [stmt], stmt.block.stmts.index(stmt)) - stmt.defs
-        if called.kind == "api" and not writer.scope.is_function:
-            later |= names - stmt.defs  # whoever imports the module may look
+        name = first.value.value
+        way = order.path(stmt.node, call)
+        bound = order.own_scope(way, name)  # then the tensor is an element of something, or an argument of a lambda
+        outside = called.kind == "api" and not writer.scope.is_function  # whoever imports the module may look
+        here, later = _looking(stmt, call, name, bound, outside)
         if not here and not later:
             continue
         looked_at.add(id(stmt))
-        sure = acts - {activations.UNSURE}
-        text = next(iter(sure))
-        what = f"{code(call.func)}({first.value.value})"
-        if len(sure) > 1 or text.startswith("("):
-            why = f"it changes `{first.value.value}` in place, which is used again"
-            writer.refuse("T2M614", what, why, "say inplace=False, or take the activation before the call")
-            return []
-        why = f"torch changes `{first.value.value}` in place: what is used again is the activation"
-        tier = Tier.EXACT
-        if activations.UNSURE in acts:
-            tier, why = Tier.ASSUMED, f"{why}; assumed: the module begins with one"
-        writer.tell("T2M614", what, why, tier)
-        for node in here:
-            plan.expressions[id(node)] = applied(writer, text, node.value)
-        return [line for name in sorted(later)
-                for line in writer.text(f"{name} = {applied(writer, text, name)}")]  # fmt: skip
+        perhaps = any(type(n) in LATE for n in way[:-1] if n is not bound) or bound is not None and bool(later)
+        return _told(writer, call, name, acts, perhaps, here, later)
     return []
+
+
+def _looking(
+    stmt: Stmt, call: cst.Call, name: str, bound: cst.CSTNode | None, outside: bool
+) -> tuple[list[cst.Name], set[str]]:
+    """The uses in the statement that see what the call has changed, and the names by which later ones do."""
+    after = liveness.read_after(stmt.block, [stmt], stmt.block.stmts.index(stmt))
+    if bound is not None:
+        names, root, later = {name}, bound, order.sources(bound) & after
+    else:
+        names, root = {name} | other_names(name, stmt), stmt.node
+        later = (names if outside else names & after) - stmt.defs
+    inside = {id(n) for n in descend(call)}
+    uses = [n for n in order.reads(root, names) if id(n) not in inside]
+    return [n for n in uses if order.sees(order.path(root, n), order.path(root, call))], later
+
+
+def _told(
+    writer: Writer, call: cst.Call, name: str, acts: frozenset[str], perhaps: bool, here: list[cst.Name],
+    later: set[str],
+) -> list[cst.BaseStatement]:  # fmt: skip
+    """The finding for an activation that somebody sees, and what follows from it."""
+    sure = acts - {activations.UNSURE}
+    text = next(iter(sure))
+    what = f"{code(call.func)}({name})"
+    if len(sure) > 1 or text.startswith("(") or perhaps:
+        why = f"it changes `{name}` in place, which is used again"
+        writer.refuse("T2M614", what, why, "say inplace=False, or take the activation before the call")
+        return []
+    why = f"torch changes `{name}` in place: what is used again is the activation"
+    tier = Tier.EXACT
+    if activations.UNSURE in acts:
+        tier, why = Tier.ASSUMED, f"{why}; assumed: the module begins with one"
+    writer.tell("T2M614", what, why, tier)
+    for node in here:
+        writer.plan.expressions[id(node)] = applied(writer, text, node.value)
+    return [line for other in sorted(later)
+            for line in writer.text(f"{other} = {applied(writer, text, other)}")]  # fmt: skip
 
 
 def applied(writer: Writer, text: str, name: str) -> str:

@@ -49,7 +49,7 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
         return updated
     if left.rank and right.likely:  # an array, beside which torch takes no weights: the other is hardly a tensor
         return updated
-    if left.rank != 0 and not right.deps:  # perhaps an array, of which `float` makes no number
+    if left.rank != 0 and (right.likely or not right.deps):  # perhaps an array, of which `float` makes no number
         return _the_other_way_round(original, updated, work)
     bare = updated.left.with_changes(lpar=[], rpar=[]) if "\n" not in code(updated.left) else updated.left
     made = cst.Call(cst.Name("float"), [cst.Arg(bare)])  # torch takes no arrays there
