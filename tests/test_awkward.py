@@ -36,20 +36,19 @@ PROGRAMS = {
         import numpy as np
         import torch
 
-        def step(poison: np.ndarray, beta) -> np.ndarray:
-            poison = poison + 0.1 * beta
-            return torch.as_tensor(poison).sum().item()
+        def forward_step(poison: np.ndarray, grads) -> np.ndarray:
+            poison -= 0.1 * grads(poison)[0]
+            return poison
+
+        def backward_step(poison: np.ndarray) -> np.ndarray:
+            return (torch.as_tensor(poison) + 1).numpy()
 
         def attack(x, grads):
-            return [step(grads(init), 2.0) for init in x]
+            return [backward_step(forward_step(np.copy(init), grads)) for init in x]
         """,
         """
-        def step(poison: np.ndarray, beta) -> np.ndarray:
-            poison = poison + 0.1 * beta
-            return ms.tensor(poison).sum().item()
-
-        def attack(x, grads):
-            return [step(grads(init), 2.0) for init in x]
+        def backward_step(poison: np.ndarray) -> np.ndarray:
+            return (ms.tensor(poison) + 1).asnumpy()
         """,
     ),
     "data of objects that are no tensors": (
