@@ -167,6 +167,7 @@ EQUAL: dict[str, dict[str, str]] = {
         "detach/ema_target_network": "argmax has no derivative",
         "control_flow/branch_with_own_inputs": "argmax has no derivative",
         "backward/grad_cam_class": "the maps that a hook keeps are only looked at",
+        "autograd_grad/adaptive_weight": "it is an argument: a value in any case",
     },
     "swapped operands": {"adversarial/neural_style_lbfgs": "the cubic of a line search that never asks for it"},
     "assignment lost": {"adversarial/neural_style_lbfgs": "the end of a line search that never asks for it"},
@@ -177,15 +178,23 @@ EQUAL: dict[str, dict[str, str]] = {
     "stop_gradient too much": {
         "adversarial/fgsm_skips": "nothing is differentiated there",
         "adversarial/gradient_within_a_forward": "it is stopped in the next line",
+        "adversarial/fgsm_of_a_loader": "it is only looked at",
     },
-    "clipping dropped": {"cell/where_it_does_not_fit": "no norm reaches the limit"},
+    "clipping dropped": dict.fromkeys(
+        ("cell/where_it_does_not_fit", "adversarial/steps_on_embeddings"), "no norm reaches the limit"
+    ),
+    "clipping at another value": {"adversarial/steps_on_embeddings": "no norm reaches half of the limit"},
     "wrong cotangent": {"adversarial/fgsm_skips": "only the sign of the gradient is read"},
     "differentiates the sum of all outputs": {
         "autograd_grad/intermediate_input": "the other output is an integer",
         "accumulation/looked_at_in_methods": "the other output is a number",
         "accumulation/scaler_across_epochs": "the loss beside 65,536 times itself is within the tolerance",
     },
-    "set_train missing": {"cell/with_loss_cell": "it is called again in every epoch"},
+    "set_train missing": {
+        "cell/with_loss_cell": "it is called again in every epoch",
+        "backward/asked_by_text": "it is called again in every step",
+        "backward/branches_share_a_forward": "it is called where the network is made, too",
+    },
     "evaluation in training mode": dict.fromkeys(
         (
             "backward/criterion_call",
@@ -195,6 +204,7 @@ EQUAL: dict[str, dict[str, str]] = {
             "adversarial/style_transfer",
             "backward/grad_cam",
             "functions/checkpointed",
+            "autograd_grad/weights_kept_on_self",
         ),
         "no layer has two modes",
     ),
