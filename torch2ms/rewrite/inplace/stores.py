@@ -75,6 +75,8 @@ class InPlace:
             return None
         viewed = views.turned(target, self.module)
         turned = viewed is not None and self.reached(viewed)
+        if viewed is not None and not turned and (lines := self.reshaped(stmt, target, viewed, chain)):
+            return lines
         plain = isinstance(target, (cst.Name, cst.Attribute, cst.Subscript)) and viewed is None
         if not (turned or plain) or isinstance(target, cst.Subscript) and not _plain_index(target, stmt, self.module):
             why = "an in-place change of a temporary"
@@ -125,6 +127,26 @@ class InPlace:
             why = "the result is assigned: in-place methods do nothing on CPU"
             self.writer.tell("T2M611", "in-place tensor method", why)
         return lines
+
+    def reshaped(
+        self, stmt: Stmt, target: cst.BaseExpression, whole: cst.BaseExpression, chain: list[cst.Call]
+    ) -> list[cst.BaseStatement] | None:
+        """`m.view(-1).index_add_(0, i, x)` where nobody else sees `m`: it is what came of it, in its own shape."""
+        if not isinstance(whole, cst.Name) or not views.of_all(target) or not self.alone(stmt, whole):
+            return None
+        result = self.writer.expression(target)
+        for link in reversed(chain):
+            assert isinstance(link.func, cst.Attribute)
+            name = link.func.attr.value
+            if name in RESHAPING | TYPED or widens(link, self.module.value(target), self.module):
+                return None
+            made = self.functional(link, name, result, code(result))
+            if made is None:
+                return None
+            result = layout.standing(made)  # type: ignore[assignment]
+        name = code(self.writer.expression(whole))
+        self.writer.tell("T2M611", "in-place tensor method", "the result is assigned, in the shape of the whole tensor")
+        return self.writer.translated(f"{name} = {code(parenthesised(result))}.reshape({name}.shape)")
 
     def reached(self, viewed: cst.BaseExpression) -> bool:
         """Whether `[()]` of a view writes into the tensor; one of a Parameter makes later assignments fail."""
@@ -316,7 +338,8 @@ class InPlace:
         index into what shows another tensor do not reach that tensor."""
         shown = views.through(target, stmt, self.writer.scope)
         made = stmt.out.get(target.value, UNKNOWN) if isinstance(target, cst.Name) else UNKNOWN
-        if not shown and code(target) in self.writer.captured and made.kind == "tensor" and not made.deps:
+        outer = code(target) in self.writer.captured and made.kind == "tensor" and not made.deps
+        if not shown and (outer or isinstance(target, cst.Attribute) and self.graphless(stmt, target)):
             self.writer.needs.add("ops")  # what is around the function gets no graph
             stopped = f"{self.writer.alias('ops')}.stop_gradient({text})"
             return self.writer.translated(self.whole(place, stopped))
@@ -332,6 +355,12 @@ class InPlace:
             stopped = f"{self.writer.alias('ops')}.stop_gradient({text})"
             return self.writer.translated(self.whole(place, stopped))
         return seen.whole(stmt, target, text, self.writer)
+
+    def graphless(self, stmt: Stmt, target: cst.Attribute) -> bool:
+        """What an object keeps and what comes into it have no graph, like the noise of a layer."""
+        given = [self.module.value(a.value) for call in stmt.calls for a in call.args]
+        known = all(v.kind in ("tensor", "int", "float") and not v.deps and not v.likely for v in given)
+        return bool(given) and known and not self.module.value(target).deps
 
     def contained(self, target: cst.Subscript) -> bool:
         """An entry of a container, which is a tensor of its own."""

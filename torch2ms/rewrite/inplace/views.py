@@ -20,6 +20,7 @@ RESHAPED = frozenset(
 CUT = frozenset({"data", "detach"})
 TURNED = frozenset({"t", "transpose", "permute", "swapaxes", "swapdims", "movedim", "moveaxis", "T", "mT", "narrow",
                     "select", "diagonal"})  # fmt: skip
+ALWAYS = frozenset({"view", "view_as", "unflatten", "unsqueeze", "squeeze"})  # never copies
 EXPANDED = frozenset({"expand", "expand_as"})
 COPIED = frozenset({"unfold", "real", "imag", "view_as_real"}) | EXPANDED  # by MindSpore
 SPLIT = frozenset({"chunk", "split", "unbind", "tensor_split", "hsplit", "vsplit", "dsplit", "split_with_sizes"})
@@ -43,6 +44,13 @@ def turned(node: cst.BaseExpression, module: ModuleInfo) -> cst.BaseExpression |
             return None
         shown, node = True, inner
     return node if shown else None
+
+
+def of_all(node: cst.BaseExpression) -> bool:
+    """`x.view(-1)`: all elements in their order, in the memory of `x` whatever its layout."""
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and _last(node) in ALWAYS:
+        node = node.func.value
+    return isinstance(node, cst.Name)
 
 
 def copied(node: cst.BaseExpression, module: ModuleInfo) -> bool:

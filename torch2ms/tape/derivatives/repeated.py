@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.flow import expression_uses, root
+from torch2ms.analysis.program.flow import expression_uses, free_uses, root
 from torch2ms.analysis.program.project import FunctionInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
@@ -120,7 +120,7 @@ class Turns:
         region = self.region
         if len(self.event.roots) != 1 or not region.stmts or region.guards or region.cut:
             return False
-        return self.plain() and self.element() and self.unchanged()
+        return self.plain() and self.element() and self.unchanged() and self.finished()
 
     def stepped(self) -> bool:
         """Weights may have changed since the forward ran: the graph that it left has the old ones."""
@@ -156,21 +156,21 @@ class Turns:
     def plain(self) -> bool:
         """Nobody notices that the forward runs again."""
         region = self.region
-        if any(s.all_muts or any("." in d for d in s.all_defs) or s.blocks for s in region.stmts):
+        if any(s.all_muts or any("." in d for d in s.all_defs) or s.blocks for s in region.all):
             return False
-        if self.taken() & {root(d) for s in region.stmts for d in s.all_defs}:
+        if self.taken() & {root(d) for s in region.all for d in s.all_defs}:
             return False
-        for node, _ in calls_run(region.stmts, self.around):
+        for node, _ in calls_run(region.all, self.around):
             name = node.func.attr.value if isinstance(node.func, cst.Attribute) else dotted(node.func)
             if name in RANDOM or "random" in dotted(node.func) or name in TELLING:
                 return False
-        return not any(info is not None and _outlasts(s, info) for s, info in statements_run(region.stmts, self.around))
+        return not any(info is not None and _outlasts(s, info) for s, info in statements_run(region.all, self.around))
 
     def taken(self) -> set[str]:
         """The names that the forward uses before it binds them, if it does."""
         taken: set[str] = set()
         made: set[str] = set()
-        for stmt in self.region.stmts:
+        for stmt in self.region.all:
             taken |= {root(u) for u in stmt.all_uses} - made
             made |= {root(d) for d in stmt.all_defs}
         return taken
@@ -183,7 +183,7 @@ class Turns:
         """What the output is of the forward: its own, or an element of a list or a dict that a loop runs over."""
         (output,) = self.event.roots
         made = {d for s in self.region.stmts for d in s.defs}
-        used = {root(u) for u in expression_uses(output, self.event.stmt)}
+        used = self.used()
         for loop in self.loops:
             node = loop.node
             if not isinstance(node, cst.For) or not {root(d) for d in loop.defs} & used:
@@ -198,6 +198,8 @@ class Turns:
                 numbers = isinstance(over, cst.Call) and dotted(over.func) == "range"
                 if not numbers and {root(u) for u in expression_uses(over, loop)} & made:
                     return False  # made of what the forward gives
+            elif self.region.each:
+                return False  # an element that the turn goes on with
             elif asked != "items" and dotted(target) and dotted(target) == dotted(output):
                 self.of = loop, "", f"list({held}.values())[{{}}]" if asked else f"{held}[{{}}]"
             elif not (key := _key(target, asked)) or not _picks(output, target, key, made):
@@ -242,15 +244,44 @@ class Turns:
             key = key or self.counter(loop.node)
             params, returned = [key], Text(f"return {element.format(key)}")
         else:
-            made = {root(d) for s in self.region.stmts for d in s.all_defs}
-            used = {root(u) for u in expression_uses(output, self.event.stmt)}
+            made = {root(d) for s in self.region.all for d in s.all_defs}
+            used = self.used()
             used |= set() if self.loops else self.taken()
             params = sorted(used & {root(d) for s in self.outer.walk() for d in s.defs} - made)
         params = [*given, *(p for p in params if p not in given)]
         contexts = self.plan.contexts
-        body: list[Item] = [item for s in self.region.stmts for item in contexts.get(id(s), [Copy(s, {})])]
+        body: list[Item] = [item for s in self.region.all for item in contexts.get(id(s), [Copy(s, {})])]
         self.plan.before.setdefault(id(self.outer), []).append(Function(forward, params, [*body, returned]))
         return forward, params
+
+    def used(self) -> set[str]:
+        """The names that the output is made of in each turn."""
+        used = {root(u) for u in expression_uses(self.event.roots[0], self.event.stmt)}
+        return used | {root(u) for s in self.region.each for u in s.all_uses}
+
+    def finished(self) -> bool:
+        """What each turn ends the forward with is that of the gradient alone, and nothing changes it before."""
+        each, event = self.region.each, self.event.stmt
+        for stmt in each:
+            later = [s for s in self.scope.body.walk() if stmt.number < s.number < event.number and s not in each]
+            written = {w for s in later for w in s.defs | s.muts if ".grad" not in w}
+            if any(overlaps(w, p) for w in written for p in stmt.all_uses | stmt.all_defs):
+                return False
+        return True
+
+    def idle(self) -> list[Stmt]:
+        """The statements of each turn whose results nobody else looks at."""
+        each = self.region.each
+        others = [s for s in self.scope.body.walk() if s not in each and s is not self.event.stmt]
+        asked = {root(u) for s in others for u in s.uses} | {root(u) for c in self.scope.children for u in free_uses(c)}
+        idle: list[Stmt] = []
+        for stmt in reversed(each):
+            made = {root(d) for d in stmt.all_defs}
+            if made & asked:
+                asked |= {root(u) for u in stmt.all_uses}
+            else:
+                idle.append(stmt)
+        return idle
 
     def counter(self, node: cst.For) -> str:
         """What counts the turns of a loop, which may count them already."""
@@ -317,5 +348,6 @@ def _write(call: GradCall, turns: Turns, around: Around) -> None:
             Text(f"{grads} = {taken}", [call.weights]),
             Copy(event.stmt, {id(call.whole): f"{grads}[0]" if call.first else grads}),
         ]
+    plan.moved |= {id(stmt) for stmt in turns.idle()}
     plan.needs.add("ms")
     plan.findings.append(Finding("T2M201", Tier.EXACT, "torch.autograd.grad", WHY, line=event.stmt.lineno))

@@ -27,6 +27,9 @@ class Repeats(Protocol):
     def function(self, given: list[str]) -> tuple[str, list[str]]:
         """Write a function that runs it again; its name and what it is called with, `given` first."""
 
+    def idle(self) -> list[Stmt]:
+        """Statements that stand in the function, and have nobody else who looks at their results."""
+
 
 @dataclass(eq=False)
 class Call:

@@ -145,6 +145,7 @@ def write_repeated(writer: Writer, call: Call, repeats: Repeats) -> str:
         line = Text(f"{received} = ms.grad({weighted_by}{differentiated})({', '.join(params)})", weight_nodes(call))
         writer.plan.before.setdefault(id(event.stmt), []).append(Function(weighted_by, params, body))
     writer.plan.replaced[id(event.stmt)] = [line, *follow]
+    writer.plan.moved |= {id(stmt) for stmt in repeats.idle()}
     writer.plan.needs.add("ms")
     call.form = repeats.why
     for owner in call.owners:

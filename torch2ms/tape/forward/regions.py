@@ -47,6 +47,7 @@ class Region:
     behind the gradient call; `cut` is the number of leading statements that must run before something between them.
     `graphless` are names of unseen origin, made outside of a loop that goes backward each time without keeping graphs:
     had they graphs, the second time would fail. `handed_in` are those that such a loop takes from what it runs over.
+    `each` are the last statements of a forward that stands in front of a loop: each turn ends it in its own way.
     """
 
     event: Event
@@ -54,6 +55,7 @@ class Region:
     stmts: list[Stmt] = field(default_factory=list)
     guarded: list[Stmt] = field(default_factory=list)
     guards: list[Stmt] = field(default_factory=list)
+    each: list[Stmt] = field(default_factory=list)
     after: list[Stmt] = field(default_factory=list)
     cut: int = 0
     graphless: set[str] = field(default_factory=set)
@@ -71,7 +73,7 @@ class Region:
 
     @property
     def all(self) -> list[Stmt]:
-        return self.stmts + self.guarded
+        return self.stmts + self.guarded + self.each
 
 
 def _only_reads(event: Event) -> bool:
@@ -189,10 +191,16 @@ class Finder:
             return region
         between = chain[:found_at]
         if between and all(self.transparent(s, start) for s in between):
-            if any(active for _, active, _ in levels[:found_at]):
+            ending = levels[0][1] if self.repeating else []
+            if any(active for _, active, _ in levels[bool(ending) : found_at]):
                 region.problem = "its forward is spread over several blocks"
                 return region
             self.fill(region, *levels[found_at], between[-1])
+            if ending:
+                inner = Region(event, start.block)
+                self.fill(inner, *levels[0], start)
+                region.each, region.problem = inner.stmts, region.problem or inner.problem
+                region.cut = region.cut or inner.cut
             region.tried = any(isinstance(s.node, cst.Try) for s in between)
             if region.cut and not region.problem:
                 region.problem = "something between its statements has to happen in between"
