@@ -23,6 +23,7 @@ class Config:
     jit: bool = False
     assume_cleared: bool = False
     stage: str = ""  # "modules" or "autograd", see `stages`
+    own: tuple[str, ...] = ()  # packages of the torch world to which the modules belong, see `packages.around`
     off: tuple[tuple[str, tuple[int, ...]], ...] = ()  # lines of files that stay as they are, without a comment
 
     @property

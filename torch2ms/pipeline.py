@@ -12,10 +12,12 @@ from functools import cache
 
 import libcst as cst
 
+from torch2ms import packages
 from torch2ms.analysis.infer import infer
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.settled import marked, settled
 from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.names import own_packages
 from torch2ms.analysis.syntax.text import code
 from torch2ms.analysis.values import PART
 from torch2ms.api import Rules, definitions
@@ -51,7 +53,8 @@ def convert_module(source: str, config: Config, path: str) -> Result:
 
 def convert_project(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
     """Translate modules that belong together; keys are POSIX paths relative to the project's root."""
-    with TURN, _without_collector(), deep_recursion(), unasked():  # what comes out is compiled
+    own = own_packages((*config.own, *packages.around(sources, sources.__contains__)))
+    with TURN, _without_collector(), deep_recursion(), unasked(), own:  # what comes out is compiled
         if config.stage == "modules":
             from torch2ms.stages import first_step
 

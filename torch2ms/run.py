@@ -124,6 +124,8 @@ def _outcomes(
                 found[item.key] = _open(item, data[item.key])
             except SourceError as error:
                 told[item.key] = str(error)
+    if opened:
+        config = _with_own_packages(config, [item for item in plan.items if item.key in opened])
     results = _converted(opened, beside, config, work) if opened else {}
     outcomes = []
     for item in plan.items:
@@ -132,6 +134,12 @@ def _outcomes(
         else:
             outcomes.append(Outcome(item, Result(item.shown, "", "", error=failed.get(item.key, ""))))
     return _with_dependencies(outcomes, config)
+
+
+def _with_own_packages(config: Config, items: Sequence[Item]) -> Config:
+    from torch2ms import packages
+
+    return replace(config, own=packages.around(os.path.abspath(item.place).replace(os.sep, "/") for item in items))
 
 
 def _converted(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import tempfile
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -34,6 +35,7 @@ def convert_folder(program: Path, target: Path, config: Config | None = None, *,
 
     Where many programs of a folder are verified, what is `cached` is converted for the first of them alone.
     """
+    from torch2ms import packages
     from torch2ms.findings import Tier
     from torch2ms.parallel import convert_parts
     from torch2ms.pipeline import convert_project
@@ -58,7 +60,8 @@ def convert_folder(program: Path, target: Path, config: Config | None = None, *,
             pass
         (target / relative).symlink_to(path)
     texts = {name: source.text for name, source in sources.items()}
-    config = config or Config()
+    paths = [(root / name).resolve().as_posix() for name in texts]
+    config = replace(config or Config(), own=packages.around(paths))
     results = convert_parts(convert_project, texts, config, cached=True) if cached else convert_project(texts, config)
     imported = needed({name: text.encode(errors="replace") for name, text in texts.items()}, [program.name])
     for name, result in results.items():

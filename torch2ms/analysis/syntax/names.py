@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 import libcst as cst
@@ -14,6 +17,7 @@ _KNOWN = ("torch", "torchvision", "torchaudio", "apex", "functorch", "accelerate
            "ignite", "kornia", "learn2learn", "opacus", "pyro", "pytorch_metric_learning", "skorch", "tensordict",
            "torch_geometric", "torch_optimizer", "torch_scatter", "torch_sparse", "torchattacks", "torchdiffeq",
            "torchrl", "torchtext", "torch_xla")  # fmt: skip
+_OWN: ContextVar[frozenset[str]] = ContextVar("own packages", default=frozenset())
 FOREIGN = frozenset(_KNOWN).union(*(pack.roots for pack in packs()))
 
 
@@ -35,7 +39,18 @@ def dotted(node: cst.CSTNode) -> str:
 
 
 def is_foreign(name: str) -> bool:
-    return name.split(".", 1)[0] in FOREIGN
+    root = name.split(".", 1)[0]
+    return root in FOREIGN and root not in _OWN.get()
+
+
+@contextmanager
+def own_packages(names: Iterable[str]) -> Iterator[None]:
+    """While the modules of these packages are converted, they are nobody else's: captum's files import captum."""
+    token = _OWN.set(frozenset(names))
+    try:
+        yield
+    finally:
+        _OWN.reset(token)
 
 
 @dataclass
