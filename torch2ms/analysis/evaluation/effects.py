@@ -17,6 +17,7 @@ from torch2ms.analysis.values import (
     CHOSEN,
     FILLING,
     MASKED,
+    MIXED,
     NO_DEPS,
     PART,
     UNKNOWN,
@@ -34,6 +35,7 @@ if TYPE_CHECKING:
 
 TRAINING = {"module", "optimizer", "scheduler", "lossfn", "scaler"}
 REORDERING = {"pop", "popitem", "clear", "setdefault"}
+SHUFFLING = {"sort", "reverse", "remove", "pop"}  # of a list of parameters: not in the order of their module
 ELEMENTS = {"tensor", "int", "float", "param", "module", "numpy"}  # kinds a list is known to hold
 
 
@@ -51,6 +53,8 @@ def effects(stmt: Stmt, ev: Evaluator) -> None:
                 _filled_part(call.func.value, call, ev)
             if place and ev.memo.get(id(call.func.value), UNKNOWN).kind != "api":
                 _called(call, stmt, place, call.func.attr.value, ev)
+            elif call.func.attr.value == "shuffle" and len(call.args) == 1:  # `random.shuffle(params)`
+                _called(call, stmt, dotted(call.args[0].value), "sort", ev)
         if call.args and type(call.args[0].value) is cst.List and ev.memo.get(id(call), UNKNOWN).kind == "optimizer":
             _trained(call.args[0].value, ev)
     if type(stmt.node) is cst.Del and type(stmt.node.target) is cst.Subscript:
@@ -126,6 +130,8 @@ def _called(call: cst.Call, stmt: Stmt, place: str, method: str, ev: Evaluator) 
         ev.env[place] = Value(held.kind, items=(), keys=() if held.kind == "dict" else None)
     elif method in ("pop", "remove") and is_row(held):
         ev.env[place] = picked(held, "left")
+    elif held.kind == "params" and method in SHUFFLING:
+        ev.env[place] = replace(held, odd=MIXED)
     elif method in REORDERING and held.keys is not None:
         ev.env[place] = replace(held, keys=None)
     elif method.endswith("_") and not method.endswith("__") and held.kind == "tensor":
