@@ -480,7 +480,7 @@ class _ScopePlanner:
                     self.step(event, owner)
                 if event.kind == "taken" and owners.concerns(event, owner, self.records.owners):
                     plan_call(event, self.records.owners, self.plan)
-        gradients.plan(events, self.records.owners, self.module, self.plan, self.writer)
+        gradients.plan(events, self.records, self.plan, self.writer)
         self.scaling.write(self.records.owners, self.plan, self.writer)
 
     def step(self, event: Event, owner: Owner) -> None:

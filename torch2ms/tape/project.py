@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project, qualified
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
@@ -81,11 +81,15 @@ def prepare(project: Project) -> None:
 def buffers(project: Project) -> Iterator[str]:
     """The names under which modules register buffers, "" for one that is not seen."""
     for module in project.modules.values():
+        normed = "spectral_norm" in module.source
         for call in (c for s in module.scope.walk() for stmt in s.body.walk() for c in stmt.calls):
             if _called(call) == "register_buffer" and call.args:
                 named = [a.value for a in call.args if a.keyword is None or a.keyword.value == "name"]
                 name = constant(named[0]) if named else ""
                 yield name if isinstance(name, str) else ""
+            elif normed and qualified(call.func, module.imports).endswith(".spectral_norm"):  # two vectors beside it
+                name = constant(argument(call, 1, "name")) if argument(call, 1, "name") is not None else "weight"
+                yield from (f"{name}_u", f"{name}_v") if isinstance(name, str) else ()
 
 
 def trained(project: Project) -> Iterator[tuple[str, str]]:

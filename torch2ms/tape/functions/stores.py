@@ -437,13 +437,13 @@ class _Search:
         """No optimizer follows another one over the same parameters: those would keep what the first has left."""
         if any(not self.once(c.stmt, c.stmt.block.scope, _models(c)) for _, c in creations):
             return False
-        for number, (_, one) in enumerate(creations):
-            for _, other in creations[number + 1 :]:
+        for number, (key, one) in enumerate(creations):
+            for other_key, other in creations[number + 1 :]:
                 mine, others = one.value.owns, other.value.owns
                 apart = mine is not None and others is not None and not any_nested(mine, others)
-                if one.module is not other.module or one.stmt.block.scope is not other.stmt.block.scope:
-                    continue
-                if not apart and not _exclusive(one.stmt, other.stmt):
+                rebound = self.aliases.find(key) == self.aliases.find(other_key)  # `global opt` in a function
+                near = one.module is other.module and (one.stmt.block.scope is other.stmt.block.scope or rebound)
+                if near and not apart and not _exclusive(one.stmt, other.stmt):
                     return False
         return True
 

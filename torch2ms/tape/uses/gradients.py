@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
@@ -15,15 +17,21 @@ from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import concerns, kinship
+from torch2ms.tape.ledger.records import Records
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refusal
 from torch2ms.tape.uses.clipping import clip_norm, clip_value, parted
+from torch2ms.tape.uses.kept import WHY, kept_while_changed
 from torch2ms.tape.uses.loops import plan_comprehension, plan_fill, plan_loop
 
 
-def plan(events: list[Event], owners: list[Owner], module: ModuleInfo, plan: Plan, writer: Writer) -> str:
+def plan(events: list[Event], records: Records, plan: Plan, writer: Writer) -> str:
     """Rewrite what uses the gradients of the owners; a reason if some use cannot be translated."""
+    owners, module = records.owners, records.module
+    kept = _kept(events, records, plan)
     for event in events:
+        if id(event) in kept:
+            continue
         if event.kind not in ("clip_norm", "clip_value", "grad_loop", "fill", "leaf_grad"):
             continue
         owner = next((o for o in owners if concerns(event, o, owners)), None)
@@ -53,6 +61,19 @@ def plan(events: list[Event], owners: list[Owner], module: ModuleInfo, plan: Pla
         elif not plan_comprehension(event, owner, module, plan, writer):
             _leaf(event, owner, plan, writer)
     return ""
+
+
+def _kept(events: list[Event], records: Records, plan: Plan) -> set[int]:
+    """Mark the reads that keep what torch goes on writing into."""
+    owners, found = records.owners, set()
+    for event in [e for e in events if e.kind == "leaf_grad" and not e.writes]:
+        owner = next((o for o in owners if concerns(event, o, owners)), None)
+        if owner is None or not kept_while_changed(event, owner, records):
+            continue
+        found.add(id(event))
+        plan.refused.add(id(event.node))
+        plan.refuse(event.stmt, replace(refusal(event, WHY), todo="keep p.grad.clone() if the value of now is meant"))
+    return found
 
 
 def _of_several(
