@@ -33,6 +33,10 @@ def optimizer_state(optimizer):
 
 
 def load_optimizer_state(optimizer, state):
+    """What is loaded goes along with the steps from then on, as torch's optimizers go on with these very moments."""
+    rates = {lr.name for lr in optimizer.lrs}
     for name, value in optimizer_state(optimizer).items():
         if name in state:
             ops.assign(value, state[name])
+            if name not in rates and (value != 0).any():
+                state[name] = value
