@@ -101,3 +101,27 @@ for p in critic.parameters():
 print(len(list(critic.parameters())))
 """
     assert convert_source(HEAD + text).text.count("not in ('weight_u', 'weight_v')") == 2
+
+
+@pytest.mark.parametrize("count", ["Net.calls += 1", "type(self).calls += 1", "self.__class__.calls += 1"])
+def test_networks_that_share_a_counter_run_in_order(count: str) -> None:
+    text = f"""class Net(nn.Module):
+    calls = 0
+    def __init__(self):
+        super().__init__()
+        self.fc = nn.Linear(4, 1)
+    def forward(self, x):
+        {count}
+        return self.fc(x) * (1 + 0.1 * (Net.calls % 3))
+a, b = Net(), Net()
+opt = optim.SGD(a.parameters(), lr=0.1)
+for x, y in data:
+    s = a(x)
+    t = b(x).detach()
+    loss = F.mse_loss(s, t)
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+    made = convert_source(HEAD + text).text
+    assert made.index("a(x)") < made.index("b(x)")

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project, qualified
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project, qualified
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
@@ -63,8 +64,11 @@ def prepare(project: Project) -> None:
     )  # fmt: skip
     conditional = any(_conditional(c.methods["forward"]) for m in project.modules.values() for c in m.classes.values()
                       if c.kind == "module" and "forward" in c.methods)  # fmt: skip
+    counting = any(_counts_for_all(c) for m in project.modules.values() for c in m.classes.values()
+                   if c.kind == "module")  # fmt: skip
     for module in project.modules.values():
         module.conditional = conditional or project.freezes
+        module.counting = counting
     work: list[FunctionInfo] = []
     for module in project.modules.values():
         for cls in module.classes.values():
@@ -171,6 +175,21 @@ def differentiate(work: list[FunctionInfo], project: Project) -> None:
         work += callees(info, project)
         if inside is not None:
             work += inside.of(info.scope.node, info.module)
+
+
+def _counts_for_all(cls: ClassInfo) -> bool:
+    """Running a network changes what others see: `Net.calls += 1`, `self.__class__.calls`, a global name."""
+    for name, info in cls.methods.items():
+        own, known = info.scope.locals, info.module.scope.locals
+        for stmt in info.scope.body.walk() if name != "__init__" else ():
+            places = stmt.defs | stmt.muts if not stmt.blocks else set()
+            if any(root(p) in known and root(p) not in own or ".__class__." in p for p in places):
+                return True
+            target = stmt.node.target if type(stmt.node) is cst.AugAssign else None
+            held = target.value if type(target) is cst.Attribute else None
+            if type(held) is cst.Call and dotted(held.func) == "type":
+                return True
+    return False
 
 
 def _conditional(info: FunctionInfo) -> bool:

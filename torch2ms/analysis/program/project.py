@@ -70,6 +70,7 @@ class ModuleInfo:
     held: bool = False  # its gradient code stays as it is
     plain: Plain | None = None  # what was changed before it was read
     annotated: Annotated = field(default_factory=dict)  # what assignments were before they were read plainly
+    counting: bool = False  # networks of the project write to what all of them share: their order shows
     conditional: bool = False  # somewhere in the project a forward calls layers under a condition
 
     @cached_property

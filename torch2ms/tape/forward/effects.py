@@ -36,6 +36,7 @@ def effects(stmt: Stmt, module: ModuleInfo, draws: bool = True) -> set[str]:
             elif target.kind == "module":
                 if not target.name.rpartition(".")[2].endswith("Loss"):
                     found |= {RUN + place for place in target.own or {""}} | ({"rng"} if draws else set())
+                    found |= {"counts"} if module.counting else set()
             elif name in CONTAINERS:
                 continue
             elif target.kind in ("function", "class", "unknown", "method") and not isinstance(call.func, cst.Attribute):
