@@ -34,6 +34,8 @@ from torch2ms.tape.uses.stored import unguarded
 
 NO_GRADIENT = "no gradient of `{}` reaches this step: torch leaves it alone, MindSpore's optimizer would move it"
 
+UNTAKEN = "no step or read of the gradients stands in this function"
+
 
 class Verdicts:
     """Questions about the events of one scope; answers are reasons, "" where nothing stands against it."""
@@ -91,7 +93,8 @@ class Verdicts:
                     return f"`{name}` was given an optimizer of what it fills, and may step"
                 waiting = self.loadless() and has_hooks(self.module) and watched(event, self.module)
                 if not takers[id(event)] and self.scope.is_function and not self.unread(event) and not waiting:
-                    return "no step or read of the gradients stands in this function"
+                    stepped = any(e.kind in STEPS for e in self.records.events)
+                    return "whose gradients it fills is not seen" if stepped else UNTAKEN
             if event.handing is not None:
                 if any(not o.stored for o in self.records.takers(event)):
                     return "gradients that a called function fills are used here"

@@ -61,7 +61,7 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
     if cls.kind == "optimizer" and attr == "param_groups":
         return Value("list", name="param_groups", place=base.place or place.rpartition(".")[0])
     held = entries(base).get(attr)
-    if held is not None and (held.kind in ("tensor", "unknown") and held.deps or held.place):
+    if held is not None and (held.kind in ("tensor", "unknown", "object") and held.deps or held.place):
         return held
     if held is not None and held.owns:  # made in the call that made the object
         return replace(held, place=place)

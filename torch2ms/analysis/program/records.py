@@ -9,7 +9,7 @@ import libcst as cst
 from torch2ms.analysis.evaluation.arguments import Given, bind_arguments
 from torch2ms.analysis.program.project import ClassInfo
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import constant
+from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value, bounded, entries, joined_deps, replace
 
 NAMED_TUPLES = ("typing.NamedTuple", "NamedTuple", "typing_extensions.NamedTuple")
@@ -30,16 +30,45 @@ def record(cls: ClassInfo, given: Given) -> Value | None:
     bound = bind_arguments(init, given.node, given.args, skip_self=True)
     kept: dict[str, Value] = {}
     for stmt in init.scope.body.walk():
-        node = stmt.node
-        if isinstance(node, cst.Assign) and len(node.targets) == 1 and isinstance(node.value, cst.Name):
-            place = dotted(node.targets[0].target)
-            if place.startswith("self.") and place.count(".") == 1 and node.value.value in bound:
-                kept[place[5:]] = bound[node.value.value]
+        for target, value in _pairs(stmt.node):
+            place = dotted(target)
+            if place.startswith("self.") and place.count(".") == 1 and (field := _field(value, bound, cls)) is not None:
+                kept[place[5:]] = field
     return (
         _holding(cls.qualified, kept, "object")
-        if any(v.deps and v.kind not in KEPT_ELSEWHERE for v in kept.values())
+        if any(v.deps and _keeps(v) for v in kept.values())
         else None
     )
+
+
+def _pairs(node: cst.CSTNode) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:
+    """The places that an assignment binds, each with what it gets: `self.loc, self.scale = loc, scale` too."""
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+        return []
+    target, value = node.targets[0].target, node.value
+    if isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple) and len(target.elements) == len(value.elements):
+        return [(t.value, v.value) for t, v in zip(target.elements, value.elements, strict=True)]
+    return [(target, value)]
+
+
+def _field(node: cst.BaseExpression, bound: dict[str, Value], cls: ClassInfo) -> Value | None:
+    """What an attribute is of the arguments: one of them, or a distribution made of them."""
+    if isinstance(node, cst.Name):
+        return bound.get(node.value)
+    made = cls.module.value(node)
+    if not isinstance(node, cst.Call) or not _is_distribution(made):
+        return None
+    used = {n.value for n in descend(node) if isinstance(n, cst.Name)}
+    return Value("object", made.name, joined_deps(tuple(v for k, v in bound.items() if k in used)))
+
+
+def _is_distribution(value: Value) -> bool:
+    return value.kind == "object" and value.name.startswith("torch.distributions.")
+
+
+def _keeps(value: Value) -> bool:
+    """The record knows the value, not the class of what it is."""
+    return value.kind not in KEPT_ELSEWHERE or _is_distribution(value)
 
 
 def kept(cls: ClassInfo, given: Given) -> Value | None:
@@ -112,7 +141,7 @@ def named_tuple(node: cst.Call) -> Value | None:
 
 
 def _holding(name: str, fields: dict[str, Value], kind: str) -> Value:
-    held = tuple(v if v.kind not in KEPT_ELSEWHERE else UNKNOWN for v in fields.values())
+    held = tuple(v if _keeps(v) else UNKNOWN for v in fields.values())
     return Value(kind, name, joined_deps(held), items=bounded(held), keys=tuple((key, True) for key in fields))
 
 

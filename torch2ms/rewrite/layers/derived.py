@@ -6,10 +6,12 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ClassInfo
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code
+from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.api import Rule, apply_call, apply_class
 from torch2ms.rewrite.translation import Translation
 
+SHAPES = ("batch_shape", "event_shape", "expand", "_extended_shape", "_batch_shape", "_event_shape")
+DISTRIBUTIONS = frozenset({"torch.distributions.Distribution", "torch.distributions.distribution.Distribution"})
 _NO_LAYERS = ("Module", "Sequential", "ModuleList", "ModuleDict")  # their arguments stay what they are
 
 
@@ -29,6 +31,8 @@ def made(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseEx
         given = cls is not None and cls.method("__init__") is None
     else:
         cls, given = _around(original, work), True
+        if cls is not None and original.args and DISTRIBUTIONS.intersection(cls.bases):
+            return _distribution(original, updated, cls, work)
     if cls is None or not given or (rule := base_layer(cls, work)) is None:
         return None
     outcome = apply_call(rule, original, updated, work.facts)
@@ -42,6 +46,19 @@ def made(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseEx
     work.notes.findings += outcome.findings
     work.notes.needs |= outcome.needs - {code(base.node).partition(".")[0]}
     return updated.with_changes(args=outcome.node.args)
+
+
+def _distribution(original: cst.Call, updated: cst.Call, cls: ClassInfo, work: Translation) -> cst.BaseExpression:
+    """`super().__init__(validate_args=False)` in a distribution of the program's own: the class that is written out
+    checks nothing, and sees its shape in its parameters."""
+    inside = {id(n) for n in descend(original)}
+    asked = (n for n in work.module.of_kind(cst.Attribute) if id(n) not in inside)
+    shaped = any(a.keyword is None or a.keyword.value != "validate_args" for a in original.args)
+    if shaped and any(n.attr.value in SHAPES for n in asked):
+        what, why = f"class {cls.scope.name}", "the written out Distribution takes its shapes from its parameters"
+        work.refuse("T2M605", what, why, "write batch_shape and event_shape as properties of the class")
+        return updated
+    return updated.with_changes(args=[])
 
 
 def _around(call: cst.Call, work: Translation) -> ClassInfo | None:

@@ -7,7 +7,7 @@ from typing import Protocol
 
 import libcst as cst
 
-from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.tape.forward.regions import Region
