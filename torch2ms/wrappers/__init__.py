@@ -43,6 +43,7 @@ from torch2ms.wrappers.on_cuda import switched_off
 from torch2ms.wrappers.opened import opened
 from torch2ms.wrappers.own_names import renewed
 from torch2ms.wrappers.rebound import told_apart
+from torch2ms.wrappers.reexported import reexported
 from torch2ms.wrappers.regrouped import regrouped
 from torch2ms.wrappers.saturated import saturated
 from torch2ms.wrappers.selfless import renamed
@@ -73,6 +74,7 @@ def understood(project: Project) -> Project:
     before it have made.
     """
     infer(project)
+    project = _with(project, reexported(project))
     project = _with(project, supplied(project))
     project = _with(project, starred(project))
     project = _with(project, spelled(project))
