@@ -24,6 +24,7 @@ def test_what_is_left_stands_under_marks() -> None:
     assert marked(MARKED.replace("\nx =", "\n\n# why\nx ="))
     assert marked(MARKED.replace("x = torch.foo(1)", "if torch.foo(1):\n    z = 1"))
     assert marked(MARKED + "for p in []:\n    if p.requires_grad:\n        'of torch'\n")
+    assert marked(MARKED + "states = {'torch': 1}\n")  # in no annotation
 
 
 @pytest.mark.parametrize(
@@ -35,6 +36,8 @@ def test_what_is_left_stands_under_marks() -> None:
         ("z = ops", "x.backward()\nz = ops"),
         ("z = ops", "x.requires_grad = True\nz = ops"),
         ("z = ops", "y: 'torch.Tensor' = x\nz = ops"),
+        ("z = ops", "def f(y: list['torch.Tensor']): ...\nz = ops"),
+        ("z = ops", "def f(y) -> 'torch.Tensor': ...\nz = ops"),
         ("z = ops", "z = 1  # torch2ms: ignore\nz = ops"),
         ("import torch\n", "from torch import *\n"),
         ("import mindspore as ms\nfrom mindspore import ops\n", ""),

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import cache
 
 from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.source import parse_quietly
@@ -41,7 +42,13 @@ def marked(text: str) -> bool:
     if found is None or not _translated(found):
         return False
     names = {local for name, local in _imports(found) if is_foreign(name)}
-    return "*" not in names and not any(_remains(node, names) for node in _unmarked(found, NEWLINE.split(text)))
+
+    @cache
+    def annotating() -> set[int]:
+        return _annotating(found)
+
+    unmarked = _unmarked(found, NEWLINE.split(text))
+    return "*" not in names and not any(_remains(node, names, annotating) for node in unmarked)
 
 
 def _parsed(text: str) -> ast.Module | None:
@@ -108,7 +115,13 @@ def _has_mark(node: ast.stmt, lines: list[str]) -> bool:
     return False
 
 
-def _remains(part: ast.AST, names: set[str]) -> bool:
+def _annotating(tree: ast.Module) -> set[int]:
+    """The ids of what stands in annotations."""
+    wholes = (getattr(node, field, None) for node in ast.walk(tree) for field in ("annotation", "returns"))
+    return {id(part) for whole in wholes if whole is not None for part in ast.walk(whole)}
+
+
+def _remains(part: ast.AST, names: set[str], annotating: Callable[[], set[int]]) -> bool:
     """Something of torch, or of gradients, is left to convert in a piece of code; `names` are torch's."""
     if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant):
         return False  # a docstring
@@ -123,8 +136,9 @@ def _remains(part: ast.AST, names: set[str]) -> bool:
             if node.attr == "grad" and not (isinstance(node.value, ast.Name) and node.value.id in ("ms", "mindspore")):
                 return True
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            if not names.isdisjoint(NAME.findall(node.value)) and _is_expression(node.value):
-                return True  # it may annotate something
+            mentions = not names.isdisjoint(NAME.findall(node.value))
+            if mentions and id(node) in annotating() and _is_expression(node.value):
+                return True
     return False
 
 
