@@ -62,6 +62,8 @@ def _ordered_uses(stmt: Stmt) -> list[str]:
         for node in descend(stmt.node):
             if type(node) is cst.Name and node.value in wanted:
                 ordered.setdefault(node.value)
+                if len(ordered) == len(wanted):
+                    break
             elif type(node) is cst.NamedExpr and (name := dotted(node.target)) in wanted - ordered.keys():
                 if all(type(n) is not cst.Name or n.value != name for n in descend(node.value)):
                     wanted.discard(name)  # `(y := f(x)) + y.sum()` reads what it binds

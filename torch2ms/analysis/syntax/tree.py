@@ -27,7 +27,17 @@ _ORDER: dict[type, tuple[str, ...]] = {cst.IfExp: ("body", "test", "orelse"),
 WORD = re.compile(r"""'[^'\\\r\n]*'|"[^"\\\r\n]*\"""")
 DIGITS = re.compile(r"0|[1-9][0-9]*")
 WORDS = {"None": None, "True": True, "False": False}
-_IS_NODE: dict[type, bool] = {}  # asking the abstract base class each time would cost more than the walk
+
+
+class _Kinds(dict[type, bool]):
+    """Whether classes are nodes of the tree: asking their abstract base class each time would cost more than a walk."""
+
+    def __missing__(self, kind: type) -> bool:
+        known = self[kind] = issubclass(kind, cst.CSTNode)
+        return known
+
+
+is_node = _Kinds().__getitem__  # by the class of an instance
 
 
 def code_fields(kind: type) -> tuple[str, ...]:
@@ -44,14 +54,6 @@ def source_order(kind: type) -> tuple[str, ...]:
     return _ORDER.get(kind) or code_fields(kind)
 
 
-def is_node(kind: type) -> bool:
-    """Whether instances of the class are nodes of the tree."""
-    known = _IS_NODE.get(kind)
-    if known is None:
-        known = _IS_NODE[kind] = issubclass(kind, cst.CSTNode)
-    return known
-
-
 def children(node: cst.CSTNode) -> list[cst.CSTNode]:
     """The nodes directly below that are code, not layout."""
     found: list[cst.CSTNode] = []
@@ -62,7 +64,7 @@ def children(node: cst.CSTNode) -> list[cst.CSTNode]:
         held = value.__class__
         if held is tuple or held is list:
             found += value  # LibCST's sequences hold nodes alone
-        elif _IS_NODE.get(held) or (held not in _IS_NODE and is_node(held)):
+        elif is_node(held):
             found.append(value)
     return found
 
@@ -82,7 +84,7 @@ def descend(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
             held = value.__class__
             if held is tuple or held is list:
                 stack += value[::-1]  # LibCST's sequences hold nodes alone
-            elif _IS_NODE.get(held) or (held not in _IS_NODE and is_node(held)):
+            elif is_node(held):
                 stack.append(value)
 
 

@@ -31,7 +31,7 @@ def spread_writes(project: Project) -> bool:
     """Add to statements that write into tensors the other names of what they write into; whether there are any."""
     more = False
     for module in project.modules.values():
-        displays = OF_DISPLAY.search(module.source) is not None
+        displays = module.says(OF_DISPLAY)
         for scope in module.scope.walk():
             if type(scope.node) is cst.ClassDef:
                 continue
@@ -43,15 +43,13 @@ def spread_writes(project: Project) -> bool:
                     more |= change(stmt, place, scope)
                 for place in (*changed(stmt, module), *(_displayed(stmt) if displays else ())):
                     more |= change(stmt, place, scope)
-            writing = [s for s in scope.body.walk() if s.muts]
-            if not writing:
+            written = [(s, p) for s in scope.body.walk() if s.muts for p in sorted(s.muts) if _changes(s, p, module)]
+            if not written:
                 continue
             shared = _Shared(scope, module)
-            for stmt in writing if shared.aliases else ():
-                for place in sorted(stmt.muts):
-                    if _writes(stmt, place, module) or place in _of_elements(stmt):
-                        for other in shared.names(place, stmt):
-                            more |= change(stmt, other, scope)
+            for stmt, place in written if shared.aliases else ():
+                for other in shared.names(place, stmt):
+                    more |= change(stmt, other, scope)
     return more
 
 
@@ -98,6 +96,11 @@ def _of_elements(stmt: Stmt) -> set[str]:
         else:
             found |= {place for arg in call.args for place in _elements(arg.value)}
     return found - {""}
+
+
+def _changes(stmt: Stmt, place: str, module: ModuleInfo) -> bool:
+    """The statement writes into a tensor in the place, or into those of the container that is there."""
+    return _writes(stmt, place, module) or place in _of_elements(stmt)
 
 
 def _writes(stmt: Stmt, place: str, module: ModuleInfo) -> bool:
