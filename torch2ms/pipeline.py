@@ -30,6 +30,7 @@ from torch2ms.rewrite import imports
 from torch2ms.rewrite.emit import Emitter
 from torch2ms.rewrite.functions import planning
 from torch2ms.rewrite.writer import Told, Writer
+from torch2ms.source import parse_quietly
 from torch2ms.tape.autocast import plan_autocast
 from torch2ms.tape.derivatives.transforms import plan_transforms
 from torch2ms.tape.functions.lifting import lift
@@ -70,6 +71,7 @@ def _without_collector() -> Iterator[None]:
     try:
         yield
     finally:
+        parse_quietly.cache_clear()  # of the last text: the first thing that an enabled collector would read
         if enabled:
             gc.enable()
 
@@ -210,7 +212,7 @@ def plan_project(project: Project, config: Config) -> dict[str, Plan]:
     inside = [(s, project.modules[name]) for name, plan in plans.items() for s in plan.inside]
     calls = [c for s, _ in inside for i in s.walk() for c in i.calls]
     reached = [lifting.callee[id(c)] for c in calls if id(c) in lifting.callee]
-    if project.mentions(UNRECORDED.search):
+    if project.says(UNRECORDED):
         named = Inside(project)
         reached += [info for s, module in inside for info in named.of(s.node, module)]
     values = [i for m in project.modules.values() for i in m.functions.values() if i.name in project.written_as_values]

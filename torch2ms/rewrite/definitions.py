@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torch2ms.analysis.evaluation.modes import is_no_grad
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project, qualified
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.annotations import as_written
@@ -39,7 +39,7 @@ def _lists(info: FunctionInfo) -> int:
     return sum(name in ("Sequential", "ModuleList") for name in names)
 
 
-@lru_cache(maxsize=1)
+@once
 def _loaded(project: Project) -> frozenset[str]:
     """The names of what loaders take their samples from."""
     calls = ((m, c) for m in project.modules.values() for s in m.scope.walk() for t in s.body.walk() for c in t.calls)

@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from torch2ms.analysis import shapes
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import SEQUENCE
@@ -132,7 +133,7 @@ class ModuleFacts:
         groups = [item for item in value.items or () if item.kind == "dict"]
         if value.items is not None and all(group.keys is not None for group in groups):
             return any(key == "weight_decay" for group in groups for key, _ in group.keys or ())
-        return self.project.mentions(GROUP_DECAY.search)
+        return self.project.says(GROUP_DECAY)
 
     def varied_targets(self, criterion: str) -> bool:
         """A gradient flows into what a criterion of this class is given second, somewhere in the project."""
@@ -152,24 +153,22 @@ class ModuleFacts:
     @property
     def loads(self) -> bool:
         """Some module of the project names a loader, to which samplers may go."""
-        return self.project.mentions(_loads)
+        return _loads(self.project)
 
     @property
     def torch_keys(self) -> bool:
         """The file asks states for keys that MindSpore's layers have under other names."""
-        source = self.module.source
-        asked = TORCH_KEYS.search(source) or self.project.renames and NAMED_KEYS.search(source)
-        return asked is not None and asked is not False
+        return self.module.says(TORCH_KEYS) or self.project.renames and self.module.says(NAMED_KEYS)
 
     @property
     def other_types(self) -> bool:
         """Something of the project may be given another type than float32."""
-        return self.project.mentions(OTHER_TYPE.search)
+        return self.project.says(OTHER_TYPE)
 
     @property
     def single_precision(self) -> bool:
         """The project names layers that MindSpore does not compute in float64."""
-        return self.project.mentions(SINGLE.search)
+        return self.project.says(SINGLE)
 
     @cached_property
     def ordered_parameters(self) -> bool:
@@ -195,8 +194,8 @@ def _may_be_none(node: cst.BaseExpression) -> bool:
     return dotted(node) == "None" or isinstance(node, cst.Tuple)
 
 
-def _loads(source: str) -> bool:
+@once
+def _loads(project: Project) -> bool:
     """A loader is more than imported under its own name."""
-    if "DataLoader" not in source:
-        return False
-    return "DataLoader as " in source or "DataLoader" in _IMPORTING.sub("", source)
+    sources = [module.source for module in project.modules.values() if "DataLoader" in module.source]
+    return any("DataLoader as " in source or "DataLoader" in _IMPORTING.sub("", source) for source in sources)

@@ -23,7 +23,7 @@ def steers(name: str, writer: Writer) -> bool:
 
 def idle(name: str, writer: Writer) -> bool:
     """`torch.set_grad_enabled(False)` of a program that takes no gradients and asks for none."""
-    if name not in SWITCHES or any(_ASKING.search(module.source) for module in writer.project.modules.values()):
+    if name not in SWITCHES or any(module.says(_ASKING) for module in writer.project.modules.values()):
         return False
     writer.tell("T2M301", "torch.set_grad_enabled", "nothing is differentiated: dropped")
     return True

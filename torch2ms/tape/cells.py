@@ -39,7 +39,7 @@ TAKEN = {
     "mean", "degree", "value_and_grad", "cls_name", "param_prefix", "requires_grad", "jit_config_dict",
 }  # fmt: skip
 QUIET = {"print", "len", "float", "int", "str", "round", "min", "max", "sum", "list", "tuple", "range"}
-NAMING = re.compile(r"state_dict|named_parameters").search
+NAMING = re.compile(r"state_dict|named_parameters")
 HELD = ("module", "lossfn", "tensor", "int", "float", "bool", "str", "none", "object", "unknown", "function")
 
 
@@ -271,7 +271,7 @@ class CellWriter:
             found.setdefault(place.rpartition(".")[2], place)
             if found[place.rpartition(".")[2]] != place:
                 raise NoFit("two things its forward uses have the same short name")
-        if len(networks) > 1 and self.project.mentions(NAMING):
+        if len(networks) > 1 and self.project.says(NAMING):
             raise NoFit("names of parameters are read, which a cell of several networks changes when it runs")
         self.constant(set(found.values()), loop)
         return found

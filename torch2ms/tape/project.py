@@ -46,10 +46,10 @@ def prepare(project: Project) -> None:
     ]  # fmt: skip
     project.freezes = bool(frozen)
     project.freezes_trained = not all(freezes_copy(*f) or freezes_untrained(*f, project) for f in frozen)
-    project.renames = project.mentions(RENAMED.search)
-    project.draws = project.mentions(DRAWS.search)
-    project.forwards_draw = project.draws or project.mentions(NUMBERS.search) and forwards_draw(project)
-    project.keeps_state = project.mentions(STATE.search)
+    project.renames = project.says(RENAMED)
+    project.draws = project.says(DRAWS)
+    project.forwards_draw = project.draws or project.says(NUMBERS) and forwards_draw(project)
+    project.keeps_state = project.says(STATE)
     project.buffers = frozenset(buffers(project))
     project.trained = frozenset(trained(project))
     project.moves_state = moves_state(project)
@@ -76,7 +76,7 @@ def prepare(project: Project) -> None:
                 for name in ("forward", "__call__"):
                     if name in cls.methods:
                         work.append(cls.methods[name])
-    if project.mentions(UNRECORDED.search):
+    if project.says(UNRECORDED):
         project.silent = silent(project)
         work += left_to_others(project)
     differentiate(work, project)
@@ -115,7 +115,7 @@ def trained(project: Project) -> Iterator[tuple[str, str]]:
 
 def moves_state(project: Project) -> bool:
     """Running a module may change statistics or buffers; masks and frequencies that are only read stay as they are."""
-    if project.mentions(STATISTICS.search) or "" in project.buffers:
+    if project.says(STATISTICS) or "" in project.buffers:
         return True
     return any(
         project.buffers & set(place.split("."))
@@ -166,7 +166,7 @@ def _called(call: cst.Call) -> str:
 
 def differentiate(work: list[FunctionInfo], project: Project) -> None:
     """The functions, and those they call, may run inside a gradient function."""
-    inside = Inside(project) if project.mentions(UNRECORDED.search) else None
+    inside = Inside(project) if project.says(UNRECORDED) else None
     while work:
         info = work.pop()
         if info.differentiated:

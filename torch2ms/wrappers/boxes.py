@@ -69,7 +69,7 @@ class Box:
 
 def boxes(module: ModuleInfo, project: Project) -> list[Box]:
     """The boxes of a module; none where no dict of it has an optimizer, or leaves or networks that were put into it."""
-    if module.uses_mindspore or module.directives.off or not STORE.search(module.source):
+    if module.uses_mindspore or module.directives.off or not module.says(STORE):
         return []
     stmts = [(scope, stmt) for scope in module.scope.walk() for stmt in scope.body.walk()]
     made = [box for scope, stmt in stmts if (box := _made(stmt, scope, module))]

@@ -35,7 +35,7 @@ def flagged_together(project: Project) -> dict[str, Plain]:
     """What becomes of the modules with such loops, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or module.directives.off or not LOOP.search(module.source):
+        if module.uses_mindspore or module.directives.off or not module.says(LOOP):
             continue
         found = Found()
         for scope in module.scope.walk():

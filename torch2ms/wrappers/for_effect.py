@@ -24,7 +24,7 @@ def as_loops(project: Project) -> dict[str, Plain]:
     """What becomes of the modules with such statements, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or not EVENTS.search(module.source):
+        if module.uses_mindspore or not module.says(EVENTS):
             continue
         stmts = ((s, scope) for scope in module.scope.walk() for s in scope.body.walk())
         found = {id(s.node) for s, scope in stmts if _runs(s, scope) or _returns(s, module)}

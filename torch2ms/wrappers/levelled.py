@@ -25,7 +25,7 @@ def levelled(project: Project) -> dict[str, Plain]:
     """What becomes of the modules with such branches above a backward call, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or not BACKWARD.search(module.source) or not LEAVING.search(module.source):
+        if module.uses_mindspore or not module.says(BACKWARD) or not module.says(LEAVING):
             continue
         made = (writer := _Levelled(module)).plain()
         if writer.found:

@@ -64,7 +64,7 @@ def named_items(project: Project) -> dict[str, Plain]:
     """What becomes of the modules with such items, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or module.directives.off or not TAKEN.search(module.source):
+        if module.uses_mindspore or module.directives.off or not module.says(TAKEN):
             continue
         writer = _Writer(module)
         for scope in module.scope.walk():

@@ -44,9 +44,9 @@ def numbered(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that have such lists, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or module.directives.off or not LIST.search(module.source):
+        if module.uses_mindspore or module.directives.off or not module.says(LIST):
             continue
-        if not LOOP.search(module.source) or not _keeps_optimizers(module):
+        if not module.says(LOOP) or not _keeps_optimizers(module):
             continue
         stmts = [(scope, stmt) for scope in module.scope.walk() for stmt in scope.body.walk()]
         found = _Finder(module, stmts).found

@@ -36,7 +36,7 @@ def switched_off(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that use it, by name: they ask for CUDA."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        found = {} if module.uses_mindspore or not MENTIONED.search(module.source) else _calls(module)
+        found = {} if module.uses_mindspore or not module.says(MENTIONED) else _calls(module)
         if found:
             plain[module.name] = Switch(module, found, _torch(module)).plain()
     return plain

@@ -29,7 +29,7 @@ def saturated(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that take the logarithm of one minus the square of a tanh, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or not (MENTIONS.search(module.source) and LOGARITHM.search(module.source)):
+        if module.uses_mindspore or not (module.says(MENTIONS) and module.says(LOGARITHM)):
             continue
         calls = {id(call) for scope in module.scope.walk() for call in _near_one(scope, module)}
         if calls:

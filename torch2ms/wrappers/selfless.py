@@ -16,7 +16,7 @@ COMPILED = re.compile(r"create_graph|\bautograd\b|\bfunc\b|\bjit\b")  # what may
 def renamed(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that have such methods, by name, where the project may compile something."""
     named = [(m, names) for m in project.modules.values() if not m.uses_mindspore and (names := _methods(m))]
-    if not named or not project.mentions(COMPILED.search):
+    if not named or not project.says(COMPILED):
         return {}
     return {module.name: Renamer(module, names).plain() for module, names in named}
 

@@ -50,7 +50,7 @@ def aliased(project: Project) -> dict[str, Plain]:
 def _written(project: Project, mentions: re.Pattern[str], write) -> dict[str, Plain]:  # type: ignore[no-untyped-def]
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or not mentions.search(module.source):
+        if module.uses_mindspore or not module.says(mentions):
             continue
         writer = write(module)
         if isinstance(writer, Aliased) and not writer.names:

@@ -49,7 +49,7 @@ def spread(project: Project) -> dict[str, Plain]:
 
 def _keeps_optimizers(module: ModuleInfo) -> bool:
     """Somewhere an optimizer is put into a dict."""
-    if not FILLED.search(module.source):
+    if not module.says(FILLED):
         return False
     held: list[cst.CSTNode] = [n.value for n in module.of_kind(cst.DictElement)]
     held += [n.value for n in module.of_kind(cst.DictComp)]

@@ -20,7 +20,7 @@ def starred(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that import everything from a part of torch, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or not STAR.search(module.source):
+        if module.uses_mindspore or not module.says(STAR):
             continue
         writer = Starred(module)
         made = writer.plain()

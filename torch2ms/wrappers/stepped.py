@@ -20,7 +20,7 @@ def stepped(project: Project) -> dict[str, Plain]:
     """What becomes of the modules with such statements, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or module.directives.off or not STEP.search(module.source):
+        if module.uses_mindspore or module.directives.off or not module.says(STEP):
             continue
         found: dict[int, tuple[cst.Call, str]] = {}
         for scope in module.scope.walk():

@@ -25,7 +25,7 @@ def supplied(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that try such an import, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if not module.uses_mindspore and TRIED.search(module.source):
+        if not module.uses_mindspore and module.says(TRIED):
             made = (writer := Supplied(module)).plain()
             if writer.findings:
                 plain[module.name] = made

@@ -62,7 +62,7 @@ def switched(project: Project) -> dict[str, Plain]:
 
 def _blocks(module: ModuleInfo) -> dict[int, tuple[Scope, Switch]]:
     """The blocks whose mode is decided at run time, by id, with the scopes that they stand in."""
-    if module.uses_mindspore or not ASKED.search(module.source):
+    if module.uses_mindspore or not module.says(ASKED):
         return {}
     found: dict[int, tuple[Scope, Switch]] = {}
     for scope in module.scope.walk():

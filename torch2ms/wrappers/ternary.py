@@ -29,11 +29,11 @@ def ternary(project: Project) -> dict[str, Plain]:
     """What becomes of the modules with such statements, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or not EVENTS.search(module.source):
+        if module.uses_mindspore or not module.says(EVENTS):
             continue
         stmts = [s for scope in module.scope.walk() for s in scope.body.walk()]
         found = {id(s.node) for s in stmts if _chooses(s)}
-        named = _lambdas(stmts, module) if LAMBDA.search(module.source) else {}
+        named = _lambdas(stmts, module) if module.says(LAMBDA) else {}
         if found or named:
             plain[module.name] = _Writer(module, found, named).plain()
     return plain

@@ -25,7 +25,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import UNKNOWN, Value, is_row, replace
 
-PARAM_GROUPS = re.compile(r"\bparam_groups\b").search
+PARAM_GROUPS = re.compile(r"\bparam_groups\b")
 GROUP = Value("dict", name="param_group", likely=True)
 DEEPEST = 4  # loops in loops that are gone through twice each: more would double the work again and again
 
@@ -123,7 +123,7 @@ def _class(stmt: Stmt, node: cst.ClassDef, ev: Evaluator) -> None:
 
 def _for(stmt: Stmt, node: cst.For, ev: Evaluator) -> None:
     iterated = ev.ev(node.iter)
-    grouped = _sets_rates(stmt, dotted(node.target)) and ev.project.mentions(PARAM_GROUPS)
+    grouped = _sets_rates(stmt, dotted(node.target)) and ev.project.says(PARAM_GROUPS)
 
     def start_turn() -> None:
         one = iteration(node.iter, iterated, ev)

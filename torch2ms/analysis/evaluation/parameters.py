@@ -24,7 +24,7 @@ def parameters(info: FunctionInfo, project: Project) -> dict[str, Value]:
     assert type(node) is cst.FunctionDef
     params = [*node.params.posonly_params, *node.params.params, *node.params.kwonly_params]
     env = {p.name.value: _own(info, p.name.value, i) or _parameter(info, p, project) for i, p in enumerate(params)}
-    if READS.search(info.module.source):
+    if info.module.says(READS):
         env |= {name: _leaf(env[name], name) for name in _looked_at(info, env)}
     for star in (node.params.star_arg, node.params.star_kwarg):
         if type(star) is cst.Param:

@@ -33,7 +33,7 @@ def _all_seen(attr: str, bound: Collection[Value], cls: ClassInfo, project: Proj
         return False
     if cls.children or len(list(cls.lineage())) > 1:
         return False
-    return not project.mentions(_COMPUTED.search) and not project.mentions(_stored(attr).search)
+    return not project.says(_COMPUTED) and not project.says(_stored(attr))
 
 
 @lru_cache(maxsize=1000)

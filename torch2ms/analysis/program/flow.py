@@ -26,13 +26,18 @@ TRANSPARENT = {
 
 
 def build(
-    module: cst.Module, lines: list[tuple[int, int]], imports: Imports, off: frozenset[int] = frozenset()
+    module: cst.Module,
+    lines: list[tuple[int, int]],
+    imports: Imports,
+    off: frozenset[int] = frozenset(),
+    gradients: bool = True,
 ) -> Scope:
     """The scope tree of a module; fills `imports` on the way.
 
-    `lines` are those of its statements in the source, `off` those that must stay as they are.
+    `lines` are those of its statements in the source, `off` those that must stay as they are. Where no `gradients` are
+    read, nobody has to look for them.
     """
-    builder = _Builder(imports, lines, off)
+    builder = _Builder(imports, lines, off, gradients)
     scope = Scope(module, "", None)
     scope.body = Block(scope, None, "body", module)
     builder.fill(scope.body, module.body)
@@ -70,7 +75,8 @@ def _bodies(kind: type[ast.AST]) -> tuple[str, ...]:
 
 
 class _Builder:
-    def __init__(self, imports: Imports, lines: list[tuple[int, int]], off: frozenset[int]) -> None:
+    def __init__(self, imports: Imports, lines: list[tuple[int, int]], off: frozenset[int], gradients: bool) -> None:
+        self.gradients = gradients
         self.imports = imports
         self.lines = lines
         self.off = off
@@ -96,6 +102,7 @@ class _Builder:
         first, last = self.lines[number] if number < len(self.lines) else (0, 0)
         stmt = Stmt(node, line, block, number, first, last)  # type: ignore[arg-type]
         stmt.modes = modes
+        stmt.gradients = None if self.gradients else []
         stmt.off = stmt.lineno in self.off or (block.scope.off if block.owner is None else block.owner.off)
         block.stmts.append(stmt)
         if type(node) is cst.Import or type(node) is cst.ImportFrom:

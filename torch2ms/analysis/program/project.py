@@ -26,6 +26,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax import directives
 from torch2ms.analysis.syntax.annotations import Annotated, read_plainly
 from torch2ms.analysis.syntax.names import Imports, dotted
+from torch2ms.analysis.syntax.sources import says
 from torch2ms.analysis.syntax.tree import Node, descend
 from torch2ms.analysis.values import UNKNOWN, Value, join, replace
 from torch2ms.findings import Finding
@@ -35,6 +36,7 @@ if TYPE_CHECKING:
 
 SAID = re.compile(r"""(?:\.\s*|["'])([^\W\d]\w*)""")
 UNSAID = re.compile(r"""\bgetattr\(\s*[\w.]+\s*,\s*[^"'\s]""")
+GRADIENT = re.compile(r"\bgrad\b")  # as its source has it: what was written plainly may read more
 TRAINING = re.compile(r"(?<!\bself)\.training\b")
 
 
@@ -72,6 +74,15 @@ class ModuleInfo:
     annotated: Annotated = field(default_factory=dict)  # what assignments were before they were read plainly
     counting: bool = False  # networks of the project write to what all of them share: their order shows
     conditional: bool = False  # somewhere in the project a forward calls layers under a condition
+    answers: dict[Callable[..., Any], Any] = field(default_factory=dict)  # to what is asked `once`
+    texts: dict[re.Pattern[str], bool] = field(default_factory=dict)  # searches in its source, and whether they find
+
+    def says(self, pattern: re.Pattern[str]) -> bool:
+        """Its source has what is searched for."""
+        known = self.texts.get(pattern)
+        if known is None:
+            known = self.texts[pattern] = says(self.source, pattern)
+        return known
 
     @cached_property
     def optimized(self) -> set[str]:
@@ -97,6 +108,7 @@ class ModuleInfo:
     def forget(self) -> None:
         """What was inferred of others; values of nodes stay until the next inference has new ones."""
         self.env = Env()
+        self.answers.clear()
         for known in ("optimized", "outer"):
             self.__dict__.pop(known, None)
         for info in self.functions.values():
@@ -130,7 +142,7 @@ class ModuleInfo:
     @cached_property
     def reads_training(self) -> bool:
         """It asks a module for its mode."""
-        return TRAINING.search(self.source) is not None
+        return self.says(TRAINING)
 
     @cached_property
     def bound(self) -> frozenset[str]:
@@ -209,26 +221,27 @@ class Project:
     freezes_trained: bool = False  # ... of what may be part of a network that is trained
     held: frozenset[str] = frozenset()  # paths of modules whose gradient code stays as it is
     found: dict[tuple[str, str], Found] = field(default_factory=dict)  # answers that `find` gave
-    texts: dict[Callable[[str], object], bool] = field(default_factory=dict)  # searches, and whether they find
+    texts: dict[re.Pattern[str], bool] = field(default_factory=dict)  # searches, and whether they find something
     suffixes: dict[str, dict[str, ModuleInfo]] = field(default_factory=lambda: defaultdict(dict))
     remembered: dict[int, list[Run]] = field(default_factory=dict)  # of the inference before, by id of the scope
     changed: frozenset[str] = frozenset()  # names of the modules that were rewritten since
     renamed: bool = False  # ... and some of these have other classes, functions or imports now
     touched: set[str] | None = None  # names of the modules that the scope which runs came across
+    answers: dict[Callable[..., Any], Any] = field(default_factory=dict)  # to what is asked `once`
 
     @cached_property
     def said(self) -> set[str] | None:
         """Every attribute that the sources name, as code or in quotes; None if some are computed."""
         texts = [module.source for module in self.modules.values()]
-        if any(UNSAID.search(text) for text in texts):
+        if self.says(UNSAID):
             return None
         return {name for text in texts for name in SAID.findall(text)}
 
-    def mentions(self, finds: Callable[[str], object]) -> bool:
+    def says(self, pattern: re.Pattern[str]) -> bool:
         """Some source has what is searched for; asked of whole projects at every call of some kinds."""
-        if finds not in self.texts:
-            self.texts[finds] = any(finds(module.source) for module in self.modules.values())
-        return self.texts[finds]
+        if pattern not in self.texts:
+            self.texts[pattern] = any(module.says(pattern) for module in self.modules.values())
+        return self.texts[pattern]
 
     families = cached_property(families)
 
@@ -252,7 +265,9 @@ class Project:
                     self.remembered.pop(id(scope), None)
                 known = (module.directives.off, new, new.lines, module.annotated)
                 exports = module.exports
-                made.renamed |= exports != made.add(module.path, new.tree, module.source, *known).exports
+                again = made.add(module.path, new.tree, module.source, *known)
+                again.texts = module.texts
+                made.renamed |= exports != again.exports
             else:
                 module.forget()
                 made.enter(module)
@@ -293,7 +308,7 @@ class Project:
         asked = directives.read(source, off)
         lines = flow.lines(source) if lines is None else lines
         tree, annotated = read_plainly(tree, source) if annotated is None else (tree, annotated)
-        scope = flow.build(tree, lines, imports, asked.off)
+        scope = flow.build(tree, lines, imports, asked.off, plain is not None or says(source, GRADIENT))
         module = ModuleInfo(name, path, tree, imports, scope, source, lines, plain=plain, annotated=annotated)
         module.directives = asked
         module.held = path in self.held
@@ -349,9 +364,11 @@ class Project:
             module.__dict__.pop("kinds", None)
             module.functions.clear()
             module.classes.clear()
+            module.answers.clear()
         self.modules.clear()
         self.suffixes.clear()
         self.found.clear()
+        self.answers.clear()
         self.remembered = {}
 
     def link(self) -> None:

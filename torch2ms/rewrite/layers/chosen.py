@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
-
 import libcst as cst
 
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
@@ -113,7 +112,7 @@ def _let_go(home: str, work: Translation) -> None:
             del work.notes.findings[told[-1]]
 
 
-@lru_cache(maxsize=1)
+@once
 def _written(project: Project) -> frozenset[str]:
     """The texts that stand in the project's code."""
     found: set[str] = set()

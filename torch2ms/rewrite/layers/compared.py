@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from functools import lru_cache
 
 import libcst as cst
 
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
@@ -29,11 +29,11 @@ def operands(node: cst.Comparison) -> list[cst.BaseExpression]:
     return [*parts, *(e.value for p in parts if isinstance(p, (cst.List, cst.Tuple, cst.Set)) for e in p.elements)]
 
 
-@lru_cache(maxsize=4)
+@once
 def of_classes(module: ModuleInfo) -> frozenset[int]:
     """Ids of the comparisons with the class of an object: `type(m) is nn.Conv2d`, also where a name holds the class."""
     found: set[int] = set()
-    for scope in module.scope.walk() if ASKING.search(module.source) else ():
+    for scope in module.scope.walk() if module.says(ASKING) else ():
         bound: dict[str, list[bool]] = {}
         for stmt in scope.body.walk():
             for name in stmt.defs:
@@ -52,7 +52,7 @@ def _is_class(node: cst.BaseExpression) -> bool:
     return isinstance(node, cst.Attribute) and node.attr.value == "__class__"
 
 
-@lru_cache(maxsize=1)
+@once
 def compared(project: Project) -> frozenset[str]:
     """The names of PyTorch that stand in comparisons with what variables hold."""
     found: set[str] = set()

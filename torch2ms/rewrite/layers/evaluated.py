@@ -18,7 +18,7 @@ from torch2ms.analysis.syntax.text import code
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN, choices
 
-EVALUATING = re.compile(r"\.eval\(\)|\.train\(\s*[^)\s]").search
+EVALUATING = re.compile(r"\.eval\(\)|\.train\(\s*[^)\s]")
 GOING_ON = ("to", "cuda", "cpu", "double", "float", "half", "bfloat16", "apply", "requires_grad_", "eval", "train")
 TRAINING, EVALUATION, UNSEEN = "training", "evaluation", "unseen"
 
@@ -34,7 +34,7 @@ def kept_modes(
 
     Raises Hidden where one has no name.
     """
-    if not project.mentions(EVALUATING):
+    if not project.says(EVALUATING):
         return {}
     found: dict[str, str] = {}
     call, _ = _behind(made)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 import libcst as cst
 
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ModuleInfo, Project, qualified
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import choices
@@ -52,7 +52,7 @@ class HeldCalls:
         return self.answers[name, signature]
 
 
-@lru_cache(maxsize=1)
+@once
 def held_calls(project: Project) -> HeldCalls:
     """Those of the project that was asked about last."""
     return HeldCalls(project)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 import libcst as cst
 
 from torch2ms.analysis.evaluation.lookup import class_of
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted, is_foreign
@@ -127,7 +127,7 @@ def _called(func: cst.BaseExpression, target: Value, module: ModuleInfo, project
     return list(versions(method)) if method is not None else []
 
 
-@lru_cache(maxsize=1)
+@once
 def reached_otherwise(project: Project) -> frozenset[int]:
     """Functions that return new modules, and are values somewhere or called where it is not seen: `makers[name]()`."""
     makers: dict[str, list[FunctionInfo]] = {}

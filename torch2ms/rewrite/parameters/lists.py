@@ -49,7 +49,7 @@ def enumerated(
     test = told_by_name(work.project) if name == "parameters" else f"not ({told_by_name(work.project)})"
     test = test.replace("not ('moving_' not in p.name)", "'moving_' in p.name")
     why = "parameters may be frozen: told apart from statistics and buffers by name"
-    if work.project.mentions(WITHOUT_WEIGHTS.search):  # MindSpore's layer has them all the same, untrained
+    if work.project.says(WITHOUT_WEIGHTS):  # MindSpore's layer has them all the same, untrained
         assumed = "nothing counts or sums the ones and zeros of layers with affine=False, which are among them"
         found = Finding("T2M505", Tier.ASSUMED, f"Module.{name}", f"{why}; assumed: {assumed}")
         work.notes.findings.append(found)

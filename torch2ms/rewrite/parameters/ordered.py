@@ -26,7 +26,7 @@ TELLS = re.compile(
 
 def sees_order(module: ModuleInfo) -> bool:
     """Some statement of the module goes through parameters in their order and keeps, prints or draws one by one."""
-    if not MENTION.search(module.source):
+    if not module.says(MENTION):
         return False
     stack: list[tuple[cst.CSTNode, bool]] = [(module.tree, False)]  # a node, and whether its order is of no account
     while stack:

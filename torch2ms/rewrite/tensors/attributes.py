@@ -288,7 +288,7 @@ def _requires_grad(receiver: Value, node: cst.BaseExpression, work: Translation)
     if receiver.name in ("module_param", "parameter") or any(d.startswith(("@", "^")) for d in receiver.deps):
         return None
     with_graph = receiver.leaf or bool(receiver.deps)
-    if isinstance(node, cst.Attribute) and work.project.mentions(re.compile(_STOPPED % node.attr.value).search):
+    if isinstance(node, cst.Attribute) and work.project.says(re.compile(_STOPPED % node.attr.value)):
         return None  # not for good
     if not with_graph and any(_held(part, work) for part in descend(node)):
         return None  # other code may set the flag of what an object or a container holds, or store a leaf there

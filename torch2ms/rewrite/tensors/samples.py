@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import lru_cache
 
 import libcst as cst
 
 from torch2ms.analysis.evaluation.containers import element
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
@@ -38,7 +38,7 @@ def columns(dataset: Value, module: ModuleInfo, project: Project) -> int | None:
     return max(taken) if len(taken) == 1 else None
 
 
-@lru_cache(maxsize=1)
+@once
 def _all_taken(project: Project) -> frozenset[int]:
     """The counts of all modules; every loader of a project asks for them."""
     return frozenset(count for module in project.modules.values() for count in _taken(module))

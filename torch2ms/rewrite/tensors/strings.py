@@ -42,7 +42,7 @@ def checkpoint(text: str, work: Translation) -> str:
     """`path = "best.pth"`: load_checkpoint asks for its own ending, wherever the name of the file is written."""
     made = CHECKPOINT.sub(".ckpt", text) if work.project.checkpoints and not work.mixed else text
     if PICKLE.search(text) and work.project.checkpoints and not work.mixed:
-        made = text if work.project.mentions(PICKLERS.search) else PICKLE.sub(".ckpt", text)
+        made = text if work.project.says(PICKLERS) else PICKLE.sub(".ckpt", text)
     if made != text:
         work.tell("T2M513", f"file name {text}", "checkpoints of MindSpore end in .ckpt")
     return made

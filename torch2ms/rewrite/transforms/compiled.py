@@ -52,7 +52,7 @@ class Functions:
     @cached_property
     def again(self) -> bool:
         """The module takes gradients, and what a gradient function gives may be a part of what they are of."""
-        if not BACKWARD.search(self.module.source):
+        if not self.module.says(BACKWARD):
             return False
         calls = (c for s in self.module.scope.walk() for stmt in s.body.walk() for c in stmt.calls)
         return any(self.module.value(c.func).name.startswith("torch.func:") and self.module.value(c).deps

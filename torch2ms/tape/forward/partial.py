@@ -118,7 +118,7 @@ def _cuts(event: Event, region: Region, module: ModuleInfo) -> Iterator[Cut]:
 
 def _choices(event: Event, region: Region, module: ModuleInfo) -> Iterator[Cut]:
     """What the expressions of a forward decide by, and the modules that run in one case alone."""
-    if not CHOOSING.search(module.source):
+    if not module.says(CHOOSING):
         return
     stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
     names = {c.func.value for s in stmts for c in s.calls if type(c.func) is cst.Name}

@@ -106,7 +106,7 @@ class _Forward:
         self.cls, self.info, self.project, self.params, self.name, self.depth = cls, info, project, params, name, depth
         self.taken: tuple[Stmt, Block | None] | None = None
         self.parts = weighted_parts(cls, project)
-        self.choosing = project.mentions(NAMING.search)
+        self.choosing = project.says(NAMING)
 
     def prefix(self, info: FunctionInfo) -> str:
         """How a method or a function begins the places of layers: with `self`, or with the name of the network."""
@@ -276,7 +276,7 @@ class _Forward:
         """Something else may run a layer that the forward does not run."""
         own = [info.scope for info, _ in self.reached(self.info, set(), ())]
         for module in self.project.modules.values():
-            if UNSEEN.search(module.source):
+            if module.says(UNSEEN):
                 return True
             for scope in (s for s in module.scope.walk() if s not in own):
                 begins = scope.name == "__init__" and scope.cls is not None

@@ -79,7 +79,7 @@ def _seen(cls: ClassInfo) -> bool:
     return (
         "forward" in {name for c in lineage for name in c.methods}
         and all(base == "torch.nn.Module" or base.rpartition(".")[2] in own for base in bases)
-        and not any(UNSEEN.search(c.module.source) for c in lineage)
+        and not any(c.module.says(UNSEEN) for c in lineage)
     )
 
 

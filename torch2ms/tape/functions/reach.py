@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 
 import libcst as cst
 
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
@@ -215,7 +216,7 @@ def family(own: ClassInfo, project: Project) -> list[ClassInfo]:
     return [c for m in project.modules.values() for c in m.classes.values() if id(c) in near]
 
 
-@lru_cache(maxsize=1)
+@once
 def used_as_values(project: Project) -> frozenset[str]:
     """Names of functions that are mentioned without being called."""
     names = {i.name for m in project.modules.values() for i in m.functions.values()}

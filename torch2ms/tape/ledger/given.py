@@ -61,7 +61,7 @@ def given_elsewhere(
 def backward_elsewhere(events: list[Event], scope: Scope, module: ModuleInfo) -> str:
     """A function that is not seen goes backward from a loss, by its name: `self.regularizer.backward_with(loss)`."""
     known = {id(e.node) for e in events}
-    for stmt in scope.body.walk() if NAMED.search(module.source) else ():
+    for stmt in scope.body.walk() if module.says(NAMED) else ():
         for call in stmt.calls:
             name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
             if id(call) in known or not BACKWARD.search(name):

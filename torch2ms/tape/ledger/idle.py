@@ -21,7 +21,7 @@ _GRADIENTS = re.compile(r"backward|\bgrad\b|autograd")
 
 def drop_idle(events: list[Event], scope: Scope, module: ModuleInfo, plan: Plan) -> list[Event]:
     """Leave out `optimizer.step()` of a script in which nothing ever makes a gradient: torch skips every parameter."""
-    if not events or not scope.is_module or _GRADIENTS.search(module.source) or not _alone(module):
+    if not events or not scope.is_module or module.says(_GRADIENTS) or not _alone(module):
         return events
     idle = [e for e in events if e.kind in ("step", "clear") and isinstance(e.stmt.node, cst.Expr) and _own(e)]
     if len(idle) != len(events):

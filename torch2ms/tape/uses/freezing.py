@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import lru_cache
 
 import libcst as cst
 
 from torch2ms.analysis.evaluation.arguments import bind_arguments
 from torch2ms.analysis.evaluation.lookup import class_of
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
@@ -136,7 +136,7 @@ def _of_any_class(name: str, project: Project) -> FunctionInfo | None:
     return next(i for i in _of_modules(project) if i.name == name and _toggles(i.scope.body, i.module))
 
 
-@lru_cache(maxsize=1)
+@once
 def _toggling(project: Project) -> frozenset[str]:
     """The names of the methods of modules that freeze or thaw something."""
     return frozenset(i.name for i in _of_modules(project) if _toggles(i.scope.body, i.module))
