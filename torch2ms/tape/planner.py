@@ -204,9 +204,9 @@ class _ScopePlanner:
         if self.again is None:
             self.again = plan_again(self.chained | self.compiled.done, around)
             if around.repeats:
-                left = [e for e in self.records.events if id(e) not in self.chained | self.compiled.done]
-                repeated = plan_repeated(left, around, finder)
-                self.again |= dict.fromkeys(repeated, "")
+                settled = self.chained | self.compiled.done | {key for key, why in self.again.items() if not why}
+                done = plan_repeated([e for e in self.records.events if id(e) not in settled], around, finder)
+                self.again |= dict.fromkeys(done, "")
         compiled = self.compiled
         chained = self.chained | compiled.done | {key for key, problem in self.again.items() if not problem}
         finder.event_stmts -= {id(e.stmt) for e in self.records.events if id(e) in chained}

@@ -17,9 +17,10 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import Value, overlaps
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.derivatives.gradcalls import GradCall, read
+from torch2ms.tape.derivatives.gradcalls import GradCall, read, unused
 from torch2ms.tape.derivatives.paths import RANDOM, Around, calls_run, statements_run
 from torch2ms.tape.forms.calls import all_ones
+from torch2ms.tape.forward.dependents import dependents, renamed
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
@@ -40,13 +41,16 @@ def plan_repeated(events: list[Event], around: Around, finder: Finder) -> set[in
         if event.kind != "gradcall" or event.create_graph or not any(a.is_loop for a in event.stmt.ancestors()):
             continue
         call = read(event, around.module)
-        if isinstance(call, str) or call.weights is None or call.inputs:
+        if isinstance(call, str) or (call.weights is None) == (not call.inputs) or call.inputs and call.listed:
             continue
         if any(c is not None and not all_ones(c, around.scope) for c in event.cotangents):
             continue
+        tainted = dependents(call.inputs, event, around.scope, around.module) if call.inputs else None
         finder.repeating = True
-        region = finder.find(event, None)
+        region = finder.find(event, None, active=tainted)
         finder.repeating = False
+        if _apart(call, region, around):
+            continue
         if not region.problem and (turns := repeated(event, region, [], around)) is not None:
             _write(call, turns, around)
             done.add(id(event))
@@ -334,20 +338,36 @@ def _moves(loop: Stmt) -> bool:
     return any(root(m) in names and ".grad" not in m for m in loop.all_muts)
 
 
+def _apart(call: GradCall, region: Region, around: Around) -> bool:
+    """The forward makes one of the inputs, knows it by another name, or does not use it: no argument of a function."""
+    if not call.inputs:
+        return False
+    made = {root(d) for s in region.all for d in s.all_defs}
+    used = {root(u) for s in region.all for u in s.all_uses}
+    if made & set(call.inputs) or unused(call, used) or any("." in name for name in call.inputs):
+        return True
+    return bool(renamed(call.inputs, call.event, around.scope, region.all))
+
+
 def _write(call: GradCall, turns: Turns, around: Around) -> None:
     event, plan = call.event, around.plan
-    forward, params = turns.function([])
-    assert call.weights is not None
+    forward, params = turns.function(call.inputs)
     target = event.stmt.node.targets[0].target if isinstance(event.stmt.node, cst.Assign) else None
-    taken = f"ms.grad({forward}, None, {{0}})({', '.join(params)})"
-    if isinstance(target, cst.Name) and event.stmt.node.value is call.whole and not call.first:  # type: ignore[union-attr]
-        plan.replaced[id(event.stmt)] = [Text(f"{target.value} = {taken}", [call.weights])]
+    one = len(call.inputs) == 1
+    if call.weights is not None:
+        where = ", None, {0}"
     else:
-        grads = around.writer.fresh("grads")
-        plan.contexts[id(event.stmt)] = [
-            Text(f"{grads} = {taken}", [call.weights]),
-            Copy(event.stmt, {id(call.whole): f"{grads}[0]" if call.first else grads}),
-        ]
+        where = "" if one else f", ({', '.join(str(i) for i in range(len(call.inputs)))})"
+    taken = f"ms.grad({forward}{where})({', '.join(params)})"
+    given = [call.weights] if call.weights is not None else []
+    if isinstance(target, cst.Name) and event.stmt.node.value is call.whole and call.first == one:  # type: ignore[union-attr]
+        plan.replaced[id(event.stmt)] = [Text(f"{target.value} = {taken}", given)]
+    else:
+        grads = around.writer.fresh("grad" if one else "grads")
+        whole = f"({grads},)" if one and not call.first else f"{grads}[0]" if call.first and not one else grads
+        plan.contexts[id(event.stmt)] = [Text(f"{grads} = {taken}", given), Copy(event.stmt, {id(call.whole): whole})]
     plan.moved |= {id(stmt) for stmt in turns.idle()}
     plan.needs.add("ms")
-    plan.findings.append(Finding("T2M201", Tier.EXACT, "torch.autograd.grad", WHY, line=event.stmt.lineno))
+    assumed = f"; assumed: {', '.join(sorted(turns.assumed))}" if turns.assumed else ""
+    tier = Tier.ASSUMED if assumed else Tier.EXACT
+    plan.findings.append(Finding("T2M201", tier, "torch.autograd.grad", WHY + assumed, line=event.stmt.lineno))
