@@ -125,3 +125,28 @@ for x, y in data:
 """
     made = convert_source(HEAD + text).text
     assert made.index("a(x)") < made.index("b(x)")
+
+
+@pytest.mark.parametrize("count", ["self.calls += 1", "Net.calls += 1"])
+def test_a_forward_that_counts_its_calls_does_not_run_once_more(count: str) -> None:
+    text = f"""class Net(nn.Module):
+    calls = 0
+    def __init__(self):
+        super().__init__()
+        self.calls = 0
+        self.fc = nn.Linear(4, 1)
+    def forward(self, x):
+        {count}
+        return self.fc(x) / (1 + self.calls)
+net = Net()
+opt = optim.SGD(net.parameters(), lr=0.1)
+for x, y in data:
+    x = x.clone().requires_grad_(True)
+    loss = F.mse_loss(net(x), y)
+    grad = torch.autograd.grad(loss, x, retain_graph=True)[0]
+    loss = loss + F.mse_loss(net((x + 0.1 * grad.sign()).detach()), y)
+    loss.backward()
+    opt.step()
+    opt.zero_grad()
+"""
+    assert refused(text) != []

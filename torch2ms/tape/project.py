@@ -117,6 +117,9 @@ def moves_state(project: Project) -> bool:
     """Running a module may change statistics or buffers; masks and frequencies that are only read stay as they are."""
     if project.says(STATISTICS) or "" in project.buffers:
         return True
+    if any(_counts(c) or _counts_for_all(c) for m in project.modules.values() for c in m.classes.values()
+           if c.kind == "module"):  # fmt: skip
+        return True
     return any(
         project.buffers & set(place.split("."))
         for module in project.modules.values() for scope in module.scope.walk() if scope.name != "__init__"
@@ -175,6 +178,20 @@ def differentiate(work: list[FunctionInfo], project: Project) -> None:
         work += callees(info, project)
         if inside is not None:
             work += inside.of(info.scope.node, info.module)
+
+
+def _counts(cls: ClassInfo) -> bool:
+    """A forward changes what the network itself has: `self.calls += 1`, `self.trace.append(...)`."""
+    if "forward" not in cls.methods:
+        return False
+    for stmt in cls.methods["forward"].scope.body.walk():
+        own = {place for place in stmt.defs if place.startswith("self.")} if not stmt.blocks else set()
+        if own and (type(stmt.node) is cst.AugAssign or own & stmt.uses):
+            return True
+        called = (dotted(call.func) for call in stmt.calls)
+        if any(name.startswith("self.") and name.endswith(".append") for name in called):
+            return True
+    return False
 
 
 def _counts_for_all(cls: ClassInfo) -> bool:
