@@ -175,3 +175,52 @@ for x in batches:
 def test_methods_of_networks_that_are_not_seen_may_use_gradients(between: str, tier: Tier) -> None:
     findings = convert_source(NETWORK.format(between=between)).findings
     assert any(f.tier is tier and "net.reduce_gradients" in f.why for f in findings)
+
+
+SCALES = """import torch
+import torch.nn as nn
+
+torch.manual_seed(0)
+
+
+class SINIFGSM:
+    def __init__(self, model, eps=8/255, alpha=2/255, steps=4, decay=1.0, m=3):
+        self.model = model
+        self.eps, self.alpha, self.steps, self.decay, self.m = eps, alpha, steps, decay, m
+        self.device = 'cpu'
+
+    def __call__(self, images, labels):
+        images = images.clone().detach().to(self.device)
+        labels = labels.clone().detach().to(self.device)
+        momentum = torch.zeros_like(images).detach().to(self.device)
+        loss = nn.CrossEntropyLoss()
+        adv_images = images.clone().detach()
+        for _ in range(self.steps):
+            adv_images.requires_grad = True
+            nes_image = adv_images + self.decay * self.alpha * momentum
+            adv_grad = torch.zeros_like(images).detach().to(self.device)
+            for i in torch.arange(self.m):
+                nes_images = nes_image / torch.pow(2, i)
+                outputs = self.model(nes_images)
+                cost = loss(outputs, labels)
+                adv_grad += torch.autograd.grad(cost, adv_images, retain_graph=True, create_graph=False)[0]
+                {end}
+            adv_grad = adv_grad / self.m
+            grad = self.decay * momentum + adv_grad / torch.mean(torch.abs(adv_grad), dim=(1, 2, 3), keepdim=True)
+            momentum = grad
+            adv_images = adv_images.detach() + self.alpha * grad.sign()
+            delta = torch.clamp(adv_images - images, min=-self.eps, max=self.eps)
+            adv_images = torch.clamp(images + delta, min=0, max=1).detach()
+        return adv_images
+
+
+model = nn.Sequential(nn.Flatten(), nn.Linear(3 * 4 * 4, 10), nn.Tanh(), nn.Linear(10, 4))
+print(SINIFGSM(model)(torch.rand(6, 3, 4, 4), torch.randint(0, 4, (6,))))
+"""
+
+
+@pytest.mark.parametrize(("end", "told"), [("pass", True), ("momentum = momentum + adv_grad", False)])
+def test_gradients_at_tensors_are_repeated_where_nothing_changes_what_the_forward_uses(end: str, told: bool) -> None:
+    text = convert_source(SCALES.format(end=end)).text
+    assert ("ms.grad(forward_cost)(adv_images, i)" in text) is told
+    assert ("torch.autograd.grad" in text) is not told
