@@ -34,7 +34,7 @@ def dependents(inputs: list[str], event: Event, scope: Scope, module: ModuleInfo
     """The statements, up to the call, whose results depend on the inputs as they are last bound, or at `entry`."""
     start = -1
     for stmt in () if entry else scope.body.walk():
-        if stmt.number < event.stmt.number and {d for d in stmt.defs} & set(inputs):
+        if stmt.number < event.stmt.number and (set(stmt.defs) & set(inputs) or begins(stmt, inputs, module)):
             start = stmt.number
     tainted = set(inputs)
     found: set[int] = set()
@@ -50,6 +50,19 @@ def dependents(inputs: list[str], event: Event, scope: Scope, module: ModuleInfo
                 tainted |= written
                 found.add(id(stmt))
     return found
+
+
+def begins(stmt: Stmt, inputs: list[str], module: ModuleInfo) -> bool:
+    """`x.requires_grad = True` for the one input, which has no graph until then: what was made of it has none either."""
+    node, switched = stmt.node, None
+    if type(node) is cst.Assign and len(node.targets) == 1 and constant(node.value) is True:
+        switched = node.targets[0].target
+    elif type(node) is cst.Expr and type(node.value) is cst.Call and not node.value.args:
+        switched = node.value.func
+    if type(switched) is not cst.Attribute or switched.attr.value not in ("requires_grad", "requires_grad_"):
+        return False
+    value = module.value(switched.value)
+    return [dotted(switched.value)] == inputs and value.kind == "tensor" and not value.deps and not value.leaf
 
 
 def varied_uses(node: cst.CSTNode, names: set[str]) -> bool:
