@@ -106,6 +106,7 @@ class Loader(CollatedLoader):
                  drop_last=False):
         order = {"shuffle": bool(shuffle)} if sampler is None else {"sampler": sampler}
         super().__init__(dataset, batch_size, collate_fn or default_collate, drop_last, **order)
+        self.dataset, self.batch_size, self.sampler = dataset, batch_size, sampler
 
 
 class IterableLoader:

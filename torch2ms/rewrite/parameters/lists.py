@@ -16,7 +16,9 @@ from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.translation import Translation
 
 CHAINED = "itertools.chain.from_iterable"
-WITHOUT_WEIGHTS = re.compile(r"BatchNorm\w*\([^)\n]*affine=False")
+WITHOUT_WEIGHTS = re.compile(
+    r"(?:Batch|Group)Norm\w*[(,][^)\n]*affine=False|\.InstanceNorm\dd\b(?![^)\n]*affine=True)"
+)
 
 
 def enumerated(
@@ -40,22 +42,22 @@ def enumerated(
         work.tell("T2M505", "Module.parameters", "the comprehension filters by requires_grad")
         return _listed(updated, "get_parameters")
     if name == "parameters" and not work.project.keeps_state:
-        work.tell(
-            "T2M505",
-            "Module.parameters",
-            "parameters may be frozen, and no layer of the project keeps statistics: get_parameters()",
-        )
+        _tell(name, "parameters may be frozen, and no layer of the project keeps statistics: get_parameters()", work)
         return _listed(updated, "get_parameters")
     test = told_by_name(work.project) if name == "parameters" else f"not ({told_by_name(work.project)})"
     test = test.replace("not ('moving_' not in p.name)", "'moving_' in p.name")
-    why = "parameters may be frozen: told apart from statistics and buffers by name"
+    _tell(name, "parameters may be frozen: told apart from statistics and buffers by name", work)
+    return cst.parse_expression(f"[p for p in {code(updated.func.value)}.get_parameters() if {test}]")
+
+
+def _tell(name: str, why: str, work: Translation) -> None:
+    """What all of them become; MindSpore's layers without weights are an assumption."""
     if work.project.says(WITHOUT_WEIGHTS):  # MindSpore's layer has them all the same, untrained
         assumed = "nothing counts or sums the ones and zeros of layers with affine=False, which are among them"
         found = Finding("T2M505", Tier.ASSUMED, f"Module.{name}", f"{why}; assumed: {assumed}")
         work.notes.findings.append(found)
     else:
         work.tell("T2M505", f"Module.{name}", why)
-    return cst.parse_expression(f"[p for p in {code(updated.func.value)}.get_parameters() if {test}]")
 
 
 def _listed(call: cst.Call, name: str) -> cst.BaseExpression:
