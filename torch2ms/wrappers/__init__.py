@@ -13,6 +13,7 @@ from torch2ms.inlining import handed_on, inlined
 from torch2ms.stateless import as_calls, without_state
 from torch2ms.wrappers.alike import alike
 from torch2ms.wrappers.asked import asked, recording, unkept
+from torch2ms.wrappers.begun import begun
 from torch2ms.wrappers.bound_methods import called_by_name
 from torch2ms.wrappers.clipped import clipped
 from torch2ms.wrappers.closures import without_closures
@@ -86,6 +87,7 @@ def understood(project: Project) -> Project:
     project = _with(project, defaults(project))
     project = _with(project, as_modules(project))  # plain layers
     project = _with(project, constructors(project))
+    project = _with(project, begun(project))
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
     project = _with(project, unwrapped(project, wrapped) if wrapped else {})
     project = _with(project, as_loops(project))

@@ -201,6 +201,12 @@ def mode_sensitive(value: Value, project: Project, module: ModuleInfo, given: bo
     return _class_sensitive(found, project, frozenset(), given)
 
 
+def made_sensitive(cls: ClassInfo, project: Project) -> bool:
+    """Whether training mode can matter to the networks of a class; what they are given was made elsewhere."""
+    read = any(module.reads_training for module in project.modules.values())
+    return read or _class_sensitive(cls, project, frozenset())
+
+
 def _class_sensitive(cls: ClassInfo, project: Project, seen: frozenset[int], given: bool = True) -> bool:
     if id(cls) in seen:
         return False
