@@ -63,7 +63,8 @@ def _leaving(project: Project) -> dict[int, Scope]:
             continue
         for info in module.functions.values():
             called = _methods(info.scope)
-            if "backward" in called and "step" not in called and info.name != "backward":
+            reads = any(place.endswith(".grad") for s in info.scope.body.walk() for place in s.uses | s.muts)
+            if "backward" in called and "step" not in called and not reads and info.name != "backward":
                 found[id(info.scope)] = info.scope
     return found
 
