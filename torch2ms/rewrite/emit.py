@@ -123,7 +123,7 @@ class Emitter:
         if not moved:  # else it is put there with it
             items = [*(items or ()), *self.plan.behind.get(id(stmt), ())]
         gone = () if moved else layout.trailing_comment(stmt.trailing) + self.opened(stmt)
-        if stmt.is_small and items and all(isinstance(item, Text) for item in items):
+        if type(stmt.node) is cst.Return and items and not moved:
             self.writer.line = stmt.lineno
         if items and (nodes := [n for item in items for n in self.items.item(item)]):
             if any(isinstance(item, Function) for item in items):
