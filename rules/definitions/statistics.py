@@ -202,3 +202,13 @@ def diff(x, n, dim=-1, prepend=None, append=None):
     for _ in range(n):
         x = ops.diff(x, axis=dim)
     return x
+
+
+def histc(x, bins=100, low=0, high=0):
+    if low == high:
+        low, high = x.min(), x.max()
+        if low == high:
+            low, high = low - 1, high + 1
+    inside = ops.logical_and(x >= low, x <= high)
+    places = ((x - low) * bins / (high - low)).astype(ms.int32).clip(0, bins - 1)
+    return ops.unsorted_segment_sum(inside.astype(x.dtype).reshape(-1), places.reshape(-1), bins)

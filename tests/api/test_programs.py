@@ -17,6 +17,17 @@ PROGRAMS = {
     "a, b = torch.nn.Linear(2, 3), torch.nn.Sequential(torch.nn.Linear(2, 3))\nb.load_state_dict(b.state_dict())\n"
     "r = a.load_state_dict(a.state_dict())\nx = len(r.missing_keys), len(r.unexpected_keys)": ["x"],
     X + "result = x.abs_()": ["result", "x"],
+    "z = torch.tensor([[1 + 2j, -0.5j], [2.0 + 0j, -1 - 1j]])\na, b, c = z.tril(-1).abs(), z.std(1), torch.norm(z, 3)\n"
+    "d, e = z.isfinite(), z.masked_fill(z.abs() > 1, 1j).abs()\nf = torch.addmm(z, z, z, beta=2).abs()\n"
+    "g, h = z.index_add(0, torch.tensor([1, 0]), z).abs(), torch.isclose(z, z)": list("abcdefgh"),
+    "z, e = torch.tensor([]), torch.empty(0, 3)\na, b, c = z.mean().isnan(), torch.sum(z), z.prod()\n"
+    "d, f, g = e.clamp_min(0.5), torch.maximum(torch.ones(3), e), e.cumsum(0)": list("abcdfg"),
+    "u, v = torch.tensor([0.26]), torch.tensor(0.3)\na = torch.nn.functional.binary_cross_entropy(u, u)\n"
+    "b = torch.nn.functional.binary_cross_entropy(v, v, reduction='sum')": ["a", "b"],
+    "k = torch.tensor([0.3, -1.2, 2.1, -0.4, 0.8, 1.7])\na, b = torch.histc(k, 5, -1, 2), k.histc(bins=3)": ["a", "b"],
+    X + "a = torch.matrix_exp(x / 9)\nimport math\nb = x * math.pi": ["a", "b"],
+    X + "d = x.double()\na, b = torch.norm(d, 3, 1), torch.nn.functional.max_pool1d(x, 2, 1, 1)\n"
+    "c = torch.nn.RMSNorm(2, dtype=torch.float32)(x)": ["a", "b", "c"],
     X + "a, b = x.unbind(1)[1].std(), x.topk(1).values.flip(0)\n"
     "c, d = torch.stack([r.var() for r in x.split(1)]), x.max(1).values.std()": ["a", "b", "c", "d"],
     X + "from functools import reduce\nt = reduce(lambda p, q: p + q, [x, x])\na, b = t.std(), t[0].var()\n"
@@ -186,7 +197,12 @@ REFUSED = [
     "conv = torch.nn.Conv2d(3, 2, 1, dtype=torch.float64)",
     X + "kw = {'padding': (-1, 1, 0, 2)}\nresult = torch.nn.ZeroPad2d(**kw)(x[None])",
     X + "y = x\nresult = x.unsqueeze_(0)\nprint(y)",
-    "c = torch.tensor([1 + 2j])\nresult = torch.lerp(c, c, 0.5)",
+    "c = torch.tensor([1 + 2j])\nresult = torch.linalg.cond(c[None])",
+    "crit = torch.nn.BCELoss()\nresult = crit(torch.tensor([0.26]), torch.tensor([1.0]))",
+    "result = torch.prod(torch.empty(3, 0), 1)",
+    "norm = torch.nn.BatchNorm2d(3, dtype=torch.float64)",
+    "conv = torch.nn.Conv1d(3, 2, 1)\nprint([p.shape for p in conv.parameters()])",
+    "c = torch.ones(2, requires_grad=True) + 2\nprint(c.is_leaf)",
     "m = torch.tensor([True, False])\nresult = torch.sort(m)",
     "s = torch.tensor(2.0)\nresult = torch.std(s, 0)",
     "m = torch.nn.Linear(2, 1)\ntext = str(m)",

@@ -1,5 +1,5 @@
-"""Tensors that the source shows to be without elements, or to have NaN, or indices below zero: some of MindSpore's
-functions err there."""
+"""Tensors that the source shows to be without elements, or to have one, NaN, or indices below zero: some of
+MindSpore's functions err there."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import libcst as cst
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
 
-EMPTY, NAN, INFINITE, BELOW = "empty", "nan", "infinite", "below zero"
+EMPTY, NAN, INFINITE, BELOW, SINGLE = "empty", "nan", "infinite", "below zero", "one"
 
 _WRITTEN = {"tensor", "as_tensor", "asarray", "Tensor", "FloatTensor", "DoubleTensor", "LongTensor", "IntTensor"}
 _SIZED = {"zeros", "ones", "empty", "rand", "randn", "full", "new_zeros", "new_ones", "new_empty", "new_full"}
@@ -33,7 +33,7 @@ def called(name: str, node: cst.Call, values: Sequence[Value], receiver: Value |
         data = node.args[place].value
         if len(values) > place and values[place].kind == "tensor":
             return values[place].odd
-        return EMPTY if _hollow(data) else _written(code(data)) or (BELOW if _below(data) else "")
+        return EMPTY if _hollow(data) else _written(code(data)) or (BELOW if _below(data) else _single(data))
     if receiver is None and name.endswith("Tensor") and name in _WRITTEN and not node.args:
         return EMPTY
     if name in _SIZED and any(_zero(arg) for arg in (node.args[:1] if name in _FILLED else node.args)):
@@ -52,6 +52,15 @@ def _hollow(data: cst.BaseExpression) -> bool:
     if type(data) is not cst.List and type(data) is not cst.Tuple:
         return False
     return not data.elements or all(_hollow(element.value) for element in data.elements)
+
+
+def _single(data: cst.BaseExpression) -> str:
+    """`[[0.3]]`, `1.0`: one number."""
+    while isinstance(data, (cst.List, cst.Tuple)):
+        if len(data.elements) != 1:
+            return ""
+        data = data.elements[0].value
+    return SINGLE if type(constant(data)) in (int, float) else ""
 
 
 def _below(data: cst.BaseExpression) -> bool:

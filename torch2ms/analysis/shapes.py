@@ -35,6 +35,7 @@ _SAME = set(
     "slice_scatter diagonal_scatter fill logcumsumexp diff put unfold_ resolve_conj resolve_neg relu_ fftshift "
     "ifftshift".split()
 )
+_SUMS = {"addmm", "addmv", "addcmul", "addcdiv", "lerp", "softsign"}  # complex where the first is
 _FLOATING = set(
     "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt sin cos tan asin acos atan sinh cosh tanh asinh acosh atanh arcsin "
     "arccos arctan arcsinh arccosh arctanh sigmoid erf erfc erfinv sinc lgamma digamma reciprocal i0 deg2rad rad2deg "
@@ -188,6 +189,8 @@ def _called(name: str, node: cst.Call, values: Sequence[Value], given: Arguments
         return one[0], one[1] - 1 if one[1] else None
     if name in _SAME or name in _PARTS:
         return one
+    if name in _SUMS and one[0].startswith("complex"):
+        return one[0], None
     if name in _COMPLEX:
         return "complex128" if one[0] in ("float64", "complex128") else "complex64", None
     if name == "stft" and "return_complex" in given:
@@ -350,8 +353,10 @@ def literal(node: cst.BaseExpression | None, value: Value) -> Shape:
     if type(node) is cst.UnaryOperation or type(node) is cst.BinaryOperation:
         parts = [node.expression] if isinstance(node, cst.UnaryOperation) else [node.left, node.right]
         return ("complex64", 0) if any(isinstance(p, cst.Imaginary) for p in parts) else UNKNOWN_SHAPE
-    if not isinstance(node, (cst.List, cst.Tuple)) or not node.elements:
+    if not isinstance(node, (cst.List, cst.Tuple)):
         return UNKNOWN_SHAPE
+    if not node.elements:
+        return "float32", 1
     shapes = [literal(e.value, _number(e.value)) for e in node.elements]
     if any(type(e) is cst.StarredElement for e in node.elements) or len({rank for _, rank in shapes}) != 1:
         return UNKNOWN_SHAPE

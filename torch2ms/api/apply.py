@@ -130,7 +130,7 @@ def _fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | 
         return lacking
     if rule.name.startswith("torch.nn."):
         use = detours.tupled(use)
-    detour = detours.around(rule, form, use) if rule.lacks or rule.alike else None
+    form, detour = detours.taken(rule, form, use)
     if isinstance(detour, str):
         return _refused(rule, _ARGUMENT, detour)
     if detours.complex_beside(use):
@@ -139,10 +139,8 @@ def _fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | 
     varied = any(use.varied(name) for name in ("self", *form.signature.by_name))
     if varied and form.assume.startswith(_UNDIFFERENTIATED):
         return _refused(rule, _ARGUMENT, "a gradient flows through it, which MindSpore does not compute like torch")
-    if detour is None and rule.floats and "astype" not in form.to:
+    if detour is None and rule.floats and "astype" not in (form.to or ""):
         detour = detours.floated(form, use)
-    if detour is not None:
-        use, receiver = detour.sent(use, receiver)
     dropped: list[Finding] = []
     for name, bound in use.binding.all():
         if name in UNKEPT and name not in form.template.params and name not in form.drop and use.given(name):
@@ -152,22 +150,21 @@ def _fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | 
         if name in form.template.params or name in form.uses or not use.given(name):
             continue
         argument = f"{rule.name}({name}={code(bound.original.value)})"
-        if name in form.drop or name in DROPPED:
+        if name in form.drop or name in DROPPED or form.returns == "module" and detours.usual(name, use):
             why = DROPPED.get(name, "it changes neither values nor gradients")
             dropped.append(Finding(_DROPPED, Tier.EXACT, argument, f"dropped: {why}"))
         else:
             why = f"MindSpore's counterpart has no {name}"
             return _refused(rule, _ARGUMENT, why, form.todo, argument)
     try:
-        node = template.fill(form.template, use.binding, receiver, updated)
+        node = detours.filled(detour, form, use, receiver, updated)
     except template.TwiceError as error:
         return replace(_refused(rule, _TWICE, str(error), "assign the expression to a name first"), twice=error.param)
     except template.TemplateError as error:
         return _refused(rule, _TWICE, str(error), "assign the expression to a name first")
-    if detour is not None:
-        node = detour.back(node)
     typed = detour is not None or "|or_float32" in form.template.text
     names = needs(form.template) | ({"ms"} if typed and "ms." in code(node) else frozenset())
+    names |= {"ops"} if detour is not None and detour.parts else frozenset()
     if "|celled" in form.template.text and CELL in code(node):
         names |= {CELL}
     if varied and rule.gradient and form.tier is Tier.EXACT:

@@ -16,12 +16,14 @@ from torch2ms.api.transforms import axes
 
 WHOLE = ("int", "uint", "bool")
 _DIMENSIONLESS = "0-d"
+EMPTY = "empty"
 ODD = {
-    "empty": "MindSpore's form takes no tensors without elements",
+    EMPTY: "MindSpore's form takes no tensors without elements",
     "nan": "MindSpore's form on CPU compares NaN another way than PyTorch's",
     "infinite": "MindSpore's form gives other values where a number is infinite",
 }
 _TUPLES = "tuple:"
+ABSOLUTE = "absolute values"
 _SIZES = {"kernel_size", "stride", "padding", "dilation", "output_size", "output_padding"}
 
 
@@ -32,6 +34,12 @@ class Detour:
     before: dict[str, str]  # argument, or `self` -> the method call behind it
     behind: str = ""
     each: bool = False  # the result is a tuple: `behind` goes to each of its tensors
+    parts: str = ""  # how the results for the real and the imaginary parts make one
+
+    @property
+    def halves(self) -> tuple[Detour, Detour]:
+        """The ways of the real and of the imaginary parts."""
+        return Detour(dict.fromkeys(self.before, ".real()")), Detour(dict.fromkeys(self.before, ".imag()"))
 
     def sent(self, use: Use, receiver: cst.BaseExpression | None) -> tuple[Use, cst.BaseExpression | None]:
         """The call's arguments and its receiver with what is written behind them."""
@@ -84,6 +92,8 @@ def around(rule: Rule, form: Form, use: Use) -> Detour | str | None:
         wider = rule.through.get(dtype)
         alike = [n for n in names if use.dtype(n) == dtype]
         others = {use.dtype(n) for n in names} - {dtype}
+        if rule.parted and dtype.startswith("complex"):
+            return _parted(rule, use, alike, others)
         kept = form.returns in ("tensor", "tensor:int", "tensor:bool", "tensor:like") and not others
         if wider is None or not kept:
             return f"MindSpore's form takes no tensors of {dtype}"
@@ -95,6 +105,65 @@ def around(rule: Rule, form: Form, use: Use) -> Detour | str | None:
             return "MindSpore's form takes no tensor without dimensions"
         return Detour(dict.fromkeys(flat, ".reshape(1)"), ".reshape(())", form.returns.startswith(_TUPLES))
     return _made_alike(rule, form, use) if rule.alike else None
+
+
+def _parted(rule: Rule, use: Use, names: list[str], others: set[str]) -> Detour | str:
+    """Complex tensors part by part, or by their absolute values, where nothing but indices and masks stands beside."""
+    if not all(other.startswith(WHOLE) for other in others) or any(use.varied(n) for n in names):
+        return "MindSpore's form takes no complex tensors"
+    if rule.parted == ABSOLUTE:
+        return Detour(dict.fromkeys(names, ".abs().real()"))
+    if not all(use.simple(n) for n in names):
+        return "MindSpore's form takes no complex tensors"
+    return Detour(dict.fromkeys(names, ""), parts=rule.parted)
+
+
+def taken(rule: Rule, form: Form, use: Use) -> tuple[Form, Detour | str | None]:
+    """The form of a call with the way around what its function does not take, or why there is none."""
+    found = _void(rule, form, use) if rule.void else form
+    return found, around(rule, form, use) if found is form and (rule.lacks or rule.alike) else None
+
+
+def filled(
+    detour: Detour | None, form: Form, use: Use, receiver: cst.BaseExpression | None, call: cst.Call
+) -> cst.BaseExpression:
+    """The translated call, on its way around."""
+    if detour is None:
+        return template.fill(form.template, use.binding, receiver, call)
+    made = []
+    for half in detour.halves if detour.parts else (detour,):
+        sent, behind = half.sent(use, receiver)
+        made.append(template.fill(form.template, sent.binding, behind, call))
+    if detour.parts:
+        return cst.parse_expression(detour.parts.format(real=code(made[0]), imag=code(made[1])))
+    return detour.back(made[0])
+
+
+def _void(rule: Rule, form: Form, use: Use) -> Form:
+    """The form of a call on tensors without elements, where the result is known without the function."""
+    first = "self" if rule.name.startswith("torch.Tensor.") else next(iter(form.signature.by_name), "")
+    names = [n for n in ("self", *form.signature.by_name) if use.kind(n) == "tensor"]
+    if first not in names or EMPTY not in (use.odd(n) for n in names) or not use.dtype(first):
+        return form
+    others = [n for n in form.signature.by_name if n != first and use.given(n)]
+    alone = "ops." in rule.void  # the number that a reduction of nothing gives
+    whole = use.dtype(first).startswith(WHOLE) and use.dtype(first) != "int64"
+    if alone and (others or whole or not use.simple(first)):
+        return form
+    if "{second}" in rule.void:
+        if len(names) != 2 or len(others) > 1 or {use.dtype(n) for n in names} != {use.dtype(first)}:
+            return form
+        to = rule.void.replace("{second}", "{" + next(n for n in names if n != first) + "}")
+    elif {"dtype", "out"} & set(others) or len(names) != 1 or whole and not alone:
+        return form
+    else:
+        to = rule.void
+    return replace(form, to=to.replace("{first}", "{" + first + "}"), uses=tuple(others))
+
+
+def usual(name: str, use: Use) -> bool:
+    """`dtype=torch.float32`: layers have it anyway."""
+    return name == "dtype" and use.text(name) in ("torch.float32", "torch.float")
 
 
 def complex_beside(use: Use) -> bool:

@@ -155,7 +155,7 @@ class Use:
         return self.facts.dtype(node) if node is not None else ""
 
     def odd(self, name: str) -> str:
-        """What is known of a tensor's elements: `empty`, `nan` or `below zero`; empty text where nothing is."""
+        """What is known of a tensor's elements: `empty`, `one`, `nan` or `below zero`; empty text where nothing is."""
         node, ask = self.node(name), getattr(self.facts, "odd", None)
         return str(ask(node)) if ask is not None and node is not None else ""
 

@@ -114,6 +114,8 @@ class Rule:
     floats: bool = False  # integers and booleans become float32 first, as torch does it inside
     lacks: tuple[str, ...] = ()  # element types (or their beginnings) that MindSpore's function does not take
     through: Mapping[str, str] = field(default_factory=dict, compare=False)  # what tensors of those go through
+    parted: str = ""  # how the results for the real and the imaginary part of complex tensors make one
+    void: str = ""  # the target for tensors without elements
     alike: str = ""  # tensors of one type alone: torch's result has the `wider`, or that of the `first`
     narrow: bool = False  # of values and places, the places are int32: torch's are int64
     gradient: str = ""  # what holds for its values anyway, for its gradients only if this does
@@ -251,7 +253,9 @@ def _typed(path: Path, table: dict[str, Rule]) -> None:
         for name in names:
             lacking.setdefault(name, []).append(kind)
     alike = {name: kind for kind, names in types["alike"].items() for name in names}
-    for name in {*lacking, *types["floats"], *alike}:
+    void = {name: to for to, names in types["void"].items() for name in names}
+    parted = {name: types["parts"][how] for how, names in types["parted"].items() for name in names}
+    for name in {*lacking, *types["floats"], *alike, *parted}:
         if name not in table:
             raise RuleError(f"{path.name}: there is no rule for {name}")
         apart = types["apart"]
@@ -260,7 +264,8 @@ def _typed(path: Path, table: dict[str, Rule]) -> None:
             rule = table[spelled]
             both = (*rule.lacks, *lacking.get(name, ()))
             floats = rule.floats or name in types["floats"]
-            table[spelled] = replace(rule, lacks=both, floats=floats, through=through, alike=alike.get(name, ""))
+            own = {"alike": alike.get(name, ""), "parted": parted.get(name, ""), "void": void.get(name, "")}
+            table[spelled] = replace(rule, lacks=both, floats=floats, through=through, **own)
 
 
 def _all_spelled(name: str, table: dict[str, Rule]) -> set[str]:

@@ -114,6 +114,7 @@ def rewrite(
     needs = {n for n in needs if n not in STAYS or n in used}
     have |= {n for n in stays if imports.table.get(n) == n}
     have &= _at_the_top(before)  # a function that imports a name for itself gives it to nobody else
+    have -= _too_late(tree.body, have, brought)
     lines = statements(needs - have, aliases)
     if not (lines or wanted or transformer.comments) and transformer.position(list(tree.body)) is None:
         return tree
@@ -373,6 +374,22 @@ def _at_the_top(body: Sequence[cst.CSTNode]) -> set[str]:
         elif type(node) in HOLDING:
             stack += children(node)
     return found
+
+
+def _too_late(body: Sequence[cst.BaseStatement], have: set[str], brought: set[str]) -> set[str]:
+    """Names that the module imports behind the first statement that needs them, or a definition that was brought."""
+    late: set[str] = set()
+    working = False
+    for place, stmt in enumerate(body):
+        if type(stmt) is cst.FunctionDef or type(stmt) is cst.ClassDef:
+            continue
+        if not _is_import(stmt):
+            working = True
+        elif working and (found := _at_the_top([stmt]) & have):
+            above = (s for s in body[:place] if not _is_import(s) and type(s) not in (cst.FunctionDef, cst.ClassDef))
+            if any(used_names(s) & brought for s in above):
+                late |= found
+    return late
 
 
 def _local(alias: cst.ImportAlias) -> str:

@@ -29,7 +29,7 @@ _ITEMS = {"int": "int", "uint": "int", "bool": "bool", "complex": "complex"}  # 
 
 def tensor_method(name: str, receiver: Value, deps: frozenset[str], args: list[Value]) -> Value:
     """What a method of a tensor returns."""
-    deps = deps | receiver.deps
+    deps = receiver.deps if name in torchapi.SHAPED else deps | receiver.deps
     if name == "size":
         return Value("int" if args else "size")
     if name in ("cuda", "cpu", "to", "contiguous", "float", "double", "half", "requires_grad_", "type", "type_as"):

@@ -54,11 +54,18 @@ _REST = "dilation={{dilation{k}}}, group={{groups}}, has_bias={{bias!}}, dtype={
 _CONV = "nn.{cell}(" + _SIZES + "{pad}, " + _REST + ")"
 
 
+DOUBLES = Choice(refuse="MindSpore's convolutions take no float64", todo="make the layer of float32")
+
+
+def _of_doubles(use: Use) -> bool:
+    return use.text("dtype").rpartition(".")[2] in ("float64", "double")
+
+
 def conv(use: Use) -> Choice:
     """`nn.ConvNd`: the padding is explicit, the bias is asked for."""
     cell = use.short
-    if use.text("dtype").rpartition(".")[2] in ("float64", "double"):
-        return Choice(refuse="MindSpore's convolutions take no float64", todo="make the layer of float32")
+    if _of_doubles(use):
+        return DOUBLES
     if use.given("padding_mode"):
         return _conv_padded(use)
     pad, assume, uses = _conv_padding(use)
@@ -109,6 +116,8 @@ _TRANSPOSED = (
 
 def conv_transpose(use: Use) -> Choice:
     """`nn.ConvTransposeNd`: extra rows asked for by output_padding are padding left out at the end."""
+    if _of_doubles(use):
+        return DOUBLES
     name = use.short
     dims = name[-2]
     cell = f"Conv{dims}dTranspose"

@@ -12,10 +12,12 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value
 from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.layers.rows import ROWS
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.translation import Translation
 
 CHAINED = "itertools.chain.from_iterable"
+_WHATEVER_ITS_SHAPE = ("numel", "nelement", "requires_grad", "dtype", "device", "is_leaf")
 WITHOUT_WEIGHTS = re.compile(
     r"(?:Batch|Group)Norm\w*[(,][^)\n]*affine=False|\.InstanceNorm\dd\b(?![^)\n]*affine=True)"
 )
@@ -29,6 +31,10 @@ def enumerated(
     if isinstance(original.func, cst.Attribute) and bare(work.module.value(original.func.value)):
         work.tell("T2M505", f"Module.{name}", "a criterion has no parameters")
         return cst.List([])
+    if isinstance(original.func, cst.Attribute) and _looked_at(original, work):
+        why = "the weight of a one-dimensional convolution has an axis more in MindSpore"
+        work.refuse("T2M505", f"Module.{name}", why, "name the weight: conv.weight")
+        return updated
     if not work.project.freezes:
         form = "trainable_params" if name == "parameters" else "untrainable_params"
         work.tell("T2M505", f"Module.{name}", f"nothing is frozen in the project: {form}()")
@@ -58,6 +64,20 @@ def _tell(name: str, why: str, work: Translation) -> None:
         work.notes.findings.append(found)
     else:
         work.tell("T2M505", f"Module.{name}", why)
+
+
+def _looked_at(original: cst.Call, work: Translation) -> bool:
+    """`[p.grad for p in conv.parameters()]` of a layer whose weight has another shape in MindSpore."""
+    layer = work.module.value(original.func.value).name  # type: ignore[attr-defined]
+    if layer not in ROWS or work.stmt is None:
+        return False
+    listed = (n for n in descend(work.stmt.node) if isinstance(n, (cst.ListComp, cst.GeneratorExp)))
+    for found in (n for n in listed if n.for_in.iter is original):
+        parameter = dotted(found.for_in.target)
+        used = [n for n in descend(found.elt) if type(n) is cst.Name and n.value == parameter]
+        blind = (n for n in descend(found.elt) if type(n) is cst.Attribute and n.attr.value in _WHATEVER_ITS_SHAPE)
+        return len(used) > sum(dotted(n.value) == parameter for n in blind)
+    return False
 
 
 def _listed(call: cst.Call, name: str) -> cst.BaseExpression:

@@ -279,6 +279,8 @@ def _is_leaf(receiver: Value, node: cst.BaseExpression, work: Translation) -> cs
     made = receiver.leaf or receiver.name in ("module_param", "parameter")
     if not made and not receiver.deps and any(_held(part, work) for part in descend(node)):
         return None
+    if not receiver.deps and not made and _of_a_nameless_leaf(node, work):
+        return None
     work.tell("T2M303", "Tensor.is_leaf", "what the analysis knows of it stands for it")
     return cst.Name(str(made or not receiver.deps))
 
@@ -292,8 +294,18 @@ def _requires_grad(receiver: Value, node: cst.BaseExpression, work: Translation)
         return None  # not for good
     if not with_graph and any(_held(part, work) for part in descend(node)):
         return None  # other code may set the flag of what an object or a container holds, or store a leaf there
+    if not with_graph and _of_a_nameless_leaf(node, work):
+        return None
     work.tell("T2M303", "Tensor.requires_grad", "what the analysis knows of it stands for it")
     return cst.Name("True" if with_graph else "False")
+
+
+def _of_a_nameless_leaf(node: cst.BaseExpression, work: Translation) -> bool:
+    """`c = torch.ones(2, requires_grad=True) + 2`: what has a graph though no leaf has a name."""
+    if isinstance(node, cst.Name):
+        made = re.compile(rf"\b{node.value}\s*=[^=].*\brequires_grad\s*=\s*True")
+        return work.project.mentions(made.search)
+    return "requires_grad" in code(node)
 
 
 def _held(node: cst.CSTNode, work: Translation) -> bool:

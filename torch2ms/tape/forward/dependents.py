@@ -7,6 +7,7 @@ import math
 import libcst as cst
 
 from torch2ms.analysis.evaluation.modes import off
+from torch2ms.analysis.known.torchapi import SHAPED
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, qualified
 from torch2ms.analysis.program.structure import Scope, Stmt
@@ -71,6 +72,8 @@ def varied_uses(node: cst.CSTNode, names: set[str]) -> bool:
         name = node.func.attr.value if type(node.func) is cst.Attribute else dotted(node.func)
         if name in LIKE or name in CONSTANT and type(node.func) is cst.Attribute:
             return False
+        if name in SHAPED and type(node.func) is cst.Attribute:
+            return varied_uses(node.func.value, names)
     if type(node) is cst.Attribute:
         if node.attr.value in CONSTANT:
             return False
