@@ -111,6 +111,8 @@ def _parted(rule: Rule, use: Use, names: list[str], others: set[str]) -> Detour 
     """Complex tensors part by part, or by their absolute values, where nothing but indices and masks stands beside."""
     if not all(other.startswith(WHOLE) for other in others) or any(use.varied(n) for n in names):
         return "MindSpore's form takes no complex tensors"
+    if rule.parted == ABSOLUTE and use.value("p") == "nuc":
+        return "MindSpore's form takes no complex tensors"
     if rule.parted == ABSOLUTE:
         return Detour(dict.fromkeys(names, ".abs().real()"))
     if not all(use.simple(n) for n in names):
@@ -148,7 +150,7 @@ def _void(rule: Rule, form: Form, use: Use) -> Form:
     others = [n for n in form.signature.by_name if n != first and use.given(n)]
     alone = "ops." in rule.void  # the number that a reduction of nothing gives
     whole = use.dtype(first).startswith(WHOLE) and use.dtype(first) != "int64"
-    if alone and (others or whole or not use.simple(first)):
+    if alone and (others or whole or use.dtype(first).startswith("complex") or not use.simple(first)):
         return form
     if "{second}" in rule.void:
         if len(names) != 2 or len(others) > 1 or {use.dtype(n) for n in names} != {use.dtype(first)}:
