@@ -304,7 +304,7 @@ def _of_a_nameless_leaf(node: cst.BaseExpression, work: Translation) -> bool:
     """`c = torch.ones(2, requires_grad=True) + 2`: what has a graph though no leaf has a name."""
     if isinstance(node, cst.Name):
         made = re.compile(rf"\b{node.value}\s*=[^=].*\brequires_grad\s*=\s*True")
-        return work.project.mentions(made.search)
+        return work.project.says(made)
     return "requires_grad" in code(node)
 
 
