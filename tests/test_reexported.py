@@ -39,6 +39,7 @@ def test_they_are_translated_where_they_are_used(text: str, lines: list[str]) ->
 
 
 def test_what_stays_of_torch_is_imported_from_torch() -> None:
-    files = {"p/__init__.py": "", "p/common.py": COMMON, "p/use.py": "from p.common import torch\nq = torch.sspaddmm(x)\n"}
+    text = "from p.common import torch\nq = torch.sspaddmm(x)\n"
+    files = {"p/__init__.py": "", "p/common.py": COMMON, "p/use.py": text}
     made = convert_project(files, Config())["p/use.py"]
     assert "import torch" in made.text.splitlines() and made.count(Tier.REFUSED) == 1

@@ -152,8 +152,8 @@ def called(name: str, node: cst.Call, values: Sequence[Value], receiver: Value |
         return UNKNOWN_SHAPE
     dtype, rank = _called(name, node, values, given, receiver is not None)
     if "dtype" in given and given["dtype"][1].kind != "none":
-        node, asked = given["dtype"]
-        dtype = dtype_of(asked) or ("bool" if type(node) is cst.Name and node.value == "bool" else "")
+        written, asked = given["dtype"]
+        dtype = dtype_of(asked) or ("bool" if dotted(written) == "bool" else "")
     return dtype, rank
 
 

@@ -45,7 +45,8 @@ def begun(project: Project) -> dict[str, Plain]:
 
 def _makes_unseen(module: ModuleInfo) -> bool:
     """A call gives something new that is not seen: what is called is an item, a parameter, a variable."""
-    taken = {id(node.value) for kind in (cst.Assign, cst.Return) for node in module.of_kind(kind)}
+    taken = {id(node.value) for node in module.of_kind(cst.Assign)}
+    taken |= {id(node.value) for node in module.of_kind(cst.Return)}
     return any(
         id(call) in taken and _variable(call.func) and module.value(call.func).kind == "unknown"
         for call in module.of_kind(cst.Call)
@@ -65,8 +66,11 @@ def _handed_on(classes: list[ClassInfo], project: Project) -> list[ClassInfo]:
     for module in project.modules.values():
         calls = module.of_kind(cst.Call)
         values = [arg.value for call in calls if dotted(call.func) not in ASKING for arg in call.args]
-        values += [node.value for kind in (cst.Assign, cst.Return, cst.DictElement) for node in module.of_kind(kind)]
-        values += [e.value for kind in (cst.List, cst.Tuple) for node in module.of_kind(kind) for e in node.elements]
+        values += [node.value for node in module.of_kind(cst.Assign)]
+        values += [node.value for node in module.of_kind(cst.Return) if node.value is not None]
+        values += [node.value for node in module.of_kind(cst.DictElement)]
+        values += [element.value for node in module.of_kind(cst.List) for element in node.elements]
+        values += [element.value for node in module.of_kind(cst.Tuple) for element in node.elements]
         asked = {id(n) for call in calls if dotted(call.func) in ASKING for n in descend(call)}
         for node in values:
             if (type(node) is cst.Name or type(node) is cst.Attribute) and id(node) not in asked:

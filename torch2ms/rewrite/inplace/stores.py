@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import cast
+
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
@@ -134,7 +136,7 @@ class InPlace:
         """`m.view(-1).index_add_(0, i, x)` where nobody else sees `m`: it is what came of it, in its own shape."""
         if not isinstance(whole, cst.Name) or not views.of_all(target) or not self.alone(stmt, whole):
             return None
-        result = self.writer.expression(target)
+        result = cast(cst.BaseExpression, self.writer.expression(target))
         for link in reversed(chain):
             assert isinstance(link.func, cst.Attribute)
             name = link.func.attr.value
@@ -143,7 +145,7 @@ class InPlace:
             made = self.functional(link, name, result, code(result))
             if made is None:
                 return None
-            result = layout.standing(made)  # type: ignore[assignment]
+            result = cast(cst.BaseExpression, layout.standing(made))
         name = code(self.writer.expression(whole))
         self.writer.tell("T2M611", "in-place tensor method", "the result is assigned, in the shape of the whole tensor")
         return self.writer.translated(f"{name} = {code(parenthesised(result))}.reshape({name}.shape)")

@@ -359,7 +359,7 @@ def _write(call: GradCall, turns: Turns, around: Around) -> None:
     else:
         where = "" if one else f", ({', '.join(str(i) for i in range(len(call.inputs)))})"
     taken = f"ms.grad({forward}{where})({', '.join(params)})"
-    given = [call.weights] if call.weights is not None else []
+    given: list[cst.CSTNode] = [call.weights] if call.weights is not None else []
     if isinstance(target, cst.Name) and event.stmt.node.value is call.whole and call.first == one:  # type: ignore[union-attr]
         plan.replaced[id(event.stmt)] = [Text(f"{target.value} = {taken}", given)]
     else:

@@ -54,8 +54,9 @@ def dependents(inputs: list[str], event: Event, scope: Scope, module: ModuleInfo
 
 
 def begins(stmt: Stmt, inputs: list[str], module: ModuleInfo) -> bool:
-    """`x.requires_grad = True` for the one input, which has no graph until then: what was made of it has none either."""
-    node, switched = stmt.node, None
+    """`x.requires_grad = True` for the one input, which has no graph until then: nor has what was made of it."""
+    node = stmt.node
+    switched: cst.CSTNode | None = None
     if type(node) is cst.Assign and len(node.targets) == 1 and constant(node.value) is True:
         switched = node.targets[0].target
     elif type(node) is cst.Expr and type(node.value) is cst.Call and not node.value.args:
