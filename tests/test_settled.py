@@ -84,19 +84,24 @@ def test_a_rule_that_is_never_done_is_caught(refused: str, monkeypatch: pytest.M
     assert result.text == source
 
 
+GAINED = "# torch2ms: T2M605 ops.ones -> by hand\nx = ops.ones(1)\n"
+
+
 @pytest.mark.parametrize(
-    ("second", "among", "differs"),
+    ("alone", "together", "differs"),
     [
-        ("# torch2ms: T2M605 ops.ones -> by hand\nx = ops.ones(1)\n", True, False),
-        ("# torch2ms: T2M605 ops.ones -> by hand\nx = ops.ones(1)\n", False, True),
-        ("x = ops.ones(2)\n", True, True),
+        (GAINED, "", True),
+        (GAINED, "x = ops.ones(2)\n", False),  # what it is marked for is known better with the others
+        ("x = ops.ones(2)\n", "x = ops.ones(2)\n", True),
+        ("x = ops.ones(2)\n", "x = ops.ones(1)\n", False),  # the others keep it as it is
     ],
 )
-def test_marks_that_a_file_gets_without_the_others_are_no_difference(
-    second: str, among: bool, differs: bool, monkeypatch: pytest.MonkeyPatch
+def test_a_file_among_others_is_converted_again_with_them_where_it_differs_alone(
+    alone: str, together: str, differs: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     head = "from mindspore import ops\n# of torch\n"
-    monkeypatch.setattr("torch2ms.pipeline._again", lambda *rest: head + second)
+    monkeypatch.setattr("torch2ms.pipeline._again", lambda *rest: head + alone)
     first = Result("a.py", "import torch\n# of torch\nx = torch.ones(1)\n", head + "x = ops.ones(1)\n")
-    result = _checked(first, Config(), frozenset(), set, among)
+    again = {"a.py": Result("a.py", first.text, head + together)}
+    result = _checked(first, Config(), frozenset(), set, (lambda: again) if together else None)
     assert ("change the translation again" in result.error) is differs

@@ -96,7 +96,12 @@ def _attempted(sources: Mapping[str, str], config: Config, held: frozenset[str] 
     def moved() -> set[str]:
         return gained_comments(results.values())
 
-    return {path: _checked(result, config, held, moved, len(results) > 1) for path, result in results.items()}
+    @cache
+    def together() -> dict[str, Result]:
+        return _translated({path: result.text for path, result in results.items()}, config, held)
+
+    among = together if len(results) > 1 else None
+    return {path: _checked(result, config, held, moved, among) for path, result in results.items()}
 
 
 def _failed_here(results: Mapping[str, Result]) -> frozenset[str]:
@@ -234,11 +239,16 @@ def _convert(project: Project, module: ModuleInfo, plan: Plan, rules: Rules, sou
 
 
 def _checked(
-    result: Result, config: Config, held: frozenset[str], moved: Callable[[], set[str]], among: bool = False
+    result: Result,
+    config: Config,
+    held: frozenset[str],
+    moved: Callable[[], set[str]],
+    among: Callable[[], dict[str, Result]] | None = None,
 ) -> Result:
     """The translation, or the file as it was with the reason why the translation is not to be had.
 
     A file `among` others is converted alone the second time: what is only marked then is known better with the others.
+    Where it is changed again, they are all converted once more: what is seen of the others may keep a call as it is.
     """
     path, source, text = result.path, result.source, result.text
     if text == source:
@@ -247,7 +257,10 @@ def _checked(
 
     def once_more(translation: str) -> str:
         second = _again(translation, config, path, held)
-        return translation if among and unmarked(second) == unmarked(translation) else second
+        if among is None or unmarked(second) == unmarked(translation):
+            return second if among is None else translation
+        whole = among()[path]
+        return whole.text if whole.source == translation and not whole.error else second
 
     again = None if numbered else once_more
     try:
