@@ -55,15 +55,18 @@ def spectral_norm(cell, name="weight", iterations=1, eps=1e-12, dim=None, warm_u
 
     def iterate(weight, u, v, times):
         for _ in range(times):
+            if warm_up:  # parametrizations begin with the other vector
+                u = unit(ops.mv(weight, v))
             v = unit(ops.mv(weight.swapaxes(0, 1), u))
-            u = unit(ops.mv(weight, v))
+            if not warm_up:
+                u = unit(ops.mv(weight, v))
         return u, v
 
     weight = getattr(cell, name).value()
     delattr(cell, name)
     rows, columns = matrix(weight).shape
     u, v = unit(ops.randn(rows)), unit(ops.randn(columns))
-    u, v = iterate(matrix(weight), u, v, warm_up)
+    u, v = iterate(matrix(weight), u, v, warm_up and warm_up + iterations)
     setattr(cell, f"{name}_orig", ms.Parameter(weight))
     setattr(cell, f"{name}_u", ms.Parameter(u, requires_grad=False))
     setattr(cell, f"{name}_v", ms.Parameter(v, requires_grad=False))
