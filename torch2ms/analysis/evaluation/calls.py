@@ -340,6 +340,9 @@ def _function(
     unnamed = {name for name, value in bound.items() if value.kind == "module" and not value.place}  # `f(Net())`
     homeless = unplaced(returns, own | unnamed, id(given.node))
     depends |= {name: depends[name] | {homeless[name]} for name in unnamed & homeless.keys()}
+    if returns.name.startswith("param_group") and (held := bound.get(root(returns.place))) is not None:
+        seen = "." not in returns.place  # it was given the optimizer itself
+        returns = replace(returns, place=held.place if seen else "")
     if returns.kind == "module":  # what it was made of has no name outside: it is the module's own
         returns = replace(returns, deps=frozenset(d for d in returns.deps if root(d) not in own))
     fresh = sole(returns, info.scope, bound)
