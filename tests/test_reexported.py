@@ -43,3 +43,10 @@ def test_what_stays_of_torch_is_imported_from_torch() -> None:
     files = {"p/__init__.py": "", "p/common.py": COMMON, "p/use.py": text}
     made = convert_project(files, Config())["p/use.py"]
     assert "import torch" in made.text.splitlines() and made.count(Tier.REFUSED) == 1
+
+
+def test_a_name_that_was_bound_anew_is_that_of_the_module() -> None:
+    common = "from functools import partial\nfrom torch.optim import SGD\n\nSGD = partial(SGD, momentum=0.9)\n"
+    use = "from p.common import SGD\nopt = SGD(parts, lr=0.1)\n"
+    files = {"p/__init__.py": "", "p/common.py": common, "p/use.py": use}
+    assert convert_project(files, Config())["p/use.py"].text == files["p/use.py"]

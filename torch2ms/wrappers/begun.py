@@ -14,13 +14,15 @@ import libcst as cst
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.program.reach import reached
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import choices
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.layers.modes import made_sensitive
 from torch2ms.wrappers.suites import Made, Suites
 
 ASKING = ("isinstance", "issubclass", "super", "hasattr")
+CONTAINERS = ("Sequential", "ModuleList", "ModuleDict")
+GIVEN = "it keeps modules of others, which have modes of their own; assumed: train() or eval() is called before it runs"
 PLAIN = ("dataclass", "dataclasses.dataclass", "final", "typing.final")
 
 
@@ -39,7 +41,8 @@ def begun(project: Project) -> dict[str, Plain]:
     for cls in _handed_on(classes, project):
         made = _constructor(cls, project) if made_sensitive(cls, project) else None
         if made is not None:
-            found.setdefault(made.module.name, {})[id(made.scope.node)] = made.scope.params[0]
+            own = made.scope.params[0] if not _keeps_given(cls) else ""
+            found.setdefault(made.module.name, {})[id(made.scope.node)] = own
     return {name: _Writer(project.modules[name], wanted).plain() for name, wanted in found.items()}
 
 
@@ -101,8 +104,34 @@ def _constructor(cls: ClassInfo, project: Project) -> FunctionInfo | None:
     return None if leaves or moved else made
 
 
+def _keeps_given(cls: ClassInfo) -> bool:
+    """Modules that it is given become its own: one may be in evaluation mode, which `self.train()` would end."""
+    for part in cls.lineage():
+        made = part.methods.get("__init__")
+        text = code(part.scope.node)
+        for stmt in made.scope.body.walk() if made is not None else ():
+            node = stmt.node
+            if type(node) is not cst.Assign or not isinstance(node.targets[0].target, cst.Attribute):
+                continue
+            place = dotted(node.targets[0].target)
+            given = stmt.uses & set(made.scope.params[1:])  # type: ignore[union-attr]
+            called = not isinstance(node.value, cst.Call) and any(f"{place}{end}" in text for end in ("(", "[", ":"))
+            if given and (called or _held(node.value, given)):
+                return True
+    return False
+
+
+def _held(node: cst.BaseExpression, given: set[str]) -> bool:
+    """A container of layers, and what is given is one of them."""
+    if not isinstance(node, cst.Call) or dotted(node.func).rpartition(".")[2] not in CONTAINERS:
+        return False
+    parts: list[cst.BaseExpression] = [arg.value for arg in node.args]
+    parts += [e.value for part in parts if isinstance(part, (cst.List, cst.Tuple)) for e in part.elements]
+    return any(isinstance(part, cst.Name) and part.value in given for part in parts)
+
+
 class _Writer(Suites):
-    """One module with constructors that end so."""
+    """One module with constructors that end so; those that keep modules they are given are only told of."""
 
     def __init__(self, module: ModuleInfo, wanted: dict[int, str]) -> None:
         super().__init__(module)
@@ -111,6 +140,9 @@ class _Writer(Suites):
     def compound(self, original: cst.CSTNode, updated: cst.CSTNode) -> Made:
         name = self.wanted.get(id(original))
         if name is None or not isinstance(updated, cst.FunctionDef) or type(updated.body) is not cst.IndentedBlock:
+            return super().compound(original, updated)
+        if not name:
+            self.findings.append(Finding("T2M306", Tier.ASSUMED, "new module", GIVEN, line=self.line))
             return super().compound(original, updated)
         line = cst.parse_statement(f"{name}.train()")
         assert isinstance(line, cst.SimpleStatementLine)

@@ -36,7 +36,7 @@ def reexported(project: Project) -> dict[str, Plain]:
 
 def of_torch(name: str, module: ModuleInfo, project: Project, depth: int = DEPTH) -> str:
     """The full name of what a module has of torch under a name, through other modules too; "" if it has nothing."""
-    if not depth or name in module.classes or name in module.named:
+    if not depth or name in module.classes or name in module.named or _bound_anew(name, module):
         return ""
     if full := module.imports.table.get(name, ""):
         return full if is_foreign(full) else _origin(full, project, depth - 1)
@@ -45,6 +45,12 @@ def of_torch(name: str, module: ModuleInfo, project: Project, depth: int = DEPTH
         if owner is not None and _public(name, owner) and (full := of_torch(name, owner, project, depth - 1)):
             return full
     return ""
+
+
+def _bound_anew(name: str, module: ModuleInfo) -> bool:
+    """Something else than an import gives the name: `SGD = partial(SGD, momentum=0.9)`."""
+    binding = (s.node for s in module.scope.body.walk() if name in s.defs and not s.blocks)
+    return any(not isinstance(node, (cst.Import, cst.ImportFrom)) for node in binding)
 
 
 def _origin(full: str, project: Project, depth: int = DEPTH) -> str:
