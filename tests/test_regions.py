@@ -224,3 +224,16 @@ def test_gradients_at_tensors_are_repeated_where_nothing_changes_what_the_forwar
     text = convert_source(SCALES.format(end=end)).text
     assert ("ms.grad(forward_cost)(adv_images, i)" in text) is told
     assert ("torch.autograd.grad" in text) is not told
+
+
+@pytest.mark.parametrize(("again", "tier"), [("total = total + g", Tier.REFUSED), ("x = (x - g).detach()", Tier.EXACT)])
+def test_what_is_made_of_an_input_before_it_begins_to_require_gradients(again: str, tier: Tier) -> None:
+    """In a second turn `a` has a graph if `x` is the tensor of the first one."""
+    text = (
+        "import torch\nfrom torch import nn\n\nnet = nn.Linear(4, 3)\n\n\ndef f(total):\n    x = torch.ones(2, 4)\n"
+        "    for _ in range(3):\n        a = net(x).tanh()\n        x.requires_grad_()\n"
+        "        out = (net(x) * a).sum()\n"
+        f"        g = torch.autograd.grad(out, x)[0]\n        {again}\n    return x, total\n"
+    )
+    found = [f.tier for f in convert_source(text).findings if f.what == "torch.autograd.grad"]
+    assert found == [tier]

@@ -17,7 +17,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.forms.function import write
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.forward.dependents import dependents, renamed
+from torch2ms.tape.forward.dependents import dependents, renamed, undecided
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
@@ -71,6 +71,8 @@ def plan_gradcall(
     call.weights = weights or call.weights
     if call.weights is not None and call.inputs and event.create_graph:
         return "a gradient at tensors and weights together that is differentiated again"
+    if undecided(call.inputs, event, scope, module):
+        return "an input begins to require gradients in the loop, and what was made of it before takes part"
     tainted = dependents(call.inputs, event, scope, module)
     region = finder.find(event, None, active=tainted if call.weights is None else None)
     if region.problem:

@@ -13,6 +13,7 @@ from torch2ms.analysis.program.project import ModuleInfo, qualified
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, code, constant, descend
+from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.tape.ledger.events import Event
 
 CONSTANT = frozenset("size shape dim ndim numel device dtype detach item data type requires_grad is_leaf".split())
@@ -35,7 +36,11 @@ def dependents(inputs: list[str], event: Event, scope: Scope, module: ModuleInfo
     """The statements, up to the call, whose results depend on the inputs as they are last bound, or at `entry`."""
     start = -1
     for stmt in () if entry else scope.body.walk():
-        if stmt.number < event.stmt.number and (set(stmt.defs) & set(inputs) or begins(stmt, inputs, module)):
+        if stmt.number >= event.stmt.number:
+            continue
+        switched = switch(stmt, inputs) if len(inputs) == 1 else None
+        value = module.value(switched) if switched is not None else UNKNOWN
+        if begins(stmt, value, inputs[0]) if switched is not None else set(stmt.defs) & set(inputs):
             start = stmt.number
     tainted = set(inputs)
     found: set[int] = set()
@@ -53,18 +58,42 @@ def dependents(inputs: list[str], event: Event, scope: Scope, module: ModuleInfo
     return found
 
 
-def begins(stmt: Stmt, inputs: list[str], module: ModuleInfo) -> bool:
-    """`x.requires_grad = True` for the one input, which has no graph until then: nor has what was made of it."""
+def switch(stmt: Stmt, inputs: list[str]) -> cst.BaseExpression | None:
+    """The input of `x.requires_grad = True`, or of `x.requires_grad_()` by itself, written `x = x.requires_grad_()`."""
     node = stmt.node
     switched: cst.CSTNode | None = None
     if type(node) is cst.Assign and len(node.targets) == 1 and constant(node.value) is True:
         switched = node.targets[0].target
-    elif type(node) is cst.Expr and type(node.value) is cst.Call and not node.value.args:
+    elif isinstance(node, (cst.Expr, cst.Assign)) and type(node.value) is cst.Call:
         switched = node.value.func
     if type(switched) is not cst.Attribute or switched.attr.value not in ("requires_grad", "requires_grad_"):
-        return False
-    value = module.value(switched.value)
-    return [dotted(switched.value)] == inputs and value.kind == "tensor" and not value.deps and not value.leaf
+        return None
+    name = dotted(switched.value)
+    return switched.value if name in inputs and stmt.defs <= {name, f"{name}.requires_grad"} else None
+
+
+def begins(stmt: Stmt, value: Value, name: str) -> bool:
+    """What was made of the input before has no graph: it has none itself until the switch, in any turn of a loop."""
+    loops = [around for around in stmt.ancestors() if around.is_loop]
+    anew = all(any(name in s.defs and s is not stmt for s in loop.blocks[0].stmts) for loop in loops)
+    return anew and not value.deps and not value.leaf
+
+
+def undecided(inputs: list[str], event: Event, scope: Scope, module: ModuleInfo) -> bool:
+    """An input begins to require gradients within a loop: what is made of it above has a graph in later turns only."""
+    for stmt in scope.body.walk():
+        switched = switch(stmt, inputs) if stmt.number < event.stmt.number else None
+        loop = next((around for around in stmt.ancestors() if around.is_loop), None) if switched is not None else None
+        if switched is None or loop is None:
+            continue
+        name = dotted(switched)
+        made = [s for s in scope.body.walk() if s.number < loop.number and name in s.defs | s.muts]
+        if begins(stmt, module.value(switched), name) or made and made[-1].out.get(name, UNKNOWN).leaf:
+            continue
+        before = (s for s in loop.walk() if s.number < stmt.number and s.is_small and s.defs - {name})
+        if any(varied_uses(s.node, {name}) for s in before):
+            return True
+    return False
 
 
 def varied_uses(node: cst.CSTNode, names: set[str]) -> bool:
