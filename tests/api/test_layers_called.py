@@ -93,3 +93,37 @@ def test_an_activation_that_may_not_happen_is_refused_where_its_tensor_is_used_a
 def test_what_is_read_before_an_activation_in_place_is_the_old_tensor(text: str, line: str) -> None:
     made, refused = converted(text)
     assert line in made.splitlines() and not refused
+
+
+ACTING = """class Net(nn.Module):
+    def act(self, x):
+        return {body}
+
+    def forward(self, x):
+        y = x * 2
+        return self.act(y) + y
+
+
+class Other(nn.Module):
+    def act(self, x):
+        return x * 3
+"""
+
+
+@pytest.mark.parametrize(
+    ("body", "end", "marks"),
+    [
+        ("F.relu(x, inplace=True)", "self.act(y) + y", ["T2M614"]),  # which `act` it is cannot be told by its name
+        ("x.exp()", "self.act(y) + y", []),
+    ],
+)
+def test_methods_that_activate_in_place(body: str, end: str, marks: list[str]) -> None:
+    made, refused = converted(ACTING.format(body=body))
+    assert refused == marks and end in made
+    alone, refused = converted(ACTING.format(body=body).partition("\n\nclass Other")[0])
+    assert not refused and ("self.act(y) + ops.relu(y)" in alone) is bool(marks)
+
+
+def test_settings_that_callers_do_not_know() -> None:
+    text = ACTING.format(body="F.leaky_relu(x, self.slope, inplace=True)").partition("\n\nclass Other")[0]
+    assert converted(text)[1] == ["T2M614"]

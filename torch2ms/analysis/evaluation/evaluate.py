@@ -14,6 +14,7 @@ from torch2ms.analysis.evaluation.env import Env
 from torch2ms.analysis.evaluation.exchange import Exchange
 from torch2ms.analysis.evaluation.narrow import narrowed
 from torch2ms.analysis.evaluation.usage import used
+from torch2ms.analysis.known import activations
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.annotations import quoted, quotes
 from torch2ms.analysis.syntax.names import dotted
@@ -282,7 +283,7 @@ class Evaluator:
             self.env[param.name.value] = UNKNOWN
         body = self.ev(node.body)
         self.env.pop()
-        return Value("function", deps=body.deps)
+        return Value("function", deps=body.deps, starts=activations.of_lambda(node, self.memo))
 
     def binary(self, left: Value, right: Value, operator: cst.CSTNode | None = None) -> Value:
         deps = left.deps | right.deps

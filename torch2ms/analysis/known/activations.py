@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
+
 import libcst as cst
 
-from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.program.answers import once
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, constant
-from torch2ms.analysis.values import Value
+from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.analysis.values import UNKNOWN, Value
 
 # class -> the function that does the same, and how many arguments come before `inplace`
 LAYERS = {"ReLU": ("relu", 0), "ReLU6": ("relu6", 0), "LeakyReLU": ("leaky_relu", 1), "ELU": ("elu", 1),
@@ -21,6 +25,9 @@ FUNCTIONS = {f"torch.nn.functional.{name}": (name, count + 1) for name, count in
         ("dropout", 3), ("dropout1d", 3), ("dropout2d", 3), ("dropout3d", 3), ("alpha_dropout", 3),
         ("feature_alpha_dropout", 3), ("rrelu", 4))}  # fmt: skip
 NAMED = {"torch.celu_", "torch.selu_", "torch.threshold_", "torch.rrelu_"}  # of torch itself, and no methods of tensors
+IN_PLACE = re.compile(r"\binplace\b|_\(")
+NUMBERS = re.compile(r"\w+\((?:, (?:\w+=)?-?[\d.]+(?:e-?\d+)?)*\)")  # `leaky_relu(, 0.2)`
+DEPTH = 3  # how many modules and functions are looked into, one within the other
 UNSURE = ""  # among the activations: there may be none
 
 
@@ -53,16 +60,61 @@ def subject(call: cst.Call) -> cst.Arg | None:
         i == 0 if a.keyword is None else a.keyword.value == "input")), None)  # fmt: skip
 
 
-def changes(call: cst.Call, module: ModuleInfo, project: Project, depth: int = 3) -> frozenset[str]:
+def changes(call: cst.Call, module: ModuleInfo, project: Project, depth: int = DEPTH) -> frozenset[str]:
     """The activations that a call may apply to its first argument in place."""
     target = module.value(call.func)
-    if target.kind == "api" and (known := FUNCTIONS.get(_plain(target.name))) is not None:
-        named = target.name.endswith("_")  # `F.elu_(x)`, `torch.celu_(x)`
-        return frozenset({_text(known[0], call, known[1], 1)}) if named or _on(call, known[1]) else frozenset()
-    if target.kind != "module":
-        return frozenset()
+    if target.kind == "method":
+        known = _methods(project) if depth == DEPTH else {}
+        return known.get((module.name, target.name), known.get(("", target.name), frozenset()))
+    if target.kind not in ("module", "function"):
+        return of_torch(call, target)
     found = project.find(target.name, module) if target.name and not target.name.startswith("torch.") else None
-    return of_class(found, project, depth) if isinstance(found, ClassInfo) and depth else target.starts
+    if isinstance(found, ClassInfo) and depth:
+        return of_class(found, project, depth)
+    if isinstance(found, FunctionInfo) and depth and found.cls is None:
+        return frozenset(map(_for_others, _of_argument(found, 0, project, depth)))
+    return target.starts
+
+
+def of_torch(call: cst.Call, target: Value) -> frozenset[str]:
+    """What a function of torch does to its argument in place."""
+    known = FUNCTIONS.get(_plain(target.name)) if target.kind == "api" else None
+    if known is None:
+        return frozenset()
+    named = target.name.endswith("_")  # `F.elu_(x)`, `torch.celu_(x)`
+    return frozenset({_text(known[0], call, known[1], 1)}) if named or _on(call, known[1]) else frozenset()
+
+
+@once
+def _methods(project: Project) -> dict[tuple[str, str], frozenset[str]]:
+    """What methods do to their first argument, by module and name, and by name alone for those of other modules.
+
+    Those that do different things to it cannot be told apart.
+    """
+    found: dict[tuple[str, str], set[frozenset[str]]] = {}
+    for module in project.modules.values() if project.says(IN_PLACE) else ():
+        for info in module.functions.values():
+            if info.cls is not None and info.name != "forward":
+                position = 0 if info.static else 1
+                acts = _of_argument(info, position, project, DEPTH) if module.says(IN_PLACE) else frozenset()
+                acts = frozenset(map(_for_others, acts))
+                for home in (module.name, ""):
+                    found.setdefault((home, info.name), set()).add(acts)
+    return {key: next(iter(each)) if len(each) == 1 else frozenset({"(", *frozenset().union(*each)})
+            for key, each in found.items()}  # fmt: skip
+
+
+def of_lambda(node: cst.Lambda, values: Mapping[int, Value]) -> frozenset[str]:
+    """What a lambda does to its first argument in place, by what its calls are called on."""
+    name = node.params.params[0].name.value if node.params.params else ""
+    calls = [n for n in descend(node.body) if isinstance(n, cst.Call) and n.args and dotted(n.args[0].value) == name]
+    found = (of_torch(call, values.get(id(call.func), UNKNOWN)) for call in calls if name)
+    return frozenset(map(_for_others, frozenset().union(*found)))
+
+
+def _for_others(text: str) -> str:
+    """The activation for whoever calls what has it: its settings have to be numbers there."""
+    return text if NUMBERS.fullmatch(text) else f"({text.partition('(')[2]}"
 
 
 def _plain(name: str) -> str:
@@ -73,11 +125,16 @@ def _plain(name: str) -> str:
 
 
 def of_class(cls: ClassInfo, project: Project, depth: int) -> frozenset[str]:
-    """What the forward of a module does to its argument, before it gives the name to another tensor."""
+    """What the forward of a module does to its argument."""
     info = cls.method("forward")
-    if info is None or len(info.scope.params) < 2:
+    return _of_argument(info, 1, project, depth) if info is not None else frozenset()
+
+
+def _of_argument(info: FunctionInfo, position: int, project: Project, depth: int) -> frozenset[str]:
+    """What a function does to one of its arguments, before it gives the name to another tensor."""
+    if len(info.scope.params) <= position:
         return frozenset()
-    name = info.scope.params[1]
+    name = info.scope.params[position]
     for stmt in info.scope.body.stmts:
         for call in stmt.calls if not stmt.blocks else ():
             if call.args and dotted(call.args[0].value) == name:
