@@ -170,3 +170,40 @@ def test_functions_that_store_gradients_are_written_out(store: str) -> None:
 
 def test_what_adds_to_gradients_is_no_store() -> None:
     assert refused(made(FILLS.format(store="p.grad.add_(p.data - q.data)")))
+
+
+NOAM = """class Noam:
+    def __init__(self, optimizer):
+        self.optimizer = optimizer
+        self.n = 0
+
+    def step(self):
+        self.n += 1
+        for group in self.optimizer.param_groups:
+            group["lr"] = 0.01 * self.n
+        self.optimizer.step()
+
+    def zero_grad(self):
+        self.optimizer.zero_grad()
+
+
+def train(net, opt, warm):
+    base = torch.optim.Adam(net.parameters(), lr=0.01)
+    {made}
+    for x in data:
+        opt.zero_grad()
+        net(x).mean().backward()
+        opt.step()
+"""
+
+
+@pytest.mark.parametrize("made", ["opt = Noam(base) if warm else base", "if warm:\n        opt = Noam(base)"])
+def test_what_is_an_optimizer_or_an_object_around_one_is_neither(made: str) -> None:
+    text = NOAM.replace("def train(net, opt, warm)", "def train(net, warm)").format(made=made)
+    text = text.replace("base = ", "opt = base = ") if made.startswith("if") else text
+    assert refused(convert_source("import torch\n\n\n" + text))
+
+
+def test_a_function_that_is_given_optimizers_and_objects_around_them() -> None:
+    given = "\n\ntrain(a, torch.optim.Adam(a.parameters()), 0)\ntrain(b, Noam(torch.optim.Adam(b.parameters())), 1)\n"
+    assert refused(convert_source("import torch\n\n\n" + NOAM.format(made="pass") + given))

@@ -78,6 +78,7 @@ class Value(NamedTuple):
 
 EITHER = "number or tensor"  # the name of an unknown value that is one or the other: `best = 0.0`, later a metric
 OPTIMIZERS = "a class of optimizers"  # the name of an unknown value out of a table of them, or of a module of theirs
+AROUND = "an optimizer or an object"  # the name of an unknown value: a factory gives the one, or a class around one
 SEQUENCE = "list or tuple"  # the name of an unknown value that is one or the other
 NOT_RUN = "not run yet"  # the name of a value that a function of the project returns which was not run so far
 FILLING = {"append", "extend", "insert", "update", "add", "appendleft"}  # methods by which containers take values in
@@ -132,6 +133,9 @@ def join(a: Value, b: Value) -> Value:
     for one, other in ((a, b), (b, a)):
         if other.kind == "tensor" and one.kind in ("int", "float") or one.name == EITHER and other.kind in _NUMBERS:
             return Value("unknown", EITHER, a.deps | b.deps)
+        bare = one.kind == "optimizer" and not one.likely and other.kind == "object" and other.name != ""
+        if bare or one.name == AROUND and other.kind in ("object", "optimizer", "unknown", "none"):
+            return Value("unknown", AROUND, a.deps | b.deps)
         rows = one.kind == "tuple" and other.kind == "list" and one.name == other.name == ""
         if rows or one.name == SEQUENCE and other.kind in ("list", "tuple", "unknown", "none"):
             return Value("unknown", SEQUENCE, a.deps | b.deps)

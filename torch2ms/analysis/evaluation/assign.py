@@ -14,6 +14,7 @@ from torch2ms.analysis.evaluation.typed import lasting
 from torch2ms.analysis.evaluation.usage import used
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import (
+    AROUND,
     EITHER,
     FORMER,
     NOT_RUN,
@@ -225,6 +226,8 @@ def _owning(value: Value, place: str) -> Value:
 
 def _guessed(value: Value, place: str) -> Value:
     """An unknown value as the name of its place has it."""
+    if value.name == AROUND:
+        return value
     guessed = guess.by_name(place.rpartition(".")[2])
     if guessed.kind == "optimizer":  # made by a class in a variable, from the parameters it was given
         owns = frozenset(d for d in value.deps if not d.startswith("@"))

@@ -9,7 +9,7 @@ from typing import overload
 from torch2ms.analysis.evaluation.guess import by_name
 from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.shapes import forgotten
-from torch2ms.analysis.values import Value, join, replace
+from torch2ms.analysis.values import AROUND, Value, join, replace
 
 NAMED = {"optimizer", "scheduler"}  # kinds that their names speak for
 Changes = dict[str, Value | None]  # None: the place is gone
@@ -194,7 +194,7 @@ def _perhaps(value: Value | None, before: Value | None) -> Value | None:
 def either(one: Value, other: Value, place: str) -> Value:
     """One of two values; where they are of different kinds, the one that the name speaks for."""
     value = join(one, other)
-    if value.kind == "unknown" and one.kind != other.kind and {one.kind, other.kind} & NAMED:
+    if value.name != AROUND and value.kind == "unknown" and one.kind != other.kind and {one.kind, other.kind} & NAMED:
         meant = by_name(place.rpartition(".")[2]).kind
         return next((replace(v, likely=True) for v in (one, other) if v.kind in NAMED and v.kind == meant), value)
     return value

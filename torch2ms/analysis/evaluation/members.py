@@ -15,7 +15,7 @@ from torch2ms.analysis.known import torchapi
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
-from torch2ms.analysis.values import NO_DEPS, PART, UNKNOWN, Value, entries, replace
+from torch2ms.analysis.values import AROUND, NO_DEPS, PART, UNKNOWN, Value, entries, replace
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
@@ -100,6 +100,8 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
 
 def _meant(found: Value, attr: str, place: str, uses: frozenset[str]) -> Value:
     """An optimizer, or something that acts as one; and what a place that is None in all of its class gets."""
+    if found.name == AROUND:
+        return found
     kind = "optimizer" if usage.steps(place, uses) else "module" if place in uses else guess.by_name(attr).kind
     if kind == "optimizer" or kind == "module" and found.kind == "none":
         return Value(kind, place=f"self.{attr}", likely=True)

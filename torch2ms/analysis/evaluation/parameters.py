@@ -11,7 +11,7 @@ from torch2ms.analysis.evaluation.usage import NONE, used
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project, qualified
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import EITHER, ENDLESS, NO_DEPS, UNKNOWN, Value, replace
+from torch2ms.analysis.values import AROUND, EITHER, ENDLESS, NO_DEPS, UNKNOWN, Value, replace
 
 READS = re.compile(r"\.grad\b")
 LITERALS = {cst.Integer: "int", cst.Float: "float", cst.SimpleString: "str", cst.Tuple: "tuple", cst.List: "list",
@@ -80,8 +80,8 @@ def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
         return _perhaps_endless(replace(passed, place=name, deps=passed.deps | own), endless)
     if declared is not None:
         return _perhaps_endless(declared, endless)
-    if passed is not None and passed.name == EITHER:  # `meter.update(loss.item())`, and elsewhere a tensor
-        return Value("unknown", EITHER, passed.deps | own, place=name)
+    if passed is not None and passed.name in (EITHER, AROUND):  # `meter.update(loss.item())`, and elsewhere a tensor
+        return Value("unknown", passed.name, passed.deps | own, place=name)
     if endless:
         return Value("float", ENDLESS, likely=True)
     literal = _literal(param.default) if param.default is not None else ""

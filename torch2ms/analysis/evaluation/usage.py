@@ -11,7 +11,7 @@ import libcst as cst
 from torch2ms.analysis.evaluation.methods import NAMED_PARAMETERS, PARAMETERS
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import Value
+from torch2ms.analysis.values import AROUND, Value
 
 ASKED = {
     "forward",
@@ -40,7 +40,7 @@ def used(value: Value, place: str, uses: frozenset[str]) -> Value:
         return Value("module", place=place, deps=deps, likely=True)
     if value.kind == "tensor" and f"{place}." in uses and not value.leaf:
         return Value("unknown", deps=value.deps)  # `gan = gan.cuda()`: what is in it is used as a module
-    if value.kind == "unknown" and steps(place, uses):
+    if value.kind == "unknown" and value.name != AROUND and steps(place, uses):
         return Value("optimizer", place=place, likely=True)
     if value.kind == "unknown" and all(f"{place}.{method}()" in uses for method in SCALES):
         return Value("scaler", place=place, likely=True)
