@@ -119,6 +119,13 @@ class CumulativeBatchNorm(nn.Cell):
         return batch_norm(x, None, None, self.gamma, self.beta, training=True, eps=self.eps)
 
 
+class CumulativeBatchNorm3d(CumulativeBatchNorm):
+    @property
+    def bn2d(self):
+        """Where MindSpore's nn.BatchNorm3d has its parameters."""
+        return self
+
+
 class LocalResponseNorm(nn.Cell):
     def __init__(self, size, alpha=0.0001, beta=0.75, k=1.0):
         super().__init__()

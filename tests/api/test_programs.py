@@ -74,6 +74,16 @@ PROGRAMS = {
     "torch.zeros(5, 2, 4).log_softmax(2), t, n, torch.tensor([1, 2]), reduction='sum')": ["result"],
     X + "s = torch.eye(2) * 2.0\nresult = torch.cholesky_inverse(input=s)": ["result"],
     X + "result = x.narrow(length=1, start=torch.tensor(-1), dim=1)": ["result"],
+    X + "import torch.nn as nn\n"
+    "e, d = nn.TransformerEncoderLayer(2, 1, 4, 0.0), nn.TransformerDecoderLayer(2, 1, 4, 0.0)\n"
+    "for p in [*e.parameters(), *d.parameters()]:\n    nn.init.constant_(p, 0.3)\n"
+    "a = nn.TransformerEncoder(e, 2, nn.LayerNorm(2))(x)\nb = nn.TransformerDecoder(d, 2)(x, a)": ["a", "b"],
+    "import torch.nn as nn\nclass Twice(nn.TransformerEncoderLayer):\n    def forward(self, src, src_mask=None, "
+    "src_key_padding_mask=None, is_causal=False):\n        return src * 2\n"
+    + X
+    + "result = nn.TransformerEncoder(Twice(2, 1), 3)(x)": ["result"],
+    X + "s = torch.tensor(1.5)\na, b = x[s > 1], x[s < 1].shape[0]\nc = torch.tensor([True]) << 2": ["a", "b", "c"],
+    X + "net = torch.nn.BatchNorm3d(2, momentum=None)\nresult = net.weight * 2": ["result"],
     X + "row, turned = x[0], x.T\nx[x > 2] = 9\nx[torch.tensor([1, 0])] += 1\nx[...] = x * 2\n"
     "a, b = row * 1, turned * 1": ["a", "b", "x"],
     X + "top, low = x.unbind(0)\ntop[[0, 1]] = torch.tensor([7.0, 8.0])\nlow[...] = 3\n"

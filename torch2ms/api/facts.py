@@ -60,6 +60,7 @@ _QUESTIONS = (
     "odd",
     "varied",
     "simple",
+    "fresh",
     "asks",
 )
 _LITERAL_KINDS = {bool: "bool", int: "int", float: "float", str: "str", list: "list", tuple: "tuple", dict: "dict"}
@@ -168,6 +169,11 @@ class Use:
         """True where an argument may as well be evaluated twice, or is not there."""
         node = self.node(name)
         return node is None or simple(node)
+
+    def fresh(self, name: str) -> bool:
+        """True where an argument is a layer of torch's own that nothing has used since it was made."""
+        node, ask = self.node(name), getattr(self.facts, "fresh", None)
+        return node is not None and (ask is None or bool(ask(node)))
 
     def asks(self, name: str) -> bool:
         """A question about the whole project; true where nobody knows."""

@@ -11,6 +11,7 @@ from torch2ms.analysis import shapes
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import SEQUENCE
 from torch2ms.api.signature import Signature
 from torch2ms.rewrite.layers.handed import held_calls
@@ -103,6 +104,21 @@ class ModuleFacts:
                 value = self.module.value(given)
                 if dotted(one) == place and value.odd == "empty" and value.rank in (1, None):
                     return isinstance(given, cst.Call)
+        return False
+
+    def fresh(self, node: cst.BaseExpression) -> bool:
+        """Whether a layer is made here, or under a name that its scope does not use in between; of torch's class."""
+        if not self.cls(node).startswith("torch.nn."):
+            return False
+        place, new = dotted(node), False
+        if not place:
+            return isinstance(node, cst.Call)
+        for stmt in (s for scope in self.module.scope.walk() for s in scope.body.walk()):
+            if place in stmt.uses and stmt.is_small and any(n is node for n in descend(stmt.node)):
+                return new
+            if place in stmt.defs | stmt.uses | stmt.muts:
+                new = isinstance(stmt.node, cst.Assign) and isinstance(stmt.node.value, cst.Call)
+                new = new and place in stmt.defs
         return False
 
     def nothing(self, node: cst.BaseExpression) -> bool:

@@ -25,3 +25,15 @@ def joined(use: Use) -> Choice:
         return Choice("joined({tensors}, {dim:axis})")
     parts = f"[part.astype(ms.{common}) for part in {{tensors}}]" if common else "{tensors}"
     return Choice(f"ops.{name}({parts}{axis})")
+
+
+def block_diagonal(use: Use) -> Choice:
+    """`block_diag`, whose blocks MindSpore takes of one type, and more than one of them."""
+    blocks = [bound.original for bound in use.binding.variadic.get("tensors", ())]
+    if len(blocks) == 1 and not blocks[0].star:
+        return Choice("ops.atleast_2d({tensors|first})")
+    types = [use.facts.dtype(block.value) if not block.star else "" for block in blocks]
+    common = promoted(set(types)) if all(types) and len(set(types)) > 1 else ""
+    if common:
+        return Choice(f"ops.block_diag(*[block.astype(ms.{common}) for block in {{tensors}}])")
+    return Choice("ops.block_diag({*tensors})")

@@ -31,7 +31,11 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
         if left.kind == right.kind == "tensor" and left.dtype != right.dtype and left.dtype and right.dtype:
             made = _of_two_types(original, updated, work)
             updated = made if isinstance(made, cst.BinaryOperation) else updated
-        return cst.parse_expression(f"{work.alias('ops')}.{shift}({code(updated.left)}, {code(updated.right)})")
+        shifted = updated.left
+        if left.dtype == "bool" and right.dtype in ("bool", ""):  # torch counts with whole numbers
+            ms = work.alias("ms")
+            shifted = cst.parse_expression(f"{code(parenthesised(updated.left))}.astype({ms}.int64)")
+        return cst.parse_expression(f"{work.alias('ops')}.{shift}({code(shifted)}, {code(updated.right)})")
     bits = type(original.operator) in BITS
     if bits and left.kind in ("int", "bool") and right.kind == "tensor":
         why = "the tensor goes first: Python's numbers know none"

@@ -49,6 +49,9 @@ def _taken(original: cst.Subscript, updated: cst.Subscript, work: Translation, r
     if any(type(e.slice) is cst.Index and _nothing(e.slice.value) for e in original.slice):
         work.refuse("T2M605", "index that picks nothing", "MindSpore fails on it", "make the empty tensor by its shape")
         return updated
+    if read and (made := _by_truth(original, updated, work)) is not None:
+        _tell(original, work, "MindSpore takes no mask without dimensions", receiver.likely)
+        return made
     elements = [
         new.with_changes(slice=_part(old.slice, new.slice, work, receiver.deps))
         for old, new in zip(original.slice, updated.slice, strict=True)
@@ -72,6 +75,19 @@ def _taken(original: cst.Subscript, updated: cst.Subscript, work: Translation, r
         _tell(original, work, "the gradient of MindSpore's gather is lost for indices below zero", receiver.likely)
         return updated.with_changes(slice=[*_behind_comma(updated), _element(cst.Ellipsis())])
     return updated
+
+
+def _by_truth(original: cst.Subscript, updated: cst.Subscript, work: Translation) -> cst.BaseExpression | None:
+    """`x[s > 0]` with a tensor of one truth value: all of `x` in a new dimension, or nothing."""
+    index, made = original.slice[0].slice, updated.slice[0].slice
+    if len(original.slice) != 1 or not isinstance(index, cst.Index) or not isinstance(made, cst.Index):
+        return None
+    if work.module.value(index.value).kind != "tensor" or work.facts.rank(index.value) != 0:
+        return None
+    if work.facts.dtype(index.value) != "bool":
+        return None
+    held, mask = code(parenthesised(updated.value)), code(parenthesised(made.value))
+    return cst.parse_expression(f"{held}.expand_dims(0)[{mask}.reshape(1)]")
 
 
 def _nothing(index: cst.BaseExpression) -> bool:

@@ -15,6 +15,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.layers.rows import ROWS
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.ledger.clears import SOME, for_some
@@ -222,15 +223,23 @@ def plan_comprehension(event: Event, owner: Owner, module: ModuleInfo, plan: Pla
             else:
                 plan.expressions[id(clause.iter)] = owner.variable
                 plan.expressions[id(clause.target)] = replacement
+        shown = f"({replacement}.squeeze(2) if {replacement}.ndim == 4 else {replacement})"  # see rewrite.layers.rows
         for found in descend(outer):
             if _is_gradient(found, param):
-                plan.expressions.setdefault(id(found), replacement)
+                in_rows = pairing is not None and _in_rows(pairing.params, module)
+                plan.expressions.setdefault(id(found), shown if in_rows else replacement)
         why = "runs over parameters and gradients together"
         why += "; assumed: these are the parameters of the optimizer" if kin == "unseen" else ""
         tier = Tier.ASSUMED if kin == "unseen" else Tier.EXACT
         plan.findings.append(Finding("T2M512", tier, "comprehension over gradients", why, line=event.stmt.lineno))
         return True
     return False
+
+
+def _in_rows(params: cst.BaseExpression, module: ModuleInfo) -> bool:
+    """`conv.parameters()` of a one-dimensional convolution, whose weight has an axis more in MindSpore."""
+    called = params.func if isinstance(params, cst.Call) else None
+    return isinstance(called, cst.Attribute) and module.value(called.value).name in ROWS
 
 
 def _needed(param: str, outer: cst.CSTNode) -> bool:
