@@ -30,6 +30,30 @@ def all_named_parameters(net, buffers=()):
                 yield f"{path}.{name}" if path else name, param
 
 
+def named_buffers(net, buffers=()):
+    """Statistics of normalisation and buffers under PyTorch's names; MindSpore does not count batches."""
+    names = {"moving_mean": "running_mean", "moving_variance": "running_var"}
+    for path, layer in net.cells_and_names():
+        for name, param in layer.parameters_and_names(expand=False):
+            if name in names or name in buffers and not param.requires_grad:
+                name = names.get(name, name)
+                yield f"{path}.{name}" if path else name, param
+
+
+def named_state(net):
+    """Parameters, statistics and buffers under the names that they have in PyTorch's state_dict."""
+    names = {"gamma": "weight", "beta": "bias", "embedding_table": "weight", "w": "weight"}
+    names |= {"moving_mean": "running_mean", "moving_variance": "running_var"}
+    state = {}
+    for path, layer in net.cells_and_names():
+        for name, param in layer.parameters_and_names(expand=False):
+            sized = hasattr(layer, "normalized_shape") or hasattr(layer, "num_features")
+            own = sized or isinstance(layer, nn.Embedding) or type(layer).__module__.startswith("mindspore.")
+            name = names.get(name, name) if own else name
+            state[f"{path}.{name}" if path else name] = param
+    return state
+
+
 def with_dtype(net, dtype):
     """The cell with all its floating parameters in another type."""
     for param in net.get_parameters():

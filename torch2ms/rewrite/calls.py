@@ -25,6 +25,7 @@ from torch2ms.rewrite.inplace.nested import TYPED
 from torch2ms.rewrite.inplace.sharing import is_gradient
 from torch2ms.rewrite.layers.keywords import positional
 from torch2ms.rewrite.layers.rows import asked_rows
+from torch2ms.rewrite.parameters import keys
 from torch2ms.rewrite.parameters.lists import enumerated, named
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.tensors import strings
@@ -42,6 +43,7 @@ OWNERS = {
 }  # kind of a receiver -> where the rules have its methods
 
 CONTAINERS = ("Module", "Sequential", "ModuleList", "ModuleDict", "ParameterDict", "DataParallel")
+NAMED = {"state_dict": keys.state, "named_buffers": keys.named_buffers}
 CRITERION = ("forward", "train", "eval", "to", "cuda", "cpu", "float", "double", "half", "requires_grad_", "zero_grad")
 
 # what answers to these is no tensor of torch: it is NumPy's, or translated already
@@ -219,12 +221,8 @@ class MethodCalls:
             return listed
         if name in ("parameters", "buffers") and not original.args:
             return enumerated(name, original, updated, self.work, self.where)
-        if name == "named_buffers" and not original.args and not project.renames and not project.freezes:
-            why = "nothing is frozen, and no layer of the project keeps statistics: what is not trained are the buffers"
-            self.work.tell("T2M505", "Module.named_buffers", why)
-            assert isinstance(updated.func, cst.Attribute)
-            found = f"{code(updated.func.value)}.untrainable_params()"
-            return cst.parse_expression(f"[(p.name, p) for p in {found}]")
+        if name in NAMED and (listed := NAMED[name](original, updated, self.work)) is not None:
+            return listed
         if receiver.likely and name in ("train", "eval") and len(original.args) > (name == "train"):
             return updated  # a name that sounds like a network: an agent or a trainer with a method of its own
         if bare(receiver) and name in CRITERION:  # it may be a function in MindSpore
@@ -251,6 +249,8 @@ class MethodCalls:
         if name in ("parameters", "buffers") and not original.args:
             return enumerated(name, original, updated, self.work, self.where)
         if name == "named_parameters" and (listed := named(original, updated, self.work, self.where)) is not None:
+            return listed
+        if name in NAMED and (listed := NAMED[name](original, updated, self.work)) is not None:
             return listed
         modes = name in ("eval", "train") and len(original.args) <= 1
         if modes or name in ("named_parameters", "state_dict", "load_state_dict", "reset_parameters"):

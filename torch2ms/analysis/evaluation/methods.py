@@ -49,6 +49,8 @@ def module_method(name: str, receiver: Value, deps: frozenset[str]) -> Value:
     own = receiver.own
     if name == "buffers":
         return Value("params", name="buffers")
+    if name == "named_buffers":
+        return Value("named_params", name="buffers")
     if name in PARAMETERS | NAMED_PARAMETERS and bare(receiver):
         return Value("params" if name in PARAMETERS else "named_params")
     if name in PARAMETERS or name == "values" and receiver.name == "torch.nn.ParameterDict":

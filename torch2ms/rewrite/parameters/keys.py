@@ -1,0 +1,229 @@
+"""States and buffers under the names that torch gives them: `net.state_dict()[name]`, `net.named_buffers()`.
+
+`parameters_dict()` has MindSpore's names, and those of the outermost cell. That serves where a state is saved, loaded,
+or compared with another state. Names that the program writes down, or has of `named_parameters()`, are torch's.
+"""
+
+from __future__ import annotations
+
+import operator
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import partial
+
+import libcst as cst
+
+from torch2ms.analysis.program.answers import once
+from torch2ms.analysis.program.flow import free_uses
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.translation import Translation
+
+STATES = re.compile(r"\.state_dict\(\s*\)")
+WRITTEN = re.compile(r"""["'][\w.]*(?:running|num_batches_tracked|weight|bias)\w*["']\s+(?:not\s+)?in\b"""
+                     r"""|(?:ends|starts)with\(\s*\(?\s*["']""")  # fmt: skip
+READING = ("items", "keys", "values", "get")
+
+
+def state(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
+    """`net.state_dict()` that is asked by torch's names; None for one that MindSpore's names serve as well."""
+    if original.args or not isinstance(updated.func, cst.Attribute):
+        return None
+    by_name = _asked_by_name(work.module)
+    if id(original) not in (by_name.renamed if work.project.renames else by_name.nested):
+        return None
+    held, renames = code(updated.func.value), work.project.renames
+    _tell("Module.state_dict", "it is asked by the names that torch gives, and goes nowhere else", work)
+    if renames:
+        work.notes.needs.add("named_state")
+    return cst.parse_expression(f"named_state({held})" if renames else f"dict({held}.parameters_and_names())")
+
+
+def named_buffers(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
+    """`net.named_buffers()`: what normalisation keeps, and what modules register; None where names are not seen."""
+    buffers = sorted(work.project.buffers)
+    if original.args or not isinstance(updated.func, cst.Attribute) or "" in buffers:
+        return None
+    held = code(updated.func.value)
+    if not work.project.renames and not work.project.freezes:
+        why = "nothing is frozen, and no layer of the project keeps statistics: what is not trained are the buffers"
+        work.tell("T2M505", "Module.named_buffers", why)
+        listed = f"[(name, p) for name, p in {held}.parameters_and_names() if not p.requires_grad]"
+        return cst.parse_expression(listed)
+    work.notes.needs.add("named_buffers")
+    _tell("Module.named_buffers", "statistics of normalisation and registered buffers, under torch's names", work)
+    return cst.parse_expression(f"named_buffers({held}{f', {tuple(buffers)!r}' if buffers else ''})")
+
+
+def _tell(what: str, why: str, work: Translation) -> None:
+    assumed = "; assumed: nobody asks how many batches a normalisation has seen, which MindSpore does not count"
+    tier, given = (Tier.ASSUMED, assumed) if work.project.keeps_state else (Tier.EXACT, "")
+    work.notes.findings.append(Finding("T2M505", tier, what, why + given))
+
+
+@once
+def _asked_by_name(module: ModuleInfo) -> _Asked:
+    """The `state_dict()` calls of a file whose keys have to be torch's: all of them, or none."""
+    return _Reads(module).asked() if module.says(STATES) else _Asked()
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """Ids of calls, where layers have other names in MindSpore, and where only the outermost cell may matter."""
+
+    renamed: frozenset[int] = frozenset()
+    nested: frozenset[int] = frozenset()
+
+
+class _Reads:
+    """What a file does with the states of its networks."""
+
+    def __init__(self, module: ModuleInfo) -> None:
+        self.module = module
+        self.calls: set[int] = set()
+        self.names: list[tuple[Scope, str]] = []
+        self.looped: set[str] = set()  # names for the keys of states
+        self.foreign = False  # a key that comes from elsewhere
+        self.left = False  # a state goes somewhere else
+        self.kept = False  # its keys are those of another dictionary
+
+    def asked(self) -> _Asked:
+        for scope in self.module.scope.walk():
+            for stmt in scope.body.walk():
+                for node in _evaluated(stmt):
+                    self.look(node, stmt, scope)
+        for scope, name in self.names:
+            for stmt in scope.body.walk():
+                for node in _evaluated(stmt):
+                    self.follow(node, stmt, name)
+            self.left |= any(name in free_uses(child) for child in scope.children)
+        for scope, name in self.names:
+            self.keys(scope, name)
+        found = frozenset(self.calls) if not self.left else frozenset()
+        written = self.module.says(WRITTEN) and not self.kept
+        return _Asked(found if self.foreign or written else frozenset(), found if self.foreign else frozenset())
+
+    def look(self, node: cst.CSTNode, stmt: Stmt, scope: Scope) -> None:
+        """The states that a statement asks for, and the names it gives them."""
+        calls = [n for n in descend(node) if self.is_state(n)]
+        if not calls:
+            return
+        read, neutral = _reads(node, stmt), self.neutral(node)
+        bound = dict(_bindings(stmt))
+        for call in calls:
+            if id(call) in neutral:
+                continue
+            self.calls.add(id(call))
+            if id(call) in bound:
+                self.names.append((scope, bound[id(call)]))
+            else:
+                self.left |= id(call) not in read
+                self.note_keys(node, stmt, partial(operator.is_, call))
+
+    def is_state(self, node: cst.CSTNode) -> bool:
+        if type(node) is not cst.Call or type(node.func) is not cst.Attribute or node.args:
+            return False
+        return node.func.attr.value == "state_dict" and self.module.value(node.func.value).kind in ("module", "unknown")
+
+    def neutral(self, node: cst.CSTNode) -> set[int]:
+        """States that one network takes over from another, or that are saved: names play no part."""
+        found: set[int] = set()
+        for call in descend(node):
+            if type(call) is cst.Call and dotted(call.func).rpartition(".")[2] in ("load_state_dict", "save"):
+                found |= {id(n) for arg in call.args for n in descend(arg.value)}
+        return found
+
+    def follow(self, node: cst.CSTNode, stmt: Stmt, name: str) -> None:
+        """A state with a name may be asked, and may not go anywhere as a whole."""
+        read = _reads(node, stmt)
+        targets = {id(t) for t in _targets(stmt)}
+        for found in descend(node):
+            if type(found) is cst.Name and found.value == name and id(found) not in targets:
+                self.left |= id(found) not in read and not _attribute_of(found, node)
+
+    def keys(self, scope: Scope, name: str) -> None:
+        for stmt in scope.body.walk():
+            for node in _evaluated(stmt):
+                self.note_keys(node, stmt, lambda n: type(n) is cst.Name and n.value == name)
+
+    def note_keys(self, node: cst.CSTNode, stmt: Stmt, is_it: Callable[[cst.CSTNode], bool]) -> None:
+        """Keys that a state is asked for, and the names for those that it gives in a loop."""
+        loops = [(n.target, n.iter) for n in descend(node) if type(n) is cst.CompFor]
+        if type(stmt.node) is cst.For:
+            loops.append((stmt.node.target, stmt.node.iter))
+        for target, given in loops:
+            if any(is_it(n) for n in descend(given)):
+                self.looped |= {n.value for n in descend(target) if type(n) is cst.Name}
+        for found in descend(node):
+            if type(found) is cst.Subscript and is_it(found.value):
+                index = found.slice[0].slice
+                key = index.value if isinstance(index, cst.Index) else None
+                self.foreign |= key is not None and dotted(key) not in self.looped
+                self.left |= key is not None and str(constant(key)).endswith("num_batches_tracked")
+            elif type(found) is cst.DictComp:
+                self.kept |= dotted(found.key) in self.looped
+            elif type(found) is cst.Comparison and any(is_it(c.comparator) for c in found.comparisons):
+                self.foreign |= dotted(found.left) not in self.looped
+
+
+def _evaluated(stmt: Stmt) -> Iterator[cst.CSTNode]:
+    """What a simple statement, or the head of a compound one, evaluates."""
+    node = stmt.node
+    if isinstance(node, (cst.FunctionDef, cst.ClassDef)):
+        return
+    if not stmt.blocks:
+        yield node
+    elif isinstance(node, (cst.If, cst.While)):
+        yield node.test
+    elif isinstance(node, cst.For):
+        yield node.iter
+    elif isinstance(node, cst.With):
+        yield from (item.item for item in node.items)
+
+
+def _reads(node: cst.CSTNode, stmt: Stmt) -> set[int]:
+    """Ids of what is asked for an item, for its keys and values, or whether it has a key."""
+    found: set[int] = {id(stmt.node.iter)} if isinstance(stmt.node, cst.For) else set()
+    for n in descend(node):
+        if type(n) is cst.Subscript:
+            found.add(id(n.value))
+        elif type(n) is cst.Attribute and n.attr.value in READING:
+            found.add(id(n.value))
+        elif type(n) is cst.CompFor:
+            found.add(id(n.iter))
+        elif type(n) is cst.Comparison:
+            found |= {id(c.comparator) for c in n.comparisons if isinstance(c.operator, (cst.In, cst.NotIn))}
+    return found
+
+
+def _bindings(stmt: Stmt) -> Iterator[tuple[int, str]]:
+    """`state = net.state_dict()`, `ours, theirs = a.state_dict(), b.state_dict()`: the value, and its name."""
+    node = stmt.node
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+        return
+    target, value = node.targets[0].target, node.value
+    if isinstance(target, cst.Name):
+        yield id(value), target.value
+    elif isinstance(target, cst.Tuple) and isinstance(value, cst.Tuple):
+        for one, given in zip(target.elements, value.elements, strict=False):
+            if isinstance(one.value, cst.Name):
+                yield id(given.value), one.value.value
+
+
+def _targets(stmt: Stmt) -> Iterator[cst.BaseExpression]:
+    node = stmt.node
+    for target in (t.target for t in node.targets) if isinstance(node, cst.Assign) else ():
+        yield target
+        if isinstance(target, cst.Tuple):
+            yield from (e.value for e in target.elements)
+
+
+def _attribute_of(name: cst.Name, node: cst.CSTNode) -> bool:
+    """It is the name of an attribute or of an argument, not of what is meant."""
+    return any(
+        type(n) is cst.Attribute and n.attr is name or type(n) is cst.Arg and n.keyword is name for n in descend(node)
+    )
