@@ -100,7 +100,7 @@ class Expressions(Positions):
             return made
         if self.packed(original) and target.kind in ("module", "unknown") and work.class_of(target) is None:
             target = Value("module", name="torch.nn.RNN", likely=True)  # nothing else takes a packed sequence
-        if target.kind == "module" and (rule := work.rules.find(f"{target.name}.__call__")) is not None:
+        if target.kind in ("module", "lossfn") and (rule := work.rules.find(f"{target.name}.__call__")) is not None:
             asked = original.with_changes(func=cst.Attribute(original.func, cst.Name("__call__")))
             spelled = updated.with_changes(func=cst.Attribute(updated.func, cst.Name("__call__")))
             outcome = apply_call(rule, asked, spelled, work.facts)
