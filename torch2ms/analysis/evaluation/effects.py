@@ -229,7 +229,9 @@ def stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:
         ev.env[place] = replace(held, deps=held.deps | value.deps, items=None, keys=None, each=each)
         remember(place, ev.env[place], ev, target)
     elif value.deps - held.deps and held.kind != "tensor" or held.each is not None and held.each != value:
-        ev.env[place] = replace(held, deps=held.deps | value.deps, items=None, each=None)
+        numbers = held.name in ("of int", "of float") and value.kind not in ("int", "float")
+        name = "" if numbers else held.name  # `losses = [0 for _ in range(k)]`, which then get tensors
+        ev.env[place] = replace(held, deps=held.deps | value.deps, name=name, items=None, each=None)
         remember(place, ev.env[place], ev, target)
     elif value.deps - held.deps and place in ev.env and not ev.cut:
         ev.env[place] = replace(held, deps=held.deps | value.deps, items=None)

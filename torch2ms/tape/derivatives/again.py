@@ -7,6 +7,8 @@ also stay where they are, and carry on the graph of what else is made of them, u
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torch2ms.analysis.program import liveness
@@ -37,6 +39,7 @@ DICT = "`{0}` is a dict of tensors, whose gradients compiled code loses"
 KEYS = "names"  # of the inputs, where they are the values of a dict
 LEAVING = ("item", "numpy", "tolist")
 STEPPING = ("step", "scaler_step", "step_closure")
+BACKWARD = re.compile(r"\.backward\(")
 
 
 def plan_again(done: set[int], around: Around) -> dict[int, str]:
@@ -375,7 +378,8 @@ class _Compiled(Way):
     @property
     def twice(self) -> bool:
         """Its gradient, or that of what it is made with, is differentiated again."""
-        return self.event.create_graph or any(id(s) in self.calls for s in self.path.steps)
+        recorded = self.call.listed and self.module.says(BACKWARD)  # compiled code gets its gradient in any case
+        return self.event.create_graph or recorded or any(id(s) in self.calls for s in self.path.steps)
 
     def called(self, stmt: Stmt) -> bool:
         """An inner gradient may be a call of the compiled function that it is by itself."""

@@ -46,11 +46,14 @@ def listed(event: Event, around: Around) -> GradCall | None:
 
 
 def _iterated(place: str, scope: Scope) -> bool:
-    """Somewhere in the scope a loop runs over what has the name."""
+    """Somewhere in the scope a loop, or `map(f, zip(grads, fast))`, runs over what has the name."""
     for stmt in scope.body.walk():
         for node in descend(stmt.node):
+            args: list[cst.BaseExpression] = []
             if type(node) is cst.For or type(node) is cst.CompFor:
                 args = [a.value for a in node.iter.args] if isinstance(node.iter, cst.Call) else [node.iter]
-                if place in {dotted(a) for a in args}:
-                    return True
+            elif type(node) is cst.Call and dotted(node.func) in ("zip", "map", "enumerate"):
+                args = [a.value for a in node.args]
+            if place in {dotted(a) for a in args}:
+                return True
     return False
