@@ -14,10 +14,10 @@ from collections import Counter, defaultdict
 from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
-from benchmarks.speed import project_sources
-from torch2ms import Result, Tier
+from torch2ms import Result, Tier, packages
 from torch2ms.config import Config
 from torch2ms.pipeline import convert_project
+from torch2ms.related import related
 
 SITE = re.compile(r"backward call|call that goes backward|torch\.autograd\.(grad|backward)\b")
 NAMED = re.compile(r"`[^`]*`|\d+")
@@ -39,9 +39,19 @@ def sites(results: dict[str, Result]) -> list[Site]:
     return found
 
 
-def convert(files: dict[str, str]) -> list[Site]:
-    """The sites of files that belong together."""
-    return sites(convert_project(files, Config()))
+def sources(folder: Path, whole: bool) -> dict[str, str]:
+    """The files of a tree that mention torch; of a whole project also those that these import, and their importers."""
+    data = {path.relative_to(folder).as_posix(): path.read_bytes() for path in sorted(folder.rglob("*.py"))}
+    named = {name for name, text in data.items() if b"torch" in text}
+    wanted = related(data, named) if whole else named
+    return {name: text.decode("utf-8") for name, text in data.items() if name in wanted}
+
+
+def convert(folder: Path, files: dict[str, str]) -> list[Site]:
+    """The sites of files that belong together: modules are named from the folder on, places with it."""
+    own = packages.around((folder / name).resolve().as_posix() for name in files)
+    found = sites(convert_project(files, Config(own=own)))
+    return [(f"{folder.name}/{place}", tier, why) for place, tier, why in found]
 
 
 def main() -> None:
@@ -53,15 +63,11 @@ def main() -> None:
     parser.add_argument("--json", type=Path, help="where the sites go")
     parser.add_argument("--reasons", type=int, default=30, help="how many of them are shown")
     options = parser.parse_args()
-    projects = [project_sources(folder) for folder in options.folders]
-    named = [
-        {f"{folder.name}/{path}": text for path, text in files.items()}
-        for folder, files in zip(options.folders, projects, strict=True)
-    ]
+    parts = [(folder, sources(folder, options.whole)) for folder in options.folders]
     if not options.whole:
-        named = [{path: text} for files in named for path, text in files.items()]
+        parts = [(folder, {name: text}) for folder, files in parts for name, text in files.items()]
     with ProcessPoolExecutor(options.jobs) as pool:
-        found = [site for part in pool.map(convert, named) for site in part]
+        found = [site for part in pool.map(convert, *zip(*parts, strict=True)) for site in part]
     tiers = Counter(tier for _, tier, _ in found)
     print(", ".join(f"{tiers[tier]} {tier}" for tier in (*(t.value for t in Tier), "failed")))
     reasons: dict[str, list[str]] = defaultdict(list)

@@ -37,6 +37,7 @@ def test_what_is_of_unseen_origin_is_assumed_to_hold_no_graph() -> None:
     tier, why = tiers("make(model)(3)")
     assert tier is Tier.ASSUMED and "brings no graph along (`code`)" in why
     assert "brings no graph" not in tiers("torch.ones(2)")[1]
+    assert "brings no graph" not in tiers("make(model)(3).ndim")[1]
 
 
 @pytest.mark.parametrize(

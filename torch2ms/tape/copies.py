@@ -49,7 +49,7 @@ def _is_apart(place: str, scope: Scope, module: ModuleInfo) -> bool:
 def _places(stmt: Stmt) -> set[str]:
     """The networks whose parameters a statement freezes, "" for what is not seen."""
     loop = next((a.node for a in stmt.ancestors() if isinstance(a.node, cst.For)), None)
-    named = {_receiver(c) for c in stmt.calls if _is(c, "requires_grad_")}
+    named = {_receiver(c) or _taker(c, stmt) for c in stmt.calls if _is(c, "requires_grad_")}
     if isinstance(stmt.node, cst.Assign):
         targets = (t.target for t in stmt.node.targets)
         named |= {dotted(t.value) for t in targets if isinstance(t, cst.Attribute) and t.attr.value == "requires_grad"}
@@ -66,6 +66,24 @@ def _is(call: cst.Call, method: str) -> bool:
 
 def _receiver(call: cst.BaseExpression) -> str:
     return dotted(call.func.value) if isinstance(call, cst.Call) and isinstance(call.func, cst.Attribute) else ""
+
+
+def _taker(call: cst.Call, stmt: Stmt) -> str:
+    """The name that is given what a call makes and freezes: `self.target = deepcopy(net).eval().requires_grad_(False)`."""
+    node = stmt.node
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1 or _unswitched(call) is call:
+        return ""
+    made = isinstance(_unswitched(call), cst.Call) and _unswitched(node.value) is _unswitched(call)
+    return dotted(node.targets[0].target) if made else ""
+
+
+def _unswitched(value: cst.BaseExpression) -> cst.BaseExpression:
+    """What stands before the methods that give back what they are called on."""
+    while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
+        if dotted(value.func) in COPIES or value.func.attr.value not in SAME:
+            break
+        value = value.func.value
+    return value
 
 
 def _is_copy(place: str, scope: Scope, module: ModuleInfo) -> bool:
@@ -99,9 +117,5 @@ def _copies(stmt: Stmt) -> bool:
     node = stmt.node
     if not isinstance(node, cst.Assign) or len(node.targets) != 1 or not isinstance(node.value, cst.Call):
         return False
-    value: cst.BaseExpression = node.value
-    while isinstance(value, cst.Call) and isinstance(value.func, cst.Attribute):
-        if dotted(value.func) in COPIES or value.func.attr.value not in SAME:
-            break
-        value = value.func.value
+    value = _unswitched(node.value)
     return isinstance(value, cst.Call) and dotted(value.func) in COPIES

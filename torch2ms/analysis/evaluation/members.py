@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
 
 SAME_ELEMENTS = ("T", "data", "mT", "H", "mH", "real", "imag")
+FORM = ("shape", "ndim", "dtype", "device")
 PARAMETERS = ("weight", "bias", "running_mean", "running_var", "in_proj_weight", "embedding")
 
 
@@ -192,7 +193,8 @@ def _of_object(base: Value, attr: str, place: str) -> Value:
 def _of_other(base: Value, attr: str, place: str) -> Value:
     if attr == "param_groups" and base.kind in ("unknown", "object"):  # only optimizers have them
         return _of_optimizer(base, attr, place)
-    deps = NO_DEPS if guess.of_settings(place) else base.deps  # numbers and names: they bring no graph along
+    bare = attr in FORM or guess.of_settings(place)  # numbers and names: they bring no graph along
+    deps = NO_DEPS if bare else base.deps
     return Value("unknown", deps=deps, place=place)
 
 
