@@ -69,7 +69,7 @@ def _receiver(call: cst.BaseExpression) -> str:
 
 
 def _taker(call: cst.Call, stmt: Stmt) -> str:
-    """The name that is given what a call makes and freezes: `self.target = deepcopy(net).eval().requires_grad_(False)`."""
+    """The name of what a call makes and freezes: `self.target = deepcopy(net).eval().requires_grad_(False)`."""
     node = stmt.node
     if not isinstance(node, cst.Assign) or len(node.targets) != 1 or _unswitched(call) is call:
         return ""
