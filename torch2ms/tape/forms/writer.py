@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
@@ -67,6 +67,8 @@ class Writer:
         anchor = first if not call.region.guards else call.region.guards[0]
         found = None
         weights = {root(o.place) for o in call.owners if o.kind != "leaf" or o.parameter}
+        if call.weights is not None:
+            weights |= {root(u) for u in expression_uses(call.weights, call.event.stmt)}
         for ancestor in anchor.ancestors():
             if isinstance(ancestor.node, (cst.For, cst.While)):
                 changed = {root(d) for d in ancestor.all_defs if d in {o.place for o in call.owners} or "." not in d}
