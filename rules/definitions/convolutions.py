@@ -42,7 +42,7 @@ def conv_transpose3d(x, weight, bias=None, stride=1, padding=0, output_padding=0
     spread = ops.zeros((*x.shape[:2], *((n - 1) * s + 1 for n, s in zip(x.shape[-3:], stride))), dtype=x.dtype)
     spread[:, :, :: stride[0], :: stride[1], :: stride[2]] = x
     sides = [(d * (k - 1) - p, d * (k - 1) - p + e) for d, k, p, e in zip(dilation, kernel, padding, output_padding)]
-    spread = ops.pad(spread, [n for side in reversed(sides) for n in side])
+    spread = cropped_pad(spread, [n for side in reversed(sides) for n in side])
     weight = ops.flip(weight, (-3, -2, -1)).reshape((groups, -1, *weight.shape[1:])).swapaxes(1, 2)
     weight = weight.reshape((-1, *weight.shape[2:]))
     out = ops.conv3d(spread, weight, dilation=dilation, groups=groups)

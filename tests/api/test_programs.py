@@ -83,6 +83,11 @@ PROGRAMS = {
     + X
     + "result = nn.TransformerEncoder(Twice(2, 1), 3)(x)": ["result"],
     X + "s = torch.tensor(1.5)\na, b = x[s > 1], x[s < 1].shape[0]\nc = torch.tensor([True]) << 2": ["a", "b", "c"],
+    "x = torch.ones(2, 3)\npads = (-1, 1)\nn = -1\none = ([1, 2],)\na = torch.nn.functional.pad(x, pads)\n"
+    "b = torch.nn.functional.one_hot(torch.tensor([1, 3]), n)\nc = torch.LongTensor(*one)": ["a", "b", "c"],
+    "x = torch.arange(1.0, 9.0).view(1, 1, 2, 2, 2)\nfor k in range(3):\n    result = "
+    "torch.nn.functional.conv_transpose3d(x + k, torch.ones(1, 1, 1, 3, 3), padding=1, stride=2)": ["result"],
+    "two = (torch.ones(2), torch.tensor([1, 2]))\nresult = torch.cat(two)": ["result"],
     X + "net = torch.nn.BatchNorm3d(2, momentum=None)\nresult = net.weight * 2": ["result"],
     X + "row, turned = x[0], x.T\nx[x > 2] = 9\nx[torch.tensor([1, 0])] += 1\nx[...] = x * 2\n"
     "a, b = row * 1, turned * 1": ["a", "b", "x"],

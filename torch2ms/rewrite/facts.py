@@ -66,6 +66,10 @@ class ModuleFacts:
             return "bool"  # whatever is compared
         return value.dtype if not (value.likely and value.dtype != "bool") and not self.module.reshapes else ""
 
+    def types_held(self, node: cst.BaseExpression) -> list[str]:
+        """The element types of the tensors that a list or a tuple under a name holds."""
+        return [item.dtype if not item.likely else "" for item in self.module.value(node).items or ()]
+
     def odd(self, node: cst.BaseExpression) -> str:
         """What the source shows of a tensor's elements: that there are none, or NaN among them."""
         value = self.module.value(node)

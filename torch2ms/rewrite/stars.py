@@ -24,9 +24,19 @@ _COMMA = cst.Comma(whitespace_after=cst.SimpleWhitespace(" "))
 
 def written_out(original: cst.Call, updated: cst.Call, rule: Rule, module: ModuleInfo, stmt: Stmt | None) -> Calls:
     """The call with the items of what it spreads as arguments of their own, as far as they are seen and asked for."""
-    if not any(arg.star for arg in original.args) or not _hiding(original, updated, rule):
+    if not any(arg.star for arg in original.args):
+        return original, updated
+    if not _hiding(original, updated, rule) and not _of_one(original, updated, module, stmt):
         return original, updated
     return spread(original, updated, rule, module, stmt)
+
+
+def _of_one(original: cst.Call, updated: cst.Call, module: ModuleInfo, stmt: Stmt | None) -> bool:
+    """What is spread is a single item: one tensor instead of several, or a size instead of its numbers."""
+    if len(original.args) != 1 or original.args[0].star != "*":
+        return False
+    items = _items(original.args[0], updated.args[0], stmt, module)
+    return items is not None and len(items) == 1
 
 
 def spread(original: cst.Call, updated: cst.Call, rule: Rule | None, module: ModuleInfo, stmt: Stmt | None) -> Calls:

@@ -51,6 +51,9 @@ class Notes:
         return [f for f in self.findings if f.tier is Tier.REFUSED]
 
 
+CONSTANTS = frozenset({"int", "str", "tuple", "none"})  # a bool may be a switch that somebody turns
+
+
 class Translation:
     """One instance per statement; `notes` collects what was decided."""
 
@@ -81,10 +84,19 @@ class Translation:
             why = "whether it changes its input does not stand in the call"
             return Outcome(None, (Finding("T2M606", Tier.REFUSED, rule.name, why, todo),))
         outcome = self._applied(rule, *calls)
+        if outcome.node is not None and not self._named_constants(rule, calls[0]):
+            return outcome
+        again = self._applied(rule, *constants(*calls, self.module, self.stmt))
         if outcome.node is None:
-            again = self._applied(rule, *constants(*calls, self.module, self.stmt))
             return again if again.node is not None else outcome
-        return outcome
+        return outcome if again.form is not None and outcome.form and again.form.to == outcome.form.to else again
+
+    def _named_constants(self, rule: Rule, call: cst.Call) -> bool:
+        """Names stand in the call for what may decide the form: `pads = (-1, 0)`."""
+        if len(rule.forms) == 1 and rule.choose is None:
+            return False
+        named = (arg.value for arg in call.args if type(arg.value) is cst.Name and not arg.star)
+        return any(self.module.value(name).kind in CONSTANTS for name in named)
 
     def hides_change(self, rule: Rule, original: cst.Call, updated: cst.Call) -> bool:
         """`inplace=True` stands behind a star or a name, where nobody looks for it."""

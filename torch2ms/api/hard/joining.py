@@ -18,6 +18,8 @@ def joined(use: Use) -> Choice:
     node = use.node("tensors")
     elements = node.elements if isinstance(node, (cst.List, cst.Tuple)) else ()
     types = [use.facts.dtype(e.value) if isinstance(e, cst.Element) else "" for e in elements]
+    held = getattr(use.facts, "types_held", None)
+    types = held(node) if held and isinstance(node, cst.Name) else types
     common = promoted(set(types)) if all(types) and len(set(types)) > 1 else ""
     hollow = getattr(use.facts, "hollow", None)
     ranks = {use.facts.rank(e.value) for e in elements if isinstance(e, cst.Element)}
