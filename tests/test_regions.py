@@ -238,3 +238,45 @@ def test_what_is_made_of_an_input_before_it_begins_to_require_gradients(again: s
     )
     found = [f.tier for f in convert_source(text).findings if f.what == "torch.autograd.grad"]
     assert found == [tier]
+
+
+ROWS = """\
+import torch
+from torch import nn
+
+
+class Other(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.drop = nn.Dropout(0.5)
+
+    def forward(self, x):
+        return self.drop(x)
+
+
+class Attack:
+    def __init__(self, model):
+        self.model = {made}
+
+    def logits(self, x):
+        return self.model(x)
+
+    def rows(self, image):
+        image = image.clone().detach().requires_grad_(True)
+        output = self.logits(image)
+        rows = []
+        for k in range(output.shape[1]):
+            if image.grad is not None:
+                image.grad.zero_()
+            output[0, k].backward(retain_graph=True)
+            rows.append(image.grad.clone())
+        return torch.stack(rows)
+"""
+
+
+@pytest.mark.parametrize(("made", "tier"), [("model", Tier.ASSUMED), ("Other()", Tier.REFUSED)])
+def test_a_network_that_is_not_seen_may_run_again_where_others_draw(made: str, tier: Tier) -> None:
+    result = convert_source(ROWS.format(made=made))
+    (event,) = [f for f in result.findings if f.code in ("T2M101", "T2M110")]
+    assert event.tier is tier, event.why
+    assert ("`self.model` draws no random numbers and keeps no running values" in event.why) is (tier is Tier.ASSUMED)

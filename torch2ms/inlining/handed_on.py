@@ -193,11 +193,17 @@ def _of_parameter(call: cst.Call, scope: Scope) -> bool:
 
 
 def _of_item(call: cst.Call, scope: Scope) -> bool:
-    """What is differentiated is an item or a field of a parameter: `losses["total"].backward()`."""
+    """What is differentiated is an item or a field of a parameter: `losses["total"].backward()`, or one that a loop
+    takes out of it: `for i, y in enumerate(outputs): y.backward()`."""
     assert isinstance(call.func, cst.Attribute)
     source = call.func.value
     inner = source.value if isinstance(source, (cst.Subscript, cst.Attribute)) else None
     bound = {d for s in scope.body.walk() for d in s.defs}
+    made = [s.node for s in scope.body.walk() if isinstance(source, cst.Name) and source.value in s.defs]
+    if len(made) == 1 and isinstance(made[0], cst.For):
+        over = made[0].iter
+        counted = isinstance(over, cst.Call) and dotted(over.func) == "enumerate" and over.args
+        inner = over.args[0].value if counted else over  # type: ignore[attr-defined]
     return isinstance(inner, cst.Name) and inner.value in set(scope.params) - {"self", "cls"} - bound
 
 

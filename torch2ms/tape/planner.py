@@ -203,10 +203,9 @@ class _ScopePlanner:
             )
         if self.again is None:
             self.again = plan_again(self.chained | self.compiled.done, around)
-            if around.repeats:
-                settled = self.chained | self.compiled.done | {key for key, why in self.again.items() if not why}
-                done = plan_repeated([e for e in self.records.events if id(e) not in settled], around, finder)
-                self.again |= dict.fromkeys(done, "")
+            settled = self.chained | self.compiled.done | {key for key, why in self.again.items() if not why}
+            done = plan_repeated([e for e in self.records.events if id(e) not in settled], around, finder)
+            self.again |= dict.fromkeys(done, "")
         compiled = self.compiled
         chained = self.chained | compiled.done | {key for key, problem in self.again.items() if not problem}
         finder.event_stmts -= {id(e.stmt) for e in self.records.events if id(e) in chained}
@@ -282,7 +281,7 @@ class _ScopePlanner:
 
     def turned(self, event: Event, takers: list[Owner], finder: Finder, around: Around) -> Turns | None:
         """The forward of the event stands in front of a loop around it, and may run again in each turn."""
-        if event.kind != "backward" or not event.retain_graph or not takers or not around.repeats:
+        if event.kind != "backward" or not event.retain_graph or not takers:
             return None
         finder.repeating = True
         region, problem = forward_of(event, takers, finder, self.verdicts, self.outside)

@@ -14,7 +14,7 @@ from torch2ms.analysis.program.flow import expression_uses, free_uses, root
 from torch2ms.analysis.program.project import FunctionInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code
+from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, read, unused
@@ -65,7 +65,7 @@ def repeated(event: Event, region: Region, takers: list[Owner], around: Around) 
 
 def shared(event: Event, region: Region, takers: list[Owner], around: Around) -> Turns | None:
     """The forward of an event is also that of a later one, with something between them, and may run for each."""
-    if event.kind != "backward" or not takers or not around.repeats:
+    if event.kind != "backward" or not takers:
         return None
     made = Turns(event, region, around)
     return made if not made.loops and made.repeatable() and not made.makes(takers) and not made.stepped() else None
@@ -94,7 +94,7 @@ def rotated(event: Event, around: Around) -> Turns | None:
                 continue
             turns = Turns(event, Region(event, loop.block, [first]), around)
             steps = any(e.kind in STEPS and e.stmt in turns.inside() for e in around.events)
-            return turns if turns.plain() and not steps else None
+            return turns if turns.steady() and turns.plain() and not steps else None
     return None
 
 
@@ -124,7 +124,7 @@ class Turns:
         region = self.region
         if len(self.event.roots) != 1 or not region.stmts or region.guards or region.cut:
             return False
-        return self.plain() and self.element() and self.unchanged() and self.finished()
+        return self.steady() and self.plain() and self.element() and self.unchanged() and self.finished()
 
     def stepped(self) -> bool:
         """Weights may have changed since the forward ran: the graph that it left has the old ones."""
@@ -140,13 +140,21 @@ class Turns:
             return True
         return any(overlaps(owned, place) for owned in optimizer.owns for place in places)
 
+    def steady(self) -> bool:
+        """No network of the forward is known as one that may draw random numbers or keep running values."""
+        if self.around.repeats:
+            return True
+        called = [home.value(call.func) for call, home in calls_run(self.region.stmts, self.around)]
+        return not any(value.kind == "module" and value.name for value in called) and bool(self.assumed)
+
     @property
     def assumed(self) -> set[str]:
         """What running again assumes of networks that are not seen."""
         names = set()
         for call, home in calls_run(self.region.stmts, self.around):
             value, name = home.value(call.func), dotted(call.func)
-            if value.kind == "module" and not value.name or value.kind == "unknown" and name in self.scope.params:
+            given = name in self.scope.params or not self.around.repeats and name.startswith("self.")
+            if value.kind == "module" and not value.name or value.kind == "unknown" and given:
                 names.add(f"`{name}`")
         several = len(names) > 1
         told = f"{', '.join(sorted(names))} {'draw' if several else 'draws'} no random numbers"
@@ -198,6 +206,8 @@ class Turns:
                 over = over.args[0].value
                 target = target.elements[-1].value if isinstance(target, cst.Tuple) else target
             held, asked = _held(over)
+            if over is not node.iter and not {n.value for n in descend(target) if type(n) is cst.Name} & used:
+                continue  # `for k, _ in enumerate(outputs)` that asks `outputs[k]`: a number
             if held not in made:
                 numbers = isinstance(over, cst.Call) and dotted(over.func) == "range"
                 if not numbers and {root(u) for u in expression_uses(over, loop)} & made:

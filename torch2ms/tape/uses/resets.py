@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 import libcst as cst
 
 from torch2ms.analysis.program.structure import Scope, Stmt
@@ -119,7 +121,8 @@ def start_accumulators(records: Records, scope: Scope, plan: Plan) -> None:
                     plan.before.setdefault(id(stmt.blocks[0].stmts[0]), []).append(start)
                 else:
                     plan.behind.setdefault(id(stmt), []).append(start)
-            continue
+            if not _given_first(owner, records, scope):
+                continue
         if not watched or owner.stored:
             continue
         made = [s for s in scope.body.walk() if id(s) in owner.emptied]
@@ -145,13 +148,20 @@ def _bindings(owner: Owner, records: Records, scope: Scope) -> list[Stmt]:
     made = [s for s in scope.body.walk() if owner.place in s.defs and not isinstance(s.node, cst.AugAssign)]
     marks = [e.stmt.number for e in records.events]
     found = []
-    for stmt, later in zip(made, [*made[1:], None], strict=True):
+    for stmt, later in zip_longest(made, made[1:]):
         block = stmt.blocks[0] if stmt.blocks else stmt.block
         row = later is not None and later.block is block and not later.blocks
-        followed = not row or any(stmt.number <= n <= later.number for n in marks)  # type: ignore[union-attr]
+        followed = not row or any(stmt.number <= n <= later.number for n in marks)
         if followed and not _filled_first(stmt, owner, records):
             found.append(stmt)
     return found
+
+
+def _given_first(owner: Owner, records: Records, scope: Scope) -> bool:
+    """Its gradient plays a part before the function gives the name, a parameter, another tensor."""
+    bound = (s.number for s in scope.body.walk() if owner.place in s.defs)
+    taken = (e.stmt.number for e in records.events if e.kind == "backward" and owner in records.takers(e))
+    return owner.place in scope.params and min(taken, default=0) < min(bound, default=0)
 
 
 def _filled_first(made: Stmt, owner: Owner, records: Records) -> bool:
