@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, qualified
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, is_foreign
@@ -15,10 +16,11 @@ from torch2ms.rewrite import layout, named_settings
 from torch2ms.rewrite.gradmodes import stopper, unrecorded
 from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.callers import behind, key
+from torch2ms.rewrite.inplace.holders import holders, taken_as_tensor
 from torch2ms.rewrite.inplace.nested import widens
 from torch2ms.rewrite.inplace.scattered import scattered
 from torch2ms.rewrite.inplace.seen import into_view
-from torch2ms.rewrite.inplace.sharing import collected, held_in, is_data, is_parameter, taken_from
+from torch2ms.rewrite.inplace.sharing import collected, is_data, is_parameter
 from torch2ms.rewrite.inplace.stores import COPIED, InPlace
 from torch2ms.rewrite.layers.evaluated import EVALUATION, Hidden, kept_modes
 from torch2ms.rewrite.layers.modes import in_module_class, starts_in_training
@@ -293,17 +295,17 @@ class Assignments:
         unsure = value.kind == "unknown" or value.kind == "tensor" and value.likely
         if unsure and (_counts(name, self.writer.scope, self.module) or _of_others(self.module, value)):
             return None
-        if unsure and self.given_by_callers(stmt, target, tensors=True):
+        shown = value.kind == "unknown" and taken_as_tensor(name, self.writer.scope, self.module)
+        if unsure and self.given_by_callers(stmt, target, tensors=not shown):
             return self.written_into(stmt, name, node)
-        others = {place for place in (held_in(stmt, name, self.module),) if place}
-        others |= stmt.muts - {name}  # other names of the same memory
-        if value.kind != "tensor" and not (value.kind == "unknown" and value.deps and stmt.muts - {name}):
+        others = stmt.muts - {name}  # other names of the same memory
+        if value.kind != "tensor" and not shown and not (value.kind == "unknown" and value.deps and others):
             return None
+        others |= holders(name, stmt, self.module, self.writer.project)
         if value.likely and not value.deps and not others:
             return None
         for other in self.writer.scope.body.walk():
             if name in other.defs and other.number < stmt.number:
-                others |= {place for place in (taken_from(other, self.module),) if place}
                 others |= views.sources(name, other, self.module)
             if type(other.node) is cst.Assign and type(other.node.value) is cst.Name:
                 held = self.module.value(other.node.value)
@@ -315,7 +317,7 @@ class Assignments:
             others |= collected(name, stmt)
         later = [s for s in self.writer.scope.body.walk() if s.number > stmt.number]
         loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
-        seen = others & {use for s in (*later, *loops) for use in s.uses}
+        seen = others & {name for s in (*later, *loops) for use in s.uses for name in (use, root(use))}
         seen |= {place for place in others if "." in place}  # other methods read it
         if not seen and not self.given_by_callers(stmt, target):
             return None
@@ -368,7 +370,7 @@ class Assignments:
         if given and scope.name in self.writer.project.written_as_values:
             return True
         homes = [(h, m) for m in self.writer.project.modules.values() for h in m.scope.walk()] if given else []
-        return any(one.read_again(scope, home, m, tensors) for home, m in homes for one in given)
+        return any(one.read_again(scope, home, m, self.writer.project, tensors) for home, m in homes for one in given)
 
     def given_unseen(self, stmt: Stmt, name: str) -> bool:
         """The tensor may be that of a caller, and nothing here calls the function."""
@@ -447,8 +449,9 @@ def _counts(name: str, scope: Scope, module: ModuleInfo) -> bool:
 
 def _measures(call: cst.Call, module: ModuleInfo) -> bool:
     """A call of a layer, or of `range`."""
-    made = module.value(call.func).name
-    layer = made.startswith("torch.nn.") and made.rpartition(".")[2][:1].isupper()
+    func = module.value(call.func)
+    made = func.name
+    layer = func.kind != "module" and made.startswith("torch.nn.") and made.rpartition(".")[2][:1].isupper()
     return dotted(call.func) == "range" or layer and made not in ("torch.nn.Parameter", "torch.nn.ParameterList")
 
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torch2ms.analysis.evaluation import hooked, masked
+from torch2ms.analysis.evaluation import hooked, masked, twins
 from torch2ms.analysis.evaluation.assign import part_of, remember
 from torch2ms.analysis.evaluation.containers import LEARNERS, chosen, in_loop, picked, same_layer
 from torch2ms.analysis.evaluation.lookup import made_here, of_data
@@ -57,6 +57,8 @@ def effects(stmt: Stmt, ev: Evaluator) -> None:
                 _called(call, stmt, dotted(call.args[0].value), "sort", ev)
         if call.args and type(call.args[0].value) is cst.List and ev.memo.get(id(call), UNKNOWN).kind == "optimizer":
             _trained(call.args[0].value, ev)
+        if type(call.func) is cst.Name and call.args:
+            twins.handed(call, ev)
     if type(stmt.node) is cst.Del and type(stmt.node.target) is cst.Subscript:
         place = dotted(stmt.node.target.value)
         if (held := ev.env.get(place)) is not None and is_row(held):

@@ -16,6 +16,7 @@ from torch2ms.analysis.evaluation.narrow import narrowed
 from torch2ms.analysis.evaluation.usage import used
 from torch2ms.analysis.known import activations
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Block
 from torch2ms.analysis.syntax.annotations import quoted, quotes
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, code, constant, descend
@@ -56,6 +57,7 @@ class Evaluator:
         self.flagged: frozenset[str] = frozenset()  # tensors that a later loop makes leaves
         self.memo = module.values
         self.former: dict[str, dict[int, str]] = {}  # local names of networks that are bound again, by the statement
+        self.twins: dict[str, dict[str, Block]] = {}  # containers that have another name, and the block that gave it
         self.exchange = Exchange(project, demand)
 
     def ev(self, node: cst.CSTNode) -> Value:

@@ -9,7 +9,7 @@ from typing import Any
 import libcst as cst
 
 from torch2ms.analysis import shapes
-from torch2ms.analysis.evaluation import guess, masked
+from torch2ms.analysis.evaluation import guess, masked, twins
 from torch2ms.analysis.evaluation.assign import bind, iteration
 from torch2ms.analysis.evaluation.containers import LEARNERS, chosen, in_loop
 from torch2ms.analysis.evaluation.effects import effects, stored
@@ -47,6 +47,8 @@ def _statement(stmt: Stmt, ev: Evaluator) -> None:
     elif type(stmt.node) not in (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal):
         ev.everything(stmt.node)
     effects(stmt, ev)
+    if ev.twins and stmt.muts:
+        twins.follow(stmt, ev)
     stmt.out = {d: ev.env.get(d, UNKNOWN) for d in stmt.defs | stmt.muts}
 
 
@@ -59,6 +61,8 @@ def _assign(stmt: Stmt, node: cst.Assign, ev: Evaluator) -> None:
         value = ev.memo[id(node.value)] = replace(value.cut(), leaf=True)
     for target in node.targets:
         bind(target.target, value, ev)
+    if value.kind in twins.CHANGED:
+        twins.note(stmt, node, value, ev)
     if value.kind == "unknown" and type(node.value) is cst.Call:
         taken_for(ev.memo.get(id(node.targets[0].target), UNKNOWN), node.value, ev)
     if ev.module.annotated and (was := ev.module.annotated.get(id(node.targets[0].target))) is not None:

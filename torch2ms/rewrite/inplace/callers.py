@@ -7,10 +7,11 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
+from torch2ms.rewrite.inplace.holders import holders
 
 Keys = tuple[object, ...]  # numbers and texts, from the outside in
 
@@ -22,7 +23,9 @@ class Given:
     parameter: str
     keys: Keys = ()
 
-    def read_again(self, scope: Scope, home: Scope, module: ModuleInfo, tensors: bool) -> bool:
+    def read_again(
+        self, scope: Scope, home: Scope, module: ModuleInfo, project: Project, tensors: bool
+    ) -> bool:
         """Some call in `home` gives the function `scope` this, and looks at it afterwards.
 
         `tensors`: where it is one for certain in `module`, that of `home`.
@@ -35,10 +38,10 @@ class Given:
                 rest = self.keys[1:] if _starred(self.parameter, scope) else self.keys
                 given = argument(call, self.parameter, scope, self.keys)
                 if given is not None and rest:
-                    given = _within(given, rest, caller, body)
+                    given = _within(given, rest, caller, body) or given
                 if given is None or tensors and module.value(given).kind != "tensor":
                     continue
-                if _looked_at(given, caller, body):
+                if _looked_at(given, caller, body, module, project):
                     return True
         return False
 
@@ -95,14 +98,19 @@ def _entry(shown: cst.BaseExpression, under: object) -> cst.BaseExpression | Non
     return next((p.value for p in pairs if isinstance(p, cst.DictElement) and constant(p.key) == under), None)
 
 
-def _looked_at(given: cst.BaseExpression, caller: Stmt, body: list[Stmt]) -> bool:
-    """The caller reads what it gave after the call, or in the next turn of a loop."""
+def _looked_at(
+    given: cst.BaseExpression, caller: Stmt, body: list[Stmt], module: ModuleInfo, project: Project
+) -> bool:
+    """The caller reads what it gave after the call, or in the next turn of a loop; or what it took that out of."""
     kept = dotted(given.value if isinstance(given, cst.Subscript) else given)
-    if not kept or kept in caller.defs:  # ... it is bound to what the function returns
+    if not kept:
         return False
     turns = [s for owner in caller.ancestors() if owner.is_loop for s in owner.walk()]
     read = [s for s in (*(s for s in body if s.number > caller.number), *turns) if s is not caller]
-    return root(kept) == "self" or any(root(kept) in map(root, s.uses) for s in read)
+    again = {root(u) for s in read for u in s.uses}
+    own = set() if kept in caller.defs else {kept}  # ... it is bound to what the function returns
+    held = {root(place) for place in (*own, *holders(kept, caller, module, project))}
+    return "self" in held or bool(held & again)
 
 
 def argument(call: cst.Call, name: str, scope: Scope, keys: Keys = ()) -> cst.BaseExpression | None:

@@ -6,7 +6,6 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
-from torch2ms.analysis.program.shown import taken
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
@@ -120,15 +119,6 @@ def shares_whole(stmt: Stmt, name: str) -> bool:
     return isinstance(node, cst.Return) or _shares(stmt, name) if name in stmt.uses else False
 
 
-def held_in(stmt: Stmt, name: str, module: ModuleInfo) -> str:
-    """The list or dictionary that a loop around the statement takes the tensor `name` out of, "" if none."""
-    for owner in stmt.ancestors():
-        if isinstance(owner.node, cst.For) and name in owner.defs:
-            given = taken(owner.node.target, owner.node.iter, name)
-            return dotted(given) if given is not None and module.value(given).kind in CONTAINERS else ""
-    return ""
-
-
 def collected(name: str, stmt: Stmt) -> set[str]:
     """The lists in which the tensor of the name stands when a statement changes it: `seen.append(x)`, `x += 1`."""
     stmts = list(stmt.block.scope.body.walk())
@@ -153,17 +143,6 @@ def _collects_name(call: cst.Call, name: str) -> bool:
     while isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute) and given.func.attr.value == "detach":
         given = given.func.value
     return isinstance(given, cst.Name) and given.value == name
-
-
-def taken_from(stmt: Stmt, module: ModuleInfo) -> str:
-    """The attribute, or the container, that holds the tensor to which the statement gives a name; "" if none."""
-    node = stmt.node
-    if not isinstance(node, cst.Assign) or len(node.targets) != 1 or not isinstance(node.targets[0].target, cst.Name):
-        return ""
-    if isinstance(node.value, cst.Subscript):
-        return dotted(node.value.value) if module.value(node.value.value).kind in CONTAINERS else ""
-    owned = isinstance(node.value, cst.Attribute) and module.value(node.value).kind == "tensor"
-    return dotted(node.value) if owned and not module.value(node.value).likely else ""
 
 
 def is_parameter(target: cst.CSTNode, value: Value, module: ModuleInfo, plan: Plan) -> bool:

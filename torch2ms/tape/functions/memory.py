@@ -24,7 +24,8 @@ OF_DISPLAY = re.compile(r"\]\s*\.\s*\w+_\(")  # `[h, g][i].mul_(`
 THROUGH = ("enumerate", "zip", "reversed", "list", "tuple")
 SAME_MEMORY = {"torch.from_numpy", "torch.as_tensor", "torch.asarray", "numpy.asarray", "numpy.asanyarray",
                "numpy.ravel", "numpy.reshape", "numpy.transpose", "numpy.squeeze", "numpy.expand_dims"}  # fmt: skip
-VIEWS = frozenset(SHOWING) | {"numpy", "cpu", "ravel", "narrow", "select", "view_as", "swapaxes", "diagonal", "unfold"}
+VIEWS = frozenset(SHOWING) | {"numpy", "cpu", "ravel", "narrow", "select", "view_as", "swapaxes", "diagonal", "unfold",
+                               "get", "setdefault"}  # fmt: skip
 
 
 def spread_writes(project: Project) -> bool:
@@ -48,7 +49,7 @@ def spread_writes(project: Project) -> bool:
                 continue
             shared = _Shared(scope, module)
             for stmt, place in written if shared.aliases else ():
-                for other in shared.names(place, stmt):
+                for other in shared.names(place, stmt, _fills(stmt, place)):
                     more |= change(stmt, other, scope)
     return more
 
@@ -107,10 +108,19 @@ def _writes(stmt: Stmt, place: str, module: ModuleInfo) -> bool:
     """The statement writes into the tensor in the place, or into tensors that it holds; numbers are bound again."""
     value = stmt.out.get(place)
     node = stmt.node
+    if _fills(stmt, place):
+        return True
     if type(node) is cst.AugAssign:
         held = module.value(node.target)
         return held.kind in ("tensor", "numpy") or held.kind == "unknown" and bool(held.deps)
     return value is None or value.kind in ("tensor", "unknown", "param", "numpy")
+
+
+def _fills(stmt: Stmt, place: str) -> bool:
+    """The statement puts something into the container in the place, and leaves alone what is in there."""
+    value = stmt.out.get(place)
+    held = place in stmt.muts and value is not None and value.kind in ("list", "dict")
+    return held and place not in _of_elements(stmt)
 
 
 class _Shared:
@@ -127,13 +137,15 @@ class _Shared:
             self.aliases += [(stmt, name, source) for name, source in _shares(stmt, module)]
             self.filled |= {(stmt.number, name) for name in stmt.muts - stmt.defs}
 
-    def names(self, place: str, stmt: Stmt) -> set[str]:
-        """The other names of what the place holds where the statement runs."""
+    def names(self, place: str, stmt: Stmt, container: bool = False) -> set[str]:
+        """The other names of what the place holds where the statement runs; of the `container` that it is alone."""
         found, waiting = {place}, [place]
         while waiting:
             current = waiting.pop()
             for made, name, source in self.aliases:
-                if made.number >= stmt.number or not self.holds(name, made, stmt):
+                if made.number >= stmt.number or container and not _renames(made, name, source):
+                    continue
+                if not self.holds(name, made, stmt):
                     continue
                 other = source if name == current else name if source == current else ""
                 if other and other not in found and not self.between(source, made, stmt):
@@ -156,12 +168,28 @@ class _Shared:
         return any(made.number < s.number < stmt.number for s in self.bound.get(source, ()))
 
 
+def _renames(stmt: Stmt, name: str, source: str) -> bool:
+    """`kept = losses`: one thing under two names."""
+    node = stmt.node
+    if type(node) is not cst.Assign or name not in stmt.defs:
+        return False
+    pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(t.target, node.value) for t in node.targets]
+    first = pairs[0][0]
+    if type(node.value) is cst.Tuple and type(first) is cst.Tuple:
+        pairs = [(t.value, v.value) for t, v in zip(first.elements, node.value.elements, strict=False)]
+    return any(dotted(t) == name and dotted(v) == source for t, v in pairs)
+
+
 def _shares(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[str, str]]:
     """The names that a statement binds to what other places show."""
     node = stmt.node
-    if type(node) is cst.Assign and len(node.targets) == 1:
-        yield from _assigned(node.targets[0].target, node.value, stmt, module)
-        name = dotted(node.targets[0].target)
+    if type(node) is cst.Assign:
+        first = node.targets[0].target
+        for target in node.targets:
+            yield from _assigned(target.target, node.value, stmt, module)
+        for target in node.targets[1:]:  # `loss = total = f(x)`
+            yield from _assigned(target.target, first, stmt, module)
+        name = dotted(first)
         if name and type(node.value) is cst.Call and module.value(node.value.func).kind not in ("api", "module"):
             # a helper that writes into what it is given may return it
             given = {dotted(a.value) for a in node.value.args}
@@ -208,25 +236,27 @@ def _walrus(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[str, str]]:
 
 def _shown(node: cst.BaseExpression, module: ModuleInfo) -> str:
     """The place whose memory an expression shows."""
-    moved = False
     while True:
         if type(node) is cst.Call and node.args and qualified(node.func, module.imports) in SAME_MEMORY:
-            node, moved = node.args[0].value, True
+            node = node.args[0].value
         elif type(node) is cst.Call and type(node.func) is cst.Attribute and node.func.attr.value in VIEWS:
-            node, moved = node.func.value, True
+            node = node.func.value
         elif type(node) is cst.Subscript:
-            if not all(_basic(e.slice) for e in node.slice):
+            held = module.value(node.value).kind in ("list", "dict")
+            if not held and not all(_basic(e.slice, module) for e in node.slice):
                 return ""
-            node, moved = node.value, True
+            node = node.value
         elif type(node) is cst.Attribute and node.attr.value in ("data", "T", "mT"):
-            node, moved = node.value, True
+            node = node.value
         else:
-            return dotted(node) if moved or type(node) is cst.Name else ""
+            return dotted(node)
 
 
-def _basic(part: cst.BaseSlice) -> bool:
-    """A slice or a number: what it picks is no copy."""
-    return type(part) is cst.Slice or type(part) is cst.Index and type(part.value) in (cst.Integer, cst.Ellipsis)
+def _basic(part: cst.BaseSlice, module: ModuleInfo) -> bool:
+    """A slice, a number, or the key of an entry: what it picks is no copy."""
+    if type(part) is not cst.Index:
+        return type(part) is cst.Slice
+    return type(part.value) in (cst.Integer, cst.Ellipsis) or module.value(part.value).kind in ("int", "str")
 
 
 def _elements(node: cst.BaseExpression) -> Iterator[str]:

@@ -1,0 +1,103 @@
+"""What else holds the tensor of a name: the attribute, the container or the tensor of rows that it was taken out of."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.shown import taken
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.rewrite.inplace.sharing import CONTAINERS, VIEWS
+
+THROUGH = {"enumerate", "zip", "reversed", "sorted", "list", "tuple", "iter", "next", "cycle", "chain", "islice"}
+TAKING = VIEWS | {"values", "items", "popleft"}
+DEPTH = 4  # names that stand for names
+
+
+def holders(name: str, stmt: Stmt, module: ModuleInfo, project: Project, depth: int = DEPTH) -> set[str]:
+    """The places out of which the name got its tensor, before the statement: `data` for `x, y = data[i]`, and the
+    function for `x, y = row(i)`, if that returns what it keeps."""
+    found: set[str] = set()
+    for other in stmt.block.scope.body.walk() if depth else ():
+        if name not in other.defs or other.number >= stmt.number or type(other.node) is cst.AugAssign:
+            continue
+        for given in _given(name, other):
+            found |= {_keeper(given, module, project)} - {""}
+            for node in _inner(given, module):
+                place, held = dotted(node), module.value(node)
+                if not place or place == name:
+                    continue
+                above = holders(place, other, module, project, depth - 1) if "." not in place else set()
+                known = held.kind in CONTAINERS or held.kind == "tensor" and not held.likely
+                found |= above | ({place} if known and held.kind != "loader" else set())
+    return found
+
+
+def _given(name: str, stmt: Stmt) -> list[cst.BaseExpression]:
+    """The expressions out of which a statement takes what it binds to the name."""
+    node = stmt.node
+    if type(node) is cst.For and name in stmt.defs:
+        return [taken(node.target, node.iter, name) or node.iter]
+    if type(node) is cst.AnnAssign and node.value is not None:
+        return [node.value]
+    return [g for t in node.targets for g in _beside(name, t.target, node.value)] if type(node) is cst.Assign else []
+
+
+def _beside(name: str, target: cst.BaseExpression, value: cst.BaseExpression) -> Iterator[cst.BaseExpression]:
+    """What the name gets in `x, y = batch["x"], batch["y"]` and in `x, y = batch`."""
+    if not isinstance(target, (cst.Tuple, cst.List)):
+        if dotted(target) == name:
+            yield value
+        return
+    shown = isinstance(value, (cst.Tuple, cst.List)) and len(value.elements) == len(target.elements)
+    for i, part in enumerate(target.elements):
+        yield from _beside(name, part.value, value.elements[i].value if shown else value)  # type: ignore[attr-defined]
+
+
+def _inner(node: cst.BaseExpression, module: ModuleInfo) -> Iterator[cst.BaseExpression]:
+    """The names and attributes that an expression takes something out of, or is."""
+    if isinstance(node, (cst.Name, cst.Attribute)) and dotted(node):
+        yield node
+    elif isinstance(node, (cst.Subscript, cst.Attribute)):
+        yield from _inner(node.value, module)
+    elif isinstance(node, cst.IfExp):
+        yield from (*_inner(node.body, module), *_inner(node.orelse, module))
+    elif isinstance(node, (cst.Tuple, cst.List)):
+        for element in node.elements:
+            yield from _inner(element.value, module)
+    elif isinstance(node, cst.BinaryOperation) and module.value(node).kind in CONTAINERS:
+        yield from (*_inner(node.left, module), *_inner(node.right, module))
+    elif isinstance(node, cst.Call) and dotted(node.func).rpartition(".")[2] in THROUGH:
+        for arg in node.args:
+            yield from _inner(arg.value, module)
+    elif isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute) and node.func.attr.value in TAKING:
+        yield from _inner(node.func.value, module)
+
+
+def _keeper(given: cst.BaseExpression, module: ModuleInfo, project: Project) -> str:
+    """The function, or the object, of the project that gives what it did not make: `return self.x[i], self.y[i]`."""
+    called = given.func if type(given) is cst.Call else given
+    owner = called.value if type(called) in (cst.Attribute, cst.Subscript) else called  # type: ignore[attr-defined]
+    name = module.value(owner).name
+    info = project.find(name, module) if name and (called is not given or owner is not called) else None
+    if isinstance(info, ClassInfo):
+        info = info.method(called.attr.value if type(called) is cst.Attribute else "__getitem__")
+    if not isinstance(info, FunctionInfo):
+        return ""
+    returned = (s.node.value for s in info.scope.body.walk() if type(s.node) is cst.Return and s.node.value is not None)
+    places = {dotted(node).partition(".")[0] for value in returned for node in _inner(value, info.module)}
+    return dotted(owner) if places - info.scope.locals or "self" in places else ""
+
+
+def taken_as_tensor(name: str, scope: Scope, module: ModuleInfo) -> bool:
+    """What is not seen is handed to a network, or to a function of torch that takes tensors."""
+    for stmt in scope.body.walk():
+        for call in stmt.calls:
+            func = module.value(call.func)
+            layer = func.kind == "module" or func.kind == "api" and func.name.startswith("torch.nn.functional.")
+            if layer and any(type(a.value) is cst.Name and a.value.value == name for a in call.args):
+                return True
+    return False
