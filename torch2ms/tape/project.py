@@ -25,6 +25,7 @@ STATISTICS = re.compile(
     r"torchvision|timm|hub\.load|from_pretrained|transformers"
 )
 
+SAVED = re.compile(r"\b(?:save|load)\b")
 STATE = re.compile(f"{STATISTICS.pattern}|register_buffer")
 
 DRAWS = re.compile(r"[Dd]ropout|DropPath|RReLU|rrelu|gumbel|bernoulli|rsample|reparam|torchvision|timm|transformers")
@@ -54,7 +55,7 @@ def prepare(project: Project) -> None:
     project.trained = frozenset(trained(project))
     project.moves_state = moves_state(project)
     project.stepping = stepping(project)
-    project.checkpoints = any(
+    project.checkpoints = project.says(SAVED) and any(
         v.kind == "api" and v.name in ("torch.save", "torch.load")
         for m in project.modules.values() for v in m.values.values()
     )  # fmt: skip

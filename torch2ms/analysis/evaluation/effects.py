@@ -57,8 +57,8 @@ def effects(stmt: Stmt, ev: Evaluator) -> None:
                 _called(call, stmt, dotted(call.args[0].value), "sort", ev)
         if call.args and type(call.args[0].value) is cst.List and ev.memo.get(id(call), UNKNOWN).kind == "optimizer":
             _trained(call.args[0].value, ev)
-        if type(call.func) is cst.Name and call.args:
-            twins.handed(call, ev)
+        if call.args and (func := ev.memo.get(id(call.func), UNKNOWN)).kind == "function":
+            twins.handed(call, func, ev)
     if type(stmt.node) is cst.Del and type(stmt.node.target) is cst.Subscript:
         place = dotted(stmt.node.target.value)
         if (held := ev.env.get(place)) is not None and is_row(held):

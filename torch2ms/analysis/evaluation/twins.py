@@ -29,6 +29,7 @@ def note(stmt: Stmt, node: cst.Assign, value: Value, ev: Evaluator) -> None:
     source = dotted(node.value)
     for one, other in pairwise([*targets, *([source] if source else [])]):
         if one and other and one != other:
+            stmt.block.scope.twins = True
             ev.twins.setdefault(one, {})[other] = stmt.block
             ev.twins.setdefault(other, {})[one] = stmt.block
 
@@ -48,18 +49,16 @@ def follow(stmt: Stmt, ev: Evaluator) -> None:
                     remember(other, now, ev, stmt.node)
 
 
-def handed(call: cst.Call, ev: Evaluator) -> None:
+def handed(call: cst.Call, func: Value, ev: Evaluator) -> None:
     """A function that takes parameters out of the list it is given, or puts some in, changes that of its caller."""
-    for i, arg in enumerate(call.args):
-        held = ev.env.get(dotted(arg.value))
-        if held is None or not is_row(held):
-            continue
-        func = ev.memo.get(id(call.func), UNKNOWN)
-        info = ev.project.find(func.name, ev.module) if func.kind == "function" else None
-        if not isinstance(info, FunctionInfo):
-            return
-        params = info.scope.params
+    rows = [(i, arg) for i, arg in enumerate(call.args) if is_row(ev.memo.get(id(arg.value), UNKNOWN))]
+    info = ev.project.find(func.name, ev.module) if rows else None
+    if not isinstance(info, FunctionInfo):
+        return
+    params = info.scope.params
+    for i, arg in rows:
+        place = dotted(arg.value)
         name = arg.keyword.value if arg.keyword is not None else params[i] if i < len(params) else ""
-        if any(name in s.muts for s in info.scope.body.walk()):
-            left = replace(held, odd=MIXED) if held.kind == "params" else held
-            ev.env[dotted(arg.value)] = picked(left, "left")
+        if place in ev.env and any(name in s.muts for s in info.scope.body.walk()):
+            held = ev.env[place]
+            ev.env[place] = picked(replace(held, odd=MIXED) if held.kind == "params" else held, "left")

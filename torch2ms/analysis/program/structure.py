@@ -122,6 +122,8 @@ class Scope:
     off: bool = False  # its definition is left as it is
     shown: dict[str, str] = field(default_factory=dict)  # a name for a part of a tensor -> the tensor, as far as read
 
+    twins: bool = False  # a container has two names in it
+
     @property
     def is_function(self) -> bool:
         return type(self.node) is cst.FunctionDef

@@ -38,18 +38,23 @@ def spread_writes(project: Project) -> bool:
                 continue
             for stmt in scope.body.walk():
                 for call in stmt.calls:
+                    if type(call.func) is not cst.Attribute or call.func.attr.value[-1:] != "_":
+                        continue
                     if _function(call) and _of_torch(call, module) and (place := dotted(call.args[0].value)):
                         more |= change(stmt, place, scope)
-                if place := _activated(stmt, module, project):
+                if type(stmt.node) is cst.Expr and (place := _activated(stmt, module, project)):
                     more |= change(stmt, place, scope)
                 for place in (*changed(stmt, module), *(_displayed(stmt) if displays else ())):
                     more |= change(stmt, place, scope)
-            written = [(s, p) for s in scope.body.walk() if s.muts for p in sorted(s.muts) if _changes(s, p, module)]
+            found = [(s, p, _changes(s, p, module)) for s in scope.body.walk() if s.muts for p in sorted(s.muts)]
+            written = [(s, p, False) for s, p, changes in found if changes]
+            if scope.twins:
+                written += [(s, p, True) for s, p, changes in found if not changes and _fills(s, p)]
             if not written:
                 continue
             shared = _Shared(scope, module)
-            for stmt, place in written if shared.aliases else ():
-                for other in shared.names(place, stmt, _fills(stmt, place)):
+            for stmt, place, fills in written if shared.aliases else ():
+                for other in shared.names(place, stmt, fills):
                     more |= change(stmt, other, scope)
     return more
 
@@ -108,8 +113,6 @@ def _writes(stmt: Stmt, place: str, module: ModuleInfo) -> bool:
     """The statement writes into the tensor in the place, or into tensors that it holds; numbers are bound again."""
     value = stmt.out.get(place)
     node = stmt.node
-    if _fills(stmt, place):
-        return True
     if type(node) is cst.AugAssign:
         held = module.value(node.target)
         return held.kind in ("tensor", "numpy") or held.kind == "unknown" and bool(held.deps)
@@ -119,8 +122,7 @@ def _writes(stmt: Stmt, place: str, module: ModuleInfo) -> bool:
 def _fills(stmt: Stmt, place: str) -> bool:
     """The statement puts something into the container in the place, and leaves alone what is in there."""
     value = stmt.out.get(place)
-    held = place in stmt.muts and value is not None and value.kind in ("list", "dict")
-    return held and place not in _of_elements(stmt)
+    return value is not None and value.kind in ("list", "dict")
 
 
 class _Shared:

@@ -201,7 +201,10 @@ def many_times(call: cst.Call, node: cst.CSTNode) -> bool:
 
 def _methods_as_values(stmt: Stmt, module: ModuleInfo) -> list[Event]:
     """`zero = optimizer.zero_grad`: who calls it when is not seen."""
-    if not any(use.endswith((".zero_grad", ".step")) for use in stmt.uses):
+    for use in stmt.uses:  # a loop: many statements are asked
+        if use.endswith((".zero_grad", ".step")):
+            break
+    else:
         return []
     called = {id(c.func) for c in stmt.calls}
     found = []
