@@ -207,7 +207,9 @@ class Evaluator:
 
     def attribute(self, node: cst.Attribute) -> Value:
         place = dotted(node)
-        return used(members.attribute(node, place, self), place, self.uses)
+        found = members.attribute(node, place, self)
+        made = used(found, place, self.uses)
+        return made if made is found or made.kind != "module" or not found.place else replace(made, place=found.place)
 
     # --- containers
 

@@ -154,7 +154,7 @@ def _of_module(base: Value, attr: str, place: str) -> Value:
     guessed = guess.by_name(attr)
     if guessed.kind in ("optimizer", "scheduler", "lossfn"):
         return replace(guessed, place=place or attr)
-    return Value("unknown", place=place)
+    return Value("unknown", place=f"{base.place}.{attr}" if base.place and place else place)
 
 
 def _of_optimizer(base: Value, attr: str, place: str) -> Value:

@@ -7,10 +7,10 @@ from collections import Counter
 import libcst as cst
 
 from torch2ms.analysis.program.flow import free_uses, root
-from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import PART, PICKED, any_nested, overlaps
+from torch2ms.analysis.values import PART, PICKED, any_nested, overlaps, replace
 from torch2ms.tape.ledger.events import Event, argument, to_clip
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.pairs import clause_of, kept_under, paired
@@ -22,11 +22,12 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
     """Optimizers that keep gradients or step, then modules and leaves that are read and that no optimizer owns."""
     found: list[Owner] = list(stored)
     for event in events:
+        value = event.value
+        if value.kind == "optimizer" and (owns := _in_sight(event.place, value.owns, scope, module)) != value.owns:
+            event.value = value = replace(value, owns=owns)
         if event.kind in ("step", "scaler_step") and all(o.place != event.place for o in found):
-            owns = _in_sight(event.value.owns, scope, module)
-            found.append(
-                Owner("optimizer", event.place, owns, plain=event.value.dtype == "plain", ordered=event.value.ordered)
-            )
+            plain = value.dtype == "plain"
+            found.append(Owner("optimizer", event.place, value.owns, plain=plain, ordered=value.ordered))
     if len(found) == 1 and not stored:
         _alone(found[0], scope, events)
         _captured(found[0], scope, module, events)
@@ -67,6 +68,8 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
             if clause is not None and isinstance(clause.iter, (cst.List, cst.Tuple)):  # of one weight: `for p in [w]`
                 found.append(Owner("leaves", place, event.value.deps, weights=f"[{place}]"))
             elif not place.startswith(("^", "@")):
+                place = place if _has_name(place, scope) else _of_loop(event, events)
+                event.problem = event.problem or ("" if place else "whose gradients these are has no name here")
                 found.append(Owner("leaves" if _of_list(event, clause, module) else "module", place, event.value.deps))
         elif (whole := _network(event, events)) and not any(concerns(event, o, found) for o in found):
             found.append(Owner("module", whole, frozenset({whole})))
@@ -82,6 +85,20 @@ def _in_loop_of(event: Event, events: list[Event], found: list[Owner]) -> bool:
     """It reads in a loop that goes over the gradients of an optimizer, whatever names its list has."""
     loops = [e for e in events if e.kind == "grad_loop" and e.value.kind == "optimizer"]
     return any(e.stmt in event.stmt.ancestors() and any(concerns(e, o, found) for o in found) for e in loops)
+
+
+def _has_name(place: str, scope: Scope) -> bool:
+    """The place is one of this scope or of those around it, not of a constructor that kept what it was given."""
+    head, around = root(place), scope
+    while head not in around.locals and around.parent is not None:
+        around = around.parent
+    return head in around.locals
+
+
+def _of_loop(event: Event, events: list[Event]) -> str:
+    """What the loop around a read of gradients calls the module that it runs over."""
+    loops = (e for e in events if e.kind == "grad_loop" and e.stmt in event.stmt.ancestors())
+    return next((e.place for e in loops if e.value.deps == event.value.deps), "")
 
 
 def _of_list(event: Event, clause: cst.CompFor | None, module: ModuleInfo) -> bool:
@@ -185,19 +202,45 @@ def _given(event: Event, scope: Scope) -> str:
     return given if given in scope.params and event.value.deps else ""
 
 
-def _in_sight(owns: frozenset[str] | None, scope: Scope, module: ModuleInfo) -> frozenset[str] | None:
+def _in_sight(place: str, owns: frozenset[str] | None, scope: Scope, module: ModuleInfo) -> frozenset[str] | None:
     """The places as the scope knows them; None where the object was given a module that no attribute of it holds.
 
-    `super().__init__(policy)` may keep it, under whatever name.
+    `super().__init__(policy)` may keep it, under whatever name. An optimizer that a class above made has its words: of
+    a constructor with a parameter of the same name, which may be another module.
     """
     cls = module.classes.get(scope.cls.name) if scope.cls is not None else None
     begun = cls.methods.get("__init__") if cls is not None else None
     if owns is None or cls is None or begun is None or begun.scope is scope:
         return owns
-    held = [v for v in cls.attrs.values() if v.kind not in ("optimizer", "scheduler")]
-    names = {d.partition(".")[0] for v in held for d in (v.place, *v.deps)}
+    above = place.startswith("self.") and place[5:] not in cls.attrs
+    names = _handed_up(cls, begun) if above else _named(cls)
     given = {o for o in owns if o.lstrip("^").partition(".")[0] in begun.scope.params}
     return None if any(o.lstrip("^").partition(".")[0] not in names for o in given) else owns
+
+
+def _named(cls: ClassInfo) -> set[str]:
+    """What the attributes that a class binds are called where it binds them."""
+    held = [v for v in cls.attrs.values() if v.kind not in ("optimizer", "scheduler")]
+    return {d.partition(".")[0] for v in held for d in (v.place, *v.deps)}
+
+
+def _handed_up(cls: ClassInfo, begun: FunctionInfo) -> set[str]:
+    """Parameters of a constructor that the one above it gets under the same name, and that attributes hold there."""
+    from torch2ms.tape.functions.handing import bound_arguments  # it knows owners
+
+    above = next((c for c in cls.lineage()[1:] if "__init__" in c.methods), None)
+    calls = [c for s in begun.scope.body.walk() for c in s.calls if _of_super(c)]
+    if above is None or len(calls) != 1 or any(arg.star == "*" for arg in calls[0].args):
+        return set()
+    given = bound_arguments(above.methods["__init__"], calls[0])
+    return {name for name, arg in given.items() if dotted(arg.value) == name} & _named(above)
+
+
+def _of_super(call: cst.Call) -> bool:
+    """`super().__init__(...)`"""
+    func = call.func
+    inner = func.value if isinstance(func, cst.Attribute) and func.attr.value == "__init__" else None
+    return isinstance(inner, cst.Call) and dotted(inner.func) == "super"
 
 
 def _kind(event: Event) -> str:
