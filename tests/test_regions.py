@@ -266,17 +266,29 @@ class Attack:
         output = self.logits(image)
         rows = []
         for k in range(output.shape[1]):
-            if image.grad is not None:
-                image.grad.zero_()
-            output[0, k].backward(retain_graph=True)
-            rows.append(image.grad.clone())
+            {turn}
         return torch.stack(rows)
 """
 
 
-@pytest.mark.parametrize(("made", "tier"), [("model", Tier.ASSUMED), ("Other()", Tier.REFUSED)])
-def test_a_network_that_is_not_seen_may_run_again_where_others_draw(made: str, tier: Tier) -> None:
-    result = convert_source(ROWS.format(made=made))
+OF_IMAGE = """image.grad = None
+            output[0, k].backward(retain_graph=True)
+            rows.append(image.grad.clone())"""
+OF_WEIGHT = """self.model.zero_grad()
+            output[0, k].backward(retain_graph=True)
+            rows.append(self.model.weight.grad.clone())"""
+
+
+@pytest.mark.parametrize(
+    ("made", "turn", "tier"),
+    [
+        ("model", OF_IMAGE, Tier.ASSUMED),
+        ("Other()", OF_IMAGE, Tier.REFUSED),
+        ("model", OF_WEIGHT, Tier.REFUSED),  # what is trained is in training mode, as a rule
+    ],
+)
+def test_a_network_that_is_not_seen_may_run_again_where_others_draw(made: str, turn: str, tier: Tier) -> None:
+    result = convert_source(ROWS.format(made=made, turn=turn))
     (event,) = [f for f in result.findings if f.code in ("T2M101", "T2M110")]
     assert event.tier is tier, event.why
     assert ("`self.model` draws no random numbers and keeps no running values" in event.why) is (tier is Tier.ASSUMED)

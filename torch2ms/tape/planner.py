@@ -286,7 +286,7 @@ class _ScopePlanner:
         finder.repeating = True
         region, problem = forward_of(event, takers, finder, self.verdicts, self.outside)
         finder.repeating = False
-        return (not problem and repeated(event, region, takers, around)) or rotated(event, around)
+        return (not problem and repeated(event, region, takers, around)) or rotated(event, takers, around)
 
     def calls(self, regions: list[tuple[Event, Region]], takers: dict[int, list[Owner]]) -> list[Call]:
         """The gradient calls to write; an event whose gradients nobody takes is settled here."""

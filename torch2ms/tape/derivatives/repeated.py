@@ -51,15 +51,18 @@ def plan_repeated(events: list[Event], around: Around, finder: Finder) -> set[in
         finder.repeating = False
         if _apart(call, region, around):
             continue
-        if not region.problem and (turns := repeated(event, region, [], around)) is not None:
+        turns = repeated(event, region, [], around, call.weights is not None) if not region.problem else None
+        if turns is not None:
             _write(call, turns, around)
             done.add(id(event))
     return done
 
 
-def repeated(event: Event, region: Region, takers: list[Owner], around: Around) -> Turns | None:
+def repeated(
+    event: Event, region: Region, takers: list[Owner], around: Around, trains: bool = False
+) -> Turns | None:
     """The turns of the loops around an event that the forward, which may run again, is not in."""
-    made = Turns(event, region, around)
+    made = Turns(event, region, around, trains or of_weights(takers))
     return made if made.ready() and not made.makes(takers) else None
 
 
@@ -67,11 +70,16 @@ def shared(event: Event, region: Region, takers: list[Owner], around: Around) ->
     """The forward of an event is also that of a later one, with something between them, and may run for each."""
     if event.kind != "backward" or not takers:
         return None
-    made = Turns(event, region, around)
+    made = Turns(event, region, around, of_weights(takers))
     return made if not made.loops and made.repeatable() and not made.makes(takers) and not made.stepped() else None
 
 
-def rotated(event: Event, around: Around) -> Turns | None:
+def of_weights(takers: list[Owner]) -> bool:
+    """The gradients are those of weights: networks are trained then, as a rule in training mode."""
+    return any(o.kind != "leaf" for o in takers)
+
+
+def rotated(event: Event, takers: list[Owner], around: Around) -> Turns | None:
     """The forward runs once in front of the loop, and again at the end of each turn, for the next."""
     if len(event.roots) != 1:
         return None
@@ -92,7 +100,7 @@ def rotated(event: Event, around: Around) -> Turns | None:
             staying = [s for each in (*before, *upto, *after) for s in each.walk()]
             if here is last or any(root(w) in used for s in staying for w in s.defs | s.muts if ".grad" not in w):
                 continue
-            turns = Turns(event, Region(event, loop.block, [first]), around)
+            turns = Turns(event, Region(event, loop.block, [first]), around, of_weights(takers))
             steps = any(e.kind in STEPS and e.stmt in turns.inside() for e in around.events)
             return turns if turns.steady() and turns.plain() and not steps else None
     return None
@@ -101,8 +109,8 @@ def rotated(event: Event, around: Around) -> Turns | None:
 class Turns:
     """A forward in front of loops in which its gradient is taken again and again."""
 
-    def __init__(self, event: Event, region: Region, around: Around) -> None:
-        self.event, self.region, self.around = event, region, around
+    def __init__(self, event: Event, region: Region, around: Around, trains: bool) -> None:
+        self.event, self.region, self.around, self.trains = event, region, around, trains
         self.scope, self.plan, self.writer = around.scope, around.plan, around.writer
         # loops that the forward is not in, innermost first
         self.loops = [a for a in event.stmt.ancestors() if a.is_loop and a.block is region.block]
@@ -142,8 +150,8 @@ class Turns:
 
     def steady(self) -> bool:
         """No network of the forward is known as one that may draw random numbers or keep running values."""
-        if self.around.repeats:
-            return True
+        if self.around.repeats or self.trains:
+            return self.around.repeats
         called = [home.value(call.func) for call, home in calls_run(self.region.stmts, self.around)]
         return not any(value.kind == "module" and value.name for value in called) and bool(self.assumed)
 
