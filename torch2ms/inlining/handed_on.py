@@ -197,14 +197,22 @@ def _of_item(call: cst.Call, scope: Scope) -> bool:
     takes out of it: `for i, y in enumerate(outputs): y.backward()`."""
     assert isinstance(call.func, cst.Attribute)
     source = call.func.value
+    while isinstance(source, cst.Call) and isinstance(source.func, cst.Attribute) and not source.args:
+        source = source.func.value  # `y.sum().backward()`
     inner = source.value if isinstance(source, (cst.Subscript, cst.Attribute)) else None
     bound = {d for s in scope.body.walk() for d in s.defs}
     made = [s.node for s in scope.body.walk() if isinstance(source, cst.Name) and source.value in s.defs]
     if len(made) == 1 and isinstance(made[0], cst.For):
-        over = made[0].iter
-        counted = isinstance(over, cst.Call) and dotted(over.func) == "enumerate" and over.args
-        inner = over.args[0].value if counted else over  # type: ignore[attr-defined]
+        inner = _gone_over(made[0].iter)
     return isinstance(inner, cst.Name) and inner.value in set(scope.params) - {"self", "cls"} - bound
+
+
+def _gone_over(given: cst.BaseExpression) -> cst.BaseExpression:
+    """What a loop takes its items out of: `enumerate(outputs)`, `losses.items()`."""
+    if isinstance(given, cst.Call) and dotted(given.func) == "enumerate" and given.args:
+        return given.args[0].value
+    views = isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute) and not given.args
+    return given.func.value if views and given.func.attr.value in ("items", "values") else given  # type: ignore[attr-defined]
 
 
 def _through_layers(info: FunctionInfo, sites: list[Site]) -> Stmt | None:

@@ -222,13 +222,18 @@ class Turns:
                     return False  # made of what the forward gives
             elif self.region.each:
                 return False  # an element that the turn goes on with
-            elif asked != "items" and dotted(target) and dotted(target) == dotted(output):
+            elif asked != "items" and dotted(target) and self.alone(dotted(target), used, made):
                 self.of = loop, "", f"list({held}.values())[{{}}]" if asked else f"{held}[{{}}]"
             elif not (key := _key(target, asked)) or not _picks(output, target, key, made):
                 return False
             elif dotted(output):
                 self.of = loop, key, f"{held}[{{}}]"
         return True
+
+    def alone(self, name: str, used: set[str], made: set[str]) -> bool:
+        """The output is made of the element that the loops have under a name, and of what does not change in them."""
+        varying = {root(d) for s in self.inside() for d in s.defs} - made
+        return used & varying == {name}
 
     def unchanged(self) -> bool:
         """What the forward uses is in each turn what it was when the forward ran."""
@@ -259,12 +264,16 @@ class Turns:
         (output,) = self.event.roots
         label = dotted(output).rpartition(".")[2] or "output"
         forward = self.writer.fresh(f"forward_{label}")
-        returned: Item = Text("return {0}", [output])
+        returned: list[Item] = [Text("return {0}", [output])]
         if self.of is not None:
             loop, key, element = self.of
             assert isinstance(loop.node, cst.For)
             key = key or self.counter(loop.node)
-            params, returned = [key], Text(f"return {element.format(key)}")
+            params = [key]
+            if dotted(output):
+                returned = [Text(f"return {element.format(key)}")]
+            else:
+                returned.insert(0, Text(f"{self.name(loop.node)} = {element.format(key)}"))
         else:
             made = {root(d) for s in self.region.all for d in s.all_defs}
             used = self.used()
@@ -273,7 +282,7 @@ class Turns:
         params = [*given, *(p for p in params if p not in given)]
         contexts = self.plan.contexts
         body: list[Item] = [item for s in self.region.all for item in contexts.get(id(s), [Copy(s, {})])]
-        self.plan.before.setdefault(id(self.outer), []).append(Function(forward, params, [*body, returned]))
+        self.plan.before.setdefault(id(self.outer), []).append(Function(forward, params, [*body, *returned]))
         return forward, params
 
     def used(self) -> set[str]:
@@ -304,6 +313,11 @@ class Turns:
             else:
                 idle.append(stmt)
         return idle
+
+    def name(self, node: cst.For) -> str:
+        """The name that a loop has for the element."""
+        target = node.target
+        return dotted(target.elements[-1].value if isinstance(target, cst.Tuple) else target)
 
     def counter(self, node: cst.For) -> str:
         """What counts the turns of a loop, which may count them already."""
