@@ -91,6 +91,8 @@ class Context:
         self.saved_by: Stmt | None = None
         self.saved: list[cst.BaseExpression] = []
         self.position = 0
+        places = (d for s in self.stmts for d in s.all_defs | s.all_muts)
+        self.changing = {root(d) for d in places if self.outside(d)}  # a counter of the class or of the module
         self.objects: set[str] = set()  # inputs that MindSpore's bprop does not get: it hands None for cells
         self.find_saves()
 
@@ -143,7 +145,7 @@ class Context:
             return Kept("output", place, self.outputs.index(place))
         last = self.stmts[writers[-1]].node
         value = next((v for t, v in assigned(last) if dotted(t) == place), None)
-        if value is not None:
+        if value is not None and not self.changing & {root(p) for p in _places(value)}:
             if constant(value) is not ... or isinstance(value, cst.Name) or dotted(value).startswith(self.ctx + "."):
                 found = self.value(value, writers[-1])
                 if found.how != "again":
@@ -182,7 +184,13 @@ class Context:
     # --- can it be repeated
 
     def pure(self, stmt: Stmt) -> bool:
+        if self.changing & {root(place) for place in stmt.all_defs | stmt.all_muts | stmt.all_uses}:
+            return False
         return all(isinstance(s.node, SIMPLE) and all(self.repeatable(c) for c in s.calls) for s in stmt.walk())
+
+    def outside(self, place: str) -> bool:
+        """What is there when the function has returned: it was another when the next one ran."""
+        return root(place) not in self.scope.locals and not place.startswith(f"{self.ctx}.")
 
     def repeatable(self, call: cst.Call) -> bool:
         """Whether the call gives the same value a second time and changes nothing."""
