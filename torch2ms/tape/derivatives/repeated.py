@@ -222,7 +222,7 @@ class Turns:
                     return False  # made of what the forward gives
             elif self.region.each:
                 return False  # an element that the turn goes on with
-            elif asked != "items" and dotted(target) and self.alone(dotted(target), used, made):
+            elif asked != "items" and self.made_of(target, over, used, made):
                 self.of = loop, "", f"list({held}.values())[{{}}]" if asked else f"{held}[{{}}]"
             elif not (key := _key(target, asked)) or not _picks(output, target, key, made):
                 return False
@@ -230,10 +230,13 @@ class Turns:
                 self.of = loop, key, f"{held}[{{}}]"
         return True
 
-    def alone(self, name: str, used: set[str], made: set[str]) -> bool:
-        """The output is made of the element that the loops have under a name, and of what does not change in them."""
+    def made_of(self, target: cst.BaseExpression, over: cst.BaseExpression, used: set[str], made: set[str]) -> bool:
+        """The output is the element that a loop has under a name, or made of it and of what no loop changes."""
+        name = dotted(target)
+        if name == dotted(self.event.roots[0]) or not name:
+            return bool(name)
         varying = {root(d) for s in self.inside() for d in s.defs} - made
-        return used & varying == {name}
+        return used & varying == {name} and self.around.module.value(over).kind in ("tensor", "list", "tuple")
 
     def unchanged(self) -> bool:
         """What the forward uses is in each turn what it was when the forward ran."""
