@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
@@ -85,8 +86,9 @@ def _explain(error: BaseException, path: str) -> str:
 
 def _sources(root: Path) -> dict[str, str]:
     """The hashes of the program's files that were imported."""
+    below = os.path.join(root, "")
     files = {getattr(module, "__file__", None) for module in list(sys.modules.values())}
-    paths = sorted(Path(f) for f in files if f and f.endswith(".py") and Path(f).is_relative_to(root))
+    paths = sorted(Path(f) for f in files if f and f.endswith(".py") and f.startswith(below))
     own = [path for path in paths if "site-packages" not in path.parts and path.is_file()]
     return {str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in own}
 
@@ -99,6 +101,7 @@ def main() -> None:
 def serve(preload: Callable[[], None]) -> None:
     """Entry of a warm process: for every line on standard input fork a child, say its id, then how it ended."""
     preload()
+    gc.freeze()  # a collection in a child would go through all of the framework, and copy its memory
     answers = os.fdopen(os.dup(1), "w", buffering=1)
     for line in iter(_read_line, b""):
         order = json.loads(line)
