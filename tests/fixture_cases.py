@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import pickle
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -17,6 +19,7 @@ else:
     import tomli as tomllib
 
 FIXTURES = Path(__file__).resolve().parent.parent / "fixtures"
+SHARED = "TORCH2MS_TESTS_SHARED"  # names the folder of conftest.py in the environment
 PROGRAM = "program.py"  # what a program of one file is called while it is converted
 
 
@@ -75,8 +78,16 @@ def all_cases() -> tuple[FixtureCase, ...]:
 
 @cache
 def converted(case: FixtureCase) -> dict[str, Result]:
-    """The translation of a case, made once for all tests."""
-    return convert(case.texts("original"), case.config)
+    """The translation of a case, made once for all tests, also where several processes run them."""
+    if SHARED not in os.environ:
+        return convert(case.texts("original"), case.config)
+    kept = Path(os.environ[SHARED], f"{case.name.replace('/', '.')}.pickle")
+    if not kept.exists():
+        unfinished = kept.with_suffix(f".{os.getpid()}")
+        unfinished.write_bytes(pickle.dumps(convert(case.texts("original"), case.config)))
+        unfinished.replace(kept)
+    found: dict[str, Result] = pickle.loads(kept.read_bytes())
+    return found
 
 
 def convert(texts: dict[str, str], config: Config | None = None) -> dict[str, Result]:
