@@ -106,3 +106,46 @@ def test_a_module_that_brings_other_names_is_read_with_all_others() -> None:
     assert project.renamed
     infer(project)
     assert known(project) == anew(project)
+
+
+CHAIN = """import torch
+from torch import nn
+
+
+class Layer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.linear = nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.linear(x)
+
+
+class Block(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.first, self.second = Layer(), Layer()
+
+    def forward(self, x):
+        return self.second(self.first(x))
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.one, self.two = Block(), Block()
+
+    def forward(self, x):
+        return self.two(self.one(x))
+"""
+
+
+def test_parts_of_one_network_are_no_parts_of_the_next() -> None:
+    """What went through one part before the other is known by the input of the other: places do not multiply."""
+    with unasked():
+        module = understood(read({"net.py": CHAIN})).modules["net"]
+    forward = module.classes["Net"].method("forward")
+    assert forward is not None and forward.returns is not None
+    blocks = [f"self.{block}" for block in ("one", "two")]
+    layers = [f"{block}.{layer}" for block in blocks for layer in ("first", "second")]
+    assert forward.returns.deps == {"@x", *blocks, *layers, *(f"{layer}.linear" for layer in layers)}

@@ -82,7 +82,7 @@ def outward(
         if head in params:
             precise = rest.startswith(PICKED[1:]) or rest and dep[0] not in "@^" and is_row(value)
             found |= {_below(p, rest) for p in params[head]} if precise else params[head]
-        elif head == "self" and receiver:
+        elif head == "self" and receiver and dep[0] != "^":  # else it is another object's self: see the parameter
             found.add(_below(receiver, rest))
         elif not dep.startswith(("@", "^")):
             found.add(moved(dep, made))
