@@ -34,6 +34,8 @@ def converted(text: str) -> tuple[str, list[str]]:
         ("x = torch.ones(2, 3)\ny = nn.Dropout(0.5).forward(x)", "y = nn.Dropout(p=0.5).set_train().construct(x)"),
         ("loss = nn.CrossEntropyLoss(label_smoothing=0.1)\nloss.eval()\ny = loss.forward(target=t, input=x)",
          "y = loss(x, t)"),
+        ("opt = torch.optim.SGD(m.parameters(), 0.1)\nfor group in opt.param_groups:\n    group['dampening'] = 0",
+         "    group['dampening'] = 0.0"),
         ("x = torch.ones(2)\ny = F.relu(inplace=True, input=x)\nprint(x)", "x = ops.relu(x)"),
         ("w = torch.empty(2, 3)\nnn.init.ones_(*[w])", "w = initializer('ones', w.shape, w.dtype).init_data()"),
         (NET + "net = Net()\nfor p in net.parameters():\n    p.requires_grad = False",

@@ -39,6 +39,7 @@ ASSIGNING = {cst.AddAssign: ("assign_add", "+"), cst.SubtractAssign: ("assign_su
 NORMALISED = ("torch.nn.BatchNorm1d", "torch.nn.BatchNorm2d", "torch.nn.BatchNorm3d")
 NORMALISATION = {"momentum": "set_momentum", "eps": "set_eps"}  # setting -> function of `rules/definitions`
 SURPLUS = "torch drops leading dimensions of size 1 of what is stored, MindSpore fails on them"
+FLOATS = ("weight_decay", "dampening", "eps")  # settings of groups that MindSpore's optimizers take as floats only
 OTHERS = {"jax", "tensorflow", "mxnet", "paddle", "cupy"}  # libraries whose arrays are not those of torch
 # kinds of what other objects keep in an attribute called data
 OF_OTHERS = {"int", "float", "bool", "str", "none", "list", "dict", "tuple", "set", "numpy"}
@@ -115,6 +116,8 @@ class Assignments:
                 )
                 self.writer.plan.expressions.setdefault(id(target), code(target))
                 return self.writer.text("ops.assign({0}, {1})", target, node.value)
+            if value.name == "param_group_item" and key(target) in FLOATS and type(node.value) is cst.Integer:
+                return self.writer.text(f"{{0}} = {float(node.value.evaluated_value)}", target)
             if (made := named_settings.written(stmt, target, node.value, self.writer)) is not None:
                 return made
             if held := without_surplus(target, node.value, self.module):
