@@ -9,6 +9,7 @@ import libcst as cst
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.tape.forward.asked import ASKED, note_asked
 from torch2ms.tape.forward.computed import computes
 from torch2ms.tape.forward.dependents import dependents
 from torch2ms.tape.forward.effects import effects
@@ -22,7 +23,7 @@ from torch2ms.tape.functions.handing import more_than
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.hooks import has_hooks
 from torch2ms.tape.ledger.ledger import Owner
-from torch2ms.tape.ledger.records import STEPS
+from torch2ms.tape.ledger.records import LOADS, STEPS
 from torch2ms.tape.verdicts import Verdicts
 
 
@@ -32,6 +33,9 @@ class Outside:
 
     incomplete: str = ""  # why the calls around it and this function are no episode
     left: list[Stash] = field(default_factory=list)  # lists outside of functions that hold graphs
+
+
+BY_CALLER = "the loss is made by the caller of this function"
 
 
 def forward_of(
@@ -81,14 +85,29 @@ def forward_of(
         return region, region.problem
     if crossing := verdicts.crossing(event, region, owns if wanted else None):
         return region, f"`{crossing}` brings a graph along that is made elsewhere"
+    if asked := note_asked(event, region, wanted, verdicts.records, verdicts.project):
+        return region, "a called function " + ASKED.format(asked)
+    if _only_looked_at(event, wanted, verdicts):
+        return region, "" if not wanted or computes(region, verdicts.module, verdicts.project) else BY_CALLER
     if test := left_out_at_times(event, region, wanted, verdicts.module, verdicts.project):
         return region, DEPENDING.format(test)
     steps = [e for e in verdicts.records.events if e.kind in STEPS]
     if why := left_out_of_networks(event, region, wanted, steps, verdicts.module, verdicts.project):
         return region, why
     if wanted and not computes(region, verdicts.module, verdicts.project):
-        return region, "the loss is made by the caller of this function"
+        return region, BY_CALLER
     return region, ""
+
+
+def _only_looked_at(event: Event, owners: list[Owner], verdicts: Verdicts) -> bool:
+    """Loops and comprehensions of this scope read what the event stores, and no optimizer steps with it."""
+    records = verdicts.records
+    number = records.number.get(id(event))  # none of two that were put together
+    leaving = event.lifted or event.handing is not None or event.closure is not None or event.episode is not None
+    if number is None or leaving or any(o.stored for o in owners) or any(e.kind == "touch" for e in records.events):
+        return False
+    others = [e for e in records.events if e.kind in LOADS and e.kind not in ("grad_loop", "leaf_grad")]
+    return not any(n == number for e in others for o in owners for n, _ in records.held(e, o))
 
 
 def fit_together(

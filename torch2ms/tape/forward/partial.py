@@ -102,6 +102,27 @@ def left_out_of_networks(
     return ""
 
 
+def without_gradient(
+    event: Event, region: Region, owner: Owner, module: ModuleInfo, project: Project
+) -> frozenset[str]:
+    """The places of an owner that the loss does not depend on, at times or ever; settings are taken to let it."""
+    owns = owner.owns or NOTHING
+    stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
+    turning = {root(d) for a in event.stmt.ancestors() if a.is_loop for s in a.walk() for d in s.defs}
+    found = [*_cuts(event, region, module), *_choices(event, region, module)]
+    missing = {p for _, asked, places in found if asked & turning for p in places}
+    set_once = [(code(test), p) for test, asked, places in found if not asked & turning for p in places]
+    for left in skipped(stmts, turning, module, project, owns) if owns else ():
+        if left.changes or not left.test:
+            missing.add(left.place)
+        else:
+            set_once.append((left.test, left.place))
+    for test, place in set_once:
+        if any_overlap(frozenset({place}), owns):
+            owner.assumed.add(f"`{test}` lets `{place}` take part: MindSpore has zeros where torch has None")
+    return frozenset(p for p in missing if any_overlap(frozenset({p}), owns))
+
+
 def _cuts(event: Event, region: Region, module: ModuleInfo) -> Iterator[Cut]:
     """The conditions of a forward, and the modules that its root depends on in one case and not in the other."""
     whole: frozenset[str] | None = None

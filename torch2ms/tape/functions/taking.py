@@ -17,6 +17,7 @@ from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import UNKNOWN, Value, entries
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
+from torch2ms.tape.forward.asked import asks
 from torch2ms.tape.functions.handing import bound_arguments, moved
 from torch2ms.tape.functions.sites import receiver, receiving
 from torch2ms.tape.ledger.events import Event
@@ -42,6 +43,7 @@ class Taken:
     returns: list[Stmt]  # the return statements that hand out something already
     clears_if: str = ""  # the parameter that says whether it clears them
     steps: bool = False  # it is the step of an optimizer: calls of the optimizer reach it
+    asks: bool = False  # it asks which parameters have a gradient, and the answers show
 
 
 @dataclass(eq=False)
@@ -83,7 +85,8 @@ def taken_of(info: FunctionInfo, events: list[Event], names: set[str]) -> Taken 
     variables = {o.place: _variable("" if len(used) == 1 else o.place.rpartition(".")[2], names) for o in used}
     if len(set(variables.values())) < len(used):
         return None
-    return Taken(info, used, variables, gives, clears, returns if gives else [], asked)
+    shows = any(asks(e) for e in events)
+    return Taken(info, used, variables, gives, clears, returns if gives else [], asked, asks=shows)
 
 
 def _variable(of: str, names: set[str]) -> str:

@@ -76,6 +76,8 @@ class Event:
     effects: dict[str, State | None] = field(default_factory=dict)
     absorbed: list[Event] = field(default_factory=list)  # other backward calls that happen together with this one
     problem: str = ""  # why the statement cannot be translated, whatever is around it
+    # of a question which parameters have a gradient: the places that may have none; None where it does not matter
+    without: frozenset[str] | None = None
 
     @property
     def lineno(self) -> int:

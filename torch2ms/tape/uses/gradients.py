@@ -14,6 +14,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import joined as joined_weights
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
+from torch2ms.tape.forward.asked import ASKED
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import concerns, kinship
@@ -24,6 +25,8 @@ from torch2ms.tape.uses.clipping import clip_norm, clip_value, parted
 from torch2ms.tape.uses.kept import WHY, kept_while_changed
 from torch2ms.tape.uses.loops import plan_comprehension, plan_fill, plan_loop
 
+NAME_THEM = "name the parameters that take part in the loss, or leave out those whose gradient is zero"
+
 
 def plan(events: list[Event], records: Records, plan: Plan, writer: Writer) -> str:
     """Rewrite what uses the gradients of the owners; a reason if some use cannot be translated."""
@@ -33,6 +36,10 @@ def plan(events: list[Event], records: Records, plan: Plan, writer: Writer) -> s
         if id(event) in kept:
             continue
         if event.kind not in ("clip_norm", "clip_value", "grad_loop", "fill", "leaf_grad"):
+            continue
+        if event.without and event.kind != "taken":
+            plan.refused.add(id(event.node))
+            plan.refuse(event.stmt, replace(refusal(event, "it " + ASKED.format(min(event.without))), todo=NAME_THEM))
             continue
         owner = next((o for o in owners if concerns(event, o, owners)), None)
         if owner is None and event.kind == "leaf_grad":

@@ -1,0 +1,138 @@
+"""Questions whether parameters have a gradient: MindSpore has zeros where torch has None.
+
+That plays no part where what follows is summed up or changed in place. It shows where gradients are gathered, counted,
+told or averaged, and the loss does not depend on some of the parameters that are asked.
+"""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import constant, descend
+from torch2ms.analysis.values import any_overlap, overlaps
+from torch2ms.tape.forward.partial import without_gradient
+from torch2ms.tape.forward.regions import Region
+from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.ledger import Owner
+from torch2ms.tape.ledger.pairs import COMPREHENSIONS, clause_of
+from torch2ms.tape.ledger.records import Records
+
+ASKED = "asks which parameters have a gradient: MindSpore has zeros for those of `{}`, torch may have None"
+TELLING = {"print", "append", "extend", "write", "writerow", "info", "debug", "log", "warning", "add_scalar", "add"}
+SUMMING = {"sum", "fsum", "norm", "max", "amax"}
+NONE_IS_WITHOUT: frozenset[str] = frozenset()
+AVERAGING = {"mean", "len", "min", "median", "std", "amin"}
+
+
+def note_asked(event: Event, region: Region, owners: list[Owner], records: Records, project: Project) -> str:
+    """Note of the questions that this backward call answers which parameters have no gradient, if it may show.
+
+    The place of some of them, where it is a called function that asks.
+    """
+    number = records.number.get(id(event))  # none of two that were put together: each was asked by itself
+    for owner in owners if number is not None else ():
+        asking = [e for e in records.events if _asking(e) and (number, False) in records.held(e, owner)]
+        if not asking:
+            continue
+        missing = without_gradient(event, region, owner, records.module, project)
+        missing |= _unreached(owner, records.root_deps(event), records.module)
+        for asker in asking:
+            about = _asked_about(asker, missing)
+            if asker.kind == "taken" and about and len(records.held(asker, owner)) == 1:
+                return min(about)
+            if asker.without is not None:  # other backward calls fill them, too
+                about = frozenset(m for m in about if any(overlaps(m, w) for w in asker.without))
+            asker.without = about
+    return ""
+
+
+def _asking(event: Event) -> bool:
+    if event.kind == "taken":
+        return event.taking is not None and event.taking.taken.asks
+    return event.without != NONE_IS_WITHOUT and asks(event)
+
+
+def _unreached(owner: Owner, reached: frozenset[str], module: ModuleInfo) -> frozenset[str]:
+    """The networks of an owner that the loss does not depend on."""
+    if not reached or any(d.startswith(("^", "@")) for d in reached):
+        return frozenset()
+    known = {v.place for v in module.values.values() if v.kind == "module" and v.name and v.place and not v.items}
+    return frozenset(o for o in owner.owns or () if o in known and not any_overlap(frozenset({o}), reached))
+
+
+def _asked_about(asker: Event, missing: frozenset[str]) -> frozenset[str]:
+    """The places without gradients that the question is about."""
+    asked = frozenset(d for d in asker.value.deps or {asker.place} if not d.startswith("@"))
+    unseen = any(a.startswith("^") for a in asked)
+    return frozenset(m for m in missing if unseen or any(overlaps(m, a) for a in asked))
+
+
+def asks(event: Event) -> bool:
+    """`p.grad is None` is asked of each of several parameters, and the answers show."""
+    if event.kind not in ("grad_loop", "leaf_grad"):
+        return False
+    if event.kind == "grad_loop":
+        body = [s for b in event.stmt.blocks for s in b.walk()]
+        return any(_questions(n) for s in body for n in _heads(s)) and _shows(body)
+    clause = clause_of(event.node, event.stmt.node)
+    if clause is None:
+        return False
+    for outer in descend(event.stmt.node):
+        if isinstance(outer, COMPREHENSIONS) and outer.for_in is clause and _questions(outer):
+            counted = not any(_is_gradient(n) for n in descend(_element(outer))) or _questions(_element(outer))
+            around = {_last(n) for n in descend(event.stmt.node) if _holds(n, outer)}
+            return counted or not around & SUMMING or bool(around & AVERAGING)
+    return False
+
+
+def _element(node: cst.CSTNode) -> cst.CSTNode:
+    return node.value if isinstance(node, cst.DictComp) else node.elt  # type: ignore[attr-defined]
+
+
+def _holds(node: cst.CSTNode, part: cst.CSTNode) -> bool:
+    return isinstance(node, cst.Call) and any(n is part for n in descend(node))
+
+
+def _last(call: cst.CSTNode) -> str:
+    func = call.func if isinstance(call, cst.Call) else None
+    return func.attr.value if isinstance(func, cst.Attribute) else dotted(func) if func is not None else ""
+
+
+def _heads(stmt: Stmt) -> list[cst.CSTNode]:
+    if isinstance(stmt.node, (cst.If, cst.While)):
+        return [stmt.node.test]
+    return [] if stmt.blocks else [stmt.node]
+
+
+def _questions(node: cst.CSTNode) -> bool:
+    """It asks whether a gradient is None."""
+    return any(
+        type(n) is cst.Comparison and _is_gradient(n.left) and constant(n.comparisons[0].comparator) is None
+        and isinstance(n.comparisons[0].operator, (cst.Is, cst.IsNot))
+        for n in descend(node)
+    )  # fmt: skip
+
+
+def _is_gradient(node: cst.CSTNode) -> bool:
+    return type(node) is cst.Attribute and node.attr.value == "grad"
+
+
+def _shows(body: list[Stmt]) -> bool:
+    """Something is told, gathered or counted, or the loop is left."""
+    tainted: set[str] = set()  # what is made of gradients
+    for stmt in body:
+        node = stmt.node
+        if isinstance(node, (cst.Break, cst.Return, cst.Raise)):
+            return True
+        if any(_last(c) in TELLING for c in stmt.calls):
+            return True
+        made = any(_is_gradient(n) for head in _heads(stmt) for n in descend(head)) or bool(stmt.uses & tainted)
+        if isinstance(node, cst.AugAssign) and not made:  # `count += 1`
+            return True
+        if made and isinstance(node, cst.Assign) and any(isinstance(t.target, cst.Subscript) for t in node.targets):
+            return True
+        tainted |= stmt.defs if made else set()
+    return False
