@@ -43,6 +43,9 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
         if held.kind == "tensor" and not held.likely and not is_weight(held):
             work.tell("T2M601", name, "Tensor.copy(): a deep copy of a tensor shares its memory in MindSpore")
             return cst.Call(cst.Attribute(parenthesised(updated.args[0].value), cst.Name("copy")))
+        if "optimizer" in {held.kind, *(item.kind for item in held.items or ())}:
+            todo = "make another one, and load the state of the first"
+            work.refuse("T2M605", "copy.deepcopy of an optimizer", "MindSpore's optimizers cannot be copied", todo)
     if name in ("itertools.chain", CHAINED) and (parameters := joined(original, work)) is not None:
         return parameters
     if (

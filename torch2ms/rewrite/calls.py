@@ -159,6 +159,10 @@ class MethodCalls:
             why, todo = "MindSpore's state has names of parameters", "keep what you need yourself"
             self.work.refuse("T2M605", "torch.optim.Optimizer.state_dict", why, todo)
             return updated
+        if receiver.kind == "optimizer" and name == "load_state_dict" and self.steps_on(original):
+            why = "torch's optimizers share the moments from then on, and both go on"
+            self.work.refuse("T2M605", "torch.optim.Optimizer.load_state_dict", why, "load a deep copy of the state")
+            return updated
         if receiver.name == "param_group" and name in ("keys", "values", "items"):
             why = "a group of MindSpore's optimizer has fewer and other settings"
             self.work.refuse("T2M605", "torch.optim.Optimizer.param_groups", why, "name the settings")
@@ -172,6 +176,22 @@ class MethodCalls:
         if receiver.kind in OWNERS:
             return self.work.ruled(f"{OWNERS[receiver.kind]}.{name}", original, updated)
         return updated
+
+    def steps_on(self, load: cst.Call) -> bool:
+        """`twin.load_state_dict(optimizer.state_dict())`, and the other optimizer is used again."""
+        given, stmt = load.args[0].value if load.args else None, self.work.stmt
+        asked = given.func if isinstance(given, cst.Call) else None
+        if stmt is None or not isinstance(asked, cst.Attribute) or asked.attr.value != "state_dict":
+            return False
+        place = dotted(asked.value)
+        if not place or code(asked.value) == code(load.func.value):  # type: ignore[attr-defined]
+            return False
+        stmts = stmt.block.scope.body.walk()
+        loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
+        again = [s for s in (*(s for s in stmts if s.number > stmt.number), *loops) if s is not stmt]
+        if any(place in s.defs for s in again):  # the one takes the place of the other
+            return False
+        return any(place in s.uses for s in again)
 
     @cached_property
     def agents(self) -> bool:
