@@ -11,6 +11,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.shown import taken
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
@@ -203,16 +204,8 @@ def _of_item(call: cst.Call, scope: Scope) -> bool:
     bound = {d for s in scope.body.walk() for d in s.defs}
     made = [s.node for s in scope.body.walk() if isinstance(source, cst.Name) and source.value in s.defs]
     if len(made) == 1 and isinstance(made[0], cst.For):
-        inner = _gone_over(made[0].iter)
+        inner = taken(made[0].target, made[0].iter, source.value)  # type: ignore[attr-defined]
     return isinstance(inner, cst.Name) and inner.value in set(scope.params) - {"self", "cls"} - bound
-
-
-def _gone_over(given: cst.BaseExpression) -> cst.BaseExpression:
-    """What a loop takes its items out of: `enumerate(outputs)`, `losses.items()`."""
-    if isinstance(given, cst.Call) and dotted(given.func) == "enumerate" and given.args:
-        return given.args[0].value
-    views = isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute) and not given.args
-    return given.func.value if views and given.func.attr.value in ("items", "values") else given  # type: ignore[attr-defined]
 
 
 def _through_layers(info: FunctionInfo, sites: list[Site]) -> Stmt | None:

@@ -118,6 +118,7 @@ class Turns:
         self.outer = self.last if self.loops else ([event.stmt, *(a for a in event.stmt.ancestors() if a.is_loop)])[-1]
         # the loop that gives the output, the name of its key if it has one, and how the output is got by it
         self.of: tuple[Stmt, str, str] | None = None
+        self.item = ""  # the name that the loop has for the output, or for what that is made of
 
     def ready(self) -> bool:
         """The forward stands outside of a loop around the call, and may run again."""
@@ -210,11 +211,12 @@ class Turns:
                 continue
             over = node.iter
             target: cst.BaseExpression = node.target
-            if isinstance(over, cst.Call) and dotted(over.func) == "enumerate" and len(over.args) == 1:
+            if isinstance(over, cst.Call) and _counts(node):
                 over = over.args[0].value
                 target = target.elements[-1].value if isinstance(target, cst.Tuple) else target
+            target, over = _beside(target, over, used)
             held, asked = _held(over)
-            if over is not node.iter and not {n.value for n in descend(target) if type(n) is cst.Name} & used:
+            if _counts(node) and not {n.value for n in descend(target) if type(n) is cst.Name} & used:
                 continue  # `for k, _ in enumerate(outputs)` that asks `outputs[k]`: a number
             if held not in made:
                 numbers = isinstance(over, cst.Call) and dotted(over.func) == "range"
@@ -223,6 +225,7 @@ class Turns:
             elif self.region.each:
                 return False  # an element that the turn goes on with
             elif asked != "items" and self.made_of(target, over, used, made):
+                self.item = dotted(target)
                 self.of = loop, "", f"list({held}.values())[{{}}]" if asked else f"{held}[{{}}]"
             elif not (key := _key(target, asked)) or not _picks(output, target, key, made):
                 return False
@@ -276,7 +279,7 @@ class Turns:
             if dotted(output):
                 returned = [Text(f"return {element.format(key)}")]
             else:
-                returned.insert(0, Text(f"{self.name(loop.node)} = {element.format(key)}"))
+                returned.insert(0, Text(f"{self.item} = {element.format(key)}"))
         else:
             made = {root(d) for s in self.region.all for d in s.all_defs}
             used = self.used()
@@ -317,20 +320,32 @@ class Turns:
                 idle.append(stmt)
         return idle
 
-    def name(self, node: cst.For) -> str:
-        """The name that a loop has for the element."""
-        target = node.target
-        return dotted(target.elements[-1].value if isinstance(target, cst.Tuple) else target)
-
     def counter(self, node: cst.For) -> str:
         """What counts the turns of a loop, which may count them already."""
-        if isinstance(node.iter, cst.Call) and isinstance(node.target, cst.Tuple):
+        if _counts(node) and isinstance(node.target, cst.Tuple):
             return dotted(node.target.elements[0].value)
         name = self.writer.fresh_index()
         self.writer.fresh_once(name)
-        self.plan.expressions[id(node.target)] = f"{name}, {dotted(node.target)}"
+        target = code(node.target).strip("()")
+        self.plan.expressions[id(node.target)] = f"{name}, ({target})" if "," in target else f"{name}, {target}"
         self.plan.expressions[id(node.iter)] = f"enumerate({code(node.iter)})"
         return name
+
+
+def _counts(node: cst.For) -> bool:
+    """`for i, y in enumerate(outputs)`."""
+    return isinstance(node.iter, cst.Call) and dotted(node.iter.func) == "enumerate" and len(node.iter.args) == 1
+
+
+def _beside(
+    target: cst.BaseExpression, over: cst.BaseExpression, used: set[str]
+) -> tuple[cst.BaseExpression, cst.BaseExpression]:
+    """The part of a loop over several things that is used: `y` and `ys` of `for name, y in zip(names, ys)`."""
+    if not isinstance(over, cst.Call) or dotted(over.func) != "zip" or not isinstance(target, cst.Tuple):
+        return target, over
+    pairs = [(e.value, a.value) for e, a in zip(target.elements, over.args, strict=False)]
+    wanted = [(t, a) for t, a in pairs if {n.value for n in descend(t) if type(n) is cst.Name} & used]
+    return wanted[0] if len(wanted) == 1 else (target, over)
 
 
 def _held(over: cst.BaseExpression) -> tuple[str, str]:
