@@ -53,7 +53,7 @@ def wraps(module: ModuleInfo) -> bool:
     """Whether the module may have such an object: it imports their packages, or a value of it is one."""
     if any(f"{name}.".startswith(ROOTS) for name in module.imports.table.values()):
         return True
-    return any(v.kind == "object" and v.name in FAMILIES for v in module.values.values())
+    return bool([v for v in module.values.values() if v.kind == "object" and v.name in FAMILIES])  # one call for all
 
 
 def family(node: cst.CSTNode, module: ModuleInfo) -> str:

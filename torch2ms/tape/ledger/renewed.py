@@ -23,7 +23,7 @@ def bindings(places: frozenset[str], scope: Scope, module: ModuleInfo, seen: boo
     found: dict[int, bool] = {}
     row: list[tuple[Stmt, set[str]]] = []  # one after the other, each binds some of the places to new objects
     for stmt in scope.body.walk():
-        bound = {place for place in places if any(place == d or place.startswith(f"{d}.") for d in stmt.defs)}
+        bound = {place for d in stmt.defs for place in places if place == d or place.startswith(f"{d}.")}
         if row and (stmt.block is not row[0][0].block or type(stmt.node) is not cst.Assign):
             row = []
         if bound and type(stmt.node) is cst.For:
