@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.ledger.clears import SOME
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.plan import Plan
 
@@ -21,6 +22,8 @@ def refuse(event: Event, why: str, plan: Plan) -> None:
     todo = "write the statements that feed the loss as a function and take its gradient with ms.value_and_grad"
     if event.kind in ("step", "scaler_step"):
         todo = "call the optimizer with the gradients"
+    elif why == SOME:
+        todo = "give them an optimizer of their own, and do not call it in the steps that drop their gradients"
     elif event.kind == "clear":
         todo = "MindSpore keeps no gradients: drop it once the backward call is translated"
     for other in event.absorbed:
