@@ -31,8 +31,8 @@ def holders(name: str, stmt: Stmt, module: ModuleInfo, project: Project, depth: 
                 if not place or place == name:
                     continue
                 above = holders(place, other, module, project, depth - 1) if "." not in place else set()
-                known = held.kind in CONTAINERS or held.kind == "tensor" and not held.likely
-                found |= above | ({place} if known and held.kind != "loader" else set())
+                known = held.kind in (*CONTAINERS, "dataset") or held.kind == "tensor" and not held.likely
+                found |= above | ({place} if known else set())
     return found
 
 
