@@ -43,6 +43,7 @@ from torch2ms.wrappers.objects import wraps
 from torch2ms.wrappers.on_cuda import switched_off
 from torch2ms.wrappers.opened import opened
 from torch2ms.wrappers.own_names import renewed
+from torch2ms.wrappers.picked_items import picked_items
 from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.reexported import reexported
 from torch2ms.wrappers.regrouped import regrouped
@@ -98,6 +99,7 @@ def understood(project: Project) -> Project:
             break
         project = _with(project, plain)
     project = _with(project, numbered(project))
+    project = _with(project, picked_items(project))
     project = _with(project, unboxed(project))
     project = _with(project, opened(project))
     project = _with(project, listed(project))
