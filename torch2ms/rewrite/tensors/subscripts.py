@@ -82,9 +82,9 @@ def _by_truth(original: cst.Subscript, updated: cst.Subscript, work: Translation
     index, made = original.slice[0].slice, updated.slice[0].slice
     if len(original.slice) != 1 or not isinstance(index, cst.Index) or not isinstance(made, cst.Index):
         return None
-    if work.module.value(index.value).kind != "tensor" or work.facts.rank(index.value) != 0:
+    if type(index.value) is cst.Integer or work.module.value(index.value).kind != "tensor":
         return None
-    if work.facts.dtype(index.value) != "bool":
+    if work.facts.rank(index.value) != 0 or work.facts.dtype(index.value) != "bool":
         return None
     held, mask = code(parenthesised(updated.value)), code(parenthesised(made.value))
     return cst.parse_expression(f"{held}.expand_dims(0)[{mask}.reshape(1)]")
