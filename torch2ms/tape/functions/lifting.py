@@ -388,11 +388,22 @@ def _spread(info: FunctionInfo, site: Site, lifting: Lifting) -> None:
                     continue
                 site.stmt.defs.add(moved)
                 value = stmt.out.get(place, Value())
-                site.stmt.out[moved] = replace(
-                    value, deps=frozenset(_move(d, base) for d in value.deps if not d.startswith("@"))
-                )
+                site.stmt.out[moved] = replace(value, deps=_varied_with(value, info, site, base))
         site.stmt.uses |= {_below(base, p) for p in stmt.uses if p.startswith("self.") or p == "self" and whole}
-        site.stmt.muts |= {_below(base, p) for p in stmt.muts if p.startswith("self.")}
+        for place in sorted(stmt.muts):
+            if place.startswith("self."):
+                moved, kept = _below(base, place), stmt.out.get(place)
+                site.stmt.muts.add(moved)
+                if kept is not None and kept.kind in ("list", "dict"):  # it may have put tensors into a container
+                    site.stmt.out[moved] = replace(kept, deps=_varied_with(kept, info, site, base), items=None)
+
+
+def _varied_with(value: Value, info: FunctionInfo, site: Site, base: str) -> frozenset[str]:
+    """What a value that the callee keeps is varied with, as places of the caller."""
+    own = {_move(d, base) for d in value.deps if not d.startswith("@")}
+    bound = bound_arguments(info, site.call)
+    given = (bound[d[1:]].value for d in value.deps if d.startswith("@") and d[1:] in bound)
+    return frozenset(own).union(*(site.module.value(node).deps for node in given))
 
 
 def _below(base: str, place: str) -> str:
