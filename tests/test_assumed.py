@@ -88,3 +88,107 @@ def test_what_a_method_sets_up_is_there_at_every_step_or_at_none() -> None:
     tier, why = backward(SETUP)
     assert tier is Tier.ASSUMED
     assert "`self.opt is not None and self.log_alpha is not None` is the same at every step of `self.opt`" in why
+
+
+METHODS = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a = nn.Linear(3, 3)
+        self.extra = nn.Linear(3, 3)
+
+    def forward(self, x, deep):
+        h = torch.tanh(self.a(x))
+        if deep:
+            h = h + self.extra(h)
+        return h
+
+
+class Trainer:
+    def __init__(self):
+        self.net = Net()
+        self.opt = torch.optim.Adam(self.net.parameters(), lr=0.05)
+
+    def loss(self, x, deep):
+        return self.net(x, deep).pow(2).mean()
+
+    def step(self, x, deep):
+        self.opt.zero_grad()
+        loss = self.loss(x, deep)
+        loss.backward()
+        self.opt.step()
+        return loss.item()
+
+
+torch.manual_seed(0)
+trainer = Trainer()
+for k in range(5):
+    print(trainer.step(torch.randn(4, 3), k % 2 == 0))
+"""
+
+
+def test_a_method_that_runs_the_network_leaves_layers_out_as_its_caller_would() -> None:
+    (event,) = [f for f in convert_source(METHODS).findings if f.what == "backward call"]
+    assert event.tier is Tier.REFUSED and "depending on `deep`" in event.why
+    same = convert_source(METHODS.replace("k % 2 == 0", "True"))
+    (event,) = [f for f in same.findings if f.what == "backward call"]
+    assert event.tier is Tier.ASSUMED, event.why
+
+
+PICKING = """\
+import torch
+from torch import nn
+
+
+class Inner(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(3, 3)
+        self.head = nn.Linear(3, 1)
+
+    def forward(self, x):
+        return self.head(self.body(x))
+
+
+class Outer(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.inner = Inner()
+
+    def forward(self, x):
+        return self.inner{layer}(x)
+
+
+class Engine:
+    def __init__(self):
+        self.opt = torch.optim.Adam(self.model.parameters(), lr=0.1, weight_decay=0.01)
+
+    def step(self, x):
+        self.opt.zero_grad()
+        loss = self.model(x).pow(2).mean()
+        loss.backward()
+        self.opt.step()
+
+
+class First(Engine):
+    def __init__(self):
+        self.model = Outer()
+        super().__init__()
+
+
+class Second(Engine):
+    def __init__(self):
+        self.model = Inner()
+        super().__init__()
+"""
+
+
+def test_a_network_that_runs_some_layers_of_another_may_leave_parameters_out() -> None:
+    (event,) = [f for f in convert_source(PICKING.format(layer=".body")).findings if f.what == "backward call"]
+    assert event.tier is Tier.ASSUMED and "every parameter of the optimizer takes part" in event.why
+    (event,) = [f for f in convert_source(PICKING.format(layer="")).findings if f.what == "backward call"]
+    assert event.tier is Tier.EXACT, event.why

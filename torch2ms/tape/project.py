@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project, qualified
 from torch2ms.analysis.program.structure import Stmt
@@ -16,6 +17,7 @@ from torch2ms.tape.copies import freezes_copy, freezes_untrained
 from torch2ms.tape.derivatives.paths import drawing
 from torch2ms.tape.entries import left_to_others
 from torch2ms.tape.inside import Inside
+from torch2ms.tape.ledger.beyond import weighted_parts
 from torch2ms.tape.ledger.events import argument
 from torch2ms.tape.silent import silent
 
@@ -63,8 +65,9 @@ def prepare(project: Project) -> None:
         pickled(call, stmt, m) or unpickled(call, stmt, m)
         for m in project.modules.values() for s in m.scope.walk() for stmt in s.body.walk() for call in stmt.calls
     )  # fmt: skip
-    conditional = any(_conditional(c.methods["forward"]) for m in project.modules.values() for c in m.classes.values()
-                      if c.kind == "module" and "forward" in c.methods)  # fmt: skip
+    forwards = [c.methods["forward"] for m in project.modules.values() for c in m.classes.values()
+                if c.kind == "module" and "forward" in c.methods]  # fmt: skip
+    conditional = any(_conditional(info) or _picks_layers(info, project) for info in forwards)
     counting = any(_counts_for_all(c) for m in project.modules.values() for c in m.classes.values()
                    if c.kind == "module")  # fmt: skip
     for module in project.modules.values():
@@ -224,6 +227,24 @@ def _conditional(info: FunctionInfo) -> bool:
             read = (info.module.value(n) for n in descend(stmt.node) if isinstance(n, cst.Attribute))
             if any(value.name in ("module_param", "parameter") for value in read):
                 return True
+    return False
+
+
+def _picks_layers(info: FunctionInfo, project: Project) -> bool:
+    """Of a network that it holds a forward runs some layers and never the whole: the others get no gradient."""
+    uses = {u for s in info.scope.body.walk() for u in s.uses if u.startswith("self.")}
+    called = {dotted(c.func) for s in info.scope.body.walk() for c in s.calls}
+    picked: dict[str, set[str]] = {}
+    for use in uses - called | {c for c in called if c.count(".") > 1}:
+        _, name, *rest = use.split(".")
+        if rest and f"self.{name}" not in called:
+            picked.setdefault(name, set()).add(rest[0])
+    held = info.cls.attrs if info.cls is not None else {}
+    for name, layers in picked.items():
+        value = held.get(name)
+        cls = class_of(value, info.module, project) if value is not None and value.kind == "module" else None
+        if cls is not None and weighted_parts(cls, project).keys() - layers and not layers & cls.methods.keys():
+            return True
     return False
 
 

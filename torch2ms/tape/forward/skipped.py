@@ -19,10 +19,11 @@ from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInf
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
-from torch2ms.analysis.values import overlaps
+from torch2ms.analysis.values import Value, overlaps
 from torch2ms.tape.forward.choices import LAYERS, OF_SHAPE, by_name, moving, own, tests_of
 from torch2ms.tape.ledger.beyond import weighted_parts
 
+DEEP = 3  # methods that call methods
 DRAWN = re.compile(r"\brand|\brandom\b|bernoulli|multinomial|\bchoice\(")
 NAMING = re.compile(
     r"\bgetattr\(|[}\])]\[|= *[{\[(].*self\.\w+ *[,}\])]"
@@ -40,7 +41,7 @@ class Skipped:
 
 
 def skipped(
-    stmts: list[Stmt], changing: set[str], module: ModuleInfo, project: Project, wanted: frozenset[str]
+    stmts: list[Stmt], changing: set[str], module: ModuleInfo, project: Project, wanted: frozenset[str], depth: int = 0
 ) -> Iterator[Skipped]:
     """What the networks that these statements call leave out of the `wanted` ones; `changing` names are others at
     each step."""
@@ -49,11 +50,42 @@ def skipped(
             value = module.value(call.func)
             if value.kind == "function":
                 yield from _of_function(call, stmt, changing, module, project)
+            if depth < DEEP and (method := _of_self(call, stmt, project)) is not None:
+                inner = list(method.scope.body.walk())
+                turning = _Given.of(call, stmt, changing).changing(method.scope.params)
+                yield from skipped(inner, turning, method.module, project, wanted, depth + 1)
             if value.kind != "module" or not any(overlaps(value.place, w) for w in wanted if value.place):
                 continue
-            if (cls := class_of(value, module, project)) is not None and (info := cls.method("forward")) is not None:
-                params = _Given.of(call, stmt, changing).changing(info.scope.params)
-                yield from _Forward(cls, info, project, params).skipped(value.place)
+            for cls in _classes(value, stmt, module, project):
+                if (info := cls.method("forward")) is not None:
+                    params = _Given.of(call, stmt, changing).changing(info.scope.params)
+                    yield from _Forward(cls, info, project, params).skipped(value.place)
+
+
+def _around(stmt: Stmt, project: Project) -> ClassInfo | None:
+    """The class in whose method a statement stands."""
+    scope = stmt.block.scope.cls
+    return next((c for m in project.modules.values() for c in m.classes.values() if c.scope is scope), None)
+
+
+def _of_self(call: cst.Call, stmt: Stmt, project: Project) -> FunctionInfo | None:
+    """The method of the same object that a call reaches: `self.loss(batch)`."""
+    if type(call.func) is not cst.Attribute or dotted(call.func.value) != "self":
+        return None
+    cls = _around(stmt, project)
+    return cls.method(call.func.attr.value) if cls is not None and cls.kind == "object" else None
+
+
+def _classes(value: Value, stmt: Stmt, module: ModuleInfo, project: Project) -> list[ClassInfo]:
+    """The class of a network; of one that subclasses make, each in its own way, all of theirs."""
+    if value.name:
+        found = class_of(value, module, project)
+        return [found] if found is not None else []
+    cls = _around(stmt, project) if value.place.startswith("self.") else None
+    methods = [m for c in (*cls.lineage(), *cls.below()) for m in c.methods.values()] if cls is not None else []
+    made = [(s.out.get(value.place), m.module) for m in methods for s in m.scope.body.walk() if value.place in s.defs]
+    named = [class_of(v, home, project) for v, home in made if v is not None and v.kind == "module" and v.name]
+    return [c for c in named if c is not None]
 
 
 def _of_function(
