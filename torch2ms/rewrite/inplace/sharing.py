@@ -30,17 +30,37 @@ def fresh(target: cst.CSTNode, scope: Scope, but: Stmt | None = None) -> bool:
         return False
     name = target.value
     once = but is not None and not any(owner.is_loop for owner in but.ancestors())
-    if name in scope.params or name not in scope.locals:
+    begun = _begun(name, but) if once and but is not None else 0
+    if name in scope.params and not begun or name not in {*scope.locals, *scope.params}:
         return False
-    if any(name in stmt.defs and not _makes(stmt, name) for stmt in scope.body.walk()):
+    if any(name in stmt.defs and not _makes(stmt, name) for stmt in scope.body.walk() if stmt.number >= begun):
         return False
-    return not shared(name, scope, but, but if once else None)
+    return not shared(name, scope, but, but if once else None, begun)
 
 
-def shared(name: str, scope: Scope, but: Stmt | None = None, until: Stmt | None = None) -> bool:
-    """Something else than one statement has the tensor, too; who shares it after `until` shares what it is then."""
+def _begun(name: str, stmt: Stmt) -> int:
+    """The number of the last statement that is sure to have given the name a new tensor, 0 if none is."""
+    around = [stmt.block, *(owner.block for owner in stmt.ancestors())]
+    made = (s for block in around for s in block.stmts if s.number < stmt.number and not s.blocks and name in s.defs)
+    return max((s.number for s in made if type(s.node) is cst.Assign and _computes(s.node, name)), default=0)
+
+
+def _computes(node: cst.Assign, name: str) -> bool:
+    """`x = x * mask`, `x = x.clone()`: whatever the tensor was made of, it is another one."""
+    if len(node.targets) != 1 or dotted(node.targets[0].target) != name:
+        return False
+    called = node.value.func if isinstance(node.value, cst.Call) else None
+    cloned = isinstance(called, cst.Attribute) and called.attr.value == "clone"
+    return cloned or isinstance(node.value, cst.BinaryOperation)
+
+
+def shared(
+    name: str, scope: Scope, but: Stmt | None = None, until: Stmt | None = None, since: int = 0
+) -> bool:
+    """Something else than one statement has the tensor, too; who shares it after `until` shares what it is then, and
+    who had what the name meant before `since` has that."""
     for stmt in scope.body.walk():
-        if until is not None and stmt.number > until.number:
+        if until is not None and stmt.number > until.number or stmt.number < since:
             continue
         if name in stmt.uses and stmt is not but and _shares(stmt, name):
             return True
@@ -59,10 +79,12 @@ def _makes(stmt: Stmt, name: str) -> bool:
 
 
 def changes_itself(node: cst.CSTNode, name: str) -> bool:
-    """`x = x.mul_(2)`: the tensor that had the name has it still."""
+    """`x = x.mul_(2)`, `x = x.t().reshape(3, -1)`: what had the name has it still, in another shape perhaps."""
     if not isinstance(node, cst.Assign) or len(node.targets) != 1 or dotted(node.targets[0].target) != name:
         return False
-    return is_change(node.value) and dotted(base(node.value)) == name
+    if is_change(node.value):
+        return dotted(base(node.value)) == name
+    return isinstance(node.value, cst.Call) and _shown(node.value) == {name}
 
 
 def _either(node: cst.BaseExpression) -> list[cst.BaseExpression]:
