@@ -114,13 +114,27 @@ def _shares(stmt: Stmt, name: str) -> bool:
         values = (
             [e.value for e in node.value.elements] if isinstance(node.value, (cst.Tuple, cst.List)) else [node.value]
         )
-        if any(name in _sources(value) for value in values):
+        if any(name in _sources(value) for value in values) or _packed(node.value, name):
             return True
-    return any(
+    return any(_keeps(call) and any(name in _shown(a.value) for a in call.args) for call in stmt.calls) or any(
         isinstance(call.func, cst.Attribute) and call.func.attr.value in ("append", "extend", "insert", "put")
         and any(isinstance(held := base(a.value), cst.Name) and held.value == name for a in call.args)
         for call in stmt.calls
     )  # fmt: skip
+
+
+def _packed(node: cst.CSTNode, name: str) -> bool:
+    """A container that is written down holds it: `{"x": x}`, `[[x, y]]`."""
+    for found in descend(node):
+        if isinstance(found, (cst.DictElement, cst.Element)) and name in _shown(found.value):
+            return True
+    return False
+
+
+def _keeps(call: cst.Call) -> bool:
+    """The call makes something that keeps what it is given: an object of a class, a dict."""
+    last = dotted(call.func).rpartition(".")[2]
+    return last == "dict" or last[:1].isupper()
 
 
 _THEMSELVES = {"contiguous", "to", "cuda", "cpu", "float", "requires_grad_"}  # may give the tensor they are called on
