@@ -292,3 +292,49 @@ def test_a_network_that_is_not_seen_may_run_again_where_others_draw(made: str, t
     (event,) = [f for f in result.findings if f.code in ("T2M101", "T2M110")]
     assert event.tier is tier, event.why
     assert ("`self.model` draws no random numbers and keeps no running values" in event.why) is (tier is Tier.ASSUMED)
+
+
+YIELDING = """\
+from contextlib import contextmanager
+import torch
+from torch import nn
+
+net = nn.Linear(3, 3)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+{decorator}
+def made(flag=False):
+    with {mode}:
+        for k in range(3):
+            yield net(torch.ones(2, 3))
+
+
+{use}
+"""
+LOOP = """\
+for target in made():
+    loss = (net(target) - 1).pow(2).mean()
+    opt.zero_grad()
+    loss.backward()
+    opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("decorator", "mode", "use", "marked"),
+    [
+        ("", "torch.no_grad()", LOOP, True),
+        ("", "torch.no_grad()", LOOP.replace("in made()", "in list(made())"), False),
+        ("", "torch.enable_grad()", LOOP, False),
+        ("", "torch.no_grad()", f"print([m.sum().item() for m in made()])\n{LOOP.replace('made()', '[]')}", False),
+        ("@contextmanager", "torch.no_grad()", "with made() as m:\n    print(m)", False),
+        ("@contextmanager", "torch.set_grad_enabled(flag)", "with made() as m:\n    print(m)", True),
+    ],
+)
+def test_a_yield_without_gradients_is_marked_where_its_mode_matters(
+    decorator: str, mode: str, use: str, marked: bool
+) -> None:
+    result = convert_source(YIELDING.format(decorator=decorator, mode=mode, use=use))
+    assert not result.error
+    assert ("T2M310" in {f.code for f in result.findings}) is marked

@@ -163,9 +163,12 @@ def join(a: Value, b: Value) -> Value:
     named = [[key for key, _ in v.keys] if v.keys is not None else None for v in (a, b)]
     if a.items is not None and b.items is not None and len(a.items) == len(b.items) and named[0] == named[1]:
         items = tuple(join(x, y) for x, y in zip(a.items, b.items, strict=False))
+    name = a.name if a.name == b.name else next((v.name for v in (a, b) if v.name in STICKY), "")
+    if a.kind == "dict" and items is None and of_tensors(a) and of_tensors(b):
+        name = "of tensor"
     return Value(
         a.kind,
-        a.name if a.name == b.name else next((v.name for v in (a, b) if v.name in STICKY), ""),
+        name,
         deps,
         a.place if a.place == b.place else "",
         items,
@@ -180,6 +183,12 @@ def join(a: Value, b: Value) -> Value:
         a.each if a.each == b.each else None,
         several=a.several or b.several,
     )
+
+
+def of_tensors(held: Value) -> bool:
+    """Every entry of the dict is a tensor."""
+    items = held.items or ()
+    return held.name == "of tensor" or bool(items) and all(i.kind == "tensor" and not i.name for i in items)
 
 
 def entries(value: Value) -> dict[str, Value]:

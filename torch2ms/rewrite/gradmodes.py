@@ -15,6 +15,7 @@ from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
+from torch2ms.rewrite.consumed import refuse_yielded
 from torch2ms.rewrite.refilled import refilled, refuse_filled
 from torch2ms.rewrite.writer import Writer
 from torch2ms.tape.plan import Text
@@ -30,6 +31,7 @@ JUMPS = (cst.Break, cst.Continue, cst.Return)
 
 def opened(mode: cst.With, stmt: Stmt, writer: Writer) -> layout.Lines:
     """The block begins: its comments; what only some ways through it bind is cut from the graph where it is bound."""
+    refuse_yielded(mode, stmt, writer)
     if writer.differentiated and cuts(mode, writer):
         stmts = [s for s in stmt.block.stmts if mode in s.modes]
         for inner, name in _bound_inside(stmts, writer.module):

@@ -12,7 +12,7 @@ import libcst as cst
 from torch2ms.analysis import oddities, shapes
 from torch2ms.analysis.evaluation import masked
 from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, left_to_functions
-from torch2ms.analysis.evaluation.containers import STORED, element, entered, picked
+from torch2ms.analysis.evaluation.containers import STORED, element, entered, picked, picked_out
 from torch2ms.analysis.evaluation.guess import makes_optimizers
 from torch2ms.analysis.evaluation.lookup import PURE_BUILTINS, class_of, function_of
 from torch2ms.analysis.evaluation.methods import (
@@ -171,6 +171,8 @@ def _of_kind(name: str, receiver: Value, given: Given, ev: Evaluator) -> Value |
     if kind == "numpy":
         return shapes.numpy_made(name, given.node, given.args, method=True)
     if kind == "dict" and name in ("items", "values") and (held := entered(receiver, name)) is not None:
+        return held
+    if kind == "dict" and name in ("get", "pop", "setdefault") and (held := picked_out(receiver)) is not None:
         return held
     if kind == "size":
         return Value("int" if name in ("numel", "count", "index") else "unknown")

@@ -129,6 +129,12 @@ def entered(held: Value, method: str) -> Value | None:
     return Value("list", each=each)
 
 
+def picked_out(held: Value) -> Value | None:
+    """What `get()` and its like take out of a dict of tensors, or what stands for an entry that is not there."""
+    one = one_of(held, held.items) if held.items else one_tensor(held) if held.name == "of tensor" else UNKNOWN
+    return replace(one, likely=True) if one.kind == "tensor" else None
+
+
 def housed(value: Value, node: cst.CSTNode) -> Value:
     """What is taken out of the container `node`: a module that has no other place lives in the container."""
     if value.kind == "tuple" and value.items and any(item.kind == "module" for item in value.items):

@@ -27,6 +27,7 @@ from torch2ms.analysis.values import (
     is_row,
     joined_deps,
     joined_keys,
+    of_tensors,
     replace,
 )  # fmt: skip
 
@@ -248,7 +249,7 @@ def _entered(held: Value, target: cst.Subscript, value: Value) -> Value:
         chosen = held.items and value.kind in CHOSEN and all(i.kind in CHOSEN for i in held.items)
         items = (*(held.items or ()), *choices(value)) if chosen else None
         name = f"of {value.kind}" if value.kind in ("tensor", "numpy", "module") else ""
-        alike = held.keys == () or held.name == name
+        alike = held.keys == () or held.name == name or value.kind == "tensor" and of_tensors(held)
         return replace(held, deps=deps, keys=None, items=items, name=name if alike else "")
     keys = joined_keys(held.keys, ((key, True),))
     known = entries(held) | {key: value}

@@ -287,7 +287,8 @@ class Evaluator:
             self.env[param.name.value] = UNKNOWN
         body = self.ev(node.body)
         self.env.pop()
-        return Value("function", deps=body.deps, starts=activations.of_lambda(node, self.memo))
+        each = body if body.kind == "tensor" and not body.deps else None
+        return Value("function", deps=body.deps, each=each, starts=activations.of_lambda(node, self.memo))
 
     def binary(self, left: Value, right: Value, operator: cst.CSTNode | None = None) -> Value:
         deps = left.deps | right.deps
