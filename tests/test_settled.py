@@ -9,7 +9,7 @@ import pytest
 
 from tests.fixture_cases import FIXTURES
 from torch2ms import convert_source
-from torch2ms.analysis.program.settled import marked, settled
+from torch2ms.analysis.program.settled import apart, marked, settled
 from torch2ms.config import Config
 from torch2ms.findings import Result
 from torch2ms.pipeline import _checked, convert_project
@@ -24,7 +24,21 @@ def test_what_is_left_stands_under_marks() -> None:
     assert marked(MARKED.replace("\nx =", "\n\n# why\nx ="))
     assert marked(MARKED.replace("x = torch.foo(1)", "if torch.foo(1):\n    z = 1"))
     assert marked(MARKED + "for p in []:\n    if p.requires_grad:\n        'of torch'\n")
+    assert marked(MARKED + "for scheduler in []:\n    scheduler.step()\n")
+    assert marked(MARKED.replace("import mindspore as ms\nfrom mindspore import ops\n", ""))  # all was refused
     assert marked(MARKED + "states = {'torch': 1}\n")  # in no annotation
+
+
+def test_gradients_in_texts_are_none() -> None:
+    told = "import mindspore as ms\n\nprint('loss.backward()')  # of x.grad\n"
+    assert settled(told)
+    assert not settled(told + "loss.backward()\n")
+    assert not settled(told + "print(x.requires_grad)\n")  # of a tensor it is written in another way
+
+
+def test_what_imports_nothing_of_torch_has_nothing_to_convert() -> None:
+    assert apart("from torchreid import data\n\ndata.load()\n")
+    assert not apart("from torch import ones\n") and not apart("from torchreid import x\n\nx.backward()\n")
 
 
 @pytest.mark.parametrize(
@@ -35,12 +49,12 @@ def test_what_is_left_stands_under_marks() -> None:
         ("x = torch.foo(1)", "if torch.foo(1):\n    y = torch.ones(3)"),
         ("z = ops", "x.backward()\nz = ops"),
         ("z = ops", "x.requires_grad = True\nz = ops"),
+        ("z = ops", "x.step()\nz = ops"),
         ("z = ops", "y: 'torch.Tensor' = x\nz = ops"),
         ("z = ops", "def f(y: list['torch.Tensor']): ...\nz = ops"),
         ("z = ops", "def f(y) -> 'torch.Tensor': ...\nz = ops"),
         ("z = ops", "z = 1  # torch2ms: ignore\nz = ops"),
         ("import torch\n", "from torch import *\n"),
-        ("import mindspore as ms\nfrom mindspore import ops\n", ""),
         ("z = ops", "def f(:\nz = ops"),
     ],
 )

@@ -15,7 +15,7 @@ import libcst as cst
 from torch2ms import packages
 from torch2ms.analysis.infer import infer
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.program.settled import marked, settled
+from torch2ms.analysis.program.settled import apart, marked, settled
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import own_packages
 from torch2ms.analysis.syntax.text import code
@@ -319,7 +319,7 @@ def leaves(module: ModuleInfo) -> tuple[dict[str, str], set[tuple[int, str]]]:
 
 def _again(text: str, config: Config, path: str, held: frozenset[str]) -> str:
     """A second conversion, without a third."""
-    if settled(text) or marked(text):
+    if settled(text) or marked(text) or apart(text):
         return text
     project = Project(held=held)
     module = project.add(path, parse(text), text)

@@ -16,7 +16,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.wrappers.suites import Suites
 
-ASKED = re.compile(r"\b\w+\[\d+\]\.(?:zero_grad|step)\(")
+ASKED = re.compile(r"\[(?<=\w\[)\d+\]\.(?:zero_grad|step)\(")  # from the bracket on: those are fewer than words
 TOLD = ("zero_grad", "step")
 
 

@@ -15,7 +15,9 @@ TAPE = re.compile(  # `ms.grad` is MindSpore's own
     rf"#\s*torch2ms:|\.(?:{ON_TAPE})\b"
     r"|(?<!\bms)(?<!mindspore)\.grad\b"
 )
+FLAG = re.compile(r"\.requires_grad\b|#\s*torch2ms:")
 TAPE_NAME = re.compile(ON_TAPE)
+APART = re.compile(r"\w*(?:env|environment|scheduler|sched)s?|self")  # nobody calls an optimizer so
 MARK = re.compile(r"#\s*torch2ms: (T2M\d{3}) (.*?) -> (.*)")
 DIRECTIVE = re.compile(r"#\s*torch2ms:(?! T2M\d{3} )")
 NAME = re.compile(r"[^\W\d]\w*")
@@ -25,22 +27,35 @@ SUITES = ("body", "orelse", "handlers", "finalbody", "cases")
 
 def settled(text: str) -> bool:
     """MindSpore is imported, nothing of torch is, and gradients are taken MindSpore's way."""
-    if "mindspore" not in text or TAPE.search(text):
+    if "mindspore" not in text or DIRECTIVE.search(text):
         return False
     found = _parsed(text)
-    return found is not None and _translated(found) and not any(is_foreign(name) for name, _ in _imports(found))
+    if found is None or not _translated(found) or any(is_foreign(name) for name, _ in _imports(found)):
+        return False
+    return not TAPE.search(text) or not (FLAG.search(text) or _left(found, text))  # words may stand in texts alone
 
 
 def marked(text: str) -> bool:
-    """MindSpore is imported, and whatever is left of torch and of gradients stands in statements with a mark above.
+    """Whatever is left of torch and of gradients stands in statements with a mark above.
 
     A person decides about those: there is nothing to convert. This is what most files are that are not settled.
     """
-    if "mindspore" not in text or DIRECTIVE.search(text) or not MARK.search(text):
+    if DIRECTIVE.search(text) or not MARK.search(text):
         return False
     found = _parsed(text)
-    if found is None or not _translated(found):
+    return found is not None and not _left(found, text)
+
+
+def apart(text: str) -> bool:
+    """Nothing of torch is imported, and no gradients are spoken of: alone, a module has nothing to convert."""
+    if TAPE.search(text):
         return False
+    found = _parsed(text)
+    return found is not None and not any(is_foreign(name) for name, _ in _imports(found))
+
+
+def _left(found: ast.Module, text: str) -> bool:
+    """Something of torch, or of gradients, is left to convert where no mark is."""
     names = {local for name, local in _imports(found) if is_foreign(name)}
 
     @cache
@@ -48,7 +63,7 @@ def marked(text: str) -> bool:
         return _annotating(found)
 
     unmarked = _unmarked(found, NEWLINE.split(text))
-    return "*" not in names and not any(_remains(node, names, annotating) for node in unmarked)
+    return "*" in names or any(_remains(node, names, annotating) for node in unmarked)
 
 
 def _parsed(text: str) -> ast.Module | None:
@@ -131,7 +146,7 @@ def _remains(part: ast.AST, names: set[str], annotating: Callable[[], set[int]])
                 return True
         elif isinstance(node, ast.Attribute):
             read = node.attr == "requires_grad" and isinstance(node.ctx, ast.Load)  # parameters of MindSpore have it
-            if TAPE_NAME.fullmatch(node.attr) and not read:
+            if TAPE_NAME.fullmatch(node.attr) and not read and not (node.attr == "step" and _apart(node.value)):
                 return True
             if node.attr == "grad" and not (isinstance(node.value, ast.Name) and node.value.id in ("ms", "mindspore")):
                 return True
@@ -140,6 +155,14 @@ def _remains(part: ast.AST, names: set[str], annotating: Callable[[], set[int]])
             if mentions and id(node) in annotating() and _is_expression(node.value):
                 return True
     return False
+
+
+def _apart(node: ast.expr) -> bool:
+    """What has a `step` that is none of an optimizer: an environment, a scheduler, the object itself."""
+    while isinstance(node, ast.Subscript):
+        node = node.value
+    name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
+    return APART.fullmatch(name) is not None
 
 
 def _is_expression(text: str) -> bool:

@@ -54,6 +54,14 @@ LAYOUTS = {
     cst.Assign: "targets value semicolon",
     cst.AugAssign: "target operator value semicolon",
     cst.AsName: "whitespace_before_as 'as' whitespace_after_as name",
+    cst.Ellipsis: "lpar '...' rpar",
+    cst.DictComp: "lpar lbrace key whitespace_before_colon ':' whitespace_after_colon value for_in rbrace rpar",
+    cst.SetComp: "lpar lbrace elt for_in rbrace rpar",
+    cst.Lambda: "lpar 'lambda' whitespace_after_lambda params colon body rpar",
+    cst.StarredElement: "lpar '*' whitespace_before_value value rpar comma",
+    cst.StarredDictElement: "'**' whitespace_before_value value comma",
+    cst.BitInvert: "'~' whitespace_after",
+    cst.NotEqual: "whitespace_before value whitespace_after",
     cst.NotIn: "whitespace_before 'not' whitespace_between 'in' whitespace_after",
     cst.IsNot: "whitespace_before 'is' whitespace_between 'not' whitespace_after",
 }
@@ -62,6 +70,7 @@ TOKENS = {
     cst.Add: "+", cst.Subtract: "-", cst.Multiply: "*", cst.Divide: "/", cst.FloorDivide: "//", cst.Modulo: "%",
     cst.Power: "**", cst.MatrixMultiply: "@", cst.BitOr: "|", cst.And: "and", cst.Or: "or", cst.In: "in", cst.Is: "is",
     cst.LessThan: "<", cst.GreaterThan: ">", cst.Equal: "==", cst.LessThanEqual: "<=", cst.GreaterThanEqual: ">=",
+    cst.BitAnd: "&", cst.BitXor: "^", cst.LeftShift: "<<", cst.RightShift: ">>",
     cst.AddAssign: "+=", cst.SubtractAssign: "-=", cst.MultiplyAssign: "*=", cst.DivideAssign: "/=",
 }  # fmt: skip
 LED_LAYOUTS = {

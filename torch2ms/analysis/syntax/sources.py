@@ -14,22 +14,81 @@ except ImportError:  # Python 3.10
 
 Words = tuple[str, ...]
 SHORT = 2  # letters that stand in every source: not worth looking for
+_END = re.compile(r"\[\^?\]?(?:[^\]\\]|\\.)*\]", re.DOTALL)  # of a set of letters
+UNSEEN = (_parser.AT, _parser.ASSERT, _parser.ASSERT_NOT)  # conditions, which take no letters
 
 
 def says(source: str, pattern: re.Pattern[str]) -> bool:
     """The pattern matches somewhere in the source."""
-    words = needed(pattern)
-    if words and not any(word in source for word in words):
-        return False
-    return pattern.search(source) is not None
+    return any(_found(source, *way) for way in _ways(pattern))
+
+
+def _found(source: str, pattern: re.Pattern[str], heads: Words, words: Words) -> bool:
+    if not heads:
+        return (not words or any(word in source for word in words)) and pattern.search(source) is not None
+    match = pattern.match
+    for head in heads:
+        at = source.find(head)
+        while at >= 0:
+            if match(source, at):
+                return True
+            at = source.find(head, at + 1)
+    return False
 
 
 @lru_cache(maxsize=1000)
+def _ways(pattern: re.Pattern[str]) -> tuple[tuple[re.Pattern[str], Words, Words], ...]:
+    """The alternatives of a pattern, each with texts of which one begins what it matches, and one stands in it."""
+    parts = [re.compile(part, pattern.flags) for part in _alternatives(pattern.pattern)]
+    return tuple((part, _beginning(part), needed(part)) for part in parts)
+
+
+def _alternatives(text: str) -> list[str]:
+    """What bars separate outside of all brackets."""
+    found, depth, at, start = [], 0, 0, 0
+    while at < len(text):
+        letter = text[at]
+        if letter == "[":
+            at = _END.match(text, at).end()  # type: ignore[union-attr]
+            continue
+        depth += (letter == "(") - (letter == ")")
+        if letter == "|" and not depth:
+            found.append(text[start:at])
+            start = at + 1
+        at += 2 if letter == "\\" else 1
+    return [*found, text[start:]]
+
+
 def needed(pattern: re.Pattern[str]) -> Words:
     """Texts of which one stands in whatever the pattern matches; none where that cannot be said."""
     if pattern.flags & re.IGNORECASE:
         return ()
     return _of_sequence(_parser.parse(pattern.pattern, pattern.flags))
+
+
+def _beginning(pattern: re.Pattern[str]) -> Words:
+    """Texts of which one begins whatever the pattern matches; none where that cannot be said."""
+    if pattern.flags & re.IGNORECASE:
+        return ()
+    return tuple(dict.fromkeys(_heads(list(_parser.parse(pattern.pattern, pattern.flags)))))
+
+
+def _heads(parts: list[tuple[Any, Any]]) -> Words:
+    letters, open_end = "", None
+    for part in parts:
+        if part[0] is _parser.LITERAL:
+            letters += chr(part[1])
+        elif part[0] is not _parser.AT and (letters or part[0] not in UNSEEN):
+            open_end = part
+            break
+    if not letters and open_end is not None:
+        kind, value = open_end
+        if kind is _parser.SUBPATTERN and not value[1] & re.IGNORECASE:
+            return _heads(list(value[3]))
+        if kind is _parser.BRANCH:
+            branches = [_heads(list(branch)) for branch in value[1]]
+            return tuple(head for heads in branches for head in heads) if all(branches) else ()
+    return (letters,) if len(letters) > SHORT else ()
 
 
 def _of_sequence(parts: Iterable[tuple[Any, Any]]) -> Words:

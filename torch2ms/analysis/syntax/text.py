@@ -316,6 +316,47 @@ def _line(node: cst.SimpleStatementLine, state: CodegenState) -> None:
     _smalls(node, state)
 
 
+def _raise(node: cst.Raise, state: CodegenState) -> None:
+    if node.cause is not None or node.whitespace_after_raise is _Maybe.DEFAULT:
+        return node._codegen(state)
+    state.tokens.append("raise")
+    for part in (node.whitespace_after_raise, node.exc):
+        if part is not None:
+            _write(part, state)
+    if type(node.semicolon) is cst.Semicolon:
+        _write(node.semicolon, state)
+
+
+def _assert(node: cst.Assert, state: CodegenState) -> None:
+    if node.msg is not None and type(node.comma) is not cst.Comma:
+        return node._codegen(state)
+    state.tokens.append("assert")
+    for part in (node.whitespace_after_assert, node.test, node.comma, node.msg):
+        if part is not None and part is not _Maybe.DEFAULT:
+            _write(part, state)
+    if type(node.semicolon) is cst.Semicolon:
+        _write(node.semicolon, state)
+
+
+def _with(node: cst.With, state: CodegenState) -> None:
+    if len(node.items) != 1 or type(node.lpar) is cst.LeftParen or type(node.rpar) is cst.RightParen:
+        return node._codegen(state)
+    (item,) = node.items
+    if type(item.comma) is cst.Comma:
+        return node._codegen(state)
+    for line in node.leading_lines:
+        _empty_line(line, state)
+    state.tokens += state.indent_tokens
+    if node.asynchronous is not None:
+        _write(node.asynchronous, state)
+    state.tokens.append("with")
+    for part in (node.whitespace_after_with, item.item, item.asname, node.whitespace_before_colon):
+        if part is not None:
+            _write(part, state)
+    state.tokens.append(":")
+    _write(node.body, state)
+
+
 def _suite(node: cst.SimpleStatementSuite, state: CodegenState) -> None:
     _write(node.leading_whitespace, state)
     _smalls(node, state)
@@ -428,6 +469,9 @@ _WRITERS: dict[type, Write] = {
     cst.Slice: _slice,
     cst.ImportFrom: _import_from,
     cst.If: _if,
+    cst.Raise: _raise,
+    cst.Assert: _assert,
+    cst.With: _with,
     cst.FunctionDef: _function,
     cst.ClassDef: _class,
     cst.Module: _module,

@@ -32,17 +32,19 @@ def operands(node: cst.Comparison) -> list[cst.BaseExpression]:
 @once
 def of_classes(module: ModuleInfo) -> frozenset[int]:
     """Ids of the comparisons with the class of an object: `type(m) is nn.Conv2d`, also where a name holds the class."""
-    found: set[int] = set()
-    for scope in module.scope.walk() if module.says(ASKING) else ():
+    if not module.says(ASKING):
+        return frozenset()
+    found = {id(n) for n in module.of_kind(cst.Comparison) if any(map(_is_class, operands(n)))}
+    for scope in module.scope.walk():
         bound: dict[str, list[bool]] = {}
         for stmt in scope.body.walk():
             for name in stmt.defs:
                 bound.setdefault(name, []).append(isinstance(stmt.node, cst.Assign) and _is_class(stmt.node.value))
         classes = {name for name, kinds in bound.items() if all(kinds)} - set(scope.params)
-        for stmt in scope.body.stmts:
+        for stmt in scope.body.stmts if classes else ():
             if type(stmt.node) not in (cst.FunctionDef, cst.ClassDef):
                 asked = (n for n in descend(stmt.node) if type(n) is cst.Comparison)
-                found |= {id(n) for n in asked if any(_is_class(p) or dotted(p) in classes for p in operands(n))}
+                found |= {id(n) for n in asked if any(dotted(p) in classes for p in operands(n))}
     return frozenset(found)
 
 

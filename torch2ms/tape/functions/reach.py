@@ -220,32 +220,20 @@ def family(own: ClassInfo, project: Project) -> list[ClassInfo]:
 def used_as_values(project: Project) -> frozenset[str]:
     """Names of functions that are mentioned without being called."""
     names = {i.name for m in project.modules.values() for i in m.functions.values()}
-    found: set[str] = set()
-    for module in project.modules.values():
-        for scope in module.scope.walk():
-            for stmt in scope.body.walk():
-                if type(stmt.node) in NAMELESS:
-                    continue
-                found |= {n for n in _mentioned(stmt) if n in names}
-    return frozenset(found)
+    return frozenset(name for m in project.modules.values() for name in _mentioned(m, names))
 
 
-def _mentioned(stmt: Stmt) -> Iterator[str]:
-    """Names in a statement that stand anywhere but before the parenthesis of a call."""
-    nodes: list[cst.CSTNode] = [stmt.node]
-    if stmt.blocks:
-        nodes = [n for n in children(stmt.node) if not isinstance(n, (cst.BaseSuite, cst.Else, cst.Finally))]
-    apart: set[int] = set()  # what is called, names of arguments and of attributes: all below the node that says so
-    for node in (inner for top in nodes for inner in descend(top)):
-        kind = node.__class__
-        if kind is cst.Name:
-            if id(node) not in apart:
-                yield node.value  # type: ignore[attr-defined]
-        elif kind is cst.Attribute:
-            apart.add(id(node.attr))  # type: ignore[attr-defined]
-            if id(node) not in apart:
-                yield node.attr.value  # type: ignore[attr-defined]
-        elif kind is cst.Call:
-            apart.add(id(node.func))  # type: ignore[attr-defined]
-        elif kind is cst.Arg:
-            apart.add(id(node.keyword))  # type: ignore[attr-defined]
+def _mentioned(module: ModuleInfo, names: set[str]) -> set[str]:
+    """Those of some names that stand anywhere but before the parenthesis of a call, outside of heads and imports."""
+    attributes = module.of_kind(cst.Attribute)
+    apart = {id(call.func) for call in module.of_kind(cst.Call)}
+    apart |= {id(node.attr) for node in attributes} | {id(arg.keyword) for arg in module.of_kind(cst.Arg)}
+    apart |= {id(node.name) for node in module.of_kind(cst.FunctionDef)}
+    found = [(id(n), n.value) for n in module.of_kind(cst.Name) if n.value in names and id(n) not in apart]
+    found += [(id(n), n.attr.value) for n in attributes if n.attr.value in names and id(n) not in apart]
+    if not found:
+        return set()
+    silent = (node for kind in NAMELESS for node in module.kinds.get(kind, ()))
+    heads = (part for node in silent for part in children(node) if not isinstance(part, cst.BaseSuite))
+    nameless = {id(node) for head in heads for node in descend(head)}
+    return {name for key, name in found if key not in nameless}
