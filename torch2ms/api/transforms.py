@@ -137,6 +137,15 @@ def listed(value: Value) -> cst.BaseExpression:
     return node
 
 
+def as_list(value: Value) -> cst.BaseExpression:
+    """What some schedulers take no tuple for."""
+    node = _single(value)
+    if not isinstance(node, cst.Tuple):
+        return cst.Call(cst.Name("list"), [cst.Arg(node)])
+    *before, last = node.elements
+    return cst.List([*before, last.with_changes(comma=cst.MaybeSentinel.DEFAULT)])
+
+
 def celled(value: Value) -> cst.BaseExpression:
     """Functions that stand for layers in a list or dict, as cells: what MindSpore's containers take."""
     return _celled(_single(value))
@@ -232,6 +241,7 @@ def inner(value: Value) -> cst.BaseExpression:
 
 TRANSFORMS: dict[str, Callable[[Value], cst.BaseExpression]] = {
     "listed": listed,
+    "as_list": as_list,
     "celled": celled,
     "each_celled": each_celled,
     "as_cell": as_cell,

@@ -9,6 +9,7 @@ from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.analysis.syntax.tree import changed, code, constant
 from torch2ms.analysis.values import MASKED, UNKNOWN, Value
 from torch2ms.api import apply_call
+from torch2ms.api.rules import Rule
 from torch2ms.rewrite import apis, layout, named_settings
 from torch2ms.rewrite.asked import answered
 from torch2ms.rewrite.calls import MethodCalls, method_alias
@@ -101,6 +102,8 @@ class Expressions(Positions):
         if self.packed(original) and target.kind in ("module", "unknown") and work.class_of(target) is None:
             target = Value("module", name="torch.nn.RNN", likely=True)  # nothing else takes a packed sequence
         if target.kind in ("module", "lossfn") and (rule := work.rules.find(f"{target.name}.__call__")) is not None:
+            if any(arg.star for arg in original.args) and self.as_it_is(rule, original):
+                return updated
             asked = original.with_changes(func=cst.Attribute(original.func, cst.Name("__call__")))
             spelled = updated.with_changes(func=cst.Attribute(updated.func, cst.Name("__call__")))
             outcome = apply_call(rule, asked, spelled, work.facts)
@@ -122,6 +125,13 @@ class Expressions(Positions):
         if type(original.func) is cst.Attribute:
             return MethodCalls(self.work, self).method(original, original.func, updated)
         return updated
+
+    def as_it_is(self, rule: Rule, call: cst.Call) -> bool:
+        """`self.fn(x, *args, **kwargs)`, which hands other layers more: these hold nothing for this one."""
+        plain = [arg.with_changes(comma=cst.MaybeSentinel.DEFAULT) for arg in call.args if not arg.star]
+        asked = cst.Call(cst.Attribute(call.func, cst.Name("__call__")), plain)
+        made = apply_call(rule, asked, asked, self.work.facts).node if plain else None
+        return made is not None and code(made) == code(cst.Call(call.func, plain))
 
     def inputs(self, original: cst.Call, updated: cst.Call, layer: Value) -> cst.Call:
         """The call of a layer with its inputs by position, those that it spreads as well."""

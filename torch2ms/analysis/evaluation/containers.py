@@ -8,6 +8,7 @@ from itertools import takewhile
 import libcst as cst
 
 from torch2ms.analysis import shapes
+from torch2ms.analysis.evaluation import guess
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
@@ -209,7 +210,14 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         return Value("float", name="param_group_item", place=base.place)
     if base.kind == "unknown" and type(only) is cst.Index and isinstance(index, int) and _is_shape(node.value):
         return Value("int")
+    if isinstance(index, str) and base.deps and _of_settings(base, dotted(node.value)):
+        return UNKNOWN  # a number or a name: it brings no graph along
     return Value("unknown", deps=base.deps)
+
+
+def _of_settings(base: Value, name: str) -> bool:
+    """A parameter that holds the settings of a program, by its name, and no layers or tensors that callers show."""
+    return base.deps <= {f"@{name}"} and guess.of_settings(f"{name}.")
 
 
 def one_tensor(held: Value) -> Value:

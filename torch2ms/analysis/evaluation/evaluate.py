@@ -254,7 +254,7 @@ class Evaluator:
         made = type(node) is cst.ListComp and not known and lookup.made_here(node.elt, value, self)
         if made:
             return Value(kind, name=containers.LEARNERS, each=replace(value, several=True))
-        return Value(kind, deps=value.deps, name=f"of {value.kind}", each=each)
+        return Value(kind, deps=value.deps, name=f"of {value.kind}", each=each, likely=value.likely)
 
     def each_entry(self, node: cst.DictComp) -> Value | None:
         """`{name: SGD(net.parameters()) for name, net in nets.items()}`: a dict with the keys of another."""
