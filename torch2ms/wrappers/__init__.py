@@ -11,6 +11,7 @@ from torch2ms.analysis.infer import infer
 from torch2ms.analysis.program.project import Plain, Project
 from torch2ms.inlining import handed_on, inlined
 from torch2ms.stateless import as_calls, without_state
+from torch2ms.wrappers.added import added
 from torch2ms.wrappers.alike import alike
 from torch2ms.wrappers.asked import asked, recording, unkept
 from torch2ms.wrappers.begun import begun
@@ -132,6 +133,7 @@ def understood(project: Project) -> Project:
     project = _with(project, written_out(project))
     project = _with(project, kept_graphs(project))
     project = _with(project, each_alone(project))
+    project = _with(project, added(project))
     project = _with(project, filled(project))
     project = _with(project, clipped(project))
     project = _with(project, renamed(project))

@@ -21,6 +21,8 @@ CLASSES = {"Linear": "Dense", "ConvTranspose": "Transpose", "Sequential": "Seque
 TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 CHECKPOINT = re.compile(r"(\.pth\.tar|\.pt\.tar|\.pth|\.pt)(?=['\"]*$)")
 PICKLE = re.compile(r"\.pkl(?=['\"]*$)")
+CLASS = re.compile(r"torch\.(?:\w+\.)+[A-Z]\w*")
+LOOKED_UP = re.compile(r"\bimport_module\b|\b__import__\b|\bpydoc\b|\bhydra\b|\b_target_\b")
 PICKLERS = re.compile(r"pickle|joblib|dill|\bmsgpack\b")  # others that write files with that ending
 
 
@@ -31,6 +33,10 @@ def plain(
     if (text := checkpoint(updated.value, work)) != updated.value:
         return updated.with_changes(value=text)
     named = str(constant(original))
+    if CLASS.fullmatch(named) and not work.mixed and work.project.says(LOOKED_UP):
+        why, todo = "the program looks it up by its name", "write the name of MindSpore's class and its arguments"
+        work.refuse("T2M608", f"name of {named} in a text", why, todo)
+        return updated
     name = CLASSES.get(named) if id(original) in where.class_names and not work.mixed else None
     if name is None:
         return updated

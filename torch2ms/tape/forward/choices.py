@@ -59,6 +59,23 @@ def held(node: cst.CSTNode, module: ModuleInfo) -> frozenset[str]:
     return frozenset().union(*(held(child, module) for child in children(node)))
 
 
+def one_of_all(test: cst.BaseExpression, stmts: list[Stmt]) -> bool:
+    """`[actor(o) if j == i else acts[j] for j in range(n)]`: the test holds for one of what the list counts through."""
+    sides = (test.left, test.comparisons[0].comparator) if type(test) is cst.Comparison else ()
+    equal = bool(sides) and len(test.comparisons) == 1 and type(test.comparisons[0].operator) is cst.Equal  # type: ignore[attr-defined]
+    if not equal or not all(type(side) is cst.Name for side in sides):
+        return False
+    names = {dotted(side) for side in sides}
+    for made in (n for s in stmts for n in descend(own(s)) if type(n) is cst.ListComp):
+        clause, chosen_here = made.for_in, made.elt
+        counts = type(clause.iter) is cst.Call and dotted(clause.iter.func) in ("range", "enumerate")
+        alone = not clause.ifs and clause.inner_for_in is None and len(clause.iter.args) == 1  # type: ignore[attr-defined]
+        if counts and alone and type(chosen_here) is cst.IfExp and chosen_here.test is test:
+            counter = clause.target.elements[0].value if type(clause.target) is cst.Tuple else clause.target
+            return dotted(counter) in names and len(names) == 2
+    return False
+
+
 def tests_of(test: cst.BaseExpression, stmt: Stmt, loops: list[Stmt]) -> Iterator[tuple[cst.BaseExpression, set[str]]]:
     """What decides in the end, and its names: for what `loops` and comprehensions count with, what these run over."""
     ranges: dict[str, cst.BaseExpression] = {}

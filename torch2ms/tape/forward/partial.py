@@ -17,7 +17,7 @@ from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import any_overlap, overlaps
-from torch2ms.tape.forward.choices import CHOOSING, chosen, elsewhere, tests_of
+from torch2ms.tape.forward.choices import CHOOSING, chosen, elsewhere, one_of_all, tests_of
 from torch2ms.tape.forward.regions import Region
 from torch2ms.tape.forward.skipped import skipped
 from torch2ms.tape.ledger.again import given_by_loops
@@ -41,6 +41,9 @@ def left_out_at_times(event: Event, region: Region, owners: list[Owner], module:
     for test, asked, missing in found:
         for owner in moving:
             if not any_overlap(missing, owner.owns or NOTHING):
+                continue
+            if one_of_all(test, region.all):
+                owner.assumed.add(f"`{code(test)}` holds once in each list")
                 continue
             if asked & (given | _turning(event, owner)) or _rebound(test, event, project):
                 return code(test)

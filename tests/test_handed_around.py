@@ -1,0 +1,88 @@
+"""What programs of several files hand around: settings, agents, classes by name, layers with whatever they get."""
+
+from __future__ import annotations
+
+from torch2ms import Tier, convert_source
+
+ADJUST = """\
+import torch
+
+
+def adjust(optimizer, epoch, {name}):
+    lr = {name}["lr"]
+    for milestone in {name}["schedule"]:
+        lr *= 0.1 if epoch >= milestone else 1.0
+    for group in optimizer.param_groups:
+        group["lr"] = lr
+    return lr
+
+
+given = {{"lr": 0.06, "schedule": [1, 2]}}
+net = torch.nn.Linear(3, 2)
+print(adjust(torch.optim.SGD(net.parameters(), given["lr"]), 1, given))
+"""
+
+HANDING = """\
+from torch import nn
+
+
+class Residual(nn.Module):
+    def __init__(self, fn):
+        super().__init__()
+        self.fn = fn
+
+    def forward(self, x, *args, **kwargs):
+        return self.fn(x, *args, **kwargs) + x
+
+
+net = Residual(nn.Conv2d(2, 2, 1))
+"""
+
+
+def test_a_number_of_the_settings_is_no_tensor() -> None:
+    text = convert_source(ADJUST.format(name="args")).text
+    assert "        lr *= 0.1 if epoch >= milestone else 1.0\n" in text and 'ops.assign(group["lr"], lr)' in text
+
+
+def test_layers_get_what_is_handed_on() -> None:
+    result = convert_source(HANDING)
+    assert "return self.fn(x, *args, **kwargs) + x" in result.text
+    assert all(f.tier is not Tier.REFUSED for f in result.findings)
+
+
+def test_names_of_classes_that_are_looked_up_are_marked() -> None:
+    looked_up = "from importlib import import_module\n\nCONFIG = {'_target_': 'torch.optim.AdamW', 'lr': 0.1}\n"
+    result = convert_source(looked_up + "print(import_module(CONFIG['_target_'].rpartition('.')[0]))\n")
+    assert [f.code for f in result.findings if f.tier is Tier.REFUSED] == ["T2M608"]
+    assert not convert_source("import torch\n\nprint('torch.optim.AdamW', torch.ones(2))\n").findings[1:]
+
+
+def test_one_of_the_agents_acts() -> None:
+    text = """\
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+class Agent:
+    def __init__(self):
+        self.actor = nn.Linear(3, 2)
+        self.critic = nn.Linear(10, 1)
+        self.optimizer = torch.optim.Adam(self.actor.parameters())
+
+
+class Agents:
+    def __init__(self, n):
+        self.agents = [Agent() for _ in range(n)]
+
+    def update(self, obs, acts):
+        for i, agent in enumerate(self.agents):
+            mine = [agent.actor(obs[i]) if j == i else acts[j] for j in range(len(acts))]
+            loss = agent.critic(torch.cat(mine, 1)).mean()
+            agent.optimizer.zero_grad()
+            loss.backward()
+            agent.optimizer.step()
+"""
+    findings = convert_source(text).findings
+    assert all(f.tier is not Tier.REFUSED for f in findings)
+    assert any("`j == i` holds once in each list" in f.why for f in findings)
