@@ -25,6 +25,8 @@ PROGRAMS = {
     "u, v = torch.tensor([0.26]), torch.tensor(0.3)\na = torch.nn.functional.binary_cross_entropy(u, u)\n"
     "b = torch.nn.functional.binary_cross_entropy(v, v, reduction='sum')": ["a", "b"],
     "k = torch.tensor([0.3, -1.2, 2.1, -0.4, 0.8, 1.7])\na, b = torch.histc(k, 5, -1, 2), k.histc(bins=3)": ["a", "b"],
+    X + "h, e = x.bfloat16(), x[:0]\na, b = torch.nn.MSELoss()(h, h * 2).float(), torch.nn.functional.mish(h).float()\n"
+    "c, d, f = e.cumsum(0), torch.sinc((x > 0).expand(2, *x.shape)), x.tile([1, 2])": list("abcdf"),
     X + "a = torch.matrix_exp(x / 9)\nimport math\nb = x * math.pi": ["a", "b"],
     X + "d = x.double()\na, b = torch.norm(d, 3, 1), torch.nn.functional.max_pool1d(x, 2, 1, 1)\n"
     "c = torch.nn.RMSNorm(2, dtype=torch.float32)(x)": ["a", "b", "c"],
@@ -306,3 +308,8 @@ GRADIENTS = [
 def test_gradients_are_taken(program: str) -> None:
     result = convert_source("import torch\n" + program)
     assert not result.count(Tier.REFUSED) and "ms.value_and_grad" in result.text, result.text
+
+
+def test_the_absolute_value_of_a_leaf_is_made_in_the_forward() -> None:
+    text = convert_source("import torch\n" + X + "x.requires_grad_()\nout = abs(x)\n(out * out).sum().backward()\na = x.grad").text
+    assert "def forward_fn(x):\n    out = abs(x)\n" in text, text

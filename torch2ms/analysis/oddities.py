@@ -42,6 +42,22 @@ def called(name: str, node: cst.Call, values: Sequence[Value], receiver: Value |
     return first.odd if name in _KEEPING else ""
 
 
+def sliced(base: Value, node: cst.Subscript) -> str:
+    """Nothing is left by `x[:0]` and `x[..., 1:1]`; of what has no elements slices have none."""
+    parts = [element.slice for element in node.slice]
+    if base.odd == EMPTY and all(type(part) is cst.Slice for part in parts):
+        return EMPTY
+    return EMPTY if any(type(part) is cst.Slice and _nothing(part) for part in parts) else ""
+
+
+def _nothing(part: cst.Slice) -> bool:
+    """`:0`, `2:2`."""
+    if type(part.upper) is not cst.Integer or part.step is not None:
+        return False
+    start = constant(part.lower) if part.lower is not None else 0
+    return type(start) is int and start >= int(part.upper.value)
+
+
 def _written(data: str) -> str:
     """NaN, or a number above all others, among the elements as they are written."""
     return NAN if _NAN.search(data) else INFINITE if _INFINITE.search(data) else ""

@@ -53,6 +53,7 @@ _ASKING = set("isnan isinf isfinite isposinf isneginf isreal signbit logical_not
 _REDUCING = {"sum": "sum", "nansum": "sum", "prod": "sum", "mean": "same", "nanmean": "same", "amax": "same",
              "amin": "same", "logsumexp": "float", "std": "same", "var": "same", "all": "bool", "any": "bool",
              "argmax": "int64", "argmin": "int64", "count_nonzero": "int64"}  # fmt: skip
+_RESHAPING = {"view", "reshape", "expand", "broadcast_to", "permute"}
 _PARTS = {"chunk", "split", "tensor_split", "sort", "topk", "cummax", "cummin"}  # of their first argument's rank
 _PICKING = {"max", "min", "median", "nanmedian", "mode", "kthvalue"}
 _MADE = {"zeros", "ones", "empty", "rand", "randn"}
@@ -149,7 +150,7 @@ def called(name: str, node: cst.Call, values: Sequence[Value], receiver: Value |
     """Type and rank of what the torch function or method `name` (its last part) gives."""
     given = arguments(name, node, values, receiver)
     if given is None:
-        return UNKNOWN_SHAPE
+        return (receiver.dtype, None) if receiver is not None and name in _RESHAPING else UNKNOWN_SHAPE
     dtype, rank = _called(name, node, values, given, receiver is not None)
     if "dtype" in given and given["dtype"][1].kind != "none":
         written, asked = given["dtype"]
@@ -171,7 +172,7 @@ def _called(name: str, node: cst.Call, values: Sequence[Value], given: Arguments
         return one[0], _sizes(node, values)
     if name in ("repeat", "tile"):
         return one[0], None
-    if name in ("view", "reshape", "expand", "broadcast_to", "permute") and (method or len(values) > 1):
+    if name in _RESHAPING and (method or len(values) > 1):
         return one[0], _sizes(node, values, 0 if method else 1)
     if name in ("arange", "range", "linspace", "logspace", "eye", "randperm", "full", "randint"):
         return _sequence(name, values, given)

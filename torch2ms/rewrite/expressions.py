@@ -101,9 +101,11 @@ class Expressions(Positions):
             return made
         if self.packed(original) and target.kind in ("module", "unknown") and work.class_of(target) is None:
             target = Value("module", name="torch.nn.RNN", likely=True)  # nothing else takes a packed sequence
-        if target.kind in ("module", "lossfn") and (rule := work.rules.find(f"{target.name}.__call__")) is not None:
-            if any(arg.star for arg in original.args) and self.as_it_is(rule, original):
-                return updated
+        rule = work.rules.find(f"{target.name}.__call__") if target.kind in ("module", "lossfn") else None
+        starred = rule is not None and any(arg.star for arg in original.args)
+        if rule is not None and starred and self.as_it_is(rule, original):
+            return updated
+        if rule is not None and not (starred and rule.star == "{self}"):
             asked = original.with_changes(func=cst.Attribute(original.func, cst.Name("__call__")))
             spelled = updated.with_changes(func=cst.Attribute(updated.func, cst.Name("__call__")))
             outcome = apply_call(rule, asked, spelled, work.facts)

@@ -438,6 +438,8 @@ def _builtin(name: str, given: Given) -> Value:
         if one.kind == "tensor" or (deps and one.kind == "unknown"):
             return Value("tensor", deps=deps, likely=True)
         return Value(one.kind if one.kind in ("int", "float") else "unknown", deps=deps)
+    if name == "abs" and first.kind in ("tensor", "param"):  # another tensor than the one it was given, and no leaf
+        return shapes.shaped(Value("tensor", deps=deps), shapes.called("abs", given.node, given.args))
     if name == "abs":
         return first
     return element(first) if name == "next" else Value("unknown", deps=deps)

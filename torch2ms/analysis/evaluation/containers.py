@@ -7,7 +7,7 @@ from itertools import takewhile
 
 import libcst as cst
 
-from torch2ms.analysis import shapes
+from torch2ms.analysis import oddities, shapes
 from torch2ms.analysis.evaluation import guess
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
@@ -185,7 +185,7 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
         return element(base) if type(only) is cst.Index else base
     if base.kind == "tensor":
         name = MASKED if base.name == MASKED else ""
-        value = Value("tensor", name=name, deps=base.deps, likely=base.likely)
+        value = Value("tensor", name=name, deps=base.deps, likely=base.likely, odd=oddities.sliced(base, node))
         return shapes.shaped(value, shapes.element(base, node, known))
     if base.kind == "size":
         return Value("int" if type(node.slice[0].slice) is cst.Index else "size")
