@@ -338,3 +338,45 @@ def test_a_yield_without_gradients_is_marked_where_its_mode_matters(
     result = convert_source(YIELDING.format(decorator=decorator, mode=mode, use=use))
     assert not result.error
     assert ("T2M310" in {f.code for f in result.findings}) is marked
+
+
+CAPTURING = """\
+import torch
+from torch import nn
+import torch.nn.functional as F
+
+net = nn.Linear(3, 1)
+opt = torch.optim.SGD(net.parameters(), lr=0.1)
+
+
+def crit(out):
+    return scale * F.mse_loss(out, {read})
+
+
+for x, y in []:
+    scale = 1.0
+    out = net(x)
+    {between}
+    opt.zero_grad()
+    loss = crit(out)
+    loss.backward()
+    opt.step()
+"""
+
+
+@pytest.mark.parametrize(
+    ("read", "between", "refused"),
+    [
+        ("y", "scale = 0.5", False),  # before the forward, where the function finds it
+        ("y", "other = crit(out)\n    scale = 0.5\n    out = out + other", True),
+        ("half", "half = net(y)", True),  # it has a graph, and the function would find the one of the turn before
+        ("half", "half = net(y).detach()", True),
+        ("half", "half = y / 2", False),
+    ],
+)
+def test_what_called_functions_read_of_names_around_them_is_bound_where_they_find_it(
+    read: str, between: str, refused: bool
+) -> None:
+    result = convert_source(CAPTURING.format(read=read, between=between))
+    assert not result.error
+    assert ("T2M110" in {f.code for f in result.findings}) is refused

@@ -67,15 +67,15 @@ class Stmt:
 
     @property
     def all_defs(self) -> set[str]:
-        return set().union(*(s.defs for s in self.walk()))
+        return set().union(*[s.defs for s in self.walk()]) if self.blocks else set(self.defs)
 
     @property
     def all_muts(self) -> set[str]:
-        return set().union(*(s.muts for s in self.walk()))
+        return set().union(*[s.muts for s in self.walk()]) if self.blocks else set(self.muts)
 
     @property
     def all_uses(self) -> set[str]:
-        return set().union(*(s.uses for s in self.walk()))
+        return set().union(*[s.uses for s in self.walk()]) if self.blocks else set(self.uses)
 
     def ancestors(self) -> Iterator[Stmt]:
         """The compound statements around it, innermost first."""

@@ -9,7 +9,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.forward.regions import invariant, unchanged
+from torch2ms.tape.forward.asked_first import invariant, unchanged
 from torch2ms.tape.plan import Branch, Item, Text
 
 

@@ -16,7 +16,8 @@ from torch2ms.tape.forms.bodies import body_of, declare
 from torch2ms.tape.forms.calls import Call, Outputs
 from torch2ms.tape.forms.interface import definition_order, joined, outputs_of, parameters_of, weight_nodes, weights_of
 from torch2ms.tape.forms.receiving import receive
-from torch2ms.tape.forward.regions import Region, invariant
+from torch2ms.tape.forward.asked_first import invariant
+from torch2ms.tape.forward.regions import Region
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.plan import Branch, Function, Item, Text

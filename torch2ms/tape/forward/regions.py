@@ -15,6 +15,8 @@ from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value, any_overlap, overlaps
+from torch2ms.tape.forward.asked_first import invariant
+from torch2ms.tape.forward.captured import captured
 from torch2ms.tape.forward.dependents import silenced
 from torch2ms.tape.forward.effects import RUN, clash, effects, leaves
 from torch2ms.tape.forward.outside import freed_each_turn, unseen_made
@@ -93,6 +95,7 @@ class Finder:
         self.taken: dict[int, Region] = {}
         self.foreign: frozenset[str] = frozenset()  # leaves that no optimizer of the callers can own
         self.callers: dict[str, list[Stmt]] = {}  # by name, the statements that call what it holds: no tensor
+        self.captured = captured(module)
         self.known: set[int] | None = None
         self.mixed: set[int] = set()  # `with` blocks of mixed precision
         self.units: list[set[int]] = []  # ids of statements that gave way to one call: none goes in without the others
@@ -116,6 +119,8 @@ class Finder:
             region.problem = LEFT
         if not region.problem and any(inner.rebinds for stmt in region.all for inner in stmt.walk()):
             region.problem = "a nested function that it calls binds a name of this function"
+        if not region.problem and (name := self.captured.rebound(region.all, event.stmt)):
+            region.problem = f"a function that it calls reads `{name}`, which is bound between its statements"
         if not region.problem and (name := self.overwritten(region)):
             region.problem = f"`{name}` is written into where gradients are off, which MindSpore would record"
         if not region.problem and (name := changed_before(region.all, event.stmt, self.module)):
@@ -139,6 +144,7 @@ class Finder:
         wanted: set[str] = set()
         for expr in event.roots:
             wanted |= start.uses if event.lifted else expression_uses(expr, start)
+        wanted |= self.captured.reads(start) if not event.lifted else set()
         region = Region(event, start.block)
         ended: set[str] = set()  # wanted for their values alone: their graphs end before they get to the root
         levels: list[tuple[Block, list[Stmt], list[Stmt]]] = []
@@ -167,7 +173,7 @@ class Finder:
                 ended &= wanted
                 ends = cut_off(stmt) if varied else self.ended(stmt, owns)
                 ended |= ends - wanted
-                asked = asked_by(stmt)
+                asked = asked_by(stmt) | self.captured.reads(stmt)
                 wanted |= asked
                 ended -= asked - ends if varied else set()
             if late := late_hooks(block.stmts[:position], active_here):
@@ -473,27 +479,19 @@ class Finder:
     def moves(self, stmt: Stmt, others: Iterable[Stmt]) -> bool:
         """The statement commutes with the others: no shared writes, no shared order of effects."""
         writes = {root(w) for w in stmt.all_defs | stmt.all_muts}
-        reads = {root(u) for u in stmt.all_uses}
-        own = effects(stmt, self.module, self.draws)
+        reads = {root(u) for u in stmt.all_uses} | self.captured.reads(stmt)
+        own = self.effects(stmt)
         for other in others:
             other_writes = {root(w) for w in other.all_defs | other.all_muts}
             other_reads = {root(u) for u in other.all_uses}
-            if writes & (other_reads | other_writes) or reads & other_writes:
+            if writes & (other_reads | other_writes) or reads & other_writes or writes & self.captured.reads(other):
                 return False
-            if clash(own, effects(other, self.module, self.draws)):
+            if clash(own, self.effects(other)):
                 return False
         return True
 
-
-def invariant(guard: Stmt, region: Region) -> bool:
-    """The condition can be asked before the forward: nothing of the forward changes it, and it has no effects."""
-    return unchanged(guard.uses, guard, region) and not guard.calls
-
-
-def unchanged(uses: Iterable[str], guard: Stmt, region: Region) -> bool:
-    """What a condition reads is the same before the forward."""
-    block = region.block.stmts
-    start = block.index(region.stmts[-1]) + 1 if region.stmts else 0
-    between = block[start : block.index(guard)] if region.stmts else []
-    writes = {d for s in [*region.stmts, *between] for d in s.all_defs | s.all_muts}
-    return not any(overlaps(read, write) for read in uses for write in writes)
+    def effects(self, stmt: Stmt) -> set[str]:
+        """What the statement does, and the generators that it runs."""
+        found = effects(stmt, self.module, self.draws)
+        behind = self.captured.behind(stmt) if self.captured.waiting else ()
+        return found.union(*(effects(s, self.module, self.draws) for s in behind)) if behind else found
