@@ -400,7 +400,11 @@ def _spread(info: FunctionInfo, site: Site, lifting: Lifting) -> None:
 
 def _varied_with(value: Value, info: FunctionInfo, site: Site, base: str) -> frozenset[str]:
     """What a value that the callee keeps is varied with, as places of the caller."""
-    own = {_move(d, base) for d in value.deps if not d.startswith("@")}
+    func = site.call.func
+    home = site.module.value(func.value).place if isinstance(func, cst.Attribute) else ""
+    # the parameters of what a constructor was given are known by the name that it had there
+    bases = (base, home) if home and home != base else (base,)
+    own = {_move(d, each) for each in bases for d in value.deps if not d.startswith("@")}
     bound = bound_arguments(info, site.call)
     given = (bound[d[1:]].value for d in value.deps if d.startswith("@") and d[1:] in bound)
     return frozenset(own).union(*(site.module.value(node).deps for node in given))
