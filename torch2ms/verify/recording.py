@@ -92,6 +92,7 @@ def replay(recording: Path, case: Case, run: Run = run) -> Report:
         outcome = run(job, Path(name))
     if ran(report, "mindspore", outcome) and outcome.trace:
         Comparison(trace, outcome.trace, report).run()
+        report.notes += [report.uneven] if report.uneven else []
         for number in report.printed:  # torch is not here to tell whether it prints the same twice
             report.notes.append(f"printed line {number} differs")
         for variable, text in report.suspected.items():

@@ -10,7 +10,7 @@ from pathlib import Path
 from torch2ms.verify.comparison.compare import Comparison
 from torch2ms.verify.comparison.locate import locate
 from torch2ms.verify.comparison.noise import KERNELS, ROUNDING, candidates, confirmed
-from torch2ms.verify.comparison.numbers import FLOAT32, aligned, different_lines, printed_numbers
+from torch2ms.verify.comparison.numbers import FLOAT32, aligned, different_lines, printed_numbers, writes_by_itself
 from torch2ms.verify.comparison.reference import Reference
 from torch2ms.verify.reporting.report import Problem, Report
 from torch2ms.verify.sides.process import Job, Outcome
@@ -128,12 +128,16 @@ class Verification:
         Times, dates and addresses do not.
         """
         report, traces = self.report, self.traces
-        if traces is None or not (report.printed or report.suspected):
+        if traces is None or not (report.printed or report.suspected or report.uneven):
             return
         again = self._torch(perturb=ROUNDING)
         left, right = (printed_numbers(report.stdout[side]) for side in ("torch", "mindspore"))
         lines = [left, aligned(left, right)]
         second = printed_numbers(again.stdout)
+        if report.uneven and (self.left.steps or any(map(writes_by_itself, report.stdout.values()))):
+            report.notes.append(report.uneven)
+        elif report.uneven:
+            self._judge("printed lines", report.uneven, unstable=len(second) != len(left))
         unstable = set(different_lines(lines[0], second)) if len(second) == len(lines[0]) else set(report.printed)
         for number in report.printed:
             torch, mindspore = (" ".join(numbers[number - 1]) for numbers in lines)

@@ -204,7 +204,7 @@ class Comparison:
         left, right = (printed_numbers(self.report.stdout.get(side, "")) for side in ("torch", "mindspore"))
         right = aligned(left, right)
         if len(left) != len(right):
-            self.report.notes.append(f"torch printed {len(left)} lines with numbers, mindspore {len(right)}")
+            self.report.uneven = f"torch printed {len(left)} lines with numbers, mindspore {len(right)}"
         elif left:
             self.report.count("printed lines", len(left))
             self.report.printed = different_lines(left, right)

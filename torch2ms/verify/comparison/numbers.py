@@ -10,6 +10,8 @@ import numpy as np
 
 from torch2ms.verify.trace import Array
 
+OWN_WAY = re.compile(r"\btensor\(|\bTensor\(shape=|\bParameter (?:\(|containing)|^\s*\(\w+\): \w+[(<]", re.M)
+
 
 @dataclass(frozen=True)
 class Tolerance:
@@ -78,6 +80,11 @@ def printed_numbers(text: str) -> list[list[str]]:
     """The numbers of every printed line that has any."""
     lines = (NUMBER.findall(line) for line in text.splitlines())
     return [numbers for numbers in lines if numbers]
+
+
+def writes_by_itself(text: str) -> bool:
+    """A framework wrote a tensor in a container, a parameter or a network: on as many lines as it likes."""
+    return OWN_WAY.search(text) is not None
 
 
 def aligned(left: list[list[str]], right: list[list[str]]) -> list[list[str]]:

@@ -56,6 +56,7 @@ class Report:
     noise: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     compared: dict[str, int] = field(default_factory=dict)
+    uneven: str = ""  # one side printed fewer lines with numbers than the other
     printed: list[int] = field(default_factory=list)  # lines, 1-based among those with numbers, that differ
     asked: list[str] = field(default_factory=list)  # variables the user named as results
     suspected: dict[str, str] = field(default_factory=dict)  # variables that differ, until torch has run again
