@@ -21,6 +21,7 @@ IMPORTS: dict[str, str] = {
     "optim": "from mindspore.experimental import optim",
     "lr_scheduler": "from mindspore.experimental.optim import lr_scheduler",
     "partial": "from functools import partial",
+    "cache": "from functools import cache",
     "vision": "from mindspore.dataset import vision",
     "transforms": "from mindspore.dataset import transforms",
     "ds": "import mindspore.dataset as ds",

@@ -38,6 +38,8 @@ RENAMED = re.compile(r"Norm|Embedding|PReLU|Transformer(?:En|De)coder|nn\.Transf
                      r"torchvision|timm|hub\.load|from_pretrained|transformers")  # fmt: skip
 
 
+TWICE = re.compile(r"\bcreate_graph\b|\bautograd\b|\bgrad\(")
+
 UNRECORDED = re.compile(r"no_grad|inference_mode|set_grad_enabled")
 
 
@@ -57,6 +59,7 @@ def prepare(project: Project) -> None:
     project.trained = frozenset(trained(project))
     project.moves_state = moves_state(project)
     project.stepping = stepping(project)
+    project.moving = project.stepping | (deriving(project) if project.says(TWICE) else set())
     project.checkpoints = project.says(SAVED) and any(
         v.kind == "api" and v.name in ("torch.save", "torch.load")
         for m in project.modules.values() for v in m.values.values()
@@ -134,20 +137,31 @@ def moves_state(project: Project) -> bool:
 def stepping(project: Project) -> frozenset[str]:
     """Names under which an optimizer may be let step: `step`, and the functions that call one of the names."""
     names: set[str] = set()
-    called: list[tuple[str, set[str]]] = []
     for module in project.modules.values():
-        for info in module.functions.values():
-            calls = [c for s in info.scope.body.walk() for c in s.calls]
-            called.append((info.name, {_called(c) for c in calls}))
         for scope in module.scope.walk():
             for func in (c.func for s in scope.body.walk() for c in s.calls if _called(c) == "step"):
                 if isinstance(func, cst.Attribute) and module.value(func.value).kind in ("optimizer", "scaler"):
                     names.add("step")
+    return frozenset(_callers(names, project))
+
+
+def deriving(project: Project) -> set[str]:
+    """Names under which gradients may be taken by compiled functions, which keep the storage of weights they met."""
+    return _callers({"grad"}, project)
+
+
+def _callers(names: set[str], project: Project) -> set[str]:
+    """The names, and those of the functions that call one of them."""
+    called: list[tuple[str, set[str]]] = []
+    for module in project.modules.values():
+        for info in module.functions.values() if names else ():
+            calls = [c for s in info.scope.body.walk() for c in s.calls]
+            called.append((info.name, {_called(c) for c in calls}))
     before = -1
     while len(names) != before:
         before = len(names)
         names |= {name for name, calls in called if calls & names and name}
-    return frozenset(names)
+    return names
 
 
 def forwards_draw(project: Project) -> bool:

@@ -204,6 +204,7 @@ class Project:
     buffers: frozenset[str] = frozenset()  # names under which buffers are registered
     trained: frozenset[tuple[str, str]] = frozenset()  # attributes with leaves of optimizers: class and name
     stepping: frozenset[str] = frozenset()  # names of the functions that may let an optimizer step, and of its method
+    moving: frozenset[str] = frozenset()  # those, and of what runs compiled functions that keep the storage of weights
     silent: frozenset[str] = frozenset()  # names of the functions that are only called where gradients are off
     checkpoints: bool = False  # somewhere tensors are saved or loaded
     pickles: bool = False  # somewhere more is saved than the parameters of one cell

@@ -2,6 +2,7 @@
 
 An optimizer of MindSpore that has made a step is compiled, and keeps the storage that the weights had then: what is put
 in by `set_data` it never moves again. Where weights get their first values no step was made, and `set_data` is right.
+Compiled derivatives that have run keep the storage as well.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ CALLERS = 4  # functions around functions that are looked at
 
 def at_work(project: Project, stmt: Stmt) -> bool:
     """An optimizer may have made a step before the statement, and make another after it."""
-    return bool(project.stepping) and _passed(project, stmt, stmt.block.scope, 0)
+    return bool(project.moving) and _passed(project, stmt, stmt.block.scope, 0)
 
 
 def _passed(project: Project, stmt: Stmt, scope: Scope, depth: int) -> bool:
@@ -70,8 +71,8 @@ def _mentioned(project: Project, scope: Scope) -> Iterator[tuple[Stmt, Scope]]:
 
 
 def stepped(scope: Scope, project: Project) -> list[Stmt]:
-    """The statements of a scope that let an optimizer step."""
-    return [s for s in scope.body.walk() if not s.blocks and any(_word(c) in project.stepping for c in s.calls)]
+    """The statements of a scope that let an optimizer step, or take compiled derivatives."""
+    return [s for s in scope.body.walk() if not s.blocks and any(_word(c) in project.moving for c in s.calls)]
 
 
 def between(stmt: Stmt, scope: Scope, steps: list[Stmt], project: Project) -> bool:

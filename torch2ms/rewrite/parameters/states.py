@@ -94,7 +94,7 @@ def _made_by_function(writer: Writer, stmt: Stmt, given: cst.BaseExpression) -> 
 def _goes_on(writer: Writer, stmt: Stmt) -> bool:
     """An optimizer may step before the load and again after it."""
     scope, project = writer.scope, writer.project
-    if not project.stepping:
+    if not project.moving:
         return False
     steps = stepped(scope, project) or unseen(stmt, scope)
     return between(stmt, scope, steps, project) if steps else scope.is_function and scope.name != "__init__"

@@ -21,6 +21,7 @@ from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives import compiled
+from torch2ms.tape.derivatives.closed import closed, factory, telling
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
 from torch2ms.tape.derivatives.listed import listed
 from torch2ms.tape.derivatives.paths import Around, Misfit, Way, calls_run, drawing, flags, statements_run
@@ -301,14 +302,21 @@ class _Compiled(Way):
             Text(f"return ms.{'value_and_grad' if keeps else 'grad'}({forward}{positions})({inputs})"),
         ]
         name = writer.fresh_global(f"{label}_gradient")
-        extra = [c for c in cotangent if c not in self.arguments]
-        params = [*([KEYS] if call.mapped else []), *self.inner.values(), *self.arguments.values(), *extra]
-        above = plan.before.setdefault(id(self.module.top_level(event.stmt)), [])
         nested = any(id(s) in self.calls and not self.called(s) for s in self.path.steps)
         decorator = "@ms.jit" if event.create_graph or call.listed or nested else ""
+        extra = [c for c in cotangent if c not in self.arguments]
+        networks = closed(self.arguments, self.scope, self.module, self.around.project) if decorator else []
+        given_on = {place: short for place, short in self.arguments.items() if place not in networks}
+        params = [*([KEYS] if call.mapped else []), *self.inner.values(), *given_on.values(), *extra]
+        above = plan.before.setdefault(id(self.module.top_level(event.stmt)), [])
         names = [*self.inputs, *self.arguments, *extra]
         self.around.called |= {id(event.stmt): ()} if not any("." in n for n in names) else {}
-        above.append(Function(name, params, body, decorator))
+        if networks:
+            above.append(factory(name, [self.arguments[place] for place in networks], params, body))
+            plan.needs.add("cache")
+            name = f"{name}({', '.join(networks)})"
+        else:
+            above.append(Function(name, params, body, decorator))
         self.around.together(self.arguments)
         plan.contexts |= {key: [] for key in gone | self.ones()}
         self.around.gone |= gone
@@ -320,8 +328,9 @@ class _Compiled(Way):
         made: list[Item] = [
             Text(f"{c} = {{0}}", [g]) for c, g in zip(cotangent, given, strict=True) if not isinstance(g, cst.Name)
         ]
-        self.receive(f"{name}({', '.join([*given_inputs, *self.arguments, *extra])})", keeps, made)
-        why = WHY + TWICE if any(id(s) not in gone for s in self.path.steps) else WHY
+        self.receive(f"{name}({', '.join([*given_inputs, *given_on, *extra])})", keeps, made)
+        told = WHY if not decorator else telling(WHY, networks, self.arguments, self.scope, self.module)
+        why = told + TWICE if any(id(s) not in gone for s in self.path.steps) else told
         tier = Tier.EXACT
         if assumed := sorted(self.assumed):
             tier, why = Tier.ASSUMED, f"{why}; assumed: {', '.join(assumed)}"

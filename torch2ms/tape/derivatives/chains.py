@@ -13,21 +13,21 @@ import libcst as cst
 
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
+from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.derivatives.closed import closed, factory, telling
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
 from torch2ms.tape.derivatives.paths import Around, draws
 from torch2ms.tape.derivatives.written import found_in, unmeasured
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.interface import definition_order
-from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.dependents import dependents, renamed
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.hooks import hooked
-from torch2ms.tape.plan import Copy, Function, Item, Plan, Text
+from torch2ms.tape.plan import Copy, Function, Item, Text
 
 WHY = "one compiled function takes all derivatives over these inputs, everything it uses is an argument"
 
@@ -49,7 +49,7 @@ def plan_chains(events: list[Event], around: Around) -> set[int]:
     """Plan the chains of a scope; the ids of the events that are done."""
     done: set[int] = set()
     for chain in _chains(events, around.scope, around.module):
-        made = _Compiled(chain, around.scope, around.module, around.plan, around.writer, around.callee)
+        made = _Compiled(chain, around)
         sound = not unmeasured(chain.stmts, around) and not found_in(chain.steps, around.module)
         if sound and not draws(chain.stmts, around) and made.ready():
             made.write()
@@ -120,21 +120,10 @@ def _slice(event: Event, tainted: set[int]) -> list[Stmt]:
 class _Compiled:
     """The compiled function of one chain."""
 
-    def __init__(
-        self,
-        chain: Chain,
-        scope: Scope,
-        module: ModuleInfo,
-        plan: Plan,
-        writer: Writer,
-        callee: dict[int, FunctionInfo],
-    ) -> None:
+    def __init__(self, chain: Chain, around: Around) -> None:
         self.chain = chain
-        self.scope = scope
-        self.module = module
-        self.plan = plan
-        self.writer = writer
-        self.callee = callee
+        self.scope, self.module, self.project = around.scope, around.module, around.project
+        self.plan, self.writer, self.callee = around.plan, around.writer, around.callee
         self.defined = {d for s in chain.stmts for d in s.all_defs}
         self.names = {n: n.rpartition(".")[2] for n in chain.inputs}  # of the inputs -> inside
         self.arguments: dict[str, str] = {}  # place of the caller -> parameter
@@ -270,17 +259,26 @@ class _Compiled:
             produced += [i for i in self.made[name] if i not in produced]
         returned = Text(f"return {', '.join(results)}")
         name = self.writer.fresh_global(f"{dotted(chain.calls[0].event.roots[0])}_derivatives")
-        params = [*self.names.values(), *self.arguments.values()]
-        compiled = Function(name, params, [*body, *produced, returned], decorator="@ms.jit")
+        body += [*produced, returned]
+        free = [place for place, short in self.arguments.items() if short not in self.defined]
+        networks = closed(free, self.scope, self.module, self.project)
+        given = {place: short for place, short in self.arguments.items() if place not in networks}
+        params = [*self.names.values(), *given.values()]
+        compiled = Function(name, params, body, decorator="@ms.jit")
+        if networks:
+            compiled = factory(name, [self.arguments[place] for place in networks], params, body)
+            plan.needs.add("cache")
+            name = f"{name}({', '.join(networks)})"
         plan.before.setdefault(id(self.module.top_level(last)), []).append(compiled)
-        invoked = Text(f"{', '.join(results)} = {name}({', '.join([*self.names, *self.arguments])})")
+        invoked = Text(f"{', '.join(results)} = {name}({', '.join([*self.names, *given])})")
         for stmt in [*chain.stmts, *self.others]:
             plan.contexts[id(stmt)] = []
         plan.contexts[id(last)] = [invoked, *(Copy(s, {}) for s in self.others)]
         plan.needs.add("ms")
+        why = telling(WHY, networks, self.arguments, self.scope, self.module)
         for call in chain.calls:
             plan.findings.append(
-                Finding("T2M202", Tier.EXACT, "torch.autograd.grad with create_graph", WHY, line=call.event.stmt.lineno)
+                Finding("T2M202", Tier.EXACT, "torch.autograd.grad with create_graph", why, line=call.event.stmt.lineno)
             )
 
     def needed(self, stmts: list[Stmt]) -> list[Item]:

@@ -1,0 +1,168 @@
+"""Networks that compiled derivatives close over, so that they are compiled once.
+
+MindSpore compiles a function anew at every call that is given a cell, and keeps every one of the compiled graphs: a
+gradient penalty that takes the critic as an argument costs a compilation and some megabytes per step. A function that
+closes over the network is compiled once. It keeps what it captured as it was at its first call, except Parameters; and
+those too, where they are given new storage. So it has to be seen that nothing else changes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+
+import libcst as cst
+
+from torch2ms.analysis.program.answers import once
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.analysis.values import Value
+from torch2ms.tape.plan import Function, Item, Text
+
+INNER = "gradient"  # the compiled function that a factory gives back
+CACHED = "@cache"
+MODES = re.compile(r"spectral_norm|BatchNorm|Drop[oO]ut|dropout|DropPath|InstanceNorm|RReLU|rrelu|Transformer|"
+                   r"MultiheadAttention|LSTM|GRU|RNN|\.training\b")  # fmt: skip
+CHANGING = ("add_module", "register_module", "setattr", "delattr", "register_hook", "register_forward_hook",
+            "register_forward_pre_hook", "register_full_backward_hook", "register_backward_hook", "register_parameter",
+            "register_parametrization", "remove_parametrizations", "set_default_dtype")  # fmt: skip
+GROWING = ("append", "extend", "insert", "pop", "update", "clear")
+
+
+def closed(places: Iterable[str], scope: Scope, module: ModuleInfo, project: Project) -> list[str]:
+    """The networks among the arguments of a compiled function that stay as they are as long as they live."""
+    met = networks_of(places, scope, module)
+    return [place for place, values in met.items() if all(_steady(value, module, project) for value in values)]
+
+
+def networks_of(places: Iterable[str], scope: Scope, module: ModuleInfo) -> dict[str, list[Value]]:
+    """The places of networks and losses in the order given, with what they hold in a scope."""
+    met: dict[str, list[Value]] = {place: [] for place in places}
+    for stmt in scope.body.walk():
+        for node in descend(stmt.node) if not stmt.blocks else ():
+            if (type(node) is cst.Name or type(node) is cst.Attribute) and (place := dotted(node)) in met:
+                value = module.value(node)
+                if value.kind in ("module", "lossfn") and value.place == place:
+                    met[place].append(value)
+    return {place: values for place, values in met.items() if values}
+
+
+def factory(name: str, networks: list[str], params: list[str], body: list[Item]) -> Function:
+    """The function that gives back the compiled one of the networks it is given."""
+    inner = Function(INNER, params, body, "@ms.jit")
+    return Function(name, networks, [inner, Text(f"return {INNER}")], CACHED)
+
+
+def telling(why: str, networks: list[str], places: Iterable[str], scope: Scope, module: ModuleInfo) -> str:
+    """The reason with what is said of the networks among the arguments."""
+    if networks:
+        return f"{why} but `{'`, `'.join(networks)}`: it is compiled once for a network"
+    given = networks_of(places, scope, module)
+    return f"{why}; `{min(given)}` may change, so that each call compiles it anew" if given else why
+
+
+def _steady(value: Value, module: ModuleInfo, project: Project) -> bool:
+    """Nothing that a network is made of, or reads when it runs, changes between two calls, other than weights."""
+    if value.kind == "lossfn":
+        return not value.name or value.name.startswith("torch.nn.")
+    if not _unchanged(project):
+        return False
+    read: set[str] = set()
+    moded = False
+    for name in [value.name, *(part.name for part in value.parts)]:
+        cls = project.find(name, module) if name else None
+        if isinstance(cls, ClassInfo) and cls.torch_base.startswith("torch.nn."):
+            parts = list(_made_of(cls, project))
+            moded = moded or any(MODES.search(code(part.scope.node)) for part in parts)
+            read |= {name for part in parts for name in _reads(part)}
+        elif name.startswith("torch.nn."):
+            moded = moded or bool(MODES.search(name))
+        else:
+            return False
+    return not (moded and _switched(project) or read & _written(project))
+
+
+@once
+def _unchanged(project: Project) -> bool:
+    """Nothing is put into networks, or hooked to them, once they are made; what their code reads is looked at apart."""
+    for module in project.modules.values():
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk() if scope.name != "__init__" else ():
+                if any(_called(c) in CHANGING or _called(c) in GROWING and _of_module(c, module) for c in stmt.calls):
+                    return False
+                targets = stmt.node.targets if type(stmt.node) is cst.Assign else ()
+                for target in (t.target for t in targets):
+                    if type(target) is cst.Attribute and dotted(target.value) != "self":
+                        layer = module.value(target.value)
+                        if layer.kind == "module" and (not layer.name or layer.name.startswith("torch.nn.")):
+                            return False
+    return True
+
+
+def _of_module(call: cst.Call, module: ModuleInfo) -> bool:
+    return type(call.func) is cst.Attribute and module.value(call.func.value).kind == "module"
+
+
+@once
+def _switched(project: Project) -> bool:
+    """Networks may be in one mode at one call and in another at the next."""
+    return any(
+        _called(call) == "eval" and not call.args
+        or _called(call) == "train" and call.args and constant(call.args[0].value) is not True
+        for module in project.modules.values() for scope in module.scope.walk()
+        for stmt in scope.body.walk() for call in stmt.calls
+    )  # fmt: skip
+
+
+@once
+def _written(project: Project) -> frozenset[str]:
+    """The names of attributes, and of what lives outside of functions, that are written once objects are made."""
+    found: set[str] = set()
+    for module in project.modules.values():
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk() if scope.name != "__init__" else ():
+                if type(stmt.node) is cst.Global:
+                    found |= {each.name.value for each in stmt.node.names}
+                places = stmt.defs | stmt.muts
+                found |= {place.rpartition(".")[2] for place in places if "." in place}
+                found |= {place for place in stmt.muts if scope.is_function and place not in scope.locals}
+    return frozenset(found)
+
+
+def _reads(part: ClassInfo | FunctionInfo) -> Iterator[str]:
+    """The names and attributes that a method or a function reads when a network runs."""
+    if isinstance(part, FunctionInfo) and part.name != "__init__":
+        for node in descend(part.scope.node):
+            if type(node) is cst.Attribute:
+                yield node.attr.value
+            elif type(node) is cst.Name:
+                yield node.value
+
+
+def _made_of(cls: ClassInfo, project: Project) -> Iterator[ClassInfo | FunctionInfo]:
+    """The class, its relatives, and all classes and functions of the project that these name."""
+    waiting: list[ClassInfo | FunctionInfo] = [cls]
+    seen: set[int] = set()
+    while waiting:
+        each = waiting.pop()
+        if id(each) in seen:
+            continue
+        seen.add(id(each))
+        yield each
+        if isinstance(each, ClassInfo):
+            waiting += [*each.lineage(), *each.below(), *each.methods.values()]
+            continue
+        for stmt in each.scope.body.walk():
+            for node in descend(stmt.node) if not stmt.blocks else ():
+                if type(node) is not cst.Name and type(node) is not cst.Attribute:
+                    continue
+                value = each.module.value(node)
+                found = project.find(value.name, each.module) if value.kind in ("class", "function") else None
+                if isinstance(found, FunctionInfo) or isinstance(found, ClassInfo) and found.kind == "module":
+                    waiting.append(found)
+
+
+def _called(call: cst.Call) -> str:
+    return call.func.attr.value if type(call.func) is cst.Attribute else dotted(call.func)
