@@ -46,6 +46,10 @@ def networks_of(places: Iterable[str], scope: Scope, module: ModuleInfo) -> dict
                 value = module.value(node)
                 if value.kind in ("module", "lossfn") and value.place == place:
                     met[place].append(value)
+    cls = module.classes.get(scope.cls.name) if scope.cls is not None else None
+    for place in (p for p, values in met.items() if not values and p.startswith("self.") and p.count(".") == 1):
+        if cls is not None and (held := cls.attr(place[5:])) is not None and held.kind == "module":  # a method uses it
+            met[place].append(held)
     return {place: values for place, values in met.items() if values}
 
 
