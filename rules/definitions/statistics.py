@@ -75,6 +75,8 @@ def vector_norm(x, ord=2, dim=None, keepdim=False):
         return (size != 0).astype(size.dtype).sum(dim, keepdims=keepdim)
     if ord == 1:
         return size.sum(dim, keepdims=keepdim)
+    if ord < 1:  # whose slope at zero is infinite; torch hands nothing back there
+        size = ops.where(size == 0, ops.stop_gradient(size), size)
     total = (size * size if ord == 2 else size**ord).sum(dim, keepdims=keepdim)
     above = ops.where(total == 0, ops.ones_like(total), total)
     return ops.where(total == 0, ops.zeros_like(total), ops.sqrt(above) if ord == 2 else above ** (1 / ord))

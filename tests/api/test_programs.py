@@ -310,6 +310,16 @@ def test_gradients_are_taken(program: str) -> None:
     assert not result.count(Tier.REFUSED) and "ms.value_and_grad" in result.text, result.text
 
 
+def test_blocks_that_watch_pytorch_are_dissolved() -> None:
+    begin = "import torch\nfrom torch.nn.attention import SDPBackend, sdpa_kernel\nfrom torch.profiler import profile\n" + X
+    watched = "with torch.profiler.record_function('a'), sdpa_kernel([SDPBackend.MATH]), torch.no_grad():\n    y = x * 2\n"
+    result = convert_source(begin + watched + "with profile(record_shapes=True):\n    z = y + 1\n")
+    assert result.text.endswith("]])\ny = x * 2\nz = y + 1\n") and not result.count(Tier.REFUSED), result.text
+    assert {f.why for f in result.findings if f.code == "T2M301"} >= {"it watches or steers PyTorch itself: dissolved"}
+    named = convert_source(begin + "with profile() as p:\n    y = x\nprint(p)\n")
+    assert "T2M605 torch.profiler.profile ->" in named.text
+
+
 def test_the_absolute_value_of_a_leaf_is_made_in_the_forward() -> None:
     text = convert_source("import torch\n" + X + "x.requires_grad_()\nout = abs(x)\n(out * out).sum().backward()\na = x.grad").text
     assert "def forward_fn(x):\n    out = abs(x)\n" in text, text

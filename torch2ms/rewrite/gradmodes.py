@@ -8,7 +8,8 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation.modes import is_no_grad, off
 from torch2ms.analysis.program import liveness
-from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.flow import WATCHING
+from torch2ms.analysis.program.project import ModuleInfo, qualified
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
@@ -38,8 +39,11 @@ def opened(mode: cst.With, stmt: Stmt, writer: Writer) -> layout.Lines:
             writer.plan.behind.setdefault(id(inner), []).append(Text(_stopped(name, [inner], writer)))
         refuse_filled(stmts, writer)
     lines = tuple(mode.leading_lines)
-    writer.findings.append(Finding("T2M301", Tier.EXACT, "gradient mode block",
-                                 "MindSpore records only inside gradient functions: dissolved",
+    asked = [i.item.func if isinstance(i.item, cst.Call) else i.item for i in mode.items]
+    aside = all(qualified(func, writer.module.imports) in WATCHING for func in asked)
+    why = "it watches or steers PyTorch itself" if aside else "MindSpore records only inside gradient functions"
+    writer.findings.append(Finding("T2M301", Tier.EXACT, "block that watches" if aside else "gradient mode block",
+                                 f"{why}: dissolved",
                                  line=stmt.block.scope.transparent.get(id(mode), stmt.lineno)))  # fmt: skip
     return lines + layout.with_comments(mode)
 

@@ -16,12 +16,16 @@ from torch2ms.source import parse_quietly
 
 MUTATORS = {"append", "extend", "insert", "update", "setdefault", "pop", "popleft", "appendleft", "clear", "remove",
             "add", "discard", "push", "write", "load_state_dict", "register_buffer", "register_hook"}  # fmt: skip
-TRANSPARENT = {
+WATCHING = {  # they watch PyTorch, or choose among its kernels: nothing that a program computes depends on them
+    "torch.profiler.record_function", "torch.autograd.profiler.record_function", "torch.profiler.profile",
+    "torch.autograd.profiler.profile", "torch.autograd.profiler.emit_nvtx", "torch.nn.attention.sdpa_kernel",
+    "torch.backends.cuda.sdp_kernel", "torch.cuda.nvtx.range",
+}  # fmt: skip
+TRANSPARENT = WATCHING | {
     "torch.no_grad", "torch.autograd.no_grad", "torch.inference_mode", "torch.autograd.inference_mode",
     "torch.enable_grad", "torch.autograd.enable_grad", "torch.set_grad_enabled", "torch.autograd.set_grad_enabled",
     "torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly", "torch.inference_mode.inference_mode",
-    "torch.autograd.grad_mode.no_grad", "torch.cuda.device", "torch.device", "torch.cuda.nvtx.range",
-    "torch.profiler.record_function", "torch.autograd.profiler.record_function",
+    "torch.autograd.grad_mode.no_grad", "torch.cuda.device", "torch.device",
 }  # fmt: skip
 
 
