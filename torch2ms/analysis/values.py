@@ -8,6 +8,7 @@ NO_DEPS: frozenset[str] = frozenset()
 PART = ".<"  # in a place: what follows names an item or a slice of a container
 PICKED = f"{PART}if "  # ... and here the parameters of a module that a condition picks
 FORMER = "'"  # in a place: a number follows, the network is not what its local name means any more
+GIVEN = "@*"  # among what an attribute is varied with: what callers handed to methods of its object
 UNPLACED = "<"  # a place begins so: an object that a called function made and returned, not bound to a name yet
 
 

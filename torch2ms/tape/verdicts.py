@@ -13,7 +13,7 @@ from torch2ms.analysis.values import NO_DEPS, UNKNOWN, any_overlap, overlaps
 from torch2ms.tape.forward.carried import carried, reads_itself
 from torch2ms.tape.forward.partial import never_recorded
 from torch2ms.tape.forward.properties import computed_anew
-from torch2ms.tape.forward.refilled import emptied, kept_anew
+from torch2ms.tape.forward.refilled import emptied, kept_anew, left_in_object
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forward.stashes import feeding
 from torch2ms.tape.forward.unreached import unreached
@@ -265,12 +265,12 @@ class Verdicts:
                     return place
         if event.lifted:
             return self.lifted_crossing(event, made, owns)
-        return self.carried_over(event, region, owns)
+        return left_in_object(region, owns, self.module) or self.carried_over(event, region, owns)
 
     def carried_over(self, event: Event, region: Region, owns: frozenset[str] | None) -> str:
         """A sum of losses that goes from turn to turn of a loop around the region, which is of one turn."""
         inner = [i for s in region.all for i in s.walk()]
-        sums = [(i, name) for i in inner if (name := reads_itself(i))]
+        sums = [(i, name) for i in inner for name in {reads_itself(i), *i.sums} if name]
         roots = {u for r in event.roots for u in expression_uses(r, event.stmt)}
         wanted = feeding(event.stmt, roots) if sums else set()
         for stmt, name in sums:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torch2ms.analysis import shapes
-from torch2ms.analysis.evaluation import guess
+from torch2ms.analysis.evaluation import guess, keeping
 from torch2ms.analysis.evaluation.containers import ELEMENTS, LEARNERS, element, housed, picked
 from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.evaluation.typed import lasting
@@ -123,12 +123,14 @@ def _homes(value: Value, place: str) -> dict[str, str]:
 
 def remember(place: str, value: Value, ev: Evaluator, source: cst.CSTNode) -> None:
     """Attributes of `self` are seen by every method; what is known better now takes the place of a first guess."""
+    if "." in place:
+        keeping.keep(place, value, ev)
     if ev.cls is None or not place.startswith("self.") or place.count(".") != 1:
         return
     attr = place[5:]
     if value.kind == "optimizer" and value.owns and all(o.startswith("^") for o in value.owns):
         value = replace(value, owns=None)  # places of one caller: other methods know nothing of them
-    value = replace(value, deps=frozenset(d for d in value.deps if not d.startswith("@")))
+    value = replace(value, deps=keeping.marked(value, ev)) if value.deps else value
     value = value if value.kind == "tensor" else shapes.forgotten(value)
     ev.exchange.tell(_bind_attribute, ev.cls, attr, id(source), value, ev.exchange)
 

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torch2ms.analysis import oddities, shapes
-from torch2ms.analysis.evaluation import masked
+from torch2ms.analysis.evaluation import keeping, masked
 from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, left_to_functions
 from torch2ms.analysis.evaluation.containers import STORED, element, entered, picked, picked_out
+from torch2ms.analysis.evaluation.effects import enter
 from torch2ms.analysis.evaluation.guess import makes_optimizers
 from torch2ms.analysis.evaluation.lookup import PURE_BUILTINS, class_of, function_of
 from torch2ms.analysis.evaluation.methods import (
@@ -37,6 +38,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import (
     CHOSEN,
+    GIVEN,
     MIXED,
     NO_DEPS,
     NOT_RUN,
@@ -327,17 +329,21 @@ def _function(
             bound |= _pass(other, given, receiver, ev)
             value = ev.exchange.returned(other)
             returns = join(returns, value) if returns is not None and value is not None else returns or value
-    if returns is None:
-        return Value("unknown", NOT_RUN, given.deps)
     depends = {
         name: value.deps | {value.place} if value.kind in ("module", "object") and value.place
         else value.deps | (value.owns or NO_DEPS) if value.kind in ("dict", "tuple") else value.deps
         for name, value in bound.items()
     }  # fmt: skip
+    if receiver is not None:
+        depends[GIVEN[1:]] = frozenset({GIVEN}) if receiver.place == "self" else receiver.deps
+    for place, deps in keeping.follow(info, given.node, receiver, depends, ev):
+        enter(place, deps, receiver, given.node, ev)
+    if returns is None:
+        return Value("unknown", NOT_RUN, given.deps)
     if returns.kind == "optimizer" and returns.owns is not None:
         returns = replace(returns, owns=returns.owns - ev.exchange.ask(only_passed, returns.owns, info, bound))
     depends |= dict.fromkeys(left_to_functions(info, given.node, bound, ev.project), NO_DEPS)
-    depends = _built_from(info, receiver) | depends
+    depends = (keeping.built_from(info.cls, receiver) if info.cls is not None else {}) | depends
     own = info.scope.locals - bound.keys()
     unnamed = {name for name, value in bound.items() if value.kind == "module" and not value.place}  # `f(Net())`
     homeless = unplaced(returns, own | unnamed, id(given.node))
@@ -353,15 +359,6 @@ def _function(
 
 def _weighted(cls: ClassInfo) -> bool:
     return cls.weighted
-
-
-def _built_from(info: FunctionInfo, receiver: Value | None) -> dict[str, frozenset[str]]:
-    """What an object keeps under the names of its constructor's parameters: `self.net = net` of `Wrapper(model)`."""
-    init = info.cls.method("__init__") if info.cls is not None else None
-    if init is None or receiver is None or not receiver.place or receiver.place.partition(".")[0] == "self":
-        return {}
-    inside = receiver.own if receiver.kind == "module" else frozenset(p.place for p in receiver.parts if p.place)
-    return {param: inside | {param} for param in init.scope.params[1:]} if inside else {}  # optimizers go by both
 
 
 def _pass(

@@ -9,6 +9,7 @@ import libcst as cst
 from torch2ms.analysis.evaluation import hooked, masked, twins
 from torch2ms.analysis.evaluation.assign import part_of, remember
 from torch2ms.analysis.evaluation.containers import LEARNERS, chosen, in_loop, picked, same_layer
+from torch2ms.analysis.evaluation.keeping import keep
 from torch2ms.analysis.evaluation.lookup import made_here, of_data
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
@@ -146,6 +147,27 @@ def _called(call: cst.Call, stmt: Stmt, place: str, method: str, ev: Evaluator) 
             _masked(place, ev)
 
 
+def taken_in(place: str, value: Value, ev: Evaluator, source: cst.CSTNode) -> None:
+    """A container took a value in: other methods see it, and whoever handed the container over."""
+    remember(place, ev.env[place], ev, source)
+    if "." not in place:
+        keep(place, value, ev)
+
+
+def enter(place: str, deps: frozenset[str], receiver: Value | None, call: cst.Call, ev: Evaluator) -> None:
+    """A function that is called puts something with a graph into a container or an object of its caller."""
+    held = receiver if receiver is not None and receiver.place == place else ev.env.get(place)
+    if held is None and place.startswith("self.") and ev.cls is not None:
+        held = ev.exchange.attribute(ev.cls, place[5:])
+    held = ev.env.get(place, held or UNKNOWN)
+    if ev.cut or held.kind not in ("list", "dict", "unknown", "object") or is_row(held):
+        return
+    ev.entered = (*ev.entered, place)
+    known = replace(held, deps=held.deps | deps)
+    ev.env[place] = known if held.kind == "object" else replace(known, items=None, keys=None, each=None)
+    remember(place, ev.env[place], ev, call)
+
+
 def _registered(call: cst.Call, ev: Evaluator) -> None:
     """`self.register_buffer("mean", torch.zeros(3))` gives the module a tensor."""
     given = [a.value for a in call.args[:2] if a.keyword is None]
@@ -199,7 +221,7 @@ def _filled(place: str, base: Value, method: str, call: cst.Call, stmt: Stmt, ev
         value = chosen(value, stmt, place)
     deps = base.deps | value.deps
     ev.env[place] = replace(base, deps=deps, items=None, name=name, starts=starts, keys=keys, each=each)
-    remember(place, ev.env[place], ev, call)
+    taken_in(place, value, ev, call)
 
 
 def _mixed(base: Value, value: Value) -> bool:
@@ -211,11 +233,11 @@ def _mixed(base: Value, value: Value) -> bool:
 def _filled_part(part: cst.Subscript, call: cst.Call, ev: Evaluator) -> None:
     """`place[key].append(value)`: what is in the container takes a value in."""
     place = dotted(part.value)
-    held = ev.env.get(place)
+    held = ev.env.get(place) or ev.memo.get(id(part.value))  # an attribute that another method bound
     deps = joined_deps([ev.memo.get(id(a.value), UNKNOWN) for a in call.args])
     if held is not None and held.kind in ("dict", "list", "tuple", "unknown") and deps - held.deps:
         ev.env[place] = replace(held, deps=held.deps | deps, items=None, keys=None, each=None)
-        remember(place, ev.env[place], ev, call)
+        taken_in(place, ev.env[place], ev, call)
 
 
 def stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:
@@ -226,7 +248,7 @@ def stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:
         return
     if held.kind == "dict":
         ev.env[place] = _entered(held, target, value)
-        remember(place, ev.env[place], ev, target)
+        taken_in(place, value, ev, target)
     elif held.name == "torch.nn.ModuleDict" and value.kind == "module":
         each = same_layer(value, held.each) if held.items == () or held.each is not None else None
         ev.env[place] = replace(held, deps=held.deps | value.deps, items=None, keys=None, each=each)
@@ -235,7 +257,7 @@ def stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:
         numbers = held.name in ("of int", "of float") and value.kind not in ("int", "float")
         name = "" if numbers else held.name  # `losses = [0 for _ in range(k)]`, which then get tensors
         ev.env[place] = replace(held, deps=held.deps | value.deps, name=name, items=None, each=None)
-        remember(place, ev.env[place], ev, target)
+        taken_in(place, value, ev, target)
     elif value.deps - held.deps and place in ev.env and not ev.cut:
         ev.env[place] = replace(held, deps=held.deps | value.deps, items=None)
 

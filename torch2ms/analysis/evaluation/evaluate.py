@@ -58,6 +58,7 @@ class Evaluator:
         self.memo = module.values
         self.former: dict[str, dict[int, str]] = {}  # local names of networks that are bound again, by the statement
         self.twins: dict[str, dict[str, Block]] = {}  # containers that have another name, and the block that gave it
+        self.entered: tuple[str, ...] = ()  # places into which the functions that a statement calls put something
         self.exchange = Exchange(project, demand)
 
     def ev(self, node: cst.CSTNode) -> Value:

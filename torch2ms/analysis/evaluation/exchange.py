@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.values import NOT_RUN, Value, join
+from torch2ms.analysis.values import NO_DEPS, NOT_RUN, Value, join
 
 Known = Value | None
 Answer = TypeVar("Answer")
@@ -25,6 +25,7 @@ class Exchange:
         self._demand = demand
         self._returns: dict[FunctionInfo, Known] = {}  # the first answers
         self._attributes: dict[tuple[ClassInfo, str], Known] = {}
+        self._kept: dict[FunctionInfo, dict[str, frozenset[str]]] = {}
         self._globals: dict[tuple[ModuleInfo, str], Known] = {}
         self._log: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = []
         self.whole = True  # nothing was told to others past the log
@@ -36,6 +37,17 @@ class Exchange:
         self._returns.setdefault(info, info.returns)
         self._log.append((Exchange._returned, (self, info), info.returns))
         return info.returns
+
+    def kept(self, info: FunctionInfo) -> dict[str, frozenset[str]]:
+        """What a function puts into its object, and into containers that it is given, is varied with."""
+        if info not in self._kept:
+            self._kept[info] = found = {**info.kept}
+            self._log.append((_kept, (info,), found))
+        return info.kept
+
+    def keep(self, info: FunctionInfo, place: str, deps: frozenset[str]) -> None:
+        """A function puts something into a place that its caller has too."""
+        self.tell(_keep, info, place, deps)
 
     def attribute(self, cls: ClassInfo, name: str) -> Known:
         """What the methods of a class put into an attribute."""
@@ -74,6 +86,7 @@ class Exchange:
         """Whether every answer would still be the same."""
         return (
             all(info.returns == value for info, value in self._returns.items())
+            and all(info.kept == found for info, found in self._kept.items())
             and all(cls.attr(name) == value for (cls, name), value in self._attributes.items())
             and all(module.env.get(name) == value for (module, name), value in self._globals.items())
         )
@@ -106,6 +119,14 @@ def _handed(info: FunctionInfo, parameter: str, value: Value) -> None:
         info.args[parameter] = value
     elif value.name != NOT_RUN:
         info.args[parameter] = join(old, value)
+
+
+def _kept(info: FunctionInfo) -> dict[str, frozenset[str]]:
+    return {**info.kept}
+
+
+def _keep(info: FunctionInfo, place: str, deps: frozenset[str]) -> None:
+    info.kept[place] = info.kept.get(place, NO_DEPS) | deps
 
 
 def _bound(module: ModuleInfo, name: str) -> Known:

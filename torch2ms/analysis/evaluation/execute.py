@@ -41,15 +41,18 @@ def block(body: Block, ev: Evaluator) -> None:
 
 
 def _statement(stmt: Stmt, ev: Evaluator) -> None:
+    around, ev.entered = ev.entered, ()
     how = _BY_TYPE.get(stmt.node.__class__)
     if how is not None:
         how(stmt, stmt.node, ev)
     elif type(stmt.node) not in (cst.Import, cst.ImportFrom, cst.Global, cst.Nonlocal):
         ev.everything(stmt.node)
     effects(stmt, ev)
-    if ev.twins and stmt.muts:
-        twins.follow(stmt, ev)
-    stmt.out = {d: ev.env.get(d, UNKNOWN) for d in stmt.defs | stmt.muts}
+    changed = stmt.muts.union(ev.entered) if ev.entered else stmt.muts
+    if ev.twins and changed:
+        twins.follow(changed, stmt, ev)
+    stmt.out = {d: ev.env.get(d, UNKNOWN) for d in stmt.defs | changed}
+    ev.entered = around
 
 
 # --- simple statements

@@ -10,6 +10,7 @@ import libcst as cst
 from torch2ms.analysis import shapes
 from torch2ms.analysis.evaluation import guess, lookup, narrow, usage
 from torch2ms.analysis.evaluation.containers import named_layer
+from torch2ms.analysis.evaluation.keeping import seen
 from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.known import torchapi
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
@@ -73,6 +74,7 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
         found = _meant(found, attr, place, ev.uses)
     if found is not None:
         there = rebase(found, "self", base.place or place.rpartition(".")[0])
+        there = seen(there, base, cls)
         if base.kind == "object" and base.owns and there.kind == "params" and found.place and "." not in found.place:
             there = replace(there, place=f"{base.place}.{attr}", deps=base.owns)  # what its constructor was given
         elif base.place == "self" and there.kind == "params" and "." not in (there.place or "."):
@@ -86,7 +88,7 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
             returned = ev.exchange.returned(method) or UNKNOWN
             if returned.kind == "unknown" and (held := ev.exchange.ask(_over_groups, method)) is not None:
                 returned = held
-            return rebase(returned, "self", base.place)
+            return seen(rebase(returned, "self", base.place), base, cls)
         return Value("method", name=attr, place=base.place)
     if cls.kind == "module":
         inner = torchapi.LAYERS_OF.get(cls.torch_base, {}).get(attr)

@@ -34,9 +34,9 @@ def note(stmt: Stmt, node: cst.Assign, value: Value, ev: Evaluator) -> None:
             ev.twins.setdefault(other, {})[one] = stmt.block
 
 
-def follow(stmt: Stmt, ev: Evaluator) -> None:
+def follow(changed: set[str], stmt: Stmt, ev: Evaluator) -> None:
     """What a statement made of a container, its other names mean too."""
-    for place in sorted(stmt.muts & ev.twins.keys()):
+    for place in sorted(changed & ev.twins.keys()):
         now = ev.env.get(place)
         found, waiting = {place}, [place]
         while waiting and now is not None and now.kind in CHANGED:

@@ -26,6 +26,7 @@ class FunctionInfo:
     cls: ClassInfo | None
     args: dict[str, Value] = field(default_factory=dict)
     returns: Value | None = None
+    kept: dict[str, frozenset[str]] = field(default_factory=dict)  # what it puts into what it is given is varied with
     differentiated: bool = False  # may run inside a function whose gradient is taken
 
     @property

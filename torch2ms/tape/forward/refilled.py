@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.hooks import Kept
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import overlaps
+from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.forward.regions import Region
 
 
@@ -31,6 +33,28 @@ def kept_anew(region: Region, module: ModuleInfo, project: Project) -> set[str]:
         for (home, place), callers in kept.callers.items()
         if home == id(scope) and _anew(place, kept, callers, region, module)
     }
+
+
+def left_in_object(region: Region, owns: frozenset[str] | None, module: ModuleInfo) -> str:
+    """An object that the region uses, in which something else left a graph, "" if there is none."""
+    stmts = [inner for s in region.all for inner in s.walk()]
+    made = {d for s in stmts for d in s.defs}
+    for node in (n for s in region.all for n in descend(s.node) if type(n) is cst.Name or type(n) is cst.Attribute):
+        value = module.value(node)
+        if value.kind != "object" or not value.deps or value.name.startswith("torch."):
+            continue
+        place = dotted(node)
+        if not place or place in made or root(place) in made or not _graph_of(value.deps, place, owns):
+            continue
+        kept = (s.out[p].deps for s in stmts for p in (s.defs | s.muts) & s.out.keys() if p.startswith(f"{place}."))
+        if not any(_graph_of(deps, place, owns) for deps in kept):
+            return place
+    return ""
+
+
+def _graph_of(deps: frozenset[str], place: str, owns: frozenset[str] | None) -> bool:
+    real = frozenset(d for d in deps if not d.startswith("@") and not overlaps(d, place))
+    return bool(real) and (owns is None or any(d.startswith("^") for d in real) or any_overlap(real, owns))
 
 
 def _anew(place: str, kept: Kept, callers: dict[str, list[Stmt]], region: Region, module: ModuleInfo) -> bool:

@@ -18,6 +18,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import Value, replace
 from torch2ms.tape.forward.stashes import Stash, left_behind
+from torch2ms.tape.functions.attributes import narrow, spread
 from torch2ms.tape.functions.brought import brings, brought
 from torch2ms.tape.functions.closures import Closure, Handover, closure_in, handovers, has_form
 from torch2ms.tape.functions.episodes import Episode
@@ -76,7 +77,6 @@ class Lifting:
 
 
 OBJECTS = ("unknown", "object", "module", "class", "builtin_super", "none")  # what may have methods of the project
-DEEP = 6  # names in a place that is reached through calls of methods
 ROUNDS = 3  # a loss is handed on through as many functions
 
 
@@ -110,7 +110,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
                         lifting.sites.setdefault(id(info.scope), []).append(Site(module, scope, stmt, call))
     reached = [(i, s) for sites in lifting.sites.values() for s in sites for i in versions(lifting.callee[id(s.call)])]
     for info, site in reached:
-        _narrow(info, site)
+        narrow(info, site)
     none: set[int] = set()
     called = Known(project, lifting.callee, lifting.sites, unseen, none, none, none, lambda scope, _: events[id(scope)])
     more = spread_writes(project)
@@ -120,7 +120,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     spread_foreign(called)
     for _ in range(3):
         for info, site in reached:
-            _spread(info, site, lifting)
+            spread(info, site, lifting.callee)
     unseen.versions |= {i.name for _, i in functions if i.name != "__init__" and len(list(versions(i))) > 1}
     given = handovers(project, events)
     lifting.left = left_behind(list(project.modules.values()))
@@ -348,76 +348,6 @@ def called_events(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Ev
             if (taking := lifting.takings.get(id(call))) is not None:
                 found += events_of(taking, stmt)
     return found
-
-
-def _narrow(info: FunctionInfo, site: Site) -> None:
-    """A call of a known method reads what the method reads, not the whole object."""
-    if base := receiving(info, site.call):
-        bare = any(isinstance(a.value, cst.Name) and a.value.value == base for a in site.call.args)
-        if not bare:
-            site.stmt.uses -= {base, dotted(site.call.func)}
-
-
-def _whole(stmt: Stmt, info: FunctionInfo, lifting: Lifting) -> bool:
-    """The statement uses the object itself: passed on, or in a call of a method that is not seen."""
-    for call in stmt.calls:
-        if any(type(a.value) is cst.Name and a.value.value == "self" for a in call.args):
-            return True
-        if type(call.func) is cst.Attribute and dotted(call.func.value) == "self" and id(call) not in lifting.callee:
-            if info.module.value(call.func).kind not in ("module", "lossfn", "tensor", "function", "class"):
-                return True
-    return (
-        not stmt.calls
-        and not any(u.startswith("self.") for u in stmt.uses)
-        and not any(d.startswith("self.") for d in stmt.defs)
-    )
-
-
-def _spread(info: FunctionInfo, site: Site, lifting: Lifting) -> None:
-    """What the callee does to attributes of its object, as places of the caller."""
-    base = receiving(info, site.call)
-    if not base:
-        return
-    for stmt in info.scope.body.walk():
-        whole = _whole(stmt, info, lifting)
-        for place in sorted(stmt.defs):  # the site itself may be among the statements
-            if place.startswith("self."):
-                moved = _below(base, place)
-                if moved != base + place[4:]:
-                    site.stmt.muts.add(moved)
-                    continue
-                site.stmt.defs.add(moved)
-                value = stmt.out.get(place, Value())
-                site.stmt.out[moved] = replace(value, deps=_varied_with(value, info, site, base))
-        site.stmt.uses |= {_below(base, p) for p in stmt.uses if p.startswith("self.") or p == "self" and whole}
-        for place in sorted(stmt.muts):
-            if place.startswith("self."):
-                moved, kept = _below(base, place), stmt.out.get(place)
-                site.stmt.muts.add(moved)
-                if kept is not None and kept.kind in ("list", "dict"):  # it may have put tensors into a container
-                    site.stmt.out[moved] = replace(kept, deps=_varied_with(kept, info, site, base), items=None)
-
-
-def _varied_with(value: Value, info: FunctionInfo, site: Site, base: str) -> frozenset[str]:
-    """What a value that the callee keeps is varied with, as places of the caller."""
-    func = site.call.func
-    home = site.module.value(func.value).place if isinstance(func, cst.Attribute) else ""
-    # the parameters of what a constructor was given are known by the name that it had there
-    bases = (base, home) if home and home != base else (base,)
-    own = {_move(d, each) for each in bases for d in value.deps if not d.startswith("@")}
-    bound = bound_arguments(info, site.call)
-    given = (bound[d[1:]].value for d in value.deps if d.startswith("@") and d[1:] in bound)
-    return frozenset(own).union(*(site.module.value(node).deps for node in given))
-
-
-def _below(base: str, place: str) -> str:
-    """A place of the object as one of the caller; of objects in objects of their own kind, the first few speak."""
-    moved = base + place[4:]
-    return moved if moved.count(".") < DEEP else ".".join(moved.split(".")[: max(DEEP, base.count(".") + 1)])
-
-
-def _move(place: str, base: str) -> str:
-    return base + place[4:] if place.startswith("self.") else place
 
 
 def _in_reach(info: FunctionInfo, export: Export, project: Project) -> bool:
