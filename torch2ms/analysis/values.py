@@ -228,7 +228,7 @@ def joined_keys(
 
 def joined_deps(values: list[Value] | tuple[Value, ...]) -> frozenset[str]:
     """What any of the values is varied with."""
-    return frozenset().union(*(v.deps for v in values)) if values else NO_DEPS
+    return NO_DEPS.union(*[v.deps for v in values]) if values else NO_DEPS
 
 
 def of_groups(value: Value) -> Value:

@@ -336,7 +336,7 @@ def _function(
     }  # fmt: skip
     if receiver is not None:
         depends[GIVEN[1:]] = frozenset({GIVEN}) if receiver.place == "self" else receiver.deps
-    for place, deps in keeping.follow(info, given.node, receiver, depends, ev):
+    for place, deps in keeping.follow(info, given.node, receiver, depends) if info.kept else ():
         enter(place, deps, receiver, given.node, ev)
     if returns is None:
         return Value("unknown", NOT_RUN, given.deps)

@@ -31,19 +31,15 @@ class Exchange:
         self.whole = True  # nothing was told to others past the log
 
     def returned(self, info: FunctionInfo) -> Known:
-        """What a function returns, as far as it was run."""
+        """What a function returns, as far as it was run; what it keeps is known from then on, too."""
         if info.returns is None:
             self._demand(info)
+        if info not in self._kept:
+            self._kept[info] = known = {**info.kept}
+            self._log.append((_kept, (info,), known))
         self._returns.setdefault(info, info.returns)
         self._log.append((Exchange._returned, (self, info), info.returns))
         return info.returns
-
-    def kept(self, info: FunctionInfo) -> dict[str, frozenset[str]]:
-        """What a function puts into its object, and into containers that it is given, is varied with."""
-        if info not in self._kept:
-            self._kept[info] = found = {**info.kept}
-            self._log.append((_kept, (info,), found))
-        return info.kept
 
     def keep(self, info: FunctionInfo, place: str, deps: frozenset[str]) -> None:
         """A function puts something into a place that its caller has too."""

@@ -66,14 +66,13 @@ def built_from(cls: ClassInfo, receiver: Value | None) -> dict[str, frozenset[st
 
 
 def follow(
-    info: FunctionInfo, call: cst.Call, receiver: Value | None, depends: dict[str, frozenset[str]], ev: Evaluator
+    info: FunctionInfo, call: cst.Call, receiver: Value | None, depends: dict[str, frozenset[str]]
 ) -> list[tuple[str, frozenset[str]]]:
     """The places of a caller into which a call puts something, and what that is varied with."""
     found: list[tuple[str, frozenset[str]]] = []
-    kept = ev.exchange.kept(info)
-    for place in sorted(kept):
+    for place in sorted(info.kept):
         owner = receiver.place if receiver is not None else ""
-        deps = outward(Value(deps=kept[place]), depends, owner).deps
+        deps = outward(Value(deps=info.kept[place]), depends, owner).deps
         head, _, rest = place.partition(".")
         if head != "self":
             target = _argument(info, call, head, receiver is not None and info.cls is not None and not info.static)

@@ -74,7 +74,8 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
         found = _meant(found, attr, place, ev.uses)
     if found is not None:
         there = rebase(found, "self", base.place or place.rpartition(".")[0])
-        there = seen(there, base, cls)
+        if there.deps and base.place != "self":
+            there = seen(there, base, cls)
         if base.kind == "object" and base.owns and there.kind == "params" and found.place and "." not in found.place:
             there = replace(there, place=f"{base.place}.{attr}", deps=base.owns)  # what its constructor was given
         elif base.place == "self" and there.kind == "params" and "." not in (there.place or "."):
