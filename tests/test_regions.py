@@ -380,3 +380,11 @@ def test_what_called_functions_read_of_names_around_them_is_bound_where_they_fin
     result = convert_source(CAPTURING.format(read=read, between=between))
     assert not result.error
     assert ("T2M110" in {f.code for f in result.findings}) is refused
+
+
+def test_a_decorator_reads_what_it_is_given_and_a_default_is_made_once() -> None:
+    text = CAPTURING.replace("def crit(out):", "@scaled(by)\ndef crit(out, mean=torch.zeros(1)):\n    mean += 0.1")
+    between = "other = crit(out)\n    by['v'] *= 0.5\n    out = out + other"
+    result = convert_source(text.format(read="mean", between=between).replace("net =", "by = {'v': 1.0}\nnet =", 1))
+    assert "other = crit(out)\n    by['v'] *= 0.5\n    out = out + other\n    loss = crit(out)" in result.text
+    assert "mean[...] = mean + 0.1" in result.text

@@ -15,7 +15,7 @@ from torch2ms.findings import Tier
 from torch2ms.rewrite import layout, named_settings
 from torch2ms.rewrite.gradmodes import stopper, unrecorded
 from torch2ms.rewrite.inplace import apart, views
-from torch2ms.rewrite.inplace.callers import behind, key
+from torch2ms.rewrite.inplace.callers import behind, default, key
 from torch2ms.rewrite.inplace.holders import holders, taken_as_tensor
 from torch2ms.rewrite.inplace.nested import widens
 from torch2ms.rewrite.inplace.scattered import scattered
@@ -372,6 +372,8 @@ class Assignments:
         given = behind(node, stmt, scope)
         if given and scope.name in self.writer.project.written_as_values:
             return True
+        if any(self.module.value(d).kind == "tensor" for g in given if (d := default(g.parameter, scope)) is not None):
+            return True  # a default is made once: the next call has it as this one leaves it
         homes = [(h, m) for m in self.writer.project.modules.values() for h in m.scope.walk()] if given else []
         return any(one.read_again(scope, home, m, self.writer.project, tensors) for home, m in homes for one in given)
 

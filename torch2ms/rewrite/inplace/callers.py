@@ -69,6 +69,13 @@ def behind(node: cst.CSTNode, stmt: Stmt, scope: Scope) -> list[Given]:
     return found
 
 
+def default(name: str, scope: Scope) -> cst.BaseExpression | None:
+    """What stands for a parameter that a call does not give."""
+    params = scope.node.params if isinstance(scope.node, cst.FunctionDef) else None
+    every = (*params.posonly_params, *params.params, *params.kwonly_params) if params is not None else ()
+    return next((p.default for p in every if p.name.value == name), None)
+
+
 def _path(target: cst.BaseExpression, name: str) -> Keys | None:
     """Where a name stands among the targets of an assignment: (0, 1) in `(a, name), b`."""
     if not isinstance(target, (cst.Tuple, cst.List)):

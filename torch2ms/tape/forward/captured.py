@@ -143,6 +143,8 @@ class Captured:
                 if not scope.is_function:
                     continue
                 uses = {u.partition(".")[0] for s in scope.body.walk() for u in s.uses | s.muts}
+                for given in scope.node.decorators:  # type: ignore[union-attr]
+                    uses |= {n.value for n in descend(given) if type(n) is cst.Name}  # `@scaled(by)`
                 for name in sorted(uses & names - scope.locals):
                     if _home(name, scope) is home:
                         found.setdefault(id(scope), []).append((name, home))
