@@ -86,3 +86,48 @@ class Agents:
     findings = convert_source(text).findings
     assert all(f.tier is not Tier.REFUSED for f in findings)
     assert any("`j == i` holds once in each list" in f.why for f in findings)
+
+
+KEPT = """\
+import torch
+from torch import nn
+
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body = nn.Linear(3, 2)
+        self.h = None
+
+    def encode(self, x):
+        self.h = self.body(x)
+
+    def loss(self):
+        return self.h.pow(2).mean()
+
+
+class Trainer:
+    def __init__(self, model):
+        self.net = model
+        self.optimizer = torch.optim.Adam(self.net.parameters())
+
+    def collect(self, x):
+        self.net.encode(x)
+
+    def update(self, x):
+        {first}
+        loss = self.net.loss()
+        self.optimizer.zero_grad()
+        loss.backward()
+        self.optimizer.step()
+
+
+trainer = Trainer(Net())
+"""
+
+
+def test_what_a_network_keeps_is_made_in_the_forward_or_refused() -> None:
+    text = convert_source(KEPT.format(first="self.net.encode(x)")).text
+    assert "        def forward_fn():\n            self.net.encode(x)\n            loss = self.net.loss()\n" in text
+    refused = [f for f in convert_source(KEPT.format(first="pass")).findings if f.tier is Tier.REFUSED]
+    assert any("`self.net.h` brings a graph along" in f.why for f in refused)

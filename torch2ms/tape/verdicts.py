@@ -18,6 +18,7 @@ from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forward.stashes import feeding
 from torch2ms.tape.forward.unreached import unreached
 from torch2ms.tape.forward.unseen import through_unseen, unseen_step
+from torch2ms.tape.functions.brought import kept_elsewhere
 from torch2ms.tape.functions.handing import Handed
 from torch2ms.tape.functions.taking import Taken
 from torch2ms.tape.ledger import owners
@@ -265,7 +266,8 @@ class Verdicts:
                     return place
         if event.lifted:
             return self.lifted_crossing(event, made, owns)
-        return left_in_object(region, owns, self.module) or self.carried_over(event, region, owns)
+        kept = kept_elsewhere(region.all, made, owns, self.module, self.project)
+        return kept or left_in_object(region, owns, self.module) or self.carried_over(event, region, owns)
 
     def carried_over(self, event: Event, region: Region, owns: frozenset[str] | None) -> str:
         """A sum of losses that goes from turn to turn of a loop around the region, which is of one turn."""

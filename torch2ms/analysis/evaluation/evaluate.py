@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -39,6 +40,7 @@ from torch2ms.analysis.values import (
 
 HANDED = ("tensor", "int", "float", "str", "bool")  # what generators of samples hand out
 
+ARRAYS = re.compile(r"\bimport numpy\b|\bfrom numpy\b")
 WHOLE = (cst.FloorDivide, cst.Modulo)
 
 
@@ -255,7 +257,8 @@ class Evaluator:
         made = type(node) is cst.ListComp and not known and lookup.made_here(node.elt, value, self)
         if made:
             return Value(kind, name=containers.LEARNERS, each=replace(value, several=True))
-        return Value(kind, deps=value.deps, name=f"of {value.kind}", each=each, likely=value.likely)
+        arrays = value.likely and value.kind == "tensor" and self.project.says(ARRAYS)  # they may be NumPy's as well
+        return Value(kind, deps=value.deps, name=f"of {value.kind}", each=each, likely=arrays)
 
     def each_entry(self, node: cst.DictComp) -> Value | None:
         """`{name: SGD(net.parameters()) for name, net in nets.items()}`: a dict with the keys of another."""

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from torch2ms.analysis.program.flow import expression_uses, free_uses, root
 from torch2ms.analysis.program.liveness import exposed
-from torch2ms.analysis.program.project import FunctionInfo
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.analysis.values import any_overlap, overlaps
+from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.tape.forward.stashes import Stash, feeding, used_among
+from torch2ms.tape.functions.sites import resolve
 from torch2ms.tape.ledger.events import Event
 
 GRAPHS = ("tensor", "list", "tuple", "dict", "unknown")  # kinds that bring a graph along
@@ -59,3 +62,35 @@ def _captured(stmt: Stmt, made: set[str], info: FunctionInfo) -> dict[str, froze
         if real := frozenset(d for d in value.deps if not d.startswith("@") and not overlaps(d, place)):
             found[place] = real
     return found
+
+
+def kept_elsewhere(
+    stmts: list[Stmt], made: set[str], owns: frozenset[str] | None, module: ModuleInfo, project: Project
+) -> str:
+    """What a method of a network that the forward calls reads of it, where it was kept before the forward."""
+    for stmt in (inner for s in stmts for inner in s.walk()):
+        for call in stmt.calls:
+            base = dotted(call.func.value) if type(call.func) is cst.Attribute else ""
+            holder = module.value(call.func.value) if base and base != "self" else None  # type: ignore[attr-defined]
+            if holder is None or holder.kind not in ("module", "object") or not holder.name:
+                continue
+            info = resolve(call, stmt, stmt.block.scope, module, project)
+            for attr, value in _read(info) if info is not None else ():
+                place, home = f"{base}.{attr}", holder.place or base
+                real = frozenset(f"{home}{d[4:]}" for d in value.deps if d.startswith("self."))
+                if real and not any(overlaps(place, m) for m in made) and (owns is None or any_overlap(real, owns)):
+                    return place
+    return ""
+
+
+def _read(info: FunctionInfo) -> Iterator[tuple[str, Value]]:
+    """The attributes with a graph that a method reads and does not bind."""
+    stmts = list(info.scope.body.walk())
+    written = {d for s in stmts for d in s.defs}
+    for use in sorted({u for s in stmts for u in s.uses}):
+        head, _, attr = ".".join(use.split(".")[:2]).partition(".")
+        value = info.cls.attr(attr) if head == "self" and attr and info.cls is not None else None
+        if value is None or f"self.{attr}" in written or value.leaf or value.name in WEIGHTS:
+            continue
+        if value.kind == "tensor" or value.name.startswith("torch.distributions."):
+            yield attr, value
