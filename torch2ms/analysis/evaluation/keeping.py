@@ -84,13 +84,14 @@ def follow(
 
 
 def _argument(info: FunctionInfo, call: cst.Call, parameter: str, method: bool) -> str:
-    """The place that a call gives as a parameter, "" for what is none."""
+    """The place that a call gives as a parameter, or whose item it gives, "" for what is none."""
     names = info.scope.params[1:] if method else info.scope.params
     plain = [arg for arg in call.args if arg.keyword is None]
     at = names.index(parameter) if parameter in names else len(plain)
     by_name = [arg for arg in call.args if arg.keyword is not None and arg.keyword.value == parameter]
     some = by_name or ([plain[at]] if at < len(plain) and not any(arg.star for arg in plain[: at + 1]) else [])
-    return dotted(some[0].value) if some else ""
+    node = some[0].value if some else None
+    return dotted(node.value if type(node) is cst.Subscript else node) if node is not None else ""
 
 
 def marked(value: Value, ev: Evaluator) -> frozenset[str]:

@@ -161,7 +161,10 @@ def _tensors(node: cst.BaseExpression, module: ModuleInfo) -> list[str]:
 
 
 def _shown(display: cst.BaseExpression, module: ModuleInfo) -> list[str]:
-    """The tensors that a list, tuple or dict of names is made of where it is handed over."""
+    """The tensors that a list, tuple or dict of names is made of where it is handed over; or what has the container."""
+    if type(display) is cst.Subscript and module.value(display).kind in (*CONTAINERS, "unknown"):
+        place = dotted(display.value)  # `book["terms"]` takes something in: so does the book
+        return [place] if place and module.value(display.value).kind in CONTAINERS else []
     if not isinstance(display, (cst.List, cst.Tuple, cst.Dict)):
         return []
     return [place for e in display.elements for place in _tensors(e.value, module)]
