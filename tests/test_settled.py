@@ -24,6 +24,7 @@ def test_what_is_left_stands_under_marks() -> None:
     assert marked(MARKED.replace("\nx =", "\n\n# why\nx ="))
     assert marked(MARKED.replace("x = torch.foo(1)", "if torch.foo(1):\n    z = 1"))
     assert marked(MARKED + "for p in []:\n    if p.requires_grad:\n        'of torch'\n")
+    assert marked(MARKED + "for param in []:\n    param.requires_grad = False\n")
     assert marked(MARKED + "for scheduler in []:\n    scheduler.step()\n")
     assert marked(MARKED.replace("import mindspore as ms\nfrom mindspore import ops\n", ""))  # all was refused
     assert marked(MARKED + "states = {'torch': 1}\n")  # in no annotation

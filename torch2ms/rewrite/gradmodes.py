@@ -12,7 +12,7 @@ from torch2ms.analysis.program.flow import WATCHING
 from torch2ms.analysis.program.project import ModuleInfo, qualified
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.syntax.tree import descend, gathered
 from torch2ms.analysis.values import Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
@@ -171,7 +171,7 @@ def _runs_unrecorded(scope: Scope, writer: Writer) -> bool:
     outer = scope.parent
     if outer is None or not outer.is_function:
         return False
-    nodes = list(descend(outer.node))
+    nodes = gathered(outer.node)
     callees = {id(n.func) for n in nodes if type(n) is cst.Call}
     names = [n for n in nodes if type(n) is cst.Name and n.value == scope.name and n is not node.name]
     if not names or any(id(n) not in callees for n in names):

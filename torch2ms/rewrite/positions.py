@@ -7,7 +7,7 @@ import libcst as cst
 from torch2ms.analysis.evaluation.narrow import CLASS_NAME
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.analysis.syntax.tree import code, constant, gathered
 from torch2ms.rewrite.layers.compared import of_classes
 from torch2ms.rewrite.rewriter import Rewriter
 from torch2ms.rewrite.tensors.places import values_only
@@ -59,7 +59,7 @@ class Positions(Rewriter):
         if compiled.transform(self.module.value(node.func).name) == "vmap" and node.args:
             self.called.add(id(node.args[0].value))
         if self.module.value(node).kind == "optimizer":
-            self.trained |= {id(n) for arg in node.args for n in descend(arg.value)}
+            self.trained |= {id(n) for arg in node.args for n in gathered(arg.value)}
             self.handed |= {id(arg.value) for arg in node.args}
         if self.module.value(node.func).name.startswith("torch.nn.init."):
             self.initialised |= {id(a.value) for a in node.args if a.keyword is None or a.keyword.value == "tensor"}
@@ -131,7 +131,7 @@ class Positions(Rewriter):
         self.classes |= {id(key) for key in keys if self.module.value(key).kind == "api"}
 
     def visit_Annotation(self, node: cst.Annotation) -> None:
-        self.classes |= {id(part) for part in descend(node.annotation)}
+        self.classes |= {id(part) for part in gathered(node.annotation)}
 
     def visit_Subscript(self, node: cst.Subscript) -> bool:
         if len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):

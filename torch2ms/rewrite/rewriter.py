@@ -43,6 +43,8 @@ class Rewriter:
                 value = getattr(node, name)
                 held = value.__class__
                 if held is tuple or held is list:
+                    if not value:
+                        continue
                     items = [self.rewrite(item) for item in value]  # LibCST's sequences hold nodes alone
                     if any(map(is_not, items, value)):
                         changes[name] = items

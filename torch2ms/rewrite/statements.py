@@ -46,7 +46,7 @@ class Statements:
         array = ""
         if stmt.muts and not self.module.uses_mindspore:
             array = shown_by_array(stmt, self.writer) if len(stmt.muts) > 1 else ""
-            array = array or (array_of(stmt, self.writer) if ".numpy()" in self.module.source else "")
+            array = array or (array_of(stmt, self.writer) if self.module.has(".numpy()") else "")
         if array:
             why = f"`{array}` shows the same memory in torch, which MindSpore copies, or writes at a time of its own"
             todo = "write into both, or give one of them a copy in torch as well"

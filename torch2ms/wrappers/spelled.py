@@ -24,7 +24,7 @@ HELD = ("api", "tensor", "param")  # what a text that is written out may ask for
 METHOD = re.compile(r"torch\.Tensor\.([a-z]\w*)")
 FUNCTION = re.compile(r"torch\.(?!Tensor\b)(?:\w+\.)*[a-z]\w*")  # a method of the class is kept to be replaced
 ASKED = re.compile(
-    r"""getattr\(|\bTensor\.[a-z]|\.grad\.detach\(\)\.\w+_\(|\bfilter\(\s*lambda[^\n]*\.grad\b"""
+    r"""\bTensor\.[a-z]|\.grad\.detach\(\)\.\w+_\(|\bfilter\(\s*lambda[^\n]*\.grad\b"""
     r"|, *[)\]]? *= *(?:torch\.autograd\.)?grad\("
     r"|\bFloatTensor\b[^\n]* else |\bTensor if [^\n]* else "
     r"|,\s*params *="
@@ -34,31 +34,43 @@ BOUND = re.compile(r"^[ \t]*\w+ *= *[A-Za-z_][\w.]* *(?:#.*)?$", re.MULTILINE)
 
 def spelled(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that ask for attributes by a text, or call methods through their class."""
-    return _written(project, ASKED, Spelled)
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        if not module.uses_mindspore and (module.says(ASKED) or _named_by_texts(module)):
+            writer = Spelled(module)
+            made = writer.plain()
+            if writer.changed:
+                plain[module.name] = made
+    return plain
 
 
 def aliased(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that give functions of torch names of their own, to call them."""
     taken = {name for module in project.modules.values() for name in module.imports.table.values()}
 
-    def writer(module: ModuleInfo) -> Aliased:
-        return Aliased(module, taken)
-
-    return _written(project, BOUND, writer)
-
-
-def _written(project: Project, mentions: re.Pattern[str], write) -> dict[str, Plain]:  # type: ignore[no-untyped-def]
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or not module.says(mentions):
+        if module.uses_mindspore or not module.says(BOUND):
             continue
-        writer = write(module)
-        if isinstance(writer, Aliased) and not writer.names:
-            continue
-        made = writer.plain()
-        if writer.changed:
-            plain[module.name] = made
+        writer = Aliased(module, taken)
+        if writer.names:
+            made = writer.plain()
+            if writer.changed:
+                plain[module.name] = made
     return plain
+
+
+def _named_by_texts(module: ModuleInfo) -> bool:
+    """It asks for an attribute whose name it writes down as a text, and takes no other value for it."""
+    calls = module.of_kind(cst.Call) if module.has("getattr(") else ()
+    return any(_attribute_asked(call) for call in calls if dotted(call.func) == "getattr")
+
+
+def _attribute_asked(call: cst.Call) -> str:
+    """The name of the attribute in `getattr(x, "name")`."""
+    plain = len(call.args) == 2 and not any(arg.star or arg.keyword for arg in call.args)
+    name = constant(call.args[1].value) if plain else None
+    return name if isinstance(name, str) and name.isidentifier() else ""
 
 
 class Spelled(Suites):
@@ -145,9 +157,8 @@ class Spelled(Suites):
 
     def attribute(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         """`getattr(x, "name")`"""
-        plain = len(original.args) == 2 and not any(arg.star or arg.keyword for arg in original.args)
-        name = constant(original.args[1].value) if plain else None
-        if not isinstance(name, str) or not name.isidentifier():
+        name = _attribute_asked(original)
+        if not name:
             return updated
         held = self.module.value(original.args[0].value)
         known = held.kind in HELD and not held.likely and (held.kind != "api" or held.name.startswith("torch"))

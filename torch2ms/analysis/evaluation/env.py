@@ -49,6 +49,8 @@ class Env:
     def get(self, place: str, default: Value) -> Value: ...
     def get(self, place: str, default: Value | None = None) -> Value | None:
         """The value of a place."""
+        if len(self.layers) == 1 and (known := self.layers[0].get(place)) is not None:
+            return known  # no branch and no loop is under way: what most names are
         found, at = self._look(place)
         if self.turns and at < self.turns[-1].layer:
             self.read_before(place, at)

@@ -64,7 +64,8 @@ class Evaluator:
         self.exchange = Exchange(project, demand)
 
     def ev(self, node: cst.CSTNode) -> Value:
-        value = self.dispatch(node)
+        how = _BY_TYPE.get(node.__class__)
+        value = how(self, node) if how is not None else self.everything(node)
         if (
             self.cut
             and (value.deps or value.items)
@@ -83,10 +84,6 @@ class Evaluator:
             if meant is not None:
                 self.module.quoted[id(part)] = meant
                 self.ev(meant)
-
-    def dispatch(self, node: cst.CSTNode) -> Value:
-        how = _BY_TYPE.get(node.__class__)
-        return how(self, node) if how is not None else self.everything(node)
 
     def unary(self, node: cst.UnaryOperation) -> Value:
         value = self.ev(node.expression)

@@ -33,6 +33,8 @@ def used(value: Value, place: str, uses: frozenset[str]) -> Value:
 
     What it was made of has its parameters.
     """
+    if not uses:
+        return value
     if place in uses and (value.kind == "unknown" or value.kind == "tensor" and value.likely):
         deps = frozenset(
             d for d in value.deps if any(m == d or m.startswith(f"{d}.") for m in uses if not m.endswith(")"))

@@ -27,7 +27,7 @@ from torch2ms.analysis.syntax import directives
 from torch2ms.analysis.syntax.annotations import Annotated, read_plainly
 from torch2ms.analysis.syntax.names import Imports, dotted
 from torch2ms.analysis.syntax.sources import says
-from torch2ms.analysis.syntax.tree import Node, descend
+from torch2ms.analysis.syntax.tree import Node, gathered
 from torch2ms.analysis.values import UNKNOWN, Value, join, replace
 from torch2ms.findings import Finding
 
@@ -75,7 +75,14 @@ class ModuleInfo:
     counting: bool = False  # networks of the project write to what all of them share: their order shows
     conditional: bool = False  # somewhere in the project a forward calls layers under a condition
     answers: dict[Callable[..., Any], Any] = field(default_factory=dict)  # to what is asked `once`
-    texts: dict[re.Pattern[str], bool] = field(default_factory=dict)  # searches in its source, and whether they find
+    texts: dict[re.Pattern[str] | str, bool] = field(default_factory=dict)  # searches in its source: do they find
+
+    def has(self, text: str) -> bool:
+        """Its source has a text in it; for what is asked of statement after statement."""
+        known = self.texts.get(text)
+        if known is None:
+            known = self.texts[text] = text in self.source
+        return known
 
     def says(self, pattern: re.Pattern[str]) -> bool:
         """Its source has what is searched for."""
@@ -119,7 +126,7 @@ class ModuleInfo:
     @cached_property
     def nodes(self) -> list[cst.CSTNode]:
         """Everything in its tree that is code, parents first."""
-        return list(descend(self.tree))
+        return gathered(self.tree)
 
     @cached_property
     def kinds(self) -> dict[type, list[Any]]:

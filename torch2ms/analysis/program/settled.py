@@ -17,7 +17,8 @@ TAPE = re.compile(  # `ms.grad` is MindSpore's own
 )
 FLAG = re.compile(r"\.requires_grad\b|#\s*torch2ms:")
 TAPE_NAME = re.compile(ON_TAPE)
-APART = re.compile(r"\w*(?:env|environment|scheduler|sched)s?|self")  # nobody calls an optimizer so
+APART = re.compile(r"\w*(?:env|environment|scheduler|sched|updater)s?|self")  # nobody calls an optimizer so
+PARAMETER = re.compile(r"p|par|\w*param(?:eter)?s?")
 MARK = re.compile(r"#\s*torch2ms: (T2M\d{3}) (.*?) -> (.*)")
 DIRECTIVE = re.compile(r"#\s*torch2ms:(?! T2M\d{3} )")
 NAME = re.compile(r"[^\W\d]\w*")
@@ -145,8 +146,7 @@ def _remains(part: ast.AST, names: set[str], annotating: Callable[[], set[int]])
             if node.id in names:
                 return True
         elif isinstance(node, ast.Attribute):
-            read = node.attr == "requires_grad" and isinstance(node.ctx, ast.Load)  # parameters of MindSpore have it
-            if TAPE_NAME.fullmatch(node.attr) and not read and not (node.attr == "step" and _apart(node.value)):
+            if TAPE_NAME.fullmatch(node.attr) and not _of_mindspore(node):
                 return True
             if node.attr == "grad" and not (isinstance(node.value, ast.Name) and node.value.id in ("ms", "mindspore")):
                 return True
@@ -157,12 +157,16 @@ def _remains(part: ast.AST, names: set[str], annotating: Callable[[], set[int]])
     return False
 
 
-def _apart(node: ast.expr) -> bool:
-    """What has a `step` that is none of an optimizer: an environment, a scheduler, the object itself."""
+def _of_mindspore(asked: ast.Attribute) -> bool:
+    """Whether parameters can be trained, which MindSpore's have as well, or a `step` that is none of an optimizer."""
+    if asked.attr == "requires_grad" and isinstance(asked.ctx, ast.Load):
+        return True
+    node = asked.value
     while isinstance(node, ast.Subscript):
         node = node.value
     name = node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
-    return APART.fullmatch(name) is not None
+    named = {"step": APART, "requires_grad": PARAMETER}.get(asked.attr)
+    return named is not None and named.fullmatch(name) is not None
 
 
 def _is_expression(text: str) -> bool:

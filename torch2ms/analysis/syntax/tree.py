@@ -88,6 +88,27 @@ def descend(node: cst.CSTNode) -> Iterator[cst.CSTNode]:
                 stack.append(value)
 
 
+def gathered(node: cst.CSTNode) -> list[cst.CSTNode]:
+    """The same as a list, for who needs them all: a generator is resumed for every node."""
+    found: list[cst.CSTNode] = []
+    stack = [node]
+    while stack:
+        current = stack.pop()
+        found.append(current)
+        kind = current.__class__
+        backwards = _BACKWARDS.get(kind)
+        if backwards is None:
+            backwards = _BACKWARDS[kind] = tuple(reversed(code_fields(kind)))
+        for name in backwards:
+            value = getattr(current, name)
+            held = value.__class__
+            if held is tuple or held is list:
+                stack += value[::-1]
+            elif is_node(held):
+                stack.append(value)
+    return found
+
+
 def replaced(node: Node, **changes: Any) -> Node:
     """The node with other values in some fields: `with_changes`, without its questions about fields."""
     kind = node.__class__

@@ -200,7 +200,7 @@ def _shares(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[str, str]]:
         if type(call.func) is cst.Attribute and call.func.attr.value == "append" and call.args:
             if (name := dotted(call.func.value)) and (source := _shown(call.args[0].value, module)):
                 yield name, source
-    if ":=" in module.source:
+    if module.has(":="):
         yield from _walrus(stmt, module)
     if type(node) is cst.For:
         names = [n for n in stmt.defs if "." not in n]

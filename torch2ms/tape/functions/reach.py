@@ -13,7 +13,7 @@ from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import children, descend
+from torch2ms.analysis.syntax.tree import children, gathered
 from torch2ms.tape.functions.sites import Site, Unseen, overriding
 from torch2ms.tape.ledger.events import Event
 
@@ -235,5 +235,5 @@ def _mentioned(module: ModuleInfo, names: set[str]) -> set[str]:
         return set()
     silent = (node for kind in NAMELESS for node in module.kinds.get(kind, ()))
     heads = (part for node in silent for part in children(node) if not isinstance(part, cst.BaseSuite))
-    nameless = {id(node) for head in heads for node in descend(head)}
+    nameless = {id(node) for head in heads for node in gathered(head)}
     return {name for key, name in found if key not in nameless}

@@ -8,7 +8,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import constant, descend
+from torch2ms.analysis.syntax.tree import constant, gathered
 
 if TYPE_CHECKING:
     from torch2ms.tape.ledger.events import Event
@@ -36,7 +36,7 @@ def _search_gradients(stmt: Stmt) -> list[cst.Attribute]:
         roots = [i.item for i in node.items]
     elif type(node) not in (cst.Try, cst.TryStar, cst.Match):
         roots = [node]
-    return [n for r in roots for n in descend(r) if n.__class__ is cst.Attribute and n.attr.value == "grad"]
+    return [n for r in roots for n in gathered(r) if n.__class__ is cst.Attribute and n.attr.value == "grad"]
 
 
 def clears(stmt: Stmt, grad: cst.Attribute) -> bool:
