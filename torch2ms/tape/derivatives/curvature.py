@@ -20,6 +20,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.derivatives.closed import closed
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
 from torch2ms.tape.derivatives.written import KINDS, assumed_of, copied, found_in, kind_of, problem_of
 from torch2ms.tape.forms.calls import Call, Outputs, all_ones
@@ -74,6 +75,13 @@ def plan_curvature(
             found.groups.append({id(s) for s in [*made.region.stmts, event.stmt]})
             finder.event_stmts.discard(id(event.stmt))
     return found
+
+
+def _bound_once(name: str, home: Scope) -> bool:
+    """A name of the module that no function declares, and one statement binds."""
+    declared = any(isinstance(s.node, cst.Global) and name in code(s.node)
+                   for each in home.walk() for s in each.body.walk())  # fmt: skip
+    return len([s for s in home.body.walk() if name in s.all_defs]) == 1 and not declared
 
 
 def listing(node: cst.BaseExpression, scope: Scope) -> cst.BaseExpression | None:
@@ -254,12 +262,20 @@ class _Compiled:
             name, home, scope = self.weights.value, self.module.scope, self.scope
             while scope.parent is not None and name not in scope.locals:
                 scope = scope.parent
-            made = [s for s in home.body.walk() if name in s.all_defs] if scope is home else []
-            declared = any(isinstance(s.node, cst.Global) and name in code(s.node)
-                           for each in home.walk() for s in each.body.walk())  # fmt: skip
-            if len(made) == 1 and not declared:
+            if scope is home and _bound_once(name, home):
                 return self.module.top_level(self.event.stmt)
         return self.loop if self.loop is not None else self.event.stmt
+
+    def seen_there(self, above: Stmt) -> list[str]:
+        """Networks that the function closes over: given as arguments, they would make each call compile it anew."""
+        home = above.block.scope
+        if self.loop is None and not home.is_module:
+            return []
+        changed = {root(d) for d in above.all_defs} if home is self.scope else self.scope.locals
+        names = [n for n in self.arguments if "." not in n and n not in changed]
+        if home.is_module:
+            names = [n for n in names if _bound_once(n, home)]
+        return closed(names, self.scope, self.module, self.project)
 
     # --- writing it
 
@@ -286,7 +302,9 @@ class _Compiled:
             Function(forward, [], [*self.body(), Text(f"return {returned}")]),
             Text(f"return {taken}{', has_aux=True' if self.aux else ''})()"),
         ]
-        items.append(Function(function, list(self.arguments.values()), body, decorator="@ms.jit"))
+        seen = self.seen_there(above)
+        given = {place: short for place, short in self.arguments.items() if place not in seen}
+        items.append(Function(function, list(given.values()), body, decorator="@ms.jit"))
         plan.before.setdefault(id(above), []).extend(items)
         for stmt in stmts:
             plan.contexts[id(stmt)] = []
@@ -296,7 +314,7 @@ class _Compiled:
         grads = dotted(target) if plain and target is not None else self.writer.fresh("grads")
         left = f"({returned})" if self.aux else self.name
         received = f"{left}, {grads}" if keeps else grads
-        call: list[Item] = [Text(f"{received} = {function}({', '.join(self.arguments)})")]
+        call: list[Item] = [Text(f"{received} = {function}({', '.join(given)})")]
         if not plain:
             call.append(Copy(event.stmt, {id(event.node): grads}))
         plan.contexts[id(event.stmt)] = call
