@@ -311,8 +311,10 @@ def test_gradients_are_taken(program: str) -> None:
 
 
 def test_blocks_that_watch_pytorch_are_dissolved() -> None:
-    begin = "import torch\nfrom torch.nn.attention import SDPBackend, sdpa_kernel\nfrom torch.profiler import profile\n" + X
-    watched = "with torch.profiler.record_function('a'), sdpa_kernel([SDPBackend.MATH]), torch.no_grad():\n    y = x * 2\n"
+    kernels, profiler = "from torch.nn.attention import SDPBackend, sdpa_kernel\n", "from torch.profiler import profile\n"
+    begin = "import torch\n" + kernels + profiler + X
+    blocks = "torch.profiler.record_function('a'), sdpa_kernel([SDPBackend.MATH]), torch.no_grad()"
+    watched = f"with {blocks}:\n    y = x * 2\n"
     result = convert_source(begin + watched + "with profile(record_shapes=True):\n    z = y + 1\n")
     assert result.text.endswith("]])\ny = x * 2\nz = y + 1\n") and not result.count(Tier.REFUSED), result.text
     assert {f.why for f in result.findings if f.code == "T2M301"} >= {"it watches or steers PyTorch itself: dissolved"}
@@ -321,5 +323,6 @@ def test_blocks_that_watch_pytorch_are_dissolved() -> None:
 
 
 def test_the_absolute_value_of_a_leaf_is_made_in_the_forward() -> None:
-    text = convert_source("import torch\n" + X + "x.requires_grad_()\nout = abs(x)\n(out * out).sum().backward()\na = x.grad").text
+    program = "x.requires_grad_()\nout = abs(x)\n(out * out).sum().backward()\na = x.grad"
+    text = convert_source("import torch\n" + X + program).text
     assert "def forward_fn(x):\n    out = abs(x)\n" in text, text
