@@ -9,7 +9,8 @@ import libcst as cst
 from torch2ms.analysis.evaluation.arguments import bind_arguments
 from torch2ms.analysis.evaluation.keeping import built_from
 from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.program.project import FunctionInfo
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
+from torch2ms.analysis.program.shown import containers
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
@@ -44,11 +45,11 @@ def _whole(stmt: Stmt, info: FunctionInfo, callee: Mapping[int, FunctionInfo]) -
     )
 
 
-def spread(info: FunctionInfo, site: Site, callee: Mapping[int, FunctionInfo]) -> None:
-    """What the callee does to attributes of its object, as places of the caller."""
-    base = receiving(info, site.call)
+def spread(info: FunctionInfo, site: Site, callee: Mapping[int, FunctionInfo]) -> bool:
+    """What the callee does to attributes of its object, as places of the caller; whether a list has the object."""
+    base, more = receiving(info, site.call), False
     if not base:
-        return
+        return False
     for stmt in info.scope.body.walk():
         whole = _whole(stmt, info, callee)
         for place in sorted(stmt.defs):  # the site itself may be among the statements
@@ -61,7 +62,8 @@ def spread(info: FunctionInfo, site: Site, callee: Mapping[int, FunctionInfo]) -
                 if place in stmt.uses and _sums(place, stmt, info.scope):
                     site.stmt.sums.add(moved)
                 value = stmt.out.get(place, Value())
-                site.stmt.out[moved] = replace(value, deps=_varied_with(place, stmt, info, site))
+                site.stmt.out[moved] = value = replace(value, deps=_varied_with(place, stmt, info, site))
+                more |= _held(root(base), value, site.stmt)
         site.stmt.uses |= {_below(base, p) for p in stmt.uses if p.startswith("self.") or p == "self" and whole}
         for place in sorted(stmt.muts):
             if place.startswith("self."):
@@ -69,6 +71,28 @@ def spread(info: FunctionInfo, site: Site, callee: Mapping[int, FunctionInfo]) -
                 site.stmt.muts.add(moved)
                 if kept is not None and kept.kind in HOLDING:  # it may have put tensors into a container
                     site.stmt.out[moved] = replace(kept, deps=_varied_with(place, stmt, info, site), items=None)
+    return more
+
+
+def taken_in(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> None:
+    """An object out of a list, one of several kinds, may keep what it is given with its graph."""
+    func = call.func
+    if not isinstance(func, cst.Attribute) or not isinstance(func.value, cst.Name):
+        return
+    name, kind = func.value.value, module.value(func.value).kind
+    if kind in ("object", "unknown") and (deps := NO_DEPS.union(*(module.value(a.value).deps for a in call.args))):
+        _held(name, Value(deps=deps), stmt)
+
+
+def _held(name: str, value: Value, stmt: Stmt) -> bool:
+    """What a call puts into an object is in the list that a loop takes the object out of, too; whether that is new."""
+    more = False
+    for holder in containers(name, stmt) if value.deps else ():
+        more |= holder not in stmt.muts
+        stmt.muts.add(holder)
+        known = stmt.out.get(holder, Value("list"))
+        stmt.out[holder] = replace(known, deps=known.deps | value.deps, items=None)
+    return more
 
 
 def _varied_with(place: str, stmt: Stmt, info: FunctionInfo, site: Site) -> frozenset[str]:

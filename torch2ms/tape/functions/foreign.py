@@ -17,7 +17,7 @@ from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInf
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
-from torch2ms.analysis.values import UNKNOWN, replace
+from torch2ms.analysis.values import UNKNOWN, Value, replace
 from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.functions.reach import Known, Reach, family
 from torch2ms.tape.functions.sites import receiver, versions
@@ -131,6 +131,8 @@ def _hand_over(
                 more |= any([change(stmt, each, scope) for each in _shown(given.value, module)])
             elif held and value.kind in CONTAINERS and (rest or _written_into(head, info)):
                 more |= change(stmt, f"{held}.{rest}" if rest else held, scope)
+                if more and value.kind == "list" and not value.deps:
+                    _given_on(stmt, held, call, module)
             elif held and not rest and value.kind == "tensor" and _written_into(head, info):
                 more |= change(stmt, held, scope)
         elif head in scope.locals and info.scope.parent is scope:
@@ -215,6 +217,13 @@ def change(stmt: Stmt, place: str, scope: Scope) -> bool:
         deps = frozenset().union(*(v.deps for v in before))
         stmt.out[place] = replace(before[-1], items=None, keys=None, each=None, deps=deps)
     return True
+
+
+def _given_on(stmt: Stmt, place: str, call: cst.Call, module: ModuleInfo) -> None:
+    """What a list or its objects are given by a function is varied with what the function is given."""
+    known = stmt.out.get(place, Value("list"))
+    deps = known.deps.union(*(module.value(arg.value).deps for arg in call.args))
+    stmt.out[place] = replace(known, deps=deps, items=None, each=None)
 
 
 def _write(stmt: Stmt, place: str, scope: Scope) -> None:
