@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 SAME_ELEMENTS = ("T", "data", "mT", "H", "mH", "real", "imag")
 FORM = ("shape", "ndim", "dtype", "device")
+STEPPING = ("optimizer", "scaler", "scheduler")
 PARAMETERS = ("weight", "bias", "running_mean", "running_var", "in_proj_weight", "embedding")
 
 
@@ -74,6 +75,8 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
         found = _meant(found, attr, place, ev.uses)
     if found is not None:
         there = rebase(found, "self", base.place or place.rpartition(".")[0])
+        if there.kind in STEPPING and place and base.place and ev.env.get(base.place.partition(".")[0]) is None:
+            there = replace(there, place=place)  # its object has another name where it came from: `self.alg = alg`
         if there.deps and base.place != "self":
             there = seen(there, base, cls)
         if base.kind == "object" and base.owns and there.kind == "params" and found.place and "." not in found.place:
