@@ -52,7 +52,12 @@ def test_the_definition_goes_and_its_comments_stay() -> None:
 def test_a_name_of_the_caller_is_not_taken() -> None:
     result = made(GRADIENT, "slope = 3.0\n    loss = slope * gradient(u, x).pow(2).mean() + u.mean()")
     assert not refused(result)
-    assert "slope = 3.0" in result.text and "slope_2 = u_gradient(x, net)" in result.text
+    assert "slope = 3.0" in result.text and "slope_2 = u_gradient(net)(x)" in result.text
+
+
+def test_a_cache_of_the_user_keeps_its_name() -> None:
+    result = made(f"cache = {{}}\n{GRADIENT}", "loss = gradient(u, x).pow(2).mean() + u.mean()")
+    assert "import cache as ms_cache" in result.text and "\n@ms_cache\ndef u_gradient(net):" in result.text, result.text
 
 
 @pytest.mark.parametrize(

@@ -311,8 +311,8 @@ def test_gradients_are_taken(program: str) -> None:
 
 
 def test_blocks_that_watch_pytorch_are_dissolved() -> None:
-    kernels, profiler = "from torch.nn.attention import SDPBackend, sdpa_kernel\n", "from torch.profiler import profile\n"
-    begin = "import torch\n" + kernels + profiler + X
+    kernels = "from torch.nn.attention import SDPBackend, sdpa_kernel\n"
+    begin = "import torch\n" + kernels + "from torch.profiler import profile\n" + X
     blocks = "torch.profiler.record_function('a'), sdpa_kernel([SDPBackend.MATH]), torch.no_grad()"
     watched = f"with {blocks}:\n    y = x * 2\n"
     result = convert_source(begin + watched + "with profile(record_shapes=True):\n    z = y + 1\n")

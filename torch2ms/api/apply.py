@@ -189,7 +189,9 @@ def _starred(rule: Rule, error: StarError, updated: cst.Call) -> Outcome:
     if (lacking := _lacking(rule, parsed)) is not None:
         return lacking
     why = f"{rule.star}: {error} holds nothing that it does not know"
-    node = updated.with_changes(func=parsed.root.deep_clone())
+    itself = isinstance(updated.func, cst.Attribute) and rule.star == "{self}"  # a layer, which is called as before
+    func = updated.func.value if itself else parsed.root.deep_clone()  # type: ignore[attr-defined]
+    node = updated.with_changes(func=func)
     return Outcome(node, (Finding(_ASSUMED, Tier.ASSUMED, rule.name, why),), needs(parsed), rule.returns)
 
 

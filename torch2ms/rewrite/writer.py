@@ -18,7 +18,7 @@ from torch2ms.rewrite.translation import Notes, Translation
 from torch2ms.tape.plan import Plan, Text
 
 Told = tuple[str, int, str]  # code, line and construct of a finding
-WRITTEN = frozenset({"ms", "nn", "ops", "mint"})  # packages that templates of statements name
+WRITTEN = frozenset({"ms", "nn", "ops", "mint", "cache"})  # what templates of statements name, and decorators
 
 
 class Writer:
@@ -133,7 +133,7 @@ class Writer:
     def aliased(self, text: str) -> str:
         """New code under the names that MindSpore's packages have in this module; other names in it are the user's."""
         for name in WRITTEN & self.aliases.keys():
-            text = re.sub(rf"(?<![\w.]){name}\.", f"{self.aliases[name]}.", text)
+            text = re.sub(rf"(?<![\w.]){name}(?=\.)|(?<=^@){name}$", self.aliases[name], text)
         return text
 
     def counts(self, finding: Finding) -> bool:

@@ -312,7 +312,7 @@ class _Compiled(Way):
         names = [*self.inputs, *self.arguments, *extra]
         self.around.called |= {id(event.stmt): ()} if not any("." in n for n in names) else {}
         if networks:
-            above.append(factory(name, [self.arguments[place] for place in networks], params, body))
+            above.append(factory(name, [self.arguments[place] for place in networks], params, body, self.module))
             plan.needs.add("cache")
             name = f"{name}({', '.join(networks)})"
         else:

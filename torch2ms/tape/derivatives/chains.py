@@ -266,7 +266,7 @@ class _Compiled:
         params = [*self.names.values(), *given.values()]
         compiled = Function(name, params, body, decorator="@ms.jit")
         if networks:
-            compiled = factory(name, [self.arguments[place] for place in networks], params, body)
+            compiled = factory(name, [self.arguments[place] for place in networks], params, body, self.module)
             plan.needs.add("cache")
             name = f"{name}({', '.join(networks)})"
         plan.before.setdefault(id(self.module.top_level(last)), []).append(compiled)

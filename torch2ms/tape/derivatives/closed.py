@@ -21,7 +21,7 @@ from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.tape.plan import Function, Item, Text
 
-INNER = "gradient"  # the compiled function that a factory gives back
+INNER = ("gradient", "derivative", "compiled", "compiled_gradient")  # names of what a factory gives back
 CACHED = "@cache"
 MODES = re.compile(r"spectral_norm|BatchNorm|Drop[oO]ut|dropout|DropPath|InstanceNorm|RReLU|rrelu|Transformer|"
                    r"MultiheadAttention|LSTM|GRU|RNN|\.training\b")  # fmt: skip
@@ -53,10 +53,10 @@ def networks_of(places: Iterable[str], scope: Scope, module: ModuleInfo) -> dict
     return {place: values for place, values in met.items() if values}
 
 
-def factory(name: str, networks: list[str], params: list[str], body: list[Item]) -> Function:
+def factory(name: str, networks: list[str], params: list[str], body: list[Item], module: ModuleInfo) -> Function:
     """The function that gives back the compiled one of the networks it is given."""
-    inner = Function(INNER, params, body, "@ms.jit")
-    return Function(name, networks, [inner, Text(f"return {INNER}")], CACHED)
+    inner = next((n for n in INNER if not re.search(rf"\b{n}\b", module.source)), "compiled_of_networks")
+    return Function(name, networks, [Function(inner, params, body, "@ms.jit"), Text(f"return {inner}")], CACHED)
 
 
 def telling(why: str, networks: list[str], places: Iterable[str], scope: Scope, module: ModuleInfo) -> str:
