@@ -24,7 +24,11 @@ from torch2ms.tape.plan import Function, Item, Text
 INNER = ("gradient", "derivative", "compiled", "compiled_gradient")  # names of what a factory gives back
 CACHED = "@cache"
 MODES = re.compile(r"spectral_norm|BatchNorm|Drop[oO]ut|dropout|DropPath|InstanceNorm|RReLU|rrelu|Transformer|"
-                   r"MultiheadAttention|LSTM|GRU|RNN|\.training\b")  # fmt: skip
+                   r"MultiheadAttention|LSTM|GRU|RNN|\.training\b|torchvision|timm|hub\.load|"
+                   r"from_pretrained")  # fmt: skip
+CONTAINERS = (".Sequential", ".ModuleList", ".ModuleDict")
+NUMBERS = ("of int", "of float", "of str", "of tensor")
+PLAIN = ("int", "float", "bool", "str", "none", "tensor", "param", "params", "lossfn", "api", "method")
 CHANGING = ("add_module", "register_module", "setattr", "delattr", "register_hook", "register_forward_hook",
             "register_forward_pre_hook", "register_full_backward_hook", "register_backward_hook", "register_parameter",
             "register_parametrization", "remove_parametrizations", "set_default_dtype")  # fmt: skip
@@ -71,21 +75,45 @@ def _steady(value: Value, module: ModuleInfo, project: Project) -> bool:
     """Nothing that a network is made of, or reads when it runs, changes between two calls, other than weights."""
     if value.kind == "lossfn":
         return not value.name or value.name.startswith("torch.nn.")
-    if not _unchanged(project):
+    if not value.name or not _unchanged(project):
         return False
-    read: set[str] = set()
-    moded = False
-    for name in [value.name, *(part.name for part in value.parts)]:
-        cls = project.find(name, module) if name else None
-        if isinstance(cls, ClassInfo) and cls.torch_base.startswith("torch.nn."):
-            parts = list(_made_of(cls, project))
-            moded = moded or any(MODES.search(code(part.scope.node)) for part in parts)
-            read |= {name for part in parts for name in _reads(part)}
-        elif name.startswith("torch.nn."):
-            moded = moded or bool(MODES.search(name))
-        else:
-            return False
+    seen = _classes(value, module, project)
+    if seen is None:  # it may have layers of any class of the project, and of other libraries
+        every = [cls for m in project.modules.values() for cls in m.classes.values() if cls.kind == "module"]
+        seen, moded = set(every), project.says(MODES)
+    else:
+        moded = MODES.search(" ".join(_layers(value))) is not None
+    parts = [part for cls in seen for part in _made_of(cls, project)]
+    moded = moded or any(MODES.search(code(part.scope.node)) for part in parts)
+    read = {name for part in parts for name in _reads(part)}
     return not (moded and _switched(project) or read & _written(project))
+
+
+def _classes(value: Value, module: ModuleInfo, project: Project) -> set[ClassInfo] | None:
+    """The classes of the project that a network and its layers are of; None if some layer is not seen."""
+    found: set[ClassInfo] = set()
+    waiting = [(value, module)]
+    while waiting:
+        held, home = waiting.pop()
+        cls = project.find(held.name, home) if held.name else None
+        if isinstance(cls, ClassInfo) and cls.torch_base.startswith("torch.nn."):
+            for each in {cls, *cls.lineage(), *cls.below()} - found:
+                found.add(each)
+                waiting += [(layer, each.module) for layer in each.attrs.values() if layer.kind not in PLAIN]
+        elif held.kind in ("list", "tuple", "dict") and all(p.kind in (*PLAIN, "module") for p in held.parts):
+            if not held.parts and held.name not in NUMBERS:
+                return None  # what it holds is not seen
+        elif not held.name.startswith("torch.nn.") or held.name.endswith(CONTAINERS) and not held.parts:
+            return None
+        waiting += [(part, home) for part in held.parts if part.kind not in PLAIN]
+    return found
+
+
+def _layers(value: Value) -> Iterator[str]:
+    """The names of a layer and of those in it."""
+    yield value.name
+    for part in value.parts:
+        yield from _layers(part)
 
 
 @once
@@ -112,7 +140,7 @@ def _of_module(call: cst.Call, module: ModuleInfo) -> bool:
 @once
 def _switched(project: Project) -> bool:
     """Networks may be in one mode at one call and in another at the next."""
-    return any(
+    return "training" in _written(project) or any(
         _called(call) == "eval" and not call.args
         or _called(call) == "train" and call.args and constant(call.args[0].value) is not True
         for module in project.modules.values() for scope in module.scope.walk()

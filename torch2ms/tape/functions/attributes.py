@@ -74,7 +74,7 @@ def spread(info: FunctionInfo, site: Site, callee: Mapping[int, FunctionInfo]) -
     return more
 
 
-def taken_in(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> None:
+def keeps_for_list(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> None:
     """An object out of a list, one of several kinds, may keep what it is given with its graph."""
     func = call.func
     if not isinstance(func, cst.Attribute) or not isinstance(func.value, cst.Name):

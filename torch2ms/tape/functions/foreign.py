@@ -130,9 +130,10 @@ def _hand_over(
             if not held and given is not None and not rest and _written_into(head, info):
                 more |= any([change(stmt, each, scope) for each in _shown(given.value, module)])
             elif held and value.kind in CONTAINERS and (rest or _written_into(head, info)):
-                more |= change(stmt, f"{held}.{rest}" if rest else held, scope)
-                if more and value.kind == "list" and not value.deps:
+                new = change(stmt, f"{held}.{rest}" if rest else held, scope)
+                if new and value.kind == "list" and not value.deps:
                     _given_on(stmt, held, call, module)
+                more |= new
             elif held and not rest and value.kind == "tensor" and _written_into(head, info):
                 more |= change(stmt, held, scope)
         elif head in scope.locals and info.scope.parent is scope:

@@ -18,7 +18,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import Value, replace
 from torch2ms.tape.forward.stashes import Stash, left_behind
-from torch2ms.tape.functions.attributes import narrow, spread, taken_in
+from torch2ms.tape.functions.attributes import keeps_for_list, narrow, spread
 from torch2ms.tape.functions.brought import brings, brought
 from torch2ms.tape.functions.closures import Closure, Handover, closure_in, handovers, has_form
 from torch2ms.tape.functions.episodes import Episode
@@ -103,7 +103,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
                         above = above or inherited(call.func, module, project)  # `scheduler.step()`
                         if base in OBJECTS and not above:  # that of a class by its name, or of the classes above
                             unseen.add(call, call.func.attr.value, stmt)
-                            taken_in(call, stmt, module)
+                            keeps_for_list(call, stmt, module)
                     if info is not None and (stmt.off or module.held):
                         unseen.names.add(info.name)  # the call stays as it is, and so must what it calls
                     if info is not None:
