@@ -11,7 +11,7 @@ from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project, qualified
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.tape.copies import freezes_copy, freezes_untrained
 from torch2ms.tape.derivatives.paths import drawing
@@ -94,7 +94,7 @@ def buffers(project: Project) -> Iterator[str]:
     for module in project.modules.values():
         normed = "spectral_norm" in module.source
         for call in (c for s in module.scope.walk() for stmt in s.body.walk() for c in stmt.calls):
-            if _called(call) == "register_buffer" and call.args:
+            if name_called(call) == "register_buffer" and call.args:
                 named = [a.value for a in call.args if a.keyword is None or a.keyword.value == "name"]
                 name = constant(named[0]) if named else ""
                 yield name if isinstance(name, str) else ""
@@ -139,7 +139,7 @@ def stepping(project: Project) -> frozenset[str]:
     names: set[str] = set()
     for module in project.modules.values():
         for scope in module.scope.walk():
-            for func in (c.func for s in scope.body.walk() for c in s.calls if _called(c) == "step"):
+            for func in (c.func for s in scope.body.walk() for c in s.calls if name_called(c) == "step"):
                 if isinstance(func, cst.Attribute) and module.value(func.value).kind in ("optimizer", "scaler"):
                     names.add("step")
     return frozenset(_callers(names, project))
@@ -156,7 +156,7 @@ def _callers(names: set[str], project: Project) -> set[str]:
     for module in project.modules.values():
         for info in module.functions.values() if names else ():
             calls = [c for s in info.scope.body.walk() for c in s.calls]
-            called.append((info.name, {_called(c) for c in calls}))
+            called.append((info.name, {name_called(c) for c in calls}))
     before = -1
     while len(names) != before:
         before = len(names)
@@ -172,17 +172,13 @@ def forwards_draw(project: Project) -> bool:
         for info in module.functions.values():
             calls = [c for s in info.scope.body.walk() for c in s.calls]
             ran = info.cls is not None and info.cls.kind == "module" and info.name == "forward"
-            called.append((info.name, ran, {_called(c) for c in calls}))
+            called.append((info.name, ran, {name_called(c) for c in calls}))
             names |= {info.name for c in calls if drawing(c, module)}
     before = -1
     while len(names) != before:
         before = len(names)
         names |= {name for name, _, calls in called if calls & names}
     return any(ran and name in names for name, ran, _ in called)
-
-
-def _called(call: cst.Call) -> str:
-    return call.func.attr.value if type(call.func) is cst.Attribute else dotted(call.func)
 
 
 def differentiate(work: list[FunctionInfo], project: Project) -> None:

@@ -17,7 +17,7 @@ from torch2ms.analysis.program import flow
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project, qualified
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
@@ -170,7 +170,7 @@ def _goes_backward(stmt: Stmt) -> bool:
 def _recorded(scope: Scope, switch: Switch, block: int, inside: set[int], project: Project) -> bool:
     """What the block makes may be differentiated with the mode on and off."""
     body = [s for s in scope.body.walk() if any(id(m) == block for m in (*s.modes, s.node)) or _under(s, block)]
-    if any(_called(c) in BACKWARD for s in body for c in s.calls):
+    if any(name_called(c) in BACKWARD for s in body for c in s.calls):
         return False
     if trains := [s for s in scope.body.walk() if _goes_backward(s)]:
         return not all(_asked(stmt, code(switch.test)) for stmt in trains)
@@ -206,7 +206,7 @@ def _told_by_callers(scope: Scope, switch: Switch, project: Project) -> bool:
     for module in project.modules.values():
         for caller in module.scope.walk():
             for stmt in caller.body.walk():
-                for call in (c for c in stmt.calls if _called(c) == scope.name):
+                for call in (c for c in stmt.calls if name_called(c) == scope.name):
                     seen = True
                     if not _agrees(call, name, scope, [s for s in caller.body.walk() if _goes_backward(s)]):
                         return False
@@ -223,10 +223,6 @@ def _agrees(call: cst.Call, name: str, scope: Scope, trains: list[Stmt]) -> bool
     if isinstance(flag, bool):
         return flag or not trains
     return bool(trains) and all(_asked(stmt, code(given[0])) for stmt in trains)
-
-
-def _called(call: cst.Call) -> str:
-    return call.func.attr.value if type(call.func) is cst.Attribute else dotted(call.func)
 
 
 # --- how it is written

@@ -12,7 +12,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.api.template import parenthesised
 from torch2ms.findings import Finding, Tier
@@ -42,11 +42,11 @@ def ternary(project: Project) -> dict[str, Plain]:
 def _chooses(stmt: Stmt) -> bool:
     """One side of what a statement chooses between does something to gradients."""
     choice = _choice(stmt.node) if stmt.calls and not stmt.off else None
-    if choice is None or not any(CALLED.fullmatch(_last(c)) for c in stmt.calls) or "#" in code(stmt.node):
+    if choice is None or not any(CALLED.fullmatch(name_called(c)) for c in stmt.calls) or "#" in code(stmt.node):
         return False
     sides = [side for side in choice[1:] if side is not None]
     nodes = [n for side in sides for n in descend(side)]
-    return any(isinstance(n, cst.Call) and CALLED.fullmatch(_last(n)) for n in nodes)
+    return any(isinstance(n, cst.Call) and CALLED.fullmatch(name_called(n)) for n in nodes)
 
 
 def _lambdas(stmts: list[Stmt], module: ModuleInfo) -> dict[str, cst.Assign]:
@@ -57,7 +57,7 @@ def _lambdas(stmts: list[Stmt], module: ModuleInfo) -> dict[str, cst.Assign]:
         if not isinstance(node, cst.Assign) or len(node.targets) != 1 or stmt.off:
             continue
         body = node.value.body if isinstance(node.value, cst.Lambda) else None
-        if isinstance(body, cst.Call) and _last(body) in ("backward", "zero_grad") and "#" not in code(node):
+        if isinstance(body, cst.Call) and name_called(body) in ("backward", "zero_grad") and "#" not in code(node):
             found[dotted(node.targets[0].target)] = node
     calls = [s.node.value for s in stmts if isinstance(s.node, cst.Expr) and isinstance(s.node.value, cst.Call)]
     taken = {id(c.func) for c in calls if (n := dotted(c.func)) in found and _given(found[n].value, c) is not None}
@@ -97,10 +97,6 @@ def _not(test: cst.BaseExpression) -> cst.BaseExpression:
 
 def _enclosed(test: cst.BaseExpression) -> cst.BaseExpression:
     return test.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
-
-
-def _last(call: cst.Call) -> str:
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
 
 
 def _applied(function: cst.BaseExpression, call: cst.Call) -> cst.BaseExpression:

@@ -38,6 +38,11 @@ def dotted(node: cst.CSTNode) -> str:
     return ".".join(reversed(parts))
 
 
+def name_called(call: cst.Call) -> str:
+    """The name of what a call runs: of a method, or of a function with where it is from."""
+    return call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
+
+
 def is_foreign(name: str) -> bool:
     root = name.split(".", 1)[0]
     return root in FOREIGN and root not in _OWN.get()

@@ -13,7 +13,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import Project
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 
 CALLERS = 4  # functions around functions that are looked at
 
@@ -72,7 +72,7 @@ def _mentioned(project: Project, scope: Scope) -> Iterator[tuple[Stmt, Scope]]:
 
 def stepped(scope: Scope, project: Project) -> list[Stmt]:
     """The statements of a scope that let an optimizer step, or take compiled derivatives."""
-    return [s for s in scope.body.walk() if not s.blocks and any(_word(c) in project.moving for c in s.calls)]
+    return [s for s in scope.body.walk() if not s.blocks and any(name_called(c) in project.moving for c in s.calls)]
 
 
 def between(stmt: Stmt, scope: Scope, steps: list[Stmt], project: Project) -> bool:
@@ -89,11 +89,7 @@ def between(stmt: Stmt, scope: Scope, steps: list[Stmt], project: Project) -> bo
 def _runs_again(name: str, project: Project, depth: int) -> bool:
     """A function is called in a loop, or at several places: what it does last comes before what it does first."""
     scopes = [s for m in project.modules.values() for s in m.scope.walk()]
-    calls = [(s, scope) for scope in scopes for s in scope.body.walk() for c in s.calls if _word(c) == name]
+    calls = [(s, scope) for scope in scopes for s in scope.body.walk() for c in s.calls if name_called(c) == name]
     if len(calls) > 1 or any(a.is_loop for s, _ in calls for a in s.ancestors()):
         return True
     return depth < CALLERS and any(f.is_function and _runs_again(f.name, project, depth + 1) for _, f in calls)
-
-
-def _word(call: cst.Call) -> str:
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)

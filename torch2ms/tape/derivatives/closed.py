@@ -16,7 +16,7 @@ import libcst as cst
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.tape.plan import Function, Item, Text
@@ -119,30 +119,36 @@ def _layers(value: Value) -> Iterator[str]:
 @once
 def _unchanged(project: Project) -> bool:
     """Nothing is put into networks, or hooked to them, once they are made; what their code reads is looked at apart."""
-    for module in project.modules.values():
-        for scope in module.scope.walk():
-            for stmt in scope.body.walk() if scope.name != "__init__" else ():
-                if any(_called(c) in CHANGING or _called(c) in GROWING and _of_module(c, module) for c in stmt.calls):
-                    return False
-                targets = stmt.node.targets if type(stmt.node) is cst.Assign else ()
-                for target in (t.target for t in targets):
-                    if type(target) is cst.Attribute and dotted(target.value) != "self":
-                        layer = module.value(target.value)
-                        if layer.kind == "module" and (not layer.name or layer.name.startswith("torch.nn.")):
-                            return False
-    return True
+    return not any(
+        any(_rebuilds(call, module) for call in stmt.calls) or _sets_in_layer(stmt.node, module)
+        for module in project.modules.values() for scope in module.scope.walk() if scope.name != "__init__"
+        for stmt in scope.body.walk()
+    )  # fmt: skip
 
 
-def _of_module(call: cst.Call, module: ModuleInfo) -> bool:
-    return type(call.func) is cst.Attribute and module.value(call.func.value).kind == "module"
+def _rebuilds(call: cst.Call, module: ModuleInfo) -> bool:
+    """`net.register_forward_hook(f)`, `net.layers.append(layer)`."""
+    if (name := name_called(call)) in CHANGING:
+        return True
+    return name in GROWING and isinstance(call.func, cst.Attribute) and module.value(call.func.value).kind == "module"
+
+
+def _sets_in_layer(node: cst.CSTNode, module: ModuleInfo) -> bool:
+    """`net.drop.p = 0.3`, of a layer of torch or one that is not seen."""
+    for target in (t.target for t in node.targets) if isinstance(node, cst.Assign) else ():
+        if isinstance(target, cst.Attribute) and dotted(target.value) != "self":
+            layer = module.value(target.value)
+            if layer.kind == "module" and (not layer.name or layer.name.startswith("torch.nn.")):
+                return True
+    return False
 
 
 @once
 def _switched(project: Project) -> bool:
     """Networks may be in one mode at one call and in another at the next."""
     return "training" in _written(project) or any(
-        _called(call) == "eval" and not call.args
-        or _called(call) == "train" and call.args and constant(call.args[0].value) is not True
+        name_called(call) == "eval" and not call.args
+        or name_called(call) == "train" and call.args and constant(call.args[0].value) is not True
         for module in project.modules.values() for scope in module.scope.walk()
         for stmt in scope.body.walk() for call in stmt.calls
     )  # fmt: skip
@@ -194,7 +200,3 @@ def _made_of(cls: ClassInfo, project: Project) -> Iterator[ClassInfo | FunctionI
                 found = project.find(value.name, each.module) if value.kind in ("class", "function") else None
                 if isinstance(found, FunctionInfo) or isinstance(found, ClassInfo) and found.kind == "module":
                     waiting.append(found)
-
-
-def _called(call: cst.Call) -> str:
-    return call.func.attr.value if type(call.func) is cst.Attribute else dotted(call.func)

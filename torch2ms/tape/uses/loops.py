@@ -12,7 +12,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.layers.rows import ROWS
@@ -120,11 +120,7 @@ def _reduced(outer: cst.CSTNode, stmt: Stmt) -> bool:
     parts = [n for n in descend(stmt.node) if isinstance(n, (cst.Call, cst.Subscript))]
     around = [n for n in parts if any(inner is outer for inner in descend(n))]
     calls = [n for n in around if isinstance(n, cst.Call)]
-    return len(calls) == len(around) and any(_last(call) in REDUCING for call in calls)
-
-
-def _last(call: cst.Call) -> str:
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
+    return len(calls) == len(around) and any(name_called(call) in REDUCING for call in calls)
 
 
 def _in_turn(loop: Stmt) -> bool:
@@ -133,7 +129,7 @@ def _in_turn(loop: Stmt) -> bool:
     for stmt in body:
         if isinstance(stmt.node, (cst.Break, cst.Return)) or not stmt.blocks and "yield " in code(stmt.node):
             return True
-        if any(_last(c) in TELLING for c in stmt.calls):
+        if any(name_called(c) in TELLING for c in stmt.calls):
             return True
         own = {d for d in stmt.defs if "." not in d and (isinstance(stmt.node, cst.AugAssign) or d in stmt.uses)}
         if any(own & other.uses for other in body if other is not stmt):
