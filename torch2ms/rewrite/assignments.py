@@ -346,7 +346,7 @@ class Assignments:
         symbol = code(node.operator).strip().removesuffix("=")
         saved = symbol not in "+-" and not self.in_place.number(node.value)
         own = ".copy()" if saved and self.writer.differentiated else ""
-        return self.writer.translated(f"{place}[...] = {place}{own} {symbol} {right}")
+        return self.writer.translated(f"{place}[{WHOLE}] = {place}{own} {symbol} {right}")
 
     def written_into(self, stmt: Stmt, name: str, node: cst.AugAssign) -> list[cst.BaseStatement] | None:
         self.writer.tell("T2M611", "in-place change", "written into the tensor, which another name holds too")

@@ -300,11 +300,9 @@ class InPlace:
             return self.writer.translated(f"{self.writer.alias('ops')}.assign({place}, {text})")
         if alone or isinstance(target, cst.Subscript) and self.of_parameter(target):
             return self.writer.translated(f"{place} = {text}")
-        return self.written(stmt, target, place, text, WHOLE if copied else "...")
+        return self.written(stmt, target, place, text)
 
-    def written(
-        self, stmt: Stmt, target: cst.CSTNode, place: str, text: str, index: str = "..."
-    ) -> list[cst.BaseStatement] | None:
+    def written(self, stmt: Stmt, target: cst.CSTNode, place: str, text: str) -> list[cst.BaseStatement] | None:
         """Write into the memory that every alias, and the caller, shows."""
         if self.writer.differentiated and isinstance(target, cst.Subscript):
             before = len(self.writer.marked)
@@ -319,12 +317,12 @@ class InPlace:
             return None
         if shown == views.WHOLE or isinstance(target, cst.Subscript) and self.contained(target):
             if self.writer.differentiated and not text.startswith(f"{self.writer.alias('ops')}.stop_gradient("):
-                return self.recorded(stmt, target, place, text, index)
+                return self.recorded(stmt, target, place, text)
             return self.writer.translated(self.whole(place, text))
         if isinstance(target, cst.Subscript) and place.startswith("strided("):
             place = code(target.with_changes(value=self.writer.expression(target.value)))  # read in another form
         known = isinstance(target, cst.Subscript) and self.module.value(target.value).kind in views.TENSORS
-        return self.writer.translated(f"{place} = {text}" if known else f"{place}[{index}] = {text}")
+        return self.writer.translated(f"{place} = {text}" if known else f"{place}[{WHOLE}] = {text}")
 
     def whole(self, place: str, text: str) -> str:
         """All of a tensor is written. `copy_` reaches nothing through a slice and raises for one that stands at the
@@ -333,9 +331,7 @@ class InPlace:
         recorded = self.writer.differentiated or "." in place
         return f"{place}.copy_({text})" if recorded and self.writer.plan.records else f"{place}[()] = {text}"
 
-    def recorded(
-        self, stmt: Stmt, target: cst.CSTNode, place: str, text: str, index: str
-    ) -> list[cst.BaseStatement] | None:
+    def recorded(self, stmt: Stmt, target: cst.CSTNode, place: str, text: str) -> list[cst.BaseStatement] | None:
         """Written where gradients are recorded: MindSpore's gradient of `copy_` is wrong for views, and writes by
         index into what shows another tensor do not reach that tensor."""
         shown = views.through(target, stmt, self.writer.scope)
@@ -350,7 +346,7 @@ class InPlace:
             self.writer.refuse("T2M610", "in-place tensor method", why, "take the view again after the change")
             return None
         if not shown:
-            return self.writer.translated(f"{place}[{index}] = {text}")
+            return self.writer.translated(f"{place}[{WHOLE}] = {text}")
         constant_change = all(self.number(a.value) for call in stmt.calls for a in call.args)
         if shown & views.CUT or constant_change and seen.of_buffer(stmt, target, self.writer):
             self.writer.needs.add("ops")

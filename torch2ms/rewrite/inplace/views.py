@@ -28,8 +28,9 @@ DEPTH = 4  # names that stand for names
 
 
 def memory(target: cst.CSTNode, stmt: Stmt, scope: Scope, module: ModuleInfo) -> str:
-    """PART: elements that `y[...] = value` writes; VIEW: those that only `y[()] = value` does, and not where gradients
-    are recorded; LOST: nothing in MindSpore reaches them; else WHOLE."""
+    """PART: elements that `y[()] = value` writes (after `y[...] = value`, which binds them to other memory, `y` shows no
+    later change of the tensor); VIEW: those that it writes only where no gradients are recorded; LOST: nothing in
+    MindSpore reaches them; else WHOLE."""
     if isinstance(target, cst.Subscript):
         return VIEW if isinstance(target.value, cst.Call) and _last(target.value) in SPLIT else PART
     return _named(target.value, stmt, scope, module, DEPTH) if isinstance(target, cst.Name) else WHOLE
