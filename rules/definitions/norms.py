@@ -42,6 +42,14 @@ def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-05):
     return ops.LayerNorm(axis, axis, eps)(x, weight, bias)[0]
 
 
+def keep_running(kept, value, momentum):
+    value = ops.stop_gradient(kept * (1 - momentum) + momentum * value)
+    if isinstance(kept, ms.Parameter):
+        ops.assign(kept, value)
+    else:
+        kept[()] = value
+
+
 def batch_norm(x, running_mean, running_var, weight=None, bias=None, training=False, momentum=0.1, eps=1e-05):
     shape = (1, -1) + (1,) * (x.ndim - 2)
     if training:
@@ -49,9 +57,8 @@ def batch_norm(x, running_mean, running_var, weight=None, bias=None, training=Fa
         mean, var = x.mean(axes), ops.square(x - x.mean(axes, keep_dims=True)).mean(axes)
         if running_mean is not None:
             count = x.size // x.shape[1]
-            running_mean[...] = running_mean * (1 - momentum) + momentum * ops.stop_gradient(mean)
-            unbiased = ops.stop_gradient(var) * count / (count - 1)
-            running_var[...] = running_var * (1 - momentum) + momentum * unbiased
+            keep_running(running_mean, mean, momentum)
+            keep_running(running_var, var * count / (count - 1), momentum)
     else:
         mean, var = running_mean, running_var
     x = (x - mean.reshape(shape)) / ops.sqrt(var.reshape(shape) + eps)

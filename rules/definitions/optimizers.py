@@ -25,18 +25,24 @@ class Optimizers:
     ASGD, Rprop = optim.ASGD, optim.Rprop
 
 
+def moments(optimizer):
+    """What an optimizer keeps of its steps: the parameters that it moves are the network's."""
+    others = {id(param) for param in (*optimizer.parameters, *optimizer.lrs)}
+    return {name: value for name, value in optimizer.parameters_dict().items() if id(value) not in others}
+
+
 def optimizer_state(optimizer):
-    """The moments of an optimizer and its learning rates; the parameters that it moves are the network's."""
-    moved = {id(param) for param in optimizer.parameters}
-    state = {name: value for name, value in optimizer.parameters_dict().items() if id(value) not in moved}
-    return state | {lr.name: lr for lr in optimizer.lrs}
+    """The moments themselves, which go on, and the learning rates as they are now."""
+    return moments(optimizer) | {lr.name: lr.copy() for lr in optimizer.lrs}
 
 
 def load_optimizer_state(optimizer, state):
     """What is loaded goes along with the steps from then on, as torch's optimizers go on with these very moments."""
-    rates = {lr.name for lr in optimizer.lrs}
-    for name, value in optimizer_state(optimizer).items():
+    for lr in optimizer.lrs:
+        if lr.name in state:
+            ops.assign(lr, state[lr.name])
+    for name, value in moments(optimizer).items():
         if name in state:
             ops.assign(value, state[name])
-            if name not in rates and (value != 0).any():
+            if (value != 0).any():
                 state[name] = value

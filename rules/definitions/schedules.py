@@ -64,25 +64,37 @@ class ChainedScheduler:
         return [group["lr"] for group in self.optimizer.param_groups]
 
 
+class CosineAnnealingWarmRestarts(lr_scheduler.CosineAnnealingWarmRestarts):
+    """MindSpore's own fails where it is told the epoch and the turns grow: its logarithm takes no base."""
+
+    def __init__(self, optimizer, T_0, T_mult=1, eta_min=0.0, last_epoch=-1):
+        super().__init__(optimizer, T_0, T_mult, eta_min, last_epoch)
+        self.log = math.log
+
+
 def scheduler_state(scheduler):
-    """What a scheduler goes on from: its counters, and the learning rates that it has set."""
+    """What a scheduler goes on from: its counters, the learning rates that it began with, and those that it has set."""
     state = {name: value.item() for name, value in vars(scheduler).items() if isinstance(value, ms.Parameter)}
     state |= {name: int(state[name]) for name in ("last_epoch", "_step_count") if name in state}
     state |= {name: value for name, value in vars(scheduler).items() if isinstance(value, (int, float))}
     state["_last_lr"] = [float(lr) for lr in scheduler.get_last_lr()]
+    if hasattr(scheduler, "base_lrs"):
+        state["base_lrs"] = [float(lr) for lr in scheduler.base_lrs]
     if hasattr(scheduler, "_schedulers"):
         state["_schedulers"] = [scheduler_state(inner) for inner in scheduler._schedulers]
     return state
 
 
 def load_scheduler_state(scheduler, state):
+    """The learning rates are the optimizer's, which a scheduler changes at its next step."""
     for name, value in state.items():
         if name == "_schedulers":
             for inner, kept in zip(scheduler._schedulers, value):
                 load_scheduler_state(inner, kept)
+        elif name == "base_lrs":
+            scheduler.base_lrs = [ms.Tensor(lr, ms.float32) for lr in value]
         elif name == "_last_lr":
-            for lr, kept in zip(scheduler._last_lr, value):
-                ops.assign(lr, kept)
+            continue
         elif isinstance(getattr(scheduler, name), ms.Parameter):
             ops.assign(getattr(scheduler, name), ms.Tensor(value, getattr(scheduler, name).dtype))
         else:

@@ -17,6 +17,7 @@ from torch2ms.rewrite.gradmodes import stopper, unrecorded
 from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.callers import behind, default, key
 from torch2ms.rewrite.inplace.holders import holders, taken_as_tensor
+from torch2ms.rewrite.inplace.kept import held_elsewhere, without_graph
 from torch2ms.rewrite.inplace.nested import widens
 from torch2ms.rewrite.inplace.scattered import scattered
 from torch2ms.rewrite.inplace.seen import into_view
@@ -29,6 +30,7 @@ from torch2ms.rewrite.layers.rows import of_rows
 from torch2ms.rewrite.parameters.leaves import Leaves
 from torch2ms.rewrite.settings import steers
 from torch2ms.rewrite.tensors.arrays import SHIFTS
+from torch2ms.rewrite.tensors.attributes import COUNTED
 from torch2ms.rewrite.tensors.subscripts import WHOLE, whole, without_surplus
 from torch2ms.rewrite.writer import Writer
 
@@ -100,11 +102,12 @@ class Assignments:
                     self.writer.tell("T2M303", "requires_grad", why, Tier.ASSUMED)
                     return []
             return None
-        if type(target) is cst.Attribute and target.attr.value == "last_epoch":
+        if type(target) is cst.Attribute and target.attr.value in COUNTED:
             if self.module.value(target.value).kind == "scheduler":
+                name = target.attr.value
                 self.writer.needs.add("ops")
-                self.writer.tell("T2M502", "last_epoch of a scheduler", "a Parameter: written with ops.assign")
-                return self.writer.text("ops.assign({0}.last_epoch, {1})", target.value, node.value)
+                self.writer.tell("T2M502", f"{name} of a scheduler", "a Parameter: written with ops.assign")
+                return self.writer.text(f"ops.assign({{0}}.{COUNTED[name]}, {{1}})", target.value, node.value)
         if type(target) is cst.Subscript:
             value = self.module.value(target)
             if value.name == "param_group_item" and key(target) == "lr":
@@ -193,6 +196,11 @@ class Assignments:
         if value.kind == "unknown" and self.module.value(node.value).kind in OF_OTHERS:
             return None
         if is_parameter(base, value, self.module, self.writer.plan) or value.kind == "unknown":
+            if self.shares_weights(base, node.value):
+                why = "the two share their memory in torch from then on, each with gradients of its own"
+                todo = "tie the parameters themselves, or copy with copy_"
+                self.writer.refuse("T2M611", "write of .data", why, todo)
+                return None
             self.writer.needs.add("ops")
             tier = Tier.EXACT if value.kind != "unknown" else Tier.ASSUMED
             self.writer.tell("T2M611", "write of .data", "ops.assign, which compiled code sees too", tier)
@@ -213,6 +221,14 @@ class Assignments:
             return self.writer.text("{0} = {1}", base, node.value)
         return None
 
+    def shares_weights(self, base: cst.BaseExpression, given: cst.BaseExpression) -> bool:
+        """`a.weight.data = b.weight.data`: the memory of another parameter."""
+        shown = views.peeled(given)
+        if not isinstance(shown, (cst.Name, cst.Attribute)) or code(shown) == code(base):
+            return False
+        value = self.module.value(shown)
+        return value.name != "buffer" and is_parameter(shown, value, self.module, self.writer.plan)
+
     def augmented(self, stmt: Stmt, node: cst.AugAssign) -> list[cst.BaseStatement] | None:
         if (made := apart.changed(stmt, node, self.writer)) is not None:
             return made
@@ -227,6 +243,8 @@ class Assignments:
             return made
         while is_data(target, self.module):
             target = target.value  # type: ignore[attr-defined]
+        if (unseen := self.weight_unseen(target)) is not None:
+            return self.written_into(stmt, unseen, node)
         value = self.module.value(target)
         weight = is_parameter(target, value, self.module, self.writer.plan)
         if not weight and (reached := self.through(stmt, node, target, value)) is not None:
@@ -270,6 +288,13 @@ class Assignments:
         old = "{0}.item()" if group else "{0}"
         return self.writer.text(f"ops.assign({{0}}, {old} {symbol} {right})", target, node.value)
 
+    def weight_unseen(self, target: cst.CSTNode) -> cst.Attribute | None:
+        """The place of `net.head.weight.data` where nothing says what the network is."""
+        place = target.value if isinstance(target, cst.Attribute) and target.attr.value == "data" else None
+        if not isinstance(place, cst.Attribute) or place.attr.value not in ("weight", "bias"):
+            return None
+        return place if self.module.value(place).kind == "unknown" and dotted(place) else None
+
     def of_own_type(self, node: cst.AugAssign, target: cst.CSTNode, value: Value) -> list[cst.BaseStatement] | None:
         """`x += y` with `y` of a wider type: torch's tensor keeps its own, MindSpore's is bound to the result."""
         given = cst.Call(cst.Name("_"), [cst.Arg(node.value)])
@@ -286,21 +311,23 @@ class Assignments:
         """`y = x; y += 1`: the change reaches `x`, where something still reads it."""
         if type(target) is cst.Subscript:
             return self.of_container(stmt, node, target, value)
+        if isinstance(target, cst.Attribute):
+            return self.written_into(stmt, target, node) if held_elsewhere(target, stmt, self.module) else None
         if not isinstance(target, cst.Name):
             return None
         name = target.value
         if value.leaf:
             through = target is not node.target and self.given_unseen(stmt, name)  # `.data` of a caller's tensor
             again = not self.writer.differentiated and (through or self.given_by_callers(stmt, target))
-            return self.written_into(stmt, name, node) if again else None
+            return self.written_into(stmt, target, node) if again else None
         if value.kind == "unknown" and target is not node.target:  # `.data` of what is not seen: whoever has it too
-            return self.written_into(stmt, name, node)
+            return self.written_into(stmt, target, node)
         unsure = value.kind == "unknown" or value.kind == "tensor" and value.likely
         if unsure and (_counts(name, self.writer.scope, self.module) or _of_others(self.module, value)):
             return None
         shown = value.kind == "unknown" and taken_as_tensor(name, self.writer.scope, self.module)
         if unsure and self.given_by_callers(stmt, target, tensors=not shown):
-            return self.written_into(stmt, name, node)
+            return self.written_into(stmt, target, node)
         others = stmt.muts - {name}  # other names of the same memory
         if value.kind != "tensor" and not shown and not (value.kind == "unknown" and value.deps and others):
             return None
@@ -324,7 +351,7 @@ class Assignments:
         seen |= {place for place in others if "." in place}  # other methods read it
         if not seen and not self.given_by_callers(stmt, target):
             return None
-        return self.written_into(stmt, name, node)
+        return self.written_into(stmt, target, node)
 
     def of_container(
         self, stmt: Stmt, node: cst.AugAssign, target: cst.Subscript, value: Value
@@ -348,9 +375,11 @@ class Assignments:
         own = ".copy()" if saved and self.writer.differentiated else ""
         return self.writer.translated(f"{place}[{WHOLE}] = {place}{own} {symbol} {right}")
 
-    def written_into(self, stmt: Stmt, name: str, node: cst.AugAssign) -> list[cst.BaseStatement] | None:
+    def written_into(
+        self, stmt: Stmt, target: cst.Name | cst.Attribute, node: cst.AugAssign
+    ) -> list[cst.BaseStatement] | None:
         self.writer.tell("T2M611", "in-place change", "written into the tensor, which another name holds too")
-        symbol = code(node.operator).strip().removesuffix("=")
+        name, symbol = dotted(target), code(node.operator).strip().removesuffix("=")
         value_text = "{0}" if atomic(node.value) else "({0})"
         value_text = value_text.format(code(self.writer.expression(node.value)))
         saved = symbol == "**" or symbol in ("*", "/") and not self.in_place.number(node.value)
@@ -359,10 +388,12 @@ class Assignments:
         if shift := SHIFTS.get(type(node.operator)):
             self.writer.needs.add("ops")
             text = f"ops.{shift}({name}, {value_text})"
-        if unrecorded(stmt, self.writer) and stopper(self.module.value(node.value), wanted=True):
+        attribute = target if isinstance(target, cst.Attribute) and self.writer.differentiated else None
+        cut = attribute is not None and without_graph(attribute, node.value, self.module)
+        if cut or unrecorded(stmt, self.writer) and stopper(self.module.value(node.value), wanted=True):
             self.writer.needs.add("ops")
             text = f"{self.writer.alias('ops')}.stop_gradient({text})"
-        return self.in_place.written(stmt, cst.Name(name), name, text)
+        return self.in_place.written(stmt, target, name, text)
 
     def given_by_callers(self, stmt: Stmt, node: cst.BaseExpression, *, tensors: bool = False) -> bool:
         """The tensor is the caller's own, who reads it again after the call; `tensors`: callers know it for one."""

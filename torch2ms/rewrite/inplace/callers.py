@@ -11,6 +11,7 @@ from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
+from torch2ms.rewrite.inplace import views
 from torch2ms.rewrite.inplace.holders import holders
 
 Keys = tuple[object, ...]  # numbers and texts, from the outside in
@@ -47,7 +48,8 @@ class Given:
 
 
 def behind(node: cst.CSTNode, stmt: Stmt, scope: Scope) -> list[Given]:
-    """What callers gave that an expression may be at a statement: a parameter, or `delta = delta_init`."""
+    """What callers gave whose memory an expression may show at a statement: a parameter, or `delta = init.detach()`."""
+    node = views.peeled(node)
     if type(node) is cst.Subscript and (found := key(node)) is not None:
         return [Given(g.parameter, (*g.keys, found)) for g in behind(node.value, stmt, scope)]
     if not isinstance(node, cst.Name):

@@ -16,6 +16,7 @@ from torch2ms.rewrite.inplace.sharing import fresh, shared
 from torch2ms.rewrite.writer import Writer
 
 WHY = "the tensor is bound to what was written into"
+STALE = "where gradients are recorded, MindSpore's views keep the elements from before"
 
 
 def into_view(
@@ -35,6 +36,9 @@ def into(
 ) -> list[cst.BaseStatement] | None:
     """The lines for a store of a translated value through a view."""
     if isinstance(target.value, cst.Name):
+        if writer.module.value(target.value).kind == "tensor" and by_others(stmt, target.value, writer):
+            writer.refuse("T2M611", "tensor stored in part", STALE, "take the view again after the change")
+            return None
         return _named(stmt, target, stored, writer, symbol)
     seen = target.value
     if isinstance(seen, cst.Attribute) and seen.attr.value in views.TURNED | views.COPIED:

@@ -30,15 +30,15 @@ def fresh(target: cst.CSTNode, scope: Scope, but: Stmt | None = None) -> bool:
         return False
     name = target.value
     once = but is not None and not any(owner.is_loop for owner in but.ancestors())
-    begun = _begun(name, but) if once and but is not None else 0
-    if name in scope.params and not begun or name not in {*scope.locals, *scope.params}:
+    since = begun(name, but) if once and but is not None else 0
+    if name in scope.params and not since or name not in {*scope.locals, *scope.params}:
         return False
-    if any(name in stmt.defs and not _makes(stmt, name) for stmt in scope.body.walk() if stmt.number >= begun):
+    if any(name in stmt.defs and not _makes(stmt, name) for stmt in scope.body.walk() if stmt.number >= since):
         return False
-    return not shared(name, scope, but, but if once else None, begun)
+    return not shared(name, scope, but, but if once else None, since)
 
 
-def _begun(name: str, stmt: Stmt) -> int:
+def begun(name: str, stmt: Stmt) -> int:
     """The number of the last statement that is sure to have given the name a new tensor, 0 if none is."""
     around = [stmt.block, *(owner.block for owner in stmt.ancestors())]
     made = (s for block in around for s in block.stmts if s.number < stmt.number and not s.blocks and name in s.defs)
@@ -62,7 +62,7 @@ def shared(
     for stmt in scope.body.walk():
         if until is not None and stmt.number > until.number or stmt.number < since:
             continue
-        if name in stmt.uses and stmt is not but and _shares(stmt, name):
+        if name in stmt.uses and stmt is not but and shares(stmt, name):
             return True
     return any(root(u) == name for child in scope.children for u in free_uses(child))
 
@@ -84,7 +84,7 @@ def changes_itself(node: cst.CSTNode, name: str) -> bool:
         return False
     if is_change(node.value):
         return dotted(base(node.value)) == name
-    return isinstance(node.value, cst.Call) and _shown(node.value) == {name}
+    return isinstance(node.value, cst.Call) and shows(node.value) == {name}
 
 
 def _either(node: cst.BaseExpression) -> list[cst.BaseExpression]:
@@ -103,11 +103,11 @@ def _new(value: cst.BaseExpression, stmt: Stmt) -> bool:
         return False  # a helper that writes into what it is given may return it
     if isinstance(value, cst.Call):
         shared = isinstance(value.func, cst.Attribute) and value.func.attr.value in VIEWS
-        return (not shared or not _shown(value)) and (not is_change(value) or isinstance(base(value), cst.Call))
+        return (not shared or not shows(value)) and (not is_change(value) or isinstance(base(value), cst.Call))
     return isinstance(value, (cst.BinaryOperation, cst.UnaryOperation))
 
 
-def _shares(stmt: Stmt, name: str) -> bool:
+def shares(stmt: Stmt, name: str) -> bool:
     """The statement stores the tensor itself somewhere: in another name, an attribute, a container."""
     node = stmt.node
     if isinstance(node, cst.Assign) and not changes_itself(node, name):
@@ -116,9 +116,9 @@ def _shares(stmt: Stmt, name: str) -> bool:
         )
         if any(name in _sources(value) for value in values) or _packed(node.value, name):
             return True
-    return any(_keeps(call) and any(name in _shown(a.value) for a in call.args) for call in stmt.calls) or any(
+    return any(_keeps(call) and any(name in shows(a.value) for a in call.args) for call in stmt.calls) or any(
         isinstance(call.func, cst.Attribute) and call.func.attr.value in ("append", "extend", "insert", "put")
-        and any(isinstance(held := base(a.value), cst.Name) and held.value == name for a in call.args)
+        and any(dotted(base(a.value)) == name for a in call.args)
         for call in stmt.calls
     )  # fmt: skip
 
@@ -126,7 +126,7 @@ def _shares(stmt: Stmt, name: str) -> bool:
 def _packed(node: cst.CSTNode, name: str) -> bool:
     """A container that is written down holds it: `{"x": x}`, `[[x, y]]`."""
     for found in descend(node):
-        if isinstance(found, (cst.DictElement, cst.Element)) and name in _shown(found.value):
+        if isinstance(found, (cst.DictElement, cst.Element)) and name in shows(found.value):
             return True
     return False
 
@@ -152,7 +152,7 @@ def shares_whole(stmt: Stmt, name: str) -> bool:
                 return False
             given = given.func.value
         return bool(dotted(given)) and name in {dotted(given), *targets} and {dotted(given)} != targets
-    return isinstance(node, cst.Return) or _shares(stmt, name) if name in stmt.uses else False
+    return isinstance(node, cst.Return) or shares(stmt, name) if name in stmt.uses else False
 
 
 def collected(name: str, stmt: Stmt) -> set[str]:
@@ -211,14 +211,14 @@ def _sources(node: cst.BaseExpression) -> set[str]:
     """The tensors whose memory an expression shows: also `c` for `torch.add(a, b, out=c)`."""
     written = [a.value for a in node.args if a.keyword is not None and a.keyword.value == "out"] if isinstance(
         node, cst.Call) else []  # fmt: skip
-    found = _shown(node)
+    found = shows(node)
     for target in written:
         parts = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else [target]
-        found |= {place for part in parts for place in _shown(part)}
+        found |= {place for part in parts for place in shows(part)}
     return found
 
 
-def _shown(node: cst.BaseExpression) -> set[str]:
+def shows(node: cst.BaseExpression) -> set[str]:
     """The places whose memory an expression may show: `x`, `p.grad.detach()`, `x[0]`, `x.add_(1)`, `torch.relu_(x)`."""
     while True:
         if isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
@@ -230,7 +230,7 @@ def _shown(node: cst.BaseExpression) -> set[str]:
         elif isinstance(node, cst.Attribute) and node.attr.value in VIEWS or isinstance(node, cst.Subscript):
             node = node.value
         elif len(parts := _either(node)) > 1 or parts[0] is not node:
-            return {place for part in parts for place in _shown(part)}
+            return {place for part in parts for place in shows(part)}
         else:
             return {dotted(node)} - {""}
 

@@ -342,8 +342,7 @@ class InPlace:
             stopped = f"{self.writer.alias('ops')}.stop_gradient({text})"
             return self.writer.translated(self.whole(place, stopped))
         if not shown and seen.by_others(stmt, target, self.writer):
-            why = "where gradients are recorded, MindSpore's views keep the elements from before"
-            self.writer.refuse("T2M610", "in-place tensor method", why, "take the view again after the change")
+            self.writer.refuse("T2M610", "in-place tensor method", seen.STALE, "take the view again after the change")
             return None
         if not shown:
             return self.writer.translated(f"{place}[{WHOLE}] = {text}")

@@ -28,8 +28,8 @@ DEPTH = 4  # names that stand for names
 
 
 def memory(target: cst.CSTNode, stmt: Stmt, scope: Scope, module: ModuleInfo) -> str:
-    """PART: elements that `y[()] = value` writes (after `y[...] = value`, which binds them to other memory, `y` shows no
-    later change of the tensor); VIEW: those that it writes only where no gradients are recorded; LOST: nothing in
+    """PART: elements that `y[()] = value` writes (`y[...] = value` binds `y` to other memory, where it shows no later
+    change of the tensor); VIEW: those that it writes only where no gradients are recorded; LOST: nothing in
     MindSpore reaches them; else WHOLE."""
     if isinstance(target, cst.Subscript):
         return VIEW if isinstance(target.value, cst.Call) and _last(target.value) in SPLIT else PART
@@ -45,6 +45,16 @@ def turned(node: cst.BaseExpression, module: ModuleInfo) -> cst.BaseExpression |
             return None
         shown, node = True, inner
     return node if shown else None
+
+
+def peeled(node: cst.CSTNode) -> cst.CSTNode:
+    """The tensor whose memory methods and attributes show: `x` for `x.detach().view(-1)` and `x.T`."""
+    while isinstance(node, (cst.Call, cst.Attribute)) and _last(node) in SAME | RESHAPED | TURNED:
+        owner = node.func if isinstance(node, cst.Call) else node
+        if not isinstance(owner, cst.Attribute):
+            break
+        node = owner.value
+    return node
 
 
 def of_all(node: cst.BaseExpression) -> bool:

@@ -29,6 +29,9 @@ LAYER_ATTRIBUTES = {
     "out_features": ("out_channels", "a linear layer"),
 }  # attribute -> its name in MindSpore, and what must have it
 SELECTION = ("cumulative_sizes", "datasets", "indices", "dataset")  # what parts and joins of datasets know of these
+COUNTED = {name: name for name in ("last_epoch", "T_cur", "T_i", "best", "cooldown_counter")} | {
+    "num_bad_epochs": "wait"
+}  # numbers of a scheduler -> the Parameters that they are in MindSpore
 PLAIN = ("int", "float", "bool", "str", "tuple", "unknown")  # what an attribute of a layer is, if no parameter
 NORMALISING = ("momentum", "track_running_stats")  # settings that only normalisation layers have
 GRADIENTS = ("MindSpore tensors carry no gradients", "use the gradients that the gradient function returns")
@@ -130,7 +133,7 @@ def _ruled(receiver: Value, attr: str, work: Translation) -> str:
         return f"torch.optim.Optimizer.{attr}"
     if receiver.kind == "module" and attr in ("_modules", "_parameters", "_buffers"):
         return f"torch.nn.Module.{attr}"
-    if receiver.kind == "scheduler" and attr in ("last_epoch", "base_lrs", "_last_lr"):
+    if receiver.kind == "scheduler" and attr in (*COUNTED, "base_lrs", "_last_lr"):
         return f"torch.optim.lr_scheduler.LRScheduler.{attr}"
     if receiver.kind == "loader":
         return f"torch.utils.data.DataLoader.{attr}"

@@ -1,0 +1,90 @@
+"""Attributes whose tensor somebody else holds: `self.last = y.detach()`, then `self.last += 1`."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.rewrite.inplace.sharing import begun, shares, shows
+
+MAKING = frozenset(
+    {"zeros", "ones", "empty", "full", "rand", "randn", "tensor", "zeros_like", "ones_like", "full_like"}
+)
+
+
+def held_elsewhere(target: cst.Attribute, stmt: Stmt, module: ModuleInfo) -> bool:
+    """A statement of this module gives an attribute of that name to others, or puts into it what others have; what the
+    function has just made is its own until then."""
+    place, value = dotted(target), module.value(target)
+    if value.kind != "tensor" or value.leaf or not place or target.attr.value in ("data", "grad"):
+        return False
+    here = [s for s in stmt.block.scope.body.walk() if s.number < stmt.number]
+    if new := begun(place, stmt):
+        return any(shares(s, place) for s in here if new < s.number)
+    return any(
+        other.rpartition(".")[2] == target.attr.value and "." in other and (shares(s, other) or _taken(s, other))
+        for scope in module.scope.walk()
+        for s in scope.body.walk()
+        for other in (*s.uses, *s.defs)
+        if not value.likely or s in here or _cut_there(s, other)
+    )
+
+
+def without_graph(target: cst.Attribute, added: cst.BaseExpression, module: ModuleInfo) -> bool:
+    """Whatever this module puts into an attribute of that name, or adds to it, was cut from its graph, or has none."""
+    value = module.value(added)
+    if value.deps or value.kind not in ("int", "float") and not _cut_first(added, module):
+        return False
+    given = [
+        stmt.node.value
+        for scope in module.scope.walk()
+        for stmt in scope.body.walk()
+        if isinstance(stmt.node, cst.Assign) and target.attr.value in _attributes(stmt.node)
+    ]
+    return bool(given) and all(_cut(value, module) for value in given)
+
+
+def _cut_there(stmt: Stmt, place: str) -> bool:
+    """`self.last = y.detach()`: whatever `y` is, this is a tensor."""
+    node = stmt.node
+    if not isinstance(node, cst.Assign) or all(dotted(t.target) != place for t in node.targets):
+        return False
+    called = node.value.func if isinstance(node.value, cst.Call) else None
+    return isinstance(called, cst.Attribute) and called.attr.value == "detach"
+
+
+def _attributes(node: cst.Assign) -> set[str]:
+    return {t.target.attr.value for t in node.targets if isinstance(t.target, cst.Attribute)}
+
+
+def _cut(node: cst.BaseExpression, module: ModuleInfo) -> bool:
+    value = module.value(node)
+    if isinstance(node, cst.Attribute):
+        return node.attr.value == "data"
+    if not isinstance(node, cst.Call):
+        return dotted(node) == "None"
+    if isinstance(node.func, cst.Attribute) and node.func.attr.value in ("detach", "clone"):
+        return node.func.attr.value == "detach" or _cut(node.func.value, module)
+    made = module.value(node.func).name.rpartition(".")[2]
+    return value.kind == "tensor" and not value.deps and made in MAKING
+
+
+def _cut_first(node: cst.BaseExpression, module: ModuleInfo) -> bool:
+    """`y.detach().sum(0)`."""
+    while isinstance(node, cst.Call) and isinstance(node.func, cst.Attribute):
+        if _cut(node, module):
+            return True
+        node = node.func.value
+    return _cut(node, module)
+
+
+def _taken(stmt: Stmt, place: str) -> bool:
+    """The attribute gets a tensor that has a name already, or a view of one; or a function hands it out."""
+    node = stmt.node
+    if isinstance(node, cst.Return) and node.value is not None:
+        return place in shows(node.value)
+    if not isinstance(node, cst.Assign) or all(dotted(t.target) != place for t in node.targets):
+        return False
+    return bool(shows(node.value) - {place}) or len(node.targets) > 1
