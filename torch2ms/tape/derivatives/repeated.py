@@ -20,7 +20,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, read, unused
 from torch2ms.tape.derivatives.paths import RANDOM, Around, calls_run, statements_run
 from torch2ms.tape.forms.calls import all_ones
-from torch2ms.tape.forward.dependents import dependents, renamed
+from torch2ms.tape.forward.dependents import dependents, renamed, varied_uses
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
@@ -49,7 +49,7 @@ def plan_repeated(events: list[Event], around: Around, finder: Finder) -> set[in
         finder.repeating = True
         region = finder.find(event, None, active=tainted)
         finder.repeating = False
-        if _apart(call, region, around):
+        if _apart(call, region, around) or _goes_on(event, around) and _picked([*region.all, event.stmt], around):
             continue
         turns = repeated(event, region, [], around, call.weights is not None) if not region.problem else None
         if turns is not None:
@@ -399,6 +399,32 @@ def _apart(call: GradCall, region: Region, around: Around) -> bool:
     return bool(renamed(call.inputs, call.event, around.scope, region.all))
 
 
+def _goes_on(event: Event, around: Around) -> bool:
+    """What is made of the gradients is differentiated, or leaves the function."""
+    made = {root(d) for d in event.stmt.defs | event.stmt.muts}
+    using = [s for s in around.scope.body.walk() if s is not event.stmt]
+    while more := {root(d) for s in using if _varies(s, made) for d in s.defs | s.muts} - made:
+        made |= more
+    given = [{root(u) for u in s.uses} for s in using if isinstance(s.node, cst.Return)]
+    given += [{root(u) for r in e.roots for u in expression_uses(r, e.stmt)} for e in around.events if e is not event]
+    return "self" in made or any(made & names for names in given)
+
+
+def _picked(stmts: list[Stmt], around: Around) -> bool:
+    """An element of a tensor is picked by a number, which MindSpore cannot do where gradients are taken in a forward."""
+    for node in (n for s in stmts for n in descend(s.node) if isinstance(n, cst.Subscript)):
+        numbers = all(isinstance(part.slice, cst.Index) for part in node.slice)
+        if numbers and around.module.value(node.value).kind == "tensor":
+            return True
+    return False
+
+
+def _varies(stmt: Stmt, names: set[str]) -> bool:
+    """What the statement makes has the graph of one of the names."""
+    node = stmt.node.value if isinstance(stmt.node, cst.AugAssign) else stmt.node
+    return bool(names & {root(u) for u in stmt.uses}) and (bool(stmt.blocks) or varied_uses(node, names))
+
+
 def _write(call: GradCall, turns: Turns, around: Around) -> None:
     event, plan = call.event, around.plan
     forward, params = turns.function(call.inputs)
@@ -409,6 +435,9 @@ def _write(call: GradCall, turns: Turns, around: Around) -> None:
     else:
         where = "" if one else f", ({', '.join(str(i) for i in range(len(call.inputs)))})"
     taken = f"ms.grad({forward}{where})({', '.join(params)})"
+    if _goes_on(event, around):  # in MindSpore it would have a graph nevertheless
+        taken = f"ops.stop_gradient({taken})"
+        plan.needs.add("ops")
     given: list[cst.CSTNode] = [call.weights] if call.weights is not None else []
     if isinstance(target, cst.Name) and event.stmt.node.value is call.whole and call.first == one:  # type: ignore[union-attr]
         plan.replaced[id(event.stmt)] = [Text(f"{target.value} = {taken}", given)]

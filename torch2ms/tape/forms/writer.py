@@ -62,7 +62,12 @@ class Writer:
         return name or "loss"
 
     def hoist(self, call: Call) -> Stmt | None:
-        """The outermost loop above which the gradient function can be made: its weights do not change inside."""
+        """The outermost loop above which the gradient function can be made: its weights do not change inside.
+
+        A function that stands in front of its statements is called by them, and stays in the loop as they do.
+        """
+        if any(isinstance(item, Function) for s in call.region.all for item in self.plan.before.get(id(s), [])):
+            return None
         first = call.region.all[0] if call.region.all else call.event.stmt
         anchor = first if not call.region.guards else call.region.guards[0]
         found = None

@@ -15,6 +15,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.pairs import bound, clauses
 
 CONSTANT = frozenset("size shape dim ndim numel device dtype detach item data type requires_grad is_leaf".split())
 LIKE = ("zeros_like", "ones_like", "rand_like", "randn_like", "randint_like", "empty_like", "full_like")
@@ -118,6 +119,10 @@ def varied_uses(node: cst.CSTNode, names: set[str]) -> bool:
         return node.value is not None and varied_uses(node.value, names)
     if type(node) is cst.Arg:
         return varied_uses(node.value, names)
+    if type(node) is cst.GeneratorExp or type(node) is cst.ListComp:
+        for clause in clauses(node.for_in):
+            names = names | bound(clause) if varied_uses(clause.iter, names) else names - bound(clause)
+        return varied_uses(node.elt, names)
     return any(varied_uses(child, names) for child in children(node))
 
 

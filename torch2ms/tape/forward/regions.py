@@ -171,7 +171,7 @@ class Finder:
                     made = made_by(stmt) | stmt.refills
                     wanted = {u for u in wanted if not any(u == d or u.startswith(f"{d}.") for d in made)}
                 ended &= wanted
-                ends = cut_off(stmt) if varied else self.ended(stmt, owns)
+                ends = cut_off(stmt, self.module) if varied else self.ended(stmt, owns)
                 ended |= ends - wanted
                 asked = asked_by(stmt) | self.captured.reads(stmt)
                 wanted |= asked
@@ -360,7 +360,8 @@ class Finder:
             parts = inner.node.test if isinstance(inner.node, (cst.If, cst.While)) else inner.node.value
             for node in descend(parts) if parts is not None else ():
                 if (type(node) is cst.Name or type(node) is cst.Attribute) and (place := dotted(node)) in inner.uses:
-                    value = self.module.value(node)
+                    shown = node.value if type(node) is cst.Attribute and node.attr.value == "data" else node
+                    value = self.module.value(shown)
                     if value.kind == "tensor" and self.reached(value, owns):
                         found |= {u for u in inner.uses if u == place or u.startswith(f"{place}.")}
         return found - hidden

@@ -9,7 +9,7 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, qualified
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import Value
 
 CUTTING = {"detach", "item", "tolist", "shape", "size", "dim", "device", "dtype"}  # what has no graph
@@ -32,17 +32,33 @@ def asked_by(stmt: Stmt) -> set[str]:
     return {u for u in stmt.all_uses if root(u) in first}
 
 
-def cut_off(stmt: Stmt) -> set[str]:
-    """What a small statement reads without its graph wherever it does: `net_d(fake.detach())`."""
-    if stmt.blocks:
+def cut_off(stmt: Stmt, module: ModuleInfo) -> set[str]:
+    """What a statement reads without its graph wherever it does: `net_d(fake.detach())`, `len(losses)`, what a
+    gradient is asked of."""
+    calls = [c for s in stmt.walk() for c in s.calls if graphless(c, module)]
+    if stmt.blocks and (not calls or isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef))):
         return set()
-    cut: set[int] = set()
+    asked = {id(n) for call in calls for arg in call.args for n in descend(arg)}
+    cut = set(asked)
     for node in descend(stmt.node):
         if type(node) is cst.Attribute and node.attr.value in CUTTING and dotted(node.value):
             cut |= {id(n) for n in descend(node)}
-    whole = {dotted(n) for n in descend(stmt.node) if type(n) in (cst.Name, cst.Attribute) and id(n) not in cut}
-    found = {u for u in stmt.uses if u.rpartition(".")[2] in CUTTING and u.rpartition(".")[0] not in whole}
-    return found | {u.rpartition(".")[0] for u in found}
+    places = [n for n in descend(stmt.node) if type(n) is cst.Name or type(n) is cst.Attribute]
+    whole = {dotted(n) for n in places if id(n) not in cut}
+    given = {dotted(n) for n in places if id(n) in asked}
+    uses = stmt.all_uses
+    found = {u for u in uses if u.rpartition(".")[2] in CUTTING and u.rpartition(".")[0] not in whole}
+    return found | {u.rpartition(".")[0] for u in found} | {u for u in uses & given if u not in whole}
+
+
+def graphless(call: cst.Call, module: ModuleInfo) -> bool:
+    """Nothing of what the call is given goes on in what it gives with a graph."""
+    name = qualified(call.func, module.imports)
+    if name == "torch.autograd.grad":
+        graph = [a.value for a in call.args if a.keyword is not None and a.keyword.value == "create_graph"]
+        plain = all(a.keyword is not None for a in call.args[4:]) and not any(a.star for a in call.args)
+        return plain and (not graph or constant(graph[0]) is False)
+    return name == "len"
 
 
 def lasting(stmt: Stmt) -> dict[str, list[Value]]:

@@ -231,7 +231,8 @@ def _written(event: Event, owner: Owner, plan: Plan) -> bool:
         plan.replaced[id(event.stmt)] = [Text(text, [given, grad.value])]
     elif isinstance(node, cst.Assign) and _itself(target, grad):
         text = f"{grads} = tuple({{0}} if {param} is {{1}} {each}"
-        plan.replaced[id(event.stmt)] = [Text(text, [node.value, grad.value])]
+        above = [item for item in plan.replaced.get(id(event.stmt), []) if item is not event.stmt]  # that take it
+        plan.replaced[id(event.stmt)] = [*above, Text(text, [node.value, grad.value])]
     elif isinstance(target, cst.Subscript) and target.value is grad:  # the tensor itself is written to
         plan.about[id(grad)] = f"dict(zip({weights}, {grads}))[{{0}}]"
     else:
