@@ -24,6 +24,7 @@ from torch2ms.rewrite.inplace.chains import base, is_temporary
 from torch2ms.rewrite.inplace.nested import TYPED
 from torch2ms.rewrite.inplace.sharing import is_gradient
 from torch2ms.rewrite.layers.keywords import positional
+from torch2ms.rewrite.layers.own_modes import MODES, held, of_another
 from torch2ms.rewrite.layers.rows import asked_rows
 from torch2ms.rewrite.parameters import keys
 from torch2ms.rewrite.parameters.lists import enumerated, named
@@ -134,8 +135,11 @@ class MethodCalls:
                     return updated
                 return updated.with_changes(func=cst.Call(updated.func.value))
         unseen = receiver.kind == "unknown" or receiver.kind == "module" and (receiver.likely or not receiver.place)
-        if name == "train" and cls is None and unseen and dotted(func.value) and self.agents:
-            return self.either(original, updated)
+        if name in MODES and cls is None and unseen:
+            if of_another(original, self.work):
+                return updated
+            if name == "train" and dotted(func.value) and self.agents:
+                return self.either(original, updated)
         whole = name == "get_last_lr" and not original.args and id(original) not in self.where.indexed
         if whole and self.work.schedules(receiver):
             self.work.tell("T2M502", "learning rates of a scheduler", "Parameters in MindSpore: read as numbers")
@@ -146,7 +150,8 @@ class MethodCalls:
         if name in SPREADS and unsure and (made := self.spread(original, updated)) is not None:
             return made
         if receiver.kind == "unknown":
-            return self.of_unknown(name, original, updated) if dotted(func.value) or name in DEVICES else updated
+            named_so = dotted(func.value) or name in DEVICES or name in MODES and held(func.value)
+            return self.of_unknown(name, original, updated) if named_so else updated
         if receiver.kind == "module":
             return self.of_module(name, receiver, original, updated)
         if receiver.name == "parameter list" and name == "parameters" and not original.args:
@@ -243,7 +248,7 @@ class MethodCalls:
             return enumerated(name, original, updated, self.work, self.where)
         if name in NAMED and (listed := NAMED[name](original, updated, self.work)) is not None:
             return listed
-        if receiver.likely and name in ("train", "eval") and len(original.args) > (name == "train"):
+        if receiver.likely and name in MODES and len(original.args) > (name == "train"):
             return updated  # a name that sounds like a network: an agent or a trainer with a method of its own
         if bare(receiver) and name in CRITERION:  # it may be a function in MindSpore
             self.work.tell("T2M601", f"{receiver.name}.{name}", "a criterion has nothing but its value")
@@ -272,7 +277,7 @@ class MethodCalls:
             return listed
         if name in NAMED and (listed := NAMED[name](original, updated, self.work)) is not None:
             return listed
-        modes = name in ("eval", "train") and len(original.args) <= 1
+        modes = name in MODES and len(original.args) <= 1
         if modes or name in ("named_parameters", "state_dict", "load_state_dict", "reset_parameters"):
             return self.work.ruled(f"torch.nn.Module.{name}", original, updated)
         return updated

@@ -16,6 +16,7 @@ from torch2ms.analysis.syntax.tree import changed, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.calls import own_name
+from torch2ms.rewrite.parameters.growing import growing
 from torch2ms.rewrite.signatures import with_parameters
 from torch2ms.rewrite.translation import FullNames
 
@@ -26,17 +27,6 @@ COMPILERS = {
     f"torch.{name}" for name in ("compile", "jit.script", "jit.script_method", "jit.ignore", "jit.unused", "jit.export")
 }  # decorators that a function works without
 RECORDERS = ("torch.enable_grad", "torch.autograd.enable_grad")
-
-
-def _lists(info: FunctionInfo) -> int:
-    """How many attributes of a module begin as empty containers of layers."""
-    if info.cls is None or info.cls.kind != "module":
-        return 0
-    made = [s.node.value for s in info.scope.body.walk() if type(s.node) is cst.Assign]
-    parts = [e.value for v in made for e in (v.elements if type(v) is cst.Tuple else [cst.Element(v)])]
-    empty = [v for v in parts if isinstance(v, cst.Call) and not v.args]
-    names = [info.module.value(call.func).name.rpartition(".")[2] for call in empty]
-    return sum(name in ("Sequential", "ModuleList") for name in names)
 
 
 @once
@@ -74,7 +64,7 @@ class Definitions:
         body = self.emitter.body(scope.body)
         self.writer.marked, self.writer.above = held, waiting
         self.writer.differentiated, self.writer.scope = outer, outer_scope
-        if info.name == "__init__" and _lists(info) > 1 and isinstance(body, cst.IndentedBlock):
+        if info.name == "__init__" and growing(info) > 1 and isinstance(body, cst.IndentedBlock):
             self.writer.tell("T2M514", "names of parameters", "lists filled one by one give their layers equal names")
             last = layout.parse("self.update_parameters_name()")
             body = body.with_changes(body=[*body.body, *last])

@@ -21,6 +21,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.parameters.frozen import frozen
 from torch2ms.rewrite.translation import Translation
 
 STATES = re.compile(r"\.state_dict\(\s*\)")
@@ -49,7 +50,7 @@ def named_buffers(original: cst.Call, updated: cst.Call, work: Translation) -> c
     if original.args or not isinstance(updated.func, cst.Attribute) or "" in buffers:
         return None
     held = code(updated.func.value)
-    if not work.project.renames and not work.project.freezes:
+    if not work.project.renames and not frozen(work.project):
         why = "nothing is frozen, and no layer of the project keeps statistics: what is not trained are the buffers"
         work.tell("T2M505", "Module.named_buffers", why)
         listed = f"[(name, p) for name, p in {held}.parameters_and_names() if not p.requires_grad]"

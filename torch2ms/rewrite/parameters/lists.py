@@ -13,6 +13,7 @@ from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.layers.rows import ROWS
+from torch2ms.rewrite.parameters.frozen import frozen
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.translation import Translation
 
@@ -35,7 +36,7 @@ def enumerated(
         why = "the weight of a one-dimensional convolution has an axis more in MindSpore"
         work.refuse("T2M505", f"Module.{name}", why, "name the weight: conv.weight")
         return updated
-    if not work.project.freezes:
+    if not frozen(work.project):
         form = "trainable_params" if name == "parameters" else "untrainable_params"
         work.tell("T2M505", f"Module.{name}", f"nothing is frozen in the project: {form}()")
         return _listed(updated, form)
@@ -88,7 +89,7 @@ def _listed(call: cst.Call, name: str) -> cst.BaseExpression:
 
 def named(original: cst.Call, updated: cst.Call, work: Translation, where: Positions) -> cst.BaseExpression | None:
     """`net.named_parameters()` where some are frozen; None where it lists what an optimizer is going to train."""
-    if not work.project.freezes or original.args or not isinstance(updated.func, cst.Attribute):
+    if not frozen(work.project) or original.args or not isinstance(updated.func, cst.Attribute):
         return None
     bound = work.stmt.defs if work.stmt is not None else set()
     if id(original) in where.trained or bound and bound <= work.module.optimized or _gathers(original, work):

@@ -12,6 +12,7 @@ from torch2ms.analysis.known.torchapi import LAYERS_OF, RECURRENT
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
+from torch2ms.rewrite.parameters.growing import numbered
 from torch2ms.rewrite.parameters.lists import parameter_modules
 from torch2ms.rewrite.translation import Translation
 
@@ -117,7 +118,7 @@ def _heads(value: Value, work: Translation) -> set[str] | None:
     """How the names of a cell's parameters may begin; None if that is not known."""
     cls = class_of(value, work.module, work.project)
     if cls is not None and cls.kind == "module":
-        return set(cls.attrs)
+        return set(cls.attrs) | (NUMBERS if numbered(cls) else set())
     if value.name in ("torch.nn.Sequential", "torch.nn.ModuleList"):
         return NUMBERS  # whatever it holds: the first with parameters is among them
     if value.name == "torch.nn.ModuleDict" or value.name in LAYERS_OF:
