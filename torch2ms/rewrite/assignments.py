@@ -418,8 +418,10 @@ class Assignments:
 
     def constructed(self, stmt: Stmt, node: cst.Assign, target: cst.BaseExpression) -> list[cst.BaseStatement] | None:
         """Modules of torch start in training mode, cells do not."""
-        if in_module_class(self.writer.scope, self.module) or self.writer.scope.node.__class__ is cst.ClassDef:
+        if self.writer.scope.node.__class__ is cst.ClassDef:
             return None
+        if in_module_class(self.writer.scope, self.module) and not self.writer.differentiated:
+            return None  # the network that it becomes a part of sets its mode; not if that runs already
         pairs: list[tuple[cst.BaseExpression, cst.BaseExpression]] = [(target, node.value)]
         if (
             type(target) is cst.Tuple

@@ -47,6 +47,7 @@ from torch2ms.wrappers.own_names import renewed
 from torch2ms.wrappers.picked_items import picked_items
 from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.reexported import reexported
+from torch2ms.wrappers.run_early import run_early
 from torch2ms.wrappers.regrouped import regrouped
 from torch2ms.wrappers.saturated import saturated
 from torch2ms.wrappers.selfless import renamed
@@ -90,6 +91,7 @@ def understood(project: Project) -> Project:
     project = _with(project, as_modules(project))  # plain layers
     project = _with(project, constructors(project))
     project = _with(project, begun(project))
+    project = _with(project, run_early(project))
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
     project = _with(project, unwrapped(project, wrapped) if wrapped else {})
     project = _with(project, as_loops(project))

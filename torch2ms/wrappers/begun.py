@@ -41,7 +41,7 @@ def begun(project: Project) -> dict[str, Plain]:
     for cls in _handed_on(classes, project):
         made = _constructor(cls, project) if made_sensitive(cls, project) else None
         if made is not None:
-            own = made.scope.params[0] if not _keeps_given(cls) else ""
+            own = made.scope.params[0] if not keeps_given(cls) else ""
             found.setdefault(made.module.name, {})[id(made.scope.node)] = own
     return {name: _Writer(project.modules[name], wanted).plain() for name, wanted in found.items()}
 
@@ -104,7 +104,7 @@ def _constructor(cls: ClassInfo, project: Project) -> FunctionInfo | None:
     return None if leaves or moved else made
 
 
-def _keeps_given(cls: ClassInfo) -> bool:
+def keeps_given(cls: ClassInfo) -> bool:
     """Modules that it is given become its own: one may be in evaluation mode, which `self.train()` would end."""
     for part in cls.lineage():
         made = part.methods.get("__init__")

@@ -274,6 +274,8 @@ def _of_type(use: Use, name: str, target: str, uses: tuple[str, ...]) -> Choice:
 def module_to(use: Use) -> Choice:
     """`net.to(device)` goes; a cell keeps the element type it was made with."""
     if use.kind("target") == "tensor":
+        if not getattr(use.facts, "other_types", True):
+            return Choice("{self}", uses=("target",), assume="the tensor is float32, as the parameters of cells are")
         return Choice(refuse="the tensor has a place and an element type", todo="write the element type")
     node = use.node("dtype") or use.node("target")
     text = code(node) if node is not None else ""

@@ -320,8 +320,7 @@ def _held(node: cst.CSTNode, work: Translation) -> bool:
 
 def _of_layer(receiver: Value, attr: str, updated: cst.Attribute, work: Translation) -> cst.BaseExpression:
     """Attributes of layers that have another name in MindSpore."""
-    kinds = ("module", "unknown") if attr.endswith("_features") else ("module",)
-    if receiver.kind not in kinds or attr not in LAYER_ATTRIBUTES or receiver.name.startswith("torch."):
+    if receiver.kind not in ("module", "unknown") or attr not in LAYER_ATTRIBUTES or receiver.name.startswith("torch."):
         return updated
     if any(attr in c.attrs for m in work.project.modules.values() for c in m.classes.values()):
         return updated  # a class of the project has an attribute of this name
