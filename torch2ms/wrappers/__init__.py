@@ -47,8 +47,8 @@ from torch2ms.wrappers.own_names import renewed
 from torch2ms.wrappers.picked_items import picked_items
 from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.reexported import reexported
-from torch2ms.wrappers.run_early import run_early
 from torch2ms.wrappers.regrouped import regrouped
+from torch2ms.wrappers.run_early import run_early
 from torch2ms.wrappers.saturated import saturated
 from torch2ms.wrappers.selfless import renamed
 from torch2ms.wrappers.spelled import aliased, spelled
