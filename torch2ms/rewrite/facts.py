@@ -16,6 +16,7 @@ from torch2ms.analysis.values import SEQUENCE
 from torch2ms.api.signature import Signature
 from torch2ms.rewrite.layers.handed import held_calls
 from torch2ms.rewrite.parameters.ordered import sees_order
+from torch2ms.rewrite.parameters.second_names import second_names
 from torch2ms.rewrite.tensors.samples import columns
 
 GROUP_DECAY = re.compile(r"""["']weight_decay["']\]?\s*[:=][^=]|dict\([^()]*\bweight_decay\s*=""")
@@ -179,6 +180,11 @@ class ModuleFacts:
     def torch_keys(self) -> bool:
         """The file asks states for keys that MindSpore's layers have under other names."""
         return self.module.says(TORCH_KEYS) or self.project.renames and self.module.says(NAMED_KEYS)
+
+    @property
+    def second_names(self) -> bool:
+        """Layers get a second container, after which MindSpore names their parameters."""
+        return second_names(self.project)
 
     @property
     def other_types(self) -> bool:
