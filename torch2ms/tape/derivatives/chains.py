@@ -18,9 +18,10 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.derivatives import compiled
 from torch2ms.tape.derivatives.closed import closed, factory, telling
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
-from torch2ms.tape.derivatives.paths import Around, draws
+from torch2ms.tape.derivatives.paths import Around, draws, statements_run
 from torch2ms.tape.derivatives.written import found_in, unmeasured
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.interface import definition_order
@@ -121,7 +122,7 @@ class _Compiled:
     """The compiled function of one chain."""
 
     def __init__(self, chain: Chain, around: Around) -> None:
-        self.chain = chain
+        self.chain, self.around = chain, around
         self.scope, self.module, self.project = around.scope, around.module, around.project
         self.plan, self.writer, self.callee = around.plan, around.writer, around.callee
         self.defined = {d for s in chain.stmts for d in s.all_defs}
@@ -140,14 +141,16 @@ class _Compiled:
         chain, block = self.chain, self.chain.calls[0].event.stmt.block
         names = [d for s in chain.stmts for d in s.defs]
         inside = set(self.names.values())
-        if (
-            inside & self.defined
-            or len(inside) < len(self.names)
-            or any(_leaves_device(c) for s in chain.steps for c in s.calls)
-        ):
+        if inside & self.defined or len(inside) < len(self.names):
             return False
         if any(s.blocks or s.muts for s in chain.stmts) or len(set(names)) != len(names):
             return False
+        for stmt, info in statements_run(chain.steps, self.around):
+            home = self.module if info is None else info.module
+            if any(_leaves_device(c) for c in stmt.calls):
+                return False
+            if info is not None and compiled.problem(stmt, info, home, self.project):
+                return False
         before: set[str] = set()
         for stmt in chain.stmts:
             event = next((c.event for c in chain.calls if c.event.stmt is stmt), None)
@@ -264,12 +267,12 @@ class _Compiled:
         networks = closed(free, self.scope, self.module, self.project)
         given = {place: short for place, short in self.arguments.items() if place not in networks}
         params = [*self.names.values(), *given.values()]
-        compiled = Function(name, params, body, decorator="@ms.jit")
+        derivatives = Function(name, params, body, decorator="@ms.jit")
         if networks:
-            compiled = factory(name, [self.arguments[place] for place in networks], params, body, self.module)
+            derivatives = factory(name, [self.arguments[place] for place in networks], params, body, self.module)
             plan.needs.add("cache")
             name = f"{name}({', '.join(networks)})"
-        plan.before.setdefault(id(self.module.top_level(last)), []).append(compiled)
+        plan.before.setdefault(id(self.module.top_level(last)), []).append(derivatives)
         invoked = Text(f"{', '.join(results)} = {name}({', '.join([*self.names, *given])})")
         for stmt in [*chain.stmts, *self.others]:
             plan.contexts[id(stmt)] = []

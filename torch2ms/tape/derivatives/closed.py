@@ -82,7 +82,7 @@ def _steady(value: Value, module: ModuleInfo, project: Project) -> bool:
         every = [cls for m in project.modules.values() for cls in m.classes.values() if cls.kind == "module"]
         seen, moded = set(every), project.says(MODES)
     else:
-        moded = MODES.search(" ".join(_layers(value))) is not None
+        moded = MODES.search(" ".join(layers_of(value))) is not None
     parts = [part for cls in seen for part in _made_of(cls, project)]
     moded = moded or any(MODES.search(code(part.scope.node)) for part in parts)
     read = {name for part in parts for name in _reads(part)}
@@ -109,11 +109,11 @@ def _classes(value: Value, module: ModuleInfo, project: Project) -> set[ClassInf
     return found
 
 
-def _layers(value: Value) -> Iterator[str]:
+def layers_of(value: Value) -> Iterator[str]:
     """The names of a layer and of those in it."""
     yield value.name
     for part in value.parts:
-        yield from _layers(part)
+        yield from layers_of(part)
 
 
 @once
@@ -134,8 +134,10 @@ def _rebuilds(call: cst.Call, module: ModuleInfo) -> bool:
 
 
 def _sets_in_layer(node: cst.CSTNode, module: ModuleInfo) -> bool:
-    """`net.drop.p = 0.3`, of a layer of torch or one that is not seen."""
+    """`net.drop.p = 0.3`, of a layer of torch or one that is not seen; `net[2] = nn.Linear(8, 3)`."""
     for target in (t.target for t in node.targets) if isinstance(node, cst.Assign) else ():
+        if isinstance(target, cst.Subscript) and module.value(target.value).kind == "module":
+            return True
         if isinstance(target, cst.Attribute) and dotted(target.value) != "self":
             layer = module.value(target.value)
             if layer.kind == "module" and (not layer.name or layer.name.startswith("torch.nn.")):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 
@@ -12,6 +13,7 @@ from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
+from torch2ms.tape.derivatives.closed import layers_of
 from torch2ms.tape.derivatives.gradcalls import GradCall, read
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.dependents import silenced, varied_uses
@@ -22,6 +24,7 @@ RANDOM = frozenset(
     "rand randn randint randperm normal bernoulli multinomial dropout dropout2d dropout3d alpha_dropout uniform "
     "rsample sample rand_like randn_like normal_ uniform_".split()
 )
+DROPPING = re.compile(r"^torch\.nn\.(?:\w*Dropout\w*|RReLU)$")
 
 
 class Misfit(Exception):
@@ -212,8 +215,10 @@ def statements_run(stmts: list[Stmt], around: Around) -> Iterator[tuple[Stmt, Fu
 def drawing(call: cst.Call, home: ModuleInfo) -> bool:
     """The call draws random numbers."""
     name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
-    where = dotted(call.func)
-    return name in RANDOM and home.value(call.func).kind != "function" or "random" in where or "rng" in where
+    where, run = dotted(call.func), home.value(call.func)
+    if run.kind == "module" and any(DROPPING.search(layer) for layer in layers_of(run)):
+        return True
+    return name in RANDOM and run.kind != "function" or "random" in where or "rng" in where
 
 
 def draws(stmts: list[Stmt], around: Around) -> bool:
