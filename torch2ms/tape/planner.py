@@ -16,7 +16,8 @@ from torch2ms.tape.derivatives.chains import plan_chains
 from torch2ms.tape.derivatives.curvature import Curvature, plan_curvature
 from torch2ms.tape.derivatives.gradcalls import plan_gradcall
 from torch2ms.tape.derivatives.paths import Around
-from torch2ms.tape.derivatives.repeated import SHARED, Turns, plan_repeated, repeated, rotated, shared
+from torch2ms.tape.derivatives.repeated import SHARED, plan_repeated, repeated, rotated, shared
+from torch2ms.tape.derivatives.turns import Turns
 from torch2ms.tape.forms.calls import Call, Repeats
 from torch2ms.tape.forms.function import write
 from torch2ms.tape.forms.naming import name_gradients

@@ -195,7 +195,7 @@ def calls_run(stmts: list[Stmt], around: Around) -> Iterator[tuple[cst.Call, Mod
 
 def statements_run(stmts: list[Stmt], around: Around) -> Iterator[tuple[Stmt, FunctionInfo | None]]:
     """The statements, and those of the functions and networks of the project that they run, with what they are of."""
-    waiting: list[tuple[Stmt, FunctionInfo | None]] = [(s, None) for s in stmts]
+    waiting: list[tuple[Stmt, FunctionInfo | None]] = [(inner, None) for s in stmts for inner in s.walk()]
     seen: set[int] = set()
     while waiting:
         stmt, within = waiting.pop()

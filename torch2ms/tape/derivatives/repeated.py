@@ -10,28 +10,22 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.flow import expression_uses, free_uses, root
-from torch2ms.analysis.program.project import FunctionInfo
+from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
-from torch2ms.analysis.values import Value, overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, read, unused
-from torch2ms.tape.derivatives.paths import RANDOM, Around, calls_run, statements_run
+from torch2ms.tape.derivatives.paths import Around
+from torch2ms.tape.derivatives.turns import WHY, Turns
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forward.dependents import dependents, renamed, varied_uses
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import STEPS
-from torch2ms.tape.plan import Copy, Function, Item, Text
-
-WHY = "ms.grad of a function that runs the forward again in each turn of the loop"
+from torch2ms.tape.plan import Copy, Text
 
 SHARED = "two backward calls share a forward, and something happens between them"
-TELLING = ("print", "input", "next", "open", "write", "log", "debug", "info", "warning")  # each call is noticed
-AGAIN = "ms.grad of a function that runs the forward again: another gradient is taken of it"
 
 
 def plan_repeated(events: list[Event], around: Around, finder: Finder) -> set[int]:
@@ -106,288 +100,6 @@ def rotated(event: Event, takers: list[Owner], around: Around) -> Turns | None:
     return None
 
 
-class Turns:
-    """A forward in front of loops in which its gradient is taken again and again."""
-
-    def __init__(self, event: Event, region: Region, around: Around, trains: bool) -> None:
-        self.event, self.region, self.around, self.trains = event, region, around, trains
-        self.scope, self.plan, self.writer = around.scope, around.plan, around.writer
-        # loops that the forward is not in, innermost first
-        self.loops = [a for a in event.stmt.ancestors() if a.is_loop and a.block is region.block]
-        self.last = self.loops[-1] if self.loops else event.stmt
-        self.outer = self.last if self.loops else ([event.stmt, *(a for a in event.stmt.ancestors() if a.is_loop)])[-1]
-        # the loop that gives the output, the name of its key if it has one, and how the output is got by it
-        self.of: tuple[Stmt, str, str] | None = None
-        self.item = ""  # the name that the loop has for the output, or for what that is made of
-
-    def ready(self) -> bool:
-        """The forward stands outside of a loop around the call, and may run again."""
-        region = self.region
-        inner = (a for a in self.event.stmt.ancestors() if a in self.inside())
-        if not self.loops or any(a.is_loop and a.block is not region.block for a in inner):
-            return False
-        return self.repeatable()
-
-    def repeatable(self) -> bool:
-        """The forward may run again where the gradient is taken."""
-        region = self.region
-        if len(self.event.roots) != 1 or not region.stmts or region.guards or region.cut:
-            return False
-        return self.steady() and self.plain() and self.element() and self.unchanged() and self.finished()
-
-    def stepped(self) -> bool:
-        """Weights may have changed since the forward ran: the graph that it left has the old ones."""
-        first = self.region.stmts[0].number
-        between = [e for e in self.around.events if first < e.stmt.number < self.event.stmt.number]
-        return any(e.kind in STEPS and self.uses(e.value) or e.kind == "grad_loop" and _moves(e.stmt) for e in between)
-
-    def uses(self, optimizer: Value) -> bool:
-        """The forward may use what an optimizer changes."""
-        places = {u for s in self.region.stmts for u in s.all_uses}
-        calls = (self.around.callee.get(id(c)) for s in self.region.stmts for c in s.calls)
-        if optimizer.kind != "optimizer" or optimizer.owns is None or any(info is not None for info in calls):
-            return True
-        return any(overlaps(owned, place) for owned in optimizer.owns for place in places)
-
-    def steady(self) -> bool:
-        """No network of the forward is known as one that may draw random numbers or keep running values."""
-        if self.around.repeats or self.trains:
-            return self.around.repeats
-        called = [home.value(call.func) for call, home in calls_run(self.region.stmts, self.around)]
-        return not any(value.kind == "module" and value.name for value in called) and bool(self.assumed)
-
-    @property
-    def assumed(self) -> set[str]:
-        """What running again assumes of networks that are not seen."""
-        names = set()
-        for call, home in calls_run(self.region.stmts, self.around):
-            value, name = home.value(call.func), dotted(call.func)
-            given = name in self.scope.params or not self.around.repeats and name.startswith("self.")
-            if value.kind == "module" and not value.name or value.kind == "unknown" and given:
-                names.add(f"`{name}`")
-        several = len(names) > 1
-        told = f"{', '.join(sorted(names))} {'draw' if several else 'draws'} no random numbers"
-        return {f"{told} and {'keep' if several else 'keeps'} no running values"} if names else set()
-
-    def makes(self, owners: list[Owner]) -> bool:
-        """What is differentiated by is made in the forward."""
-        made = {d for s in self.region.all for d in s.all_defs}
-        return any(o.place in made for o in owners)
-
-    def plain(self) -> bool:
-        """Nobody notices that the forward runs again."""
-        region = self.region
-        if any(s.all_muts or any("." in d for d in s.all_defs) or s.blocks for s in region.all):
-            return False
-        if self.taken() & {root(d) for s in region.all for d in s.all_defs}:
-            return False
-        for node, _ in calls_run(region.all, self.around):
-            name = node.func.attr.value if isinstance(node.func, cst.Attribute) else dotted(node.func)
-            if name in RANDOM or "random" in dotted(node.func) or name in TELLING:
-                return False
-        return not any(info is not None and _outlasts(s, info) for s, info in statements_run(region.all, self.around))
-
-    def taken(self) -> set[str]:
-        """The names that the forward uses before it binds them, if it does."""
-        taken: set[str] = set()
-        made: set[str] = set()
-        for stmt in self.region.all:
-            taken |= {root(u) for u in stmt.all_uses} - made
-            made |= {root(d) for d in stmt.all_defs}
-        return taken
-
-    def inside(self) -> set[Stmt]:
-        """The statements of the outermost of the loops; without any, the call."""
-        return set(self.last.walk())
-
-    def element(self) -> bool:
-        """What the output is of the forward: its own, or an element of a list or a dict that a loop runs over."""
-        (output,) = self.event.roots
-        made = {d for s in self.region.stmts for d in s.defs}
-        used = self.used()
-        for loop in self.loops:
-            node = loop.node
-            if not isinstance(node, cst.For) or not {root(d) for d in loop.defs} & used:
-                continue
-            over = node.iter
-            target: cst.BaseExpression = node.target
-            if isinstance(over, cst.Call) and _counts(node):
-                over = over.args[0].value
-                target = target.elements[-1].value if isinstance(target, cst.Tuple) else target
-            target, over = _beside(target, over, used)
-            held, asked = _held(over)
-            if _counts(node) and not {n.value for n in descend(target) if type(n) is cst.Name} & used:
-                continue  # `for k, _ in enumerate(outputs)` that asks `outputs[k]`: a number
-            if held not in made:
-                numbers = isinstance(over, cst.Call) and dotted(over.func) == "range"
-                if not numbers and {root(u) for u in expression_uses(over, loop)} & made:
-                    return False  # made of what the forward gives
-            elif self.region.each:
-                return False  # an element that the turn goes on with
-            elif asked != "items" and self.made_of(target, over, used, made):
-                self.item = dotted(target)
-                self.of = loop, "", f"list({held}.values())[{{}}]" if asked else f"{held}[{{}}]"
-            elif not (key := _key(target, asked)) or not _picks(output, target, key, made):
-                return False
-            elif dotted(output):
-                self.of = loop, key, f"{held}[{{}}]"
-        return True
-
-    def made_of(self, target: cst.BaseExpression, over: cst.BaseExpression, used: set[str], made: set[str]) -> bool:
-        """The output is the element that a loop has under a name, or made of it and of what no loop changes."""
-        name = dotted(target)
-        if name == dotted(self.event.roots[0]) or not name:
-            return bool(name)
-        varying = {root(d) for s in self.inside() for d in s.defs} - made
-        return used & varying == {name} and self.around.module.value(over).kind in ("tensor", "list", "tuple")
-
-    def unchanged(self) -> bool:
-        """What the forward uses is in each turn what it was when the forward ran."""
-        last = self.last
-        clears = {id(e.stmt) for e in self.around.events if e.kind == "clear"}
-        if any(e.kind in STEPS and e.stmt in self.inside() for e in self.around.events):
-            return False
-        for step in self.region.stmts:
-            places = step.all_uses | step.all_defs
-            later = [s for s in self.scope.body.walk() if step.number < s.number < last.number]
-            for stmt in [*later, *(s for s in last.walk())]:
-                if stmt in self.region.stmts or id(stmt) in clears:
-                    continue
-                written = {w for w in stmt.defs | stmt.muts if ".grad" not in w}
-                if self.of is not None and stmt is self.of[0]:
-                    written = written - {dotted(self.event.roots[0])}
-                if any(overlaps(w, p) for w in written for p in places):
-                    return False
-        return True
-
-    @property
-    def why(self) -> str:
-        """What is told of the gradient call."""
-        return WHY if self.loops else AGAIN
-
-    def function(self, given: list[str]) -> tuple[str, list[str]]:
-        """Write the function in front of the loops; its name, and what it is called with: `given` comes first."""
-        (output,) = self.event.roots
-        label = dotted(output).rpartition(".")[2] or "output"
-        forward = self.writer.fresh(f"forward_{label}")
-        returned: list[Item] = [Text("return {0}", [output])]
-        if self.of is not None:
-            loop, key, element = self.of
-            assert isinstance(loop.node, cst.For)
-            key = key or self.counter(loop.node)
-            params = [key]
-            if dotted(output):
-                returned = [Text(f"return {element.format(key)}")]
-            else:
-                returned.insert(0, Text(f"{self.item} = {element.format(key)}"))
-        else:
-            made = {root(d) for s in self.region.all for d in s.all_defs}
-            used = self.used()
-            used |= set() if self.loops else self.taken()
-            params = sorted(used & {root(d) for s in self.outer.walk() for d in s.defs} - made)
-        params = [*given, *(p for p in params if p not in given)]
-        contexts = self.plan.contexts
-        body: list[Item] = [item for s in self.region.all for item in contexts.get(id(s), [Copy(s, {})])]
-        self.plan.before.setdefault(id(self.outer), []).append(Function(forward, params, [*body, *returned]))
-        return forward, params
-
-    def used(self) -> set[str]:
-        """The names that the output is made of in each turn."""
-        used = {root(u) for u in expression_uses(self.event.roots[0], self.event.stmt)}
-        return used | {root(u) for s in self.region.each for u in s.all_uses}
-
-    def finished(self) -> bool:
-        """What each turn ends the forward with is that of the gradient alone, and nothing changes it before."""
-        each, event = self.region.each, self.event.stmt
-        for stmt in each:
-            later = [s for s in self.scope.body.walk() if stmt.number < s.number < event.number and s not in each]
-            written = {w for s in later for w in s.defs | s.muts if ".grad" not in w}
-            if any(overlaps(w, p) for w in written for p in stmt.all_uses | stmt.all_defs):
-                return False
-        return True
-
-    def idle(self) -> list[Stmt]:
-        """The statements of each turn whose results nobody else looks at."""
-        each = self.region.each
-        others = [s for s in self.scope.body.walk() if s not in each and s is not self.event.stmt]
-        asked = {root(u) for s in others for u in s.uses} | {root(u) for c in self.scope.children for u in free_uses(c)}
-        idle: list[Stmt] = []
-        for stmt in reversed(each):
-            made = {root(d) for d in stmt.all_defs}
-            if made & asked:
-                asked |= {root(u) for u in stmt.all_uses}
-            else:
-                idle.append(stmt)
-        return idle
-
-    def counter(self, node: cst.For) -> str:
-        """What counts the turns of a loop, which may count them already."""
-        if _counts(node) and isinstance(node.target, cst.Tuple):
-            return dotted(node.target.elements[0].value)
-        name = self.writer.fresh_index()
-        self.writer.fresh_once(name)
-        target = code(node.target).strip("()")
-        self.plan.expressions[id(node.target)] = f"{name}, ({target})" if "," in target else f"{name}, {target}"
-        self.plan.expressions[id(node.iter)] = f"enumerate({code(node.iter)})"
-        return name
-
-
-def _counts(node: cst.For) -> bool:
-    """`for i, y in enumerate(outputs)`."""
-    return isinstance(node.iter, cst.Call) and dotted(node.iter.func) == "enumerate" and len(node.iter.args) == 1
-
-
-def _beside(
-    target: cst.BaseExpression, over: cst.BaseExpression, used: set[str]
-) -> tuple[cst.BaseExpression, cst.BaseExpression]:
-    """The part of a loop over several things that is used: `y` and `ys` of `for name, y in zip(names, ys)`."""
-    if not isinstance(over, cst.Call) or dotted(over.func) != "zip" or not isinstance(target, cst.Tuple):
-        return target, over
-    pairs = [(e.value, a.value) for e, a in zip(target.elements, over.args, strict=False)]
-    wanted = [(t, a) for t, a in pairs if {n.value for n in descend(t) if type(n) is cst.Name} & used]
-    return wanted[0] if len(wanted) == 1 else (target, over)
-
-
-def _held(over: cst.BaseExpression) -> tuple[str, str]:
-    """What a loop runs over, and what it asks of it: `losses`, `losses.items()`, `losses.values()`."""
-    if isinstance(over, cst.Call) and isinstance(over.func, cst.Attribute) and not over.args:
-        asked = over.func.attr.value
-        return (dotted(over.func.value), asked) if asked in ("items", "values") else ("", "")
-    return dotted(over), ""
-
-
-def _key(target: cst.BaseExpression, asked: str) -> str:
-    """The name that stands for the key in each turn."""
-    if asked == "items":
-        pair = isinstance(target, cst.Tuple) and len(target.elements) == 2
-        return dotted(target.elements[0].value) if pair else ""  # type: ignore[attr-defined]
-    return "" if asked else dotted(target)
-
-
-def _picks(output: cst.BaseExpression, target: cst.BaseExpression, key: str, made: set[str]) -> bool:
-    """The output is the value beside the key, or what a dict of the forward has under it."""
-    if isinstance(target, cst.Tuple) and dotted(output):
-        return dotted(output) == dotted(target.elements[1].value)
-    one = isinstance(output, cst.Subscript) and len(output.slice) == 1 and dotted(output.value) in made
-    index = output.slice[0].slice if one else None  # type: ignore[attr-defined]
-    return isinstance(index, cst.Index) and dotted(index.value) == key
-
-
-def _outlasts(stmt: Stmt, info: FunctionInfo) -> bool:
-    """A statement of a function changes what is there after the call: an attribute, an argument, a global name."""
-    if isinstance(stmt.node, (cst.Global, cst.Nonlocal)):
-        return True
-    places = stmt.muts | {d for d in stmt.defs if "." in d}
-    own = info.scope.locals - set(info.scope.params)
-    return any(root(place) not in own for place in places)
-
-
-def _moves(loop: Stmt) -> bool:
-    """A loop over parameters changes them, not their gradients alone."""
-    names = {root(d) for d in loop.defs}
-    return any(root(m) in names and ".grad" not in m for m in loop.all_muts)
-
-
 def _apart(call: GradCall, region: Region, around: Around) -> bool:
     """The forward makes one of the inputs, knows it by another name, or does not use it: no argument of a function."""
     if not call.inputs:
@@ -411,7 +123,7 @@ def _goes_on(event: Event, around: Around) -> bool:
 
 
 def _picked(stmts: list[Stmt], around: Around) -> bool:
-    """An element of a tensor is picked by a number, which MindSpore cannot do where gradients are taken in a forward."""
+    """A tensor is asked for an element by its number, at which MindSpore fails where a forward takes gradients."""
     for node in (n for s in stmts for n in descend(s.node) if isinstance(n, cst.Subscript)):
         numbers = all(isinstance(part.slice, cst.Index) for part in node.slice)
         if numbers and around.module.value(node.value).kind == "tensor":
