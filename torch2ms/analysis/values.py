@@ -105,6 +105,8 @@ def replace(value: Value, **changes: Any) -> Value:
 
 UNKNOWN = Value()
 TENSOR = Value("tensor")
+BOOL, INT, FLOAT, COMPLEX = Value("bool"), Value("int"), Value("float"), Value("complex")
+STR, NONE = Value("str"), Value("none")
 
 
 CHOSEN = ("class", "function")  # what tables of names hold, and callers choose from

@@ -142,12 +142,13 @@ def _fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | 
     if detour is None and rule.floats and "astype" not in (form.to or ""):
         detour = detours.floated(form, use)
     dropped: list[Finding] = []
+    written = form.template.params
     for name, bound in use.binding.all():
-        if name in UNKEPT and name not in form.template.params and name not in form.drop and use.given(name):
+        if name in UNKEPT and name not in written and name not in form.drop and use.given(name):
             argument = f"{rule.name}({name}={code(bound.original.value)})"
             dropped.append(Finding(_ASSUMED, Tier.ASSUMED, argument, f"dropped: {UNKEPT[name]}"))
             continue
-        if name in form.template.params or name in form.uses or not use.given(name):
+        if name in written or name in form.uses or not use.given(name):
             continue
         argument = f"{rule.name}({name}={code(bound.original.value)})"
         if name in form.drop or name in DROPPED or form.returns == "module" and detours.usual(name, use):

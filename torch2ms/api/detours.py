@@ -70,7 +70,8 @@ def tupled(use: Use) -> Use:
         if use.kind(name) == "list" and not isinstance(value, cst.Tuple):
             as_tuple = axes(value) if isinstance(value, cst.List) else cst.Call(cst.Name("tuple"), [cst.Arg(value)])
             single[name] = replace(bound, updated=bound.updated.with_changes(value=as_tuple))
-    return replace(use, binding=replace(use.binding, single=single))
+    changed = any(bound is not use.binding.single[name] for name, bound in single.items())
+    return replace(use, binding=replace(use.binding, single=single)) if changed else use
 
 
 def floated(form: Form, use: Use) -> Detour:

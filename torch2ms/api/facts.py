@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
@@ -183,11 +184,14 @@ class Use:
         """Evaluate the condition of a form."""
         if not condition:
             return True
-        names: dict[str, Callable[..., Any]] = {name: getattr(self, name) for name in _QUESTIONS}
+        compiled, asked = _compiled(condition)
+        names: dict[str, Callable[..., Any]] = {name: getattr(self, name) for name in asked}
         # the text comes from this package's own tables; without builtins it can only ask the questions above
-        return bool(eval(_compiled(condition), {"__builtins__": {}, "len": len, **names}))
+        return bool(eval(compiled, {"__builtins__": {}, "len": len, **names}))
 
 
 @cache
-def _compiled(condition: str) -> CodeType:
-    return compile(condition, "<rule>", "eval")
+def _compiled(condition: str) -> tuple[CodeType, tuple[str, ...]]:
+    """The condition, and the questions in it."""
+    words = set(re.findall(r"\w+", condition))
+    return compile(condition, "<rule>", "eval"), tuple(name for name in _QUESTIONS if name in words)

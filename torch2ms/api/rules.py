@@ -81,11 +81,11 @@ class Form:
     todo: str = ""
     uses: tuple[str, ...] = ()  # parameters that a function of `hard` wrote into the target itself
 
-    @property
+    @cached_property
     def signature(self) -> signature.Signature:
         return signature.parse(self.sig)
 
-    @property
+    @cached_property
     def template(self) -> template.Template:
         assert self.to is not None
         return template.parse(self.to)
@@ -131,7 +131,7 @@ class Rule:
         plain = [form for form in targets if not form.condition]
         return (plain or targets or list(self.forms))[0]
 
-    @property
+    @cached_property
     def hopeless(self) -> bool:
         """True where no call of it is translated, whatever its arguments."""
         return self.choose is None and all(form.refuse and not form.condition for form in self.forms)

@@ -15,7 +15,7 @@ import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, cached_property
 from operator import is_not
 
 import libcst as cst
@@ -89,7 +89,7 @@ class Template:
         """True where the target is a call of something that no argument decides."""
         return isinstance(self.root, cst.Call) and _MARK not in code(self.root.func)
 
-    @property
+    @cached_property
     def params(self) -> set[str]:
         return {placeholder.param for placeholder in self.placeholders.values()}
 
@@ -169,18 +169,19 @@ class Filler:
         followed = _followed(node, self.template)
         if followed is None:
             return node
+        if kind is cst.Call:
+            func = self._built(node.func, True)  # type: ignore[attr-defined]
+            return self._call(node, func)  # type: ignore[arg-type]
         changes: dict[str, object] = {}
         for name, operator in followed:
             value = getattr(node, name)
             if value.__class__ is tuple or value.__class__ is list:
-                items = tuple(self._built(item, False) for item in value)
+                items = tuple([self._built(item, False) for item in value])
                 if any(map(is_not, items, value)):
                     changes[name] = items
             elif (made := self._built(value, operator)) is not value:
                 changes[name] = made
         built = replaced(node, **changes) if changes else node
-        if kind is cst.Call:
-            return self._call(node, built)  # type: ignore[arg-type]
         return _dotted_number(built) if type(built) is cst.Attribute else built
 
     def _refuse_double_evaluation(self) -> None:
@@ -242,34 +243,35 @@ class Filler:
             return False
         return type(bound.original.value) is cst.Name and bound.original.value.value == "None"
 
-    def _call(self, original_node: cst.Call, updated_node: cst.Call) -> cst.Call:
+    def _call(self, node: cst.Call, func: cst.BaseExpression) -> cst.Call:
+        """A call of the template with what it calls filled already; arguments that the user left out go."""
         items: list[tuple[Bound | None, cst.Arg]] = []
         gap = empty = False  # a positional place was left empty: what follows goes by keyword
-        for before, after in zip(original_node.args, updated_node.args, strict=True):
+        for arg in node.args:
             placeholder = None
-            if type(before.value) is cst.Name:
-                placeholder = self.template.placeholders.get(before.value.value)
+            if type(arg.value) is cst.Name:
+                placeholder = self.template.placeholders.get(arg.value.value)
             if placeholder is None or placeholder.param == "self":
-                if self._omitted(before):
-                    gap = gap or before.keyword is None
-                    empty = empty or before.keyword is None
+                if self._omitted(arg):
+                    gap = gap or arg.keyword is None
+                    empty = empty or arg.keyword is None
                 else:
-                    items.append((None, after))
+                    items.append((None, self._built(arg, False)))  # type: ignore[arg-type]
             elif placeholder.spread:
                 named = placeholder.param == self.binding.signature.options
                 bounds = self._bounds(placeholder.param)
                 items += [(b, b.updated if named else _positional(b.updated)) for b in bounds]
-            elif self._omitted(before) and not self._needed_as_filler(original_node, before, gap):
-                gap = gap or before.keyword is None
-                empty = empty or before.keyword is None
+            elif self._omitted(arg) and not self._needed_as_filler(node, arg, gap):
+                gap = gap or arg.keyword is None
+                empty = empty or arg.keyword is None
             else:
-                items.append(self._argument(placeholder, before, after, gap))
+                items.append(self._argument(placeholder, arg, gap))
                 gap = gap or items[-1][1].keyword is not None
         items = [(bound, arg) for bound, written in items for arg in _spread(written)]
         items = items if empty else _in_front(items)
-        if original_node is self.template.root and self.call is not None:
-            return self._laid_out(updated_node, items)
-        return replaced(updated_node, args=_separated([(None, arg) for _, arg in items], []))
+        if node is self.template.root and self.call is not None:
+            return self._laid_out(func, items)
+        return replaced(node, func=func, args=_separated([(None, arg) for _, arg in items], []))
 
     def _needed_as_filler(self, call: cst.Call, arg: cst.Arg, gap: bool) -> bool:
         """A place left empty must be filled where a later argument can only be given by position."""
@@ -283,28 +285,26 @@ class Filler:
                 return True
         return False
 
-    def _argument(
-        self, placeholder: Placeholder, before: cst.Arg, after: cst.Arg, gap: bool
-    ) -> tuple[Bound | None, cst.Arg]:
+    def _argument(self, placeholder: Placeholder, arg: cst.Arg, gap: bool) -> tuple[Bound | None, cst.Arg]:
         bounds = self._bounds(placeholder.param)
         bound = bounds[0] if bounds else None
-        keyword = after.keyword
+        keyword = arg.keyword
         if keyword is None and placeholder.keyword is not None:
             by_position = bound.positional if bound else False
             if gap or not by_position:
                 keyword = cst.Name(placeholder.keyword)
-        base = bound.updated if bound is not None and len(bounds) == 1 else after
+        base = bound.updated if bound is not None and len(bounds) == 1 else arg
         bound = bounds[-1] if bounds else None
         equal: cst.AssignEqual | cst.MaybeSentinel = cst.MaybeSentinel.DEFAULT
         if keyword is not None:
             equal = base.equal if isinstance(base.equal, cst.AssignEqual) else _TIGHT
-        return bound, changed(base, keyword=keyword, equal=equal, value=after.value, star=after.star)
+        value = self._name(arg.value, False)  # type: ignore[arg-type]
+        return bound, changed(base, keyword=keyword, equal=equal, value=value, star=arg.star)
 
-    def _laid_out(self, template_call: cst.Call, items: list[tuple[Bound | None, cst.Arg]]) -> cst.Call:
+    def _laid_out(self, func: cst.BaseExpression, items: list[tuple[Bound | None, cst.Arg]]) -> cst.Call:
         """The user's own call with another callee and other arguments: its line breaks and comments stay."""
         call = self.call
         assert call is not None
-        func = template_call.func
         root = self.template.root
         if type(root) is cst.Call and type(root.func) is cst.Attribute and type(call.func) is cst.Attribute:
             receiver = self.template.placeholders.get(getattr(root.func.value, "value", ""))

@@ -6,6 +6,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, qualified
 from torch2ms.analysis.syntax.names import canonical, is_foreign
+from torch2ms.analysis.syntax.tree import changed
 from torch2ms.api import Outcome, Rule, apply_attribute, apply_class, apply_partial, apply_value, apply_whole
 from torch2ms.api.template import parenthesised
 from torch2ms.rewrite.layers.compared import findable, findable_partial
@@ -60,7 +61,7 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
     if not is_foreign(name):
         return updated
     rule = work.rules.find(name)
-    left = updated.with_changes(func=work.full_name(name, updated.func))
+    left = changed(updated, func=work.full_name(name, updated.func))
     if (answer := asked(name, work)) is not None:
         work.tell("T2M601", name, f"{answer.value} here, by what stands around it")
         return answer

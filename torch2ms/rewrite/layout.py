@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
 import libcst as cst
 
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.text import tokens
 from torch2ms.analysis.syntax.tree import changed, code, replaced
 
 Lines = tuple[cst.EmptyLine, ...]
 BLANK = cst.EmptyLine(indent=False)
+FORMATTED = re.compile(r"""[fFtT][rR]?['\"]|[rR][fFtT]['\"]""")  # what may begin an f-string
 
 
 def comments_only(lines: Iterable[cst.EmptyLine]) -> Lines:
@@ -32,8 +35,12 @@ def trailing_comment(trailing: cst.TrailingWhitespace | None) -> Lines:
 
 def inner_comments(node: cst.CSTNode) -> Lines:
     """All comments inside a node that goes away."""
-    if "#" not in code(node):
+    pieces = tokens(node)
+    text = "".join(pieces)
+    if "#" not in text:
         return ()
+    if not FORMATTED.search(text):
+        return tuple(comment_line(piece) for piece in pieces if piece.startswith("#"))
     found: list[cst.EmptyLine] = []
     stack = [node]
     while stack:

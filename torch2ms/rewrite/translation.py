@@ -100,7 +100,7 @@ class Translation:
 
     def hides_change(self, rule: Rule, original: cst.Call, updated: cst.Call) -> bool:
         """`inplace=True` stands behind a star or a name, where nobody looks for it."""
-        if "inplace" not in {p.name for p in rule.params} or in_place(rule, original, updated):
+        if "inplace" not in rule.main.signature.by_name or in_place(rule, original, updated):
             return False
         calls = written_out(original, updated, rule, self.module, self.stmt)
         return in_place(rule, *constants(*calls, self.module, self.stmt))

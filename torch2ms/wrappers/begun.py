@@ -108,15 +108,19 @@ def keeps_given(cls: ClassInfo) -> bool:
     """Modules that it is given become its own: one may be in evaluation mode, which `self.train()` would end."""
     for part in cls.lineage():
         made = part.methods.get("__init__")
-        text = code(part.scope.node)
+        text = ""
         for stmt in made.scope.body.walk() if made is not None else ():
             node = stmt.node
             if type(node) is not cst.Assign or not isinstance(node.targets[0].target, cst.Attribute):
                 continue
-            place = dotted(node.targets[0].target)
-            given = stmt.uses & set(made.scope.params[1:])  # type: ignore[union-attr]
-            called = not isinstance(node.value, cst.Call) and any(f"{place}{end}" in text for end in ("(", "[", ":"))
-            if given and (called or _held(node.value, given)):
+            if not (given := stmt.uses & set(made.scope.params[1:])):  # type: ignore[union-attr]
+                continue
+            if isinstance(node.value, cst.Call):
+                if _held(node.value, given):
+                    return True
+                continue
+            place, text = dotted(node.targets[0].target), text or code(part.scope.node)
+            if any(f"{place}{end}" in text for end in ("(", "[", ":")):
                 return True
     return False
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import Plain, Project
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.wrappers.suites import Suites
@@ -19,11 +19,22 @@ def direct(project: Project) -> dict[str, Plain]:
     for module in project.modules.values():
         if module.uses_mindspore or not ("state_dict()[" in module.source or ".update(" in module.source):
             continue
+        if not _reads_groups(module):
+            continue
         groups = Groups(module)
         made = groups.plain()
         if groups.changed:
             plain[module.name] = made
     return plain
+
+
+def _reads_groups(module: ModuleInfo) -> bool:
+    """A group is updated, or the state of something asked for what it holds."""
+    for call in module.of_kind(cst.Call):
+        name = call.func.attr.value if type(call.func) is cst.Attribute else ""
+        if name == "state_dict" or name == "update" and module.value(call.func.value).name == "param_group":
+            return True
+    return False
 
 
 class Groups(Suites):

@@ -22,11 +22,17 @@ from torch2ms.analysis.syntax.annotations import quoted, quotes
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, code, constant, descend
 from torch2ms.analysis.values import (
+    BOOL,
     CHOSEN,
+    COMPLEX,
     EITHER,
+    FLOAT,
+    INT,
     MASKED,
     NO_DEPS,
+    NONE,
     STICKY,
+    STR,
     UNKNOWN,
     Value,
     bounded,
@@ -88,7 +94,7 @@ class Evaluator:
     def unary(self, node: cst.UnaryOperation) -> Value:
         value = self.ev(node.expression)
         if type(node.operator) is cst.Not:
-            return Value("bool")
+            return BOOL
         if value.kind != "tensor":
             return value
         made = Value("tensor", deps=value.deps)
@@ -100,7 +106,7 @@ class Evaluator:
         if not tests and any(v.kind == "numpy" and v.rank != 0 for v in values):
             return Value("numpy")
         if tests or not any(v.kind == "tensor" for v in values):
-            return Value("bool")
+            return BOOL
         return Value("tensor", dtype="bool", rank=shapes.promoted(values[0], values[-1])[1])
 
     def conditional(self, node: cst.IfExp) -> Value:
@@ -158,7 +164,7 @@ class Evaluator:
         if type(node) is cst.ConcatenatedString:
             self.ev(node.left)
             self.ev(node.right)
-        return Value("str")
+        return STR
 
     def yielded(self, node: cst.Yield) -> Value:
         """What a generator hands out; going over it yields that."""
@@ -190,16 +196,16 @@ class Evaluator:
         deps = NO_DEPS
         for child in children(node):
             deps |= self.ev(child).deps
-        return Value("unknown", deps=deps)
+        return Value("unknown", deps=deps) if deps else UNKNOWN
 
     # --- names and attributes
 
     def name(self, node: cst.Name) -> Value:
         name = node.value
         if name in ("True", "False"):
-            return Value("bool")
+            return BOOL
         if name == "None":
-            return Value("none")
+            return NONE
         found = self.env.get(name)
         if found is None:
             found = lookup.lookup(name, self)
@@ -312,11 +318,11 @@ class Evaluator:
         if deps and "unknown" in kinds:
             return Value("tensor", deps=deps, likely=True)
         if kinds <= {"int", "bool"}:
-            return Value("int")
+            return INT
         if kinds <= {"int", "float", "bool", "complex"}:
-            return Value("complex" if "complex" in kinds else "float")
+            return COMPLEX if "complex" in kinds else FLOAT
         if kinds == {"str"} or left.kind == "str":
-            return Value("str")
+            return STR
         if type(operator) is cst.Subtract and is_row(left):
             return containers.picked(left, "left")
         if left.kind == right.kind and left.kind in ("list", "tuple", "params"):
@@ -352,10 +358,10 @@ _BY_TYPE: dict[type, Callable[[Evaluator, Any], Value]] = {
     cst.DictComp: Evaluator.comprehension,
     cst.Lambda: Evaluator.lambda_,
     cst.NamedExpr: Evaluator.named,
-    cst.Integer: lambda ev, node: Value("int"),
-    cst.Float: lambda ev, node: Value("float"),
-    cst.Imaginary: lambda ev, node: Value("complex"),
-    cst.SimpleString: lambda ev, node: Value("str"),
+    cst.Integer: lambda ev, node: INT,
+    cst.Float: lambda ev, node: FLOAT,
+    cst.Imaginary: lambda ev, node: COMPLEX,
+    cst.SimpleString: lambda ev, node: STR,
     cst.ConcatenatedString: Evaluator.string,
     cst.FormattedString: Evaluator.string,
     cst.Await: lambda ev, node: join(ev.everything(node), UNKNOWN),

@@ -23,7 +23,7 @@ from torch2ms.analysis.program.project import qualified
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
-from torch2ms.analysis.values import UNKNOWN, Value, is_row, replace
+from torch2ms.analysis.values import NONE, UNKNOWN, Value, is_row, replace
 
 PARAM_GROUPS = re.compile(r"\bparam_groups\b")
 GROUP = Value("dict", name="param_group", likely=True)
@@ -98,7 +98,7 @@ def _augmented(stmt: Stmt, node: cst.AugAssign, ev: Evaluator) -> None:
 
 
 def _return(stmt: Stmt, node: cst.Return, ev: Evaluator) -> None:
-    value = ev.ev(node.value) if node.value is not None else Value("none")
+    value = ev.ev(node.value) if node.value is not None else NONE
     if ev.function is not None:
         ev.exchange.give(ev.function, value)
 

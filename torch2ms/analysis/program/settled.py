@@ -6,6 +6,7 @@ import ast
 import re
 from collections.abc import Callable, Iterator
 from functools import cache
+from typing import Any
 
 from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.source import parse_quietly
@@ -133,15 +134,37 @@ def _has_mark(node: ast.stmt, lines: list[str]) -> bool:
 
 def _annotating(tree: ast.Module) -> set[int]:
     """The ids of what stands in annotations."""
-    wholes = (getattr(node, field, None) for node in ast.walk(tree) for field in ("annotation", "returns"))
-    return {id(part) for whole in wholes if whole is not None for part in ast.walk(whole)}
+    nodes = _nodes(tree)
+    wholes = [node.annotation for node in nodes if isinstance(node, (ast.arg, ast.AnnAssign))]
+    wholes += [node.returns for node in nodes if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef))]
+    return {id(part) for whole in wholes if whole is not None for part in _nodes(whole)}
+
+
+_HELD: dict[type, tuple[str, ...]] = {ast.Name: (), ast.Constant: ()}  # fields that may hold nodes, contexts left out
+
+
+def _nodes(root: ast.AST) -> list[Any]:
+    """The node and everything below it, as `ast.walk` has it; operators and contexts do not count."""
+    found: list[Any] = [root]  # grows while it is gone through
+    for node in found:
+        kind = node.__class__
+        fields = _HELD.get(kind)
+        if fields is None:
+            fields = _HELD[kind] = tuple(name for name in kind._fields if name not in ("ctx", "op", "ops"))
+        for name in fields:
+            held = getattr(node, name, None)
+            if held.__class__ is list:
+                found += [part for part in held if isinstance(part, ast.AST)]
+            elif isinstance(held, ast.AST):
+                found.append(held)
+    return found
 
 
 def _remains(part: ast.AST, names: set[str], annotating: Callable[[], set[int]]) -> bool:
     """Something of torch, or of gradients, is left to convert in a piece of code; `names` are torch's."""
     if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant):
         return False  # a docstring
-    for node in ast.walk(part):
+    for node in _nodes(part):
         if isinstance(node, ast.Name):
             if node.id in names:
                 return True

@@ -24,9 +24,15 @@ SEPARATED = frozenset({"args", "elements", "names", "slice"})
 
 def code(node: cst.CSTNode, module: cst.Module = EMPTY) -> str:
     """The source text of a node, or of a module, in the style of a module."""
+    return "".join(tokens(node, module))
+
+
+def tokens(node: cst.CSTNode, module: cst.Module = EMPTY) -> list[str]:
+    """The same in pieces: every comment is one of them, and begins with a number sign as no other does but text of an
+    f-string."""
     state = CodegenState(default_indent=module.default_indent, default_newline=module.default_newline)
     _write(node, state)
-    return "".join(state.tokens)
+    return state.tokens
 
 
 def _write(node: cst.CSTNode, state: CodegenState) -> None:
