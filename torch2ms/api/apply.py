@@ -269,7 +269,7 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
         return lacking
     if rule.attribute and rule.main.to is not None and "self" not in rule.main.template.params:
         parsed = rule.main.template
-        return Outcome(parsed.root.deep_clone(), (_told(rule, rule.main, parsed.root),), needs(parsed), rule.returns)
+        return Outcome(parsed.root, (_told(rule, rule.main, parsed.root),), needs(parsed), rule.returns)
     form = rule.main
     if rule.value is None and (form.to is None or form.refuse):
         return _refused(rule, _NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
@@ -283,7 +283,7 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
         tier = Tier.EXACT if measured and not rule.value_assume else Tier.ASSUMED
         why = f"{rule.value}: {rule.value_assume}" if rule.value_assume else rule.value
         found = Finding(_RENAMED if tier is Tier.EXACT else _ASSUMED, tier, rule.name, why)
-        return Outcome(template.parenthesised(parsed.root.deep_clone()), (found,), needs(parsed), "function")
+        return Outcome(template.parenthesised(parsed.root), (found,), needs(parsed), "function")
     bare = _bare(rule, form)
     if bare is None:
         return _refused(
@@ -358,7 +358,7 @@ def apply_class(rule: Rule, node: cst.BaseExpression) -> Outcome:
     shared = name in _SHARED
     tier, told = (Tier.ASSUMED, _ASSUMED) if shared else (Tier.EXACT, _RENAMED)
     why = f"{name}: there are no other cells of this class" if shared else name
-    return Outcome(parsed.root.deep_clone(), (Finding(told, tier, rule.name, why),), needs(parsed), "class")
+    return Outcome(parsed.root, (Finding(told, tier, rule.name, why),), needs(parsed), "class")
 
 
 _SHARED = {"nn.GroupNorm", "nn.Upsample"}  # cells that stand for several torch classes

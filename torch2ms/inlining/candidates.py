@@ -16,7 +16,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.inlining.folding import bound_names, specialised
-from torch2ms.tape.functions.sites import Site, abstract, overriding, resolve
+from torch2ms.tape.functions.sites import Site, abstract, overriding, resolved
 
 GRAD = "torch.autograd.grad"
 CALL = "__call__"
@@ -187,12 +187,13 @@ def _leads(site: Site) -> bool:
 
 
 def _sites(project: Project) -> dict[int, tuple[FunctionInfo, list[Site]]]:
+    known = resolved(project)
     found: dict[int, tuple[FunctionInfo, list[Site]]] = {}
     for module in project.modules.values():
         for scope in module.scope.walk():
             for stmt in scope.body.walk():
                 for call in stmt.calls:
-                    if (info := resolve(call, stmt, scope, module, project)) is not None:
+                    if (info := known.get(id(call))) is not None:
                         found.setdefault(id(info.scope), (info, []))[1].append(Site(module, scope, stmt, call))
     return found
 
@@ -306,7 +307,7 @@ def movable(info: FunctionInfo) -> bool:
     kinds = (cst.Global, cst.Nonlocal, cst.FunctionDef, cst.ClassDef, cst.Import, cst.ImportFrom, cst.Try, cst.With)
     if any(type(s.node) in kinds or s.modes or s.off for s in stmts):
         return False
-    nodes = (n for s in info.scope.body.stmts for n in descend(s.node))
+    nodes = (n for s in info.scope.body.stmts for n in s.nodes)
     return not any(n.__class__ in (cst.Lambda, cst.Yield, cst.Await, cst.NamedExpr) for n in nodes)
 
 

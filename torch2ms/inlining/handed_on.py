@@ -17,7 +17,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.inlining.candidates import CALL, Candidate, fits, movable, named, plain, unasked
 from torch2ms.tape.functions.handing import bound_arguments
-from torch2ms.tape.functions.sites import Site, overriding, resolve
+from torch2ms.tape.functions.sites import Site, overriding, resolved
 
 MOST = 40  # statements that all the calls together become
 CLIPS = ("torch.nn.utils.clip_grad_norm_", "torch.nn.utils.clip_grad_value_")
@@ -48,12 +48,13 @@ def handed_on(project: Project) -> dict[int, Candidate]:
 
 def _sites(project: Project) -> dict[int, tuple[FunctionInfo, list[Site]]]:
     """The functions with a backward call, and all their calls."""
+    known = resolved(project)
     found: dict[int, tuple[FunctionInfo, list[Site]]] = {}
     for module in project.modules.values():
         for scope in module.scope.walk():
             for stmt in scope.body.walk():
                 for call in stmt.calls:
-                    info = resolve(call, stmt, scope, module, project) or called_object(call, module, project)
+                    info = known.get(id(call)) or called_object(call, module, project)
                     if info is None:
                         continue
                     nested = _nested(info) and _goes_backward(scope)
@@ -112,7 +113,7 @@ def _only_fills(scope: Scope) -> bool:
     stores = [s for s in stmts if type(s.node) is cst.Assign and any(_is_grad(t.target) for t in s.node.targets)]
     if not stores or not all(any(isinstance(a.node, cst.For) for a in s.ancestors()) for s in stores):
         return False
-    reads = [n for s in stmts if not s.blocks for n in descend(s.node) if _is_grad(n)]
+    reads = [n for s in stmts if not s.blocks for n in s.nodes if _is_grad(n)]
     names = {c.func.attr.value for s in stmts for c in s.calls if isinstance(c.func, cst.Attribute)}
     values = [n for s in stores for n in descend(s.node.value) if _is_grad(n)]  # type: ignore[union-attr]
     return len(reads) == len(stores) and not values and not names & {"backward", "step", "zero_grad"}
@@ -280,12 +281,13 @@ def _passed(made: Candidate, project: Project) -> bool:
     """An object of the class is handed to something that is not seen, which may call it."""
     cls = made.info.cls
     assert cls is not None
+    known = resolved(project)
     for module in project.modules.values():
         for scope in module.scope.walk():
             for stmt in scope.body.walk():
                 for call in stmt.calls:
                     held = [a.value for a in call.args if module.value(a.value).name == cls.qualified]
-                    if held and resolve(call, stmt, scope, module, project) is None:
+                    if held and id(call) not in known:
                         if module.value(call.func).kind not in ("class", "function", "method"):
                             return True
     return False

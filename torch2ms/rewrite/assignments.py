@@ -480,7 +480,7 @@ def _counts(name: str, scope: Scope, module: ModuleInfo) -> bool:
     for stmt in scope.body.walk():
         if any(_measures(call, module) for call in stmt.calls if any(dotted(a.value) == name for a in call.args)):
             return True
-        if name in stmt.uses and any(dotted(bound) == name for n in descend(stmt.node) for bound in _bounds(n)):
+        if name in stmt.uses and any(dotted(bound) == name for n in stmt.nodes for bound in _bounds(n)):
             return True
     return False
 

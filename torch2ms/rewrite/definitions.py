@@ -12,7 +12,7 @@ from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project, 
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.annotations import as_written
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import changed, descend
+from torch2ms.analysis.syntax.tree import changed
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.calls import own_name
@@ -190,7 +190,7 @@ class Definitions:
             return ""
         name = info.scope.params[1]
         for stmt in info.scope.body.walk():
-            for node in descend(stmt.node) if not stmt.blocks else ():
+            for node in stmt.nodes if not stmt.blocks else ():
                 if isinstance(node, cst.Subscript) and self.module.value(node.value).kind == "tensor":
                     if any(isinstance(e.slice, cst.Index) and dotted(e.slice.value) == name for e in node.slice):
                         self.writer.tell(

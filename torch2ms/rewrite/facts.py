@@ -11,7 +11,6 @@ from torch2ms.analysis import shapes
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import SEQUENCE
 from torch2ms.api.signature import Signature
 from torch2ms.rewrite.layers.handed import held_calls
@@ -119,7 +118,7 @@ class ModuleFacts:
         if not place:
             return isinstance(node, cst.Call)
         for stmt in (s for scope in self.module.scope.walk() for s in scope.body.walk()):
-            if place in stmt.uses and stmt.is_small and any(n is node for n in descend(stmt.node)):
+            if place in stmt.uses and stmt.is_small and any(n is node for n in stmt.nodes):
                 return new
             if place in stmt.defs | stmt.uses | stmt.muts:
                 new = isinstance(stmt.node, cst.Assign) and isinstance(stmt.node.value, cst.Call)

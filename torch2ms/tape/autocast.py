@@ -16,7 +16,7 @@ from torch2ms.analysis.program.flow import TRANSPARENT, expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo, Project, qualified
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import constant, descend
+from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
@@ -408,7 +408,7 @@ class _Contexts:
             changing = own | {d for d in top.all_defs if "." not in d}
             return [n for n in used if n in changing and n in self.scope.locals]
         own |= self.made_on_the_way(stmt)
-        kinds = {n.value: self.module.value(n).kind for s in body for n in descend(s.node) if isinstance(n, cst.Name)}
+        kinds = {n.value: self.module.value(n).kind for s in body for n in s.nodes if isinstance(n, cst.Name)}
         return [
             n
             for n in used

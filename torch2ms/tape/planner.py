@@ -62,7 +62,7 @@ def plan_scope(
     if (episode := lifting.episodes.get(id(scope))) is not None:
         plan_episode(episode, plan)
         return
-    events = find(scope, module)
+    events = find(scope, module) if id(scope) not in lifting.without else []
     closures = [
         e for e in events if e.kind == "step_closure" and plan_closure(e, scope, module, plan, lifting, project)
     ]

@@ -234,7 +234,7 @@ def _conditional(info: FunctionInfo) -> bool:
             if (under or id(call) in chosen) and value.kind == "module" and value.place.startswith("self."):
                 return True
         if under and not stmt.blocks and any(map(_changing, stmt.ancestors())):
-            read = (info.module.value(n) for n in descend(stmt.node) if isinstance(n, cst.Attribute))
+            read = (info.module.value(n) for n in stmt.nodes if isinstance(n, cst.Attribute))
             if any(value.name in ("module_param", "parameter") for value in read):
                 return True
     return False
@@ -292,7 +292,7 @@ def _chosen(stmt: Stmt) -> Iterator[cst.CSTNode]:
     """What the branches of conditional expressions in a small statement hold."""
     if stmt.blocks or type(stmt.node) is cst.FunctionDef or type(stmt.node) is cst.ClassDef:
         return
-    for node in descend(stmt.node):
+    for node in stmt.nodes:
         if type(node) is cst.IfExp:
             yield from descend(node.body)
             yield from descend(node.orelse)

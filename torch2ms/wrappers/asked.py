@@ -79,7 +79,7 @@ def _flags(scope: Scope, module: ModuleInfo) -> set[int]:
         d for s in stmts if isinstance(s.node, cst.Assign) and never(s.node.value, module)
         for d in s.defs if bound.count(d) == 1
     }  # fmt: skip
-    calls = [n for s in stmts if not s.blocks for n in descend(s.node) if type(n) is cst.Call] if names else []
+    calls = [n for s in stmts if not s.blocks for n in s.nodes if type(n) is cst.Call] if names else []
     return {
         id(a) for c in calls for a in c.args
         if a.keyword is not None and a.keyword.value in KEEPS and dotted(a.value) in names

@@ -62,14 +62,14 @@ def _copies(stmt: Stmt, module: ModuleInfo) -> bool:
 
 def _used(scope: Scope) -> set[str]:
     """Names that are called, or of which an attribute is looked at."""
-    nodes = [n for stmt in scope.body.stmts for n in descend(stmt.node)]
+    nodes = [n for stmt in scope.body.stmts for n in stmt.nodes]
     held = [n.value for n in nodes if isinstance(n, cst.Attribute)] + [n.func for n in nodes if isinstance(n, cst.Call)]
     return {n.value for n in held if isinstance(n, cst.Name)}
 
 
 def _occurrences(scope: Scope, name: str) -> Iterator[cst.Name]:
     """Where a name stands in a scope and in what is inside of it, attributes and keywords left out."""
-    nodes = [n for stmt in scope.body.stmts for n in descend(stmt.node)]
+    nodes = [n for stmt in scope.body.stmts for n in stmt.nodes]
     hidden = {id(n.attr) for n in nodes if isinstance(n, cst.Attribute)}
     hidden |= {id(n.keyword) for n in nodes if isinstance(n, cst.Arg)}
     return (n for n in nodes if isinstance(n, cst.Name) and n.value == name and id(n) not in hidden)
@@ -81,7 +81,7 @@ def _bound_inside(scope: Scope) -> set[str]:
     for stmt in (s for child in scope.walk() for s in child.body.walk()):
         if isinstance(stmt.node, (cst.Global, cst.Nonlocal)):
             inner |= {item.name.value for item in stmt.node.names}
-        for part in descend(stmt.node) if not stmt.blocks else ():
+        for part in stmt.nodes if not stmt.blocks else ():
             if isinstance(part, cst.CompFor):
                 inner |= {n.value for n in descend(part.target) if isinstance(n, cst.Name)}
             elif isinstance(part, cst.Lambda):

@@ -95,7 +95,7 @@ def _gathering(stmt: Stmt, scope: Scope, module: ModuleInfo) -> cst.ListComp | N
             continue
         names = {name for clause in clauses(node.for_in) for name in bound(clause)}
         own = {id(n) for n in descend(node)}
-        around = [n for n in descend(stmt.node) if isinstance(n, cst.Call) and id(n) not in own]
+        around = [n for n in stmt.nodes if isinstance(n, cst.Call) and id(n) not in own]
         first = all(any(n is node for n in descend(call)) for call in around)
         waits = any(clause.asynchronous is not None for clause in clauses(node.for_in))
         alone = not waits and not names & (scope.locals | set(scope.params))

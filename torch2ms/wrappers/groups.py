@@ -31,8 +31,10 @@ def direct(project: Project) -> dict[str, Plain]:
 def _reads_groups(module: ModuleInfo) -> bool:
     """A group is updated, or the state of something asked for what it holds."""
     for call in module.of_kind(cst.Call):
-        name = call.func.attr.value if type(call.func) is cst.Attribute else ""
-        if name == "state_dict" or name == "update" and module.value(call.func.value).name == "param_group":
+        func = call.func
+        name = func.attr.value if isinstance(func, cst.Attribute) else ""
+        held = func.value if isinstance(func, cst.Attribute) else func
+        if name == "state_dict" or name == "update" and module.value(held).name == "param_group":
             return True
     return False
 

@@ -126,13 +126,13 @@ def _of_statement(stmt: Stmt, kept: Kept) -> bool:
     if isinstance(stmt.node, cst.For):
         return _loop(stmt.node, [n for s in stmt.walk() if s is not stmt for n in _own(s)], kept)
     inside: set[int] = set()
-    for node in descend(stmt.node):
+    for node in stmt.nodes:
         if isinstance(node, (cst.BaseSimpleComp, cst.DictComp)):
             inside |= {id(n) for n in descend(node)}
             held = [n for n in descend(node) if not isinstance(n, cst.CompFor)]
             if any(_is_grad(n) for n in held) and not _loop(node.for_in, held, kept):
                 return False
-    for node in descend(stmt.node):
+    for node in stmt.nodes:
         if _is_grad(node) and id(node) not in inside and id(node) not in kept.reads:
             place = dotted(node.value)  # type: ignore[attr-defined]
             if not place or any(a.is_loop and root(place) in a.defs for a in stmt.ancestors()):
@@ -151,7 +151,7 @@ def _own(stmt: Stmt) -> list[cst.CSTNode]:
     """What is in a statement, without the blocks that it holds."""
     if stmt.blocks:
         return [n for e in _heads(stmt.node) for n in descend(e)]
-    return list(descend(stmt.node))
+    return stmt.nodes
 
 
 def _is_grad(node: cst.CSTNode) -> bool:

@@ -163,7 +163,7 @@ class _Finder:
             if not sees(scope, made.scope, place.partition(".")[0]):
                 continue
             if place in stmt.uses and not stmt.blocks:
-                if any(isinstance(n, cst.Subscript) and dotted(n.value) == place for n in descend(stmt.node)):
+                if any(isinstance(n, cst.Subscript) and dotted(n.value) == place for n in stmt.nodes):
                     return False
             elif isinstance(stmt.node, cst.For) and place in stmt.uses:
                 names, calls = self.items_in(stmt.node, place), calls_of(stmt.node)

@@ -102,7 +102,7 @@ def _targets(stmt: Stmt) -> list[cst.BaseExpression]:
 def _surely(item: cst.CSTNode, bound: Stmt, scope: Scope) -> bool:
     """The item is asked for whatever holds, so that it is there."""
     around = set(map(id, bound.ancestors()))
-    uses = [s for s in scope.body.walk() if not s.blocks and any(n is item for n in descend(s.node))]
+    uses = [s for s in scope.body.walk() if not s.blocks and any(n is item for n in s.nodes)]
     return any(all(id(a) in around or type(a.node) is cst.For for a in s.ancestors()) for s in uses)
 
 

@@ -14,7 +14,7 @@ import libcst as cst
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.layout import opened
 from torch2ms.wrappers.suites import Made, Suites
@@ -77,7 +77,7 @@ def _plain(loop: Stmt, stmt: Stmt) -> bool:
     inside = [s for s in loop.walk() if s is not loop]
     if any(s.modes or type(s.node) in BRANCHING or s.blocks and s.off for s in inside):
         return False
-    for node in (n for s in inside if s is not stmt and s.is_small for n in descend(s.node)):
+    for node in (n for s in inside if s is not stmt and s.is_small for n in s.nodes):
         if type(node) is cst.Attribute and node.attr.value in ("grad", "step", "zero_grad", "backward", "data"):
             return False
         if type(node) is cst.Attribute and node.attr.value.endswith("_") and not node.attr.value.endswith("__"):

@@ -39,7 +39,7 @@ def _found(names: set[str], module: ModuleInfo, project: Project) -> dict[int, s
     for scope in module.scope.walk():
         cls = module.classes.get(scope.cls.name) if scope.cls is not None else None
         for stmt in scope.body.walk():
-            for node in descend(stmt.node) if not stmt.blocks else ():
+            for node in stmt.nodes if not stmt.blocks else ():
                 if type(node) is cst.Attribute and node.attr.value in names:
                     if _has(node.attr.value, node.value, module.value(node.value), cls, module, project):
                         found[id(node)] = f"{node.attr.value}_"

@@ -20,7 +20,7 @@ from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInf
 from torch2ms.analysis.program.structure import Block
 from torch2ms.analysis.syntax.annotations import quoted, quotes
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import children, code, constant, descend
+from torch2ms.analysis.syntax.tree import children, code, constant
 from torch2ms.analysis.values import (
     BOOL,
     CHOSEN,
@@ -187,7 +187,7 @@ class Evaluator:
             if value.kind == "param" or value.name == "module_param":
                 made = Value("params", deps=value.deps)
                 body = self.function.scope.body
-                stmt = next((s for s in body.walk() if s.is_small and any(n is node for n in descend(s.node))), None)
+                stmt = next((s for s in body.walk() if s.is_small and any(n is node for n in s.nodes)), None)
                 made = made if stmt is None else containers.chosen(made, stmt, self.function.name)
             self.exchange.give(self.function, made)
         return UNKNOWN

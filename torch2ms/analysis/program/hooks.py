@@ -52,7 +52,7 @@ def kept_by_hooks(module: ModuleInfo) -> list[Kept]:
             for stmt in info.scope.body.walk():
                 note(info.scope, _stored(stmt.node, output, info.scope))
     for scope in module.scope.walk():
-        for node in (n for s in scope.body.walk() if s.is_small for n in descend(s.node)):
+        for node in (n for s in scope.body.walk() if s.is_small for n in s.nodes):
             if type(node) is cst.Lambda and (output := _output(node.params, module.source)):
                 note(scope, _called(node.body, output, {p.name.value for p in node.params.params}))
     return list(found.values())

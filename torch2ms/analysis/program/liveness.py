@@ -59,7 +59,7 @@ def _ordered_uses(stmt: Stmt) -> list[str]:
 
     ordered: dict[str, None] = {}
     if len(wanted) > 1 and not stmt.blocks:
-        for node in descend(stmt.node):
+        for node in stmt.nodes:
             if type(node) is cst.Name and node.value in wanted:
                 ordered.setdefault(node.value)
                 if len(ordered) == len(wanted):

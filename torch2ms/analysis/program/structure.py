@@ -12,6 +12,7 @@ from functools import cache
 
 import libcst as cst
 
+from torch2ms.analysis.syntax.tree import gathered
 from torch2ms.analysis.values import Value
 
 SmallOrCompound = cst.BaseSmallStatement | cst.BaseCompoundStatement
@@ -47,11 +48,22 @@ class Stmt:
     rebinds: bool = False  # a nested function that it calls binds names of this scope
     off: bool = False  # left as it is, because a person asked for it
     gradients: list[cst.Attribute] | None = None  # every `something.grad` in it, once somebody asked (see events)
+    _nodes: list[cst.CSTNode] | None = None
 
     @property
     def is_small(self) -> bool:
         """It has no block of its own."""
         return small_kind(self.node.__class__)
+
+    @property
+    def nodes(self) -> list[cst.CSTNode]:
+        """Everything in it that is code, parents first; small statements are asked again and again."""
+        if self._nodes is not None:
+            return self._nodes
+        found = gathered(self.node)
+        if self.is_small:
+            self._nodes = found
+        return found
 
     def walk(self) -> Sequence[Stmt]:
         """The statement and those inside of it, in order."""

@@ -12,7 +12,7 @@ from typing import TypeVar
 import libcst as cst
 
 from torch2ms.analysis.syntax.names import Imports, dotted, is_foreign
-from torch2ms.analysis.syntax.tree import changed, children, code
+from torch2ms.analysis.syntax.tree import changed, children, code, code_fields, is_node
 
 Node = TypeVar("Node", bound=cst.CSTNode)
 BODIES = ("body", "orelse", "handlers", "finalbody", "cases")
@@ -74,17 +74,25 @@ def as_written(node: Node, annotated: Annotated) -> Node:
 
 def _with_small(node: Node, made: Callable[[cst.CSTNode, bool], cst.CSTNode], declares: bool) -> Node:
     """A statement, or what holds statements, with each small one made anew; `declares`: in the body of a class."""
-    if isinstance(node, cst.BaseSmallStatement):
+    kind = node.__class__
+    names = _HOLDING.get(kind)
+    if names is None:
+        small = issubclass(kind, cst.BaseSmallStatement)
+        names = _HOLDING[kind] = () if small else tuple(name for name in BODIES if name in code_fields(kind))
+    if not names:
         return made(node, declares)  # type: ignore[return-value]
-    inside = type(node) is cst.ClassDef or declares and type(node) is not cst.FunctionDef
+    inside = kind is cst.ClassDef or declares and kind is not cst.FunctionDef
     changes: dict[str, object] = {}
-    for name in BODIES:
-        held = getattr(node, name, None)
-        if isinstance(held, (tuple, list)):
+    for name in names:
+        held = getattr(node, name)
+        if held.__class__ is tuple or held.__class__ is list:
             changes[name] = [_with_small(stmt, made, inside) for stmt in held]
-        elif isinstance(held, cst.CSTNode):
+        elif is_node(held.__class__):
             changes[name] = _with_small(held, made, inside)
     return changed(node, **changes)
+
+
+_HOLDING: dict[type, tuple[str, ...]] = {}  # fields with statements, by class; none: it is a small one
 
 
 def annotated_again(was: cst.AnnAssign, annotation: cst.Annotation, node: cst.Assign) -> cst.AnnAssign:

@@ -20,19 +20,19 @@ UNSEEN = (_parser.AT, _parser.ASSERT, _parser.ASSERT_NOT)  # conditions, which t
 
 def says(source: str, pattern: re.Pattern[str]) -> bool:
     """The pattern matches somewhere in the source."""
-    return any(_found(source, *way) for way in _ways(pattern))
-
-
-def _found(source: str, pattern: re.Pattern[str], heads: Words, words: Words) -> bool:
-    if not heads:
-        return (not words or any(word in source for word in words)) and pattern.search(source) is not None
-    match = pattern.match
-    for head in heads:
-        at = source.find(head)
-        while at >= 0:
-            if match(source, at):
-                return True
-            at = source.find(head, at + 1)
+    for part, heads, words in _ways(pattern):  # loops: many patterns are looked for in every source
+        for head in heads:
+            at = source.find(head)
+            while at >= 0:
+                if part.match(source, at):
+                    return True
+                at = source.find(head, at + 1)
+        if not heads:
+            for word in words or ("",):
+                if word in source:
+                    if part.search(source) is not None:
+                        return True
+                    break
     return False
 
 

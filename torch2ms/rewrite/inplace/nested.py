@@ -11,7 +11,7 @@ from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import children, code, constant, descend
+from torch2ms.analysis.syntax.tree import children, code, constant
 from torch2ms.analysis.values import Value
 from torch2ms.api.promotion import promoted
 from torch2ms.rewrite.inplace.chains import base, is_change, is_temporary
@@ -60,7 +60,7 @@ def raise_changes(in_place: InPlace, stmt: Stmt) -> list[cst.BaseStatement]:
         named = isinstance(target, (cst.Name, cst.Attribute)) or of_dict(target, in_place.module)
         if receiver.kind not in ("tensor", "param") or not named:
             return above
-        uses = [n for n in descend(stmt.node) if isinstance(n, cst.Name) and code(n) == code(target)]
+        uses = [n for n in stmt.nodes if isinstance(n, cst.Name) and code(n) == code(target)]
         unshared = fresh(target, writer.scope)
         block = stmt.block
         local = writer.scope.is_function  # names of a module are read from outside

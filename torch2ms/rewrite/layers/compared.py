@@ -13,7 +13,7 @@ import libcst as cst
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.api import Outcome, Rule, full_value
 from torch2ms.findings import Finding, Tier
 
@@ -43,7 +43,7 @@ def of_classes(module: ModuleInfo) -> frozenset[int]:
         classes = {name for name, kinds in bound.items() if all(kinds)} - set(scope.params)
         for stmt in scope.body.stmts if classes else ():
             if type(stmt.node) not in (cst.FunctionDef, cst.ClassDef):
-                asked = (n for n in descend(stmt.node) if type(n) is cst.Comparison)
+                asked = (n for n in stmt.nodes if type(n) is cst.Comparison)
                 found |= {id(n) for n in asked if any(dotted(p) in classes for p in operands(n))}
     return frozenset(found)
 

@@ -72,7 +72,7 @@ def _looked_at(original: cst.Call, work: Translation) -> bool:
     layer = work.module.value(original.func.value).name  # type: ignore[attr-defined]
     if layer not in ROWS or work.stmt is None:
         return False
-    listed = (n for n in descend(work.stmt.node) if isinstance(n, (cst.ListComp, cst.GeneratorExp)))
+    listed = (n for n in work.stmt.nodes if isinstance(n, (cst.ListComp, cst.GeneratorExp)))
     for found in (n for n in listed if n.for_in.iter is original):
         parameter = dotted(found.for_in.target)
         used = [n for n in descend(found.elt) if type(n) is cst.Name and n.value == parameter]

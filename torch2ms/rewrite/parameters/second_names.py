@@ -33,7 +33,7 @@ def _contains_again(module: ModuleInfo) -> bool:
     if not sliced and not made:
         return False
     nodes = (n for scope in module.scope.walk() for stmt in scope.body.walk() if not stmt.blocks
-             for n in descend(stmt.node))  # fmt: skip
+             for n in stmt.nodes)  # fmt: skip
     headers = (n for scope in module.scope.walk() for stmt in scope.body.walk() if isinstance(stmt.node, cst.For)
                for n in descend(stmt.node.iter))  # fmt: skip
     return any(

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import children, descend
+from torch2ms.analysis.syntax.tree import children
 from torch2ms.api import Outcome, Rule
 from torch2ms.rewrite.translation import Translation
 
@@ -60,8 +60,8 @@ def _hidden(name: str, stmt: Stmt) -> bool:
     """No use of the name in a statement shows whether it has 32 or 64 bits."""
     if stmt.blocks:
         return name not in stmt.uses | stmt.defs
-    above = {id(child): node for node in descend(stmt.node) for child in children(node)}
-    named = [n for n in descend(stmt.node) if isinstance(n, cst.Name) and n.value == name]
+    above = {id(child): node for node in stmt.nodes for child in children(node)}
+    named = [n for n in stmt.nodes if isinstance(n, cst.Name) and n.value == name]
     return all(_harmless(n, name, above) for n in named)
 
 

@@ -138,7 +138,7 @@ class _Compiled(Way):
         """What a statement with a gradient call uses beside the call."""
         whole = self.own(event).whole
         hidden = {id(n) for n in descend(whole)}
-        return [n for n in descend(event.stmt.node) if type(n) is cst.Name and id(n) not in hidden]
+        return [n for n in event.stmt.nodes if type(n) is cst.Name and id(n) not in hidden]
 
     def runs(self) -> None:
         """Nothing that runs in the forward draws numbers, or makes Python values of tensors."""
@@ -177,12 +177,12 @@ class _Compiled(Way):
         """Give every value from outside that the nodes use a parameter."""
         made = {root(d) for s in self.path.steps for d in s.defs}
         within = {id(n) for node in nodes for n in descend(node)}
-        for node in descend(stmt.node):
+        for node in stmt.nodes:
             if id(node) in within and type(node) is cst.Attribute and (place := dotted(node)) in self.inner:
                 self.expressions[id(node)] = self.inner[place]
-        within -= {id(n) for node in descend(stmt.node) if dotted(node) in self.inner for n in descend(node)}
+        within -= {id(n) for node in stmt.nodes if dotted(node) in self.inner for n in descend(node)}
         for place in sorted(captured(stmt, self.module, made)):
-            places = [n for n in descend(stmt.node) if id(n) in within
+            places = [n for n in stmt.nodes if id(n) in within
                       and (type(n) is cst.Attribute or type(n) is cst.Name) and dotted(n) == place]  # fmt: skip
             if place in self.inner or not places or any(place.startswith(n + ".") for n in self.inner):
                 continue
@@ -193,13 +193,13 @@ class _Compiled(Way):
                 raise Misfit("two things its forward uses have the same short name")
             if "." in place:
                 self.expressions |= {id(n): short for n in places}
-        covered = {id(n) for node in descend(stmt.node) if dotted(node) in {*self.arguments, *self.inner}
+        covered = {id(n) for node in stmt.nodes if dotted(node) in {*self.arguments, *self.inner}
                    for n in descend(node)}  # fmt: skip
-        parts = {id(n.attr) for n in descend(stmt.node) if type(n) is cst.Attribute}
-        parts |= {id(n.keyword) for n in descend(stmt.node) if type(n) is cst.Arg and n.keyword is not None}
-        parts |= {id(n) for c in descend(stmt.node) if isinstance(c, (cst.BaseComp, cst.Lambda)) for n in descend(c)}
+        parts = {id(n.attr) for n in stmt.nodes if type(n) is cst.Attribute}
+        parts |= {id(n.keyword) for n in stmt.nodes if type(n) is cst.Arg and n.keyword is not None}
+        parts |= {id(n) for c in stmt.nodes if isinstance(c, (cst.BaseComp, cst.Lambda)) for n in descend(c)}
         local = _locals(self.scope)
-        for node in descend(stmt.node):
+        for node in stmt.nodes:
             if type(node) is not cst.Name or id(node) not in within or id(node) in parts | covered:
                 continue
             value = self.module.value(node)
@@ -229,7 +229,7 @@ class _Compiled(Way):
         given = [c for c in self.event.cotangents if c is not None and not all_ones(c, self.scope)]
         passed = {id(n) for c in given for n in descend(c)}
         hidden = {id(n) for n in descend(self.event.node)} - passed
-        hidden |= {id(n) for s in [stmt, *(s for s in self.path.steps if id(s) in gone)] for n in descend(s.node)}
+        hidden |= {id(n) for s in [stmt, *(s for s in self.path.steps if id(s) in gone)] for n in s.nodes}
         left = {n.value for n in descend(self.scope.node) if type(n) is cst.Name and id(n) not in hidden}
         return {root(d) for d in stmt.defs} & left
 
@@ -243,7 +243,7 @@ class _Compiled(Way):
         live = liveness.read_after(stmt.block, region, stmt.block.stmts.index(stmt))
         given = {id(n) for c in event.cotangents if c is not None and not all_ones(c, self.scope) for n in descend(c)}
         call = {id(n) for n in descend(event.node)} - given
-        beside = {n.value for n in descend(event.stmt.node) if type(n) is cst.Name and id(n) not in call}
+        beside = {n.value for n in event.stmt.nodes if type(n) is cst.Name and id(n) not in call}
         return named & (live | beside)
 
     def dead(self) -> set[int]:

@@ -178,7 +178,7 @@ class _Compiled:
     def capture(self, stmt: Stmt, base: str, expressions: dict[int, str], own: frozenset[str] = frozenset()) -> bool:
         """Give every value the statement uses from outside a parameter; `base` is what its `self` is to the caller."""
         known = self.defined | set(self.chain.inputs) | own
-        for node in descend(stmt.node):
+        for node in stmt.nodes:
             if type(node) is cst.Attribute and (place := dotted(node)) in self.names and base == "self":
                 expressions[id(node)] = self.names[place]
         for place in sorted(captured(stmt, self.module, known)):
@@ -188,14 +188,14 @@ class _Compiled:
             short = place.rpartition(".")[2]
             if self.arguments.setdefault(outer, short) != short or list(self.arguments.values()).count(short) > 1:
                 return False
-            for node in descend(stmt.node):
+            for node in stmt.nodes:
                 if (type(node) is cst.Attribute or type(node) is cst.Name) and dotted(node) == place and "." in place:
                     expressions[id(node)] = short
         for call in stmt.calls:
             if isinstance(call.func, cst.Attribute) and not self.method(call, base, expressions):
                 return False
-        covered = {id(n) for node in descend(stmt.node) if id(node) in expressions for n in descend(node)}
-        return not any(type(n) is cst.Name and n.value == "self" and id(n) not in covered for n in descend(stmt.node))
+        covered = {id(n) for node in stmt.nodes if id(node) in expressions for n in descend(node)}
+        return not any(type(n) is cst.Name and n.value == "self" and id(n) not in covered for n in stmt.nodes)
 
     def method(self, call: cst.Call, base: str, expressions: dict[int, str]) -> bool:
         """A method of the user's own is defined again inside, on the arguments."""

@@ -45,7 +45,7 @@ def networks_of(places: Iterable[str], scope: Scope, module: ModuleInfo) -> dict
     """The places of networks and losses in the order given, with what they hold in a scope."""
     met: dict[str, list[Value]] = {place: [] for place in places}
     for stmt in scope.body.walk():
-        for node in descend(stmt.node) if not stmt.blocks else ():
+        for node in stmt.nodes if not stmt.blocks else ():
             if (type(node) is cst.Name or type(node) is cst.Attribute) and (place := dotted(node)) in met:
                 value = module.value(node)
                 if value.kind in ("module", "lossfn") and value.place == place:
@@ -195,7 +195,7 @@ def _made_of(cls: ClassInfo, project: Project) -> Iterator[ClassInfo | FunctionI
             waiting += [*each.lineage(), *each.below(), *each.methods.values()]
             continue
         for stmt in each.scope.body.walk():
-            for node in descend(stmt.node) if not stmt.blocks else ():
+            for node in stmt.nodes if not stmt.blocks else ():
                 if type(node) is not cst.Name and type(node) is not cst.Attribute:
                     continue
                 value = each.module.value(node)

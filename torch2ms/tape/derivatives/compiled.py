@@ -8,7 +8,6 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
 from torch2ms.rewrite.inplace.chains import base, is_change
 from torch2ms.rewrite.inplace.sharing import shows
 
@@ -28,7 +27,7 @@ def problem(stmt: Stmt, info: FunctionInfo | None, home: ModuleInfo, project: Pr
         found = project.find(made.name, home) if made.kind == "class" and made.name else None
         if isinstance(found, ClassInfo) and found.kind == "object":
             return RECORD
-    for node in descend(stmt.node):
+    for node in stmt.nodes:
         if type(node) is cst.Attribute and home.value(node).name == "torch.nn.ParameterDict":
             return "its forward takes parameters out of a dict, which are constants to compiled code"
     return ""

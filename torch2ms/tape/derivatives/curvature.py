@@ -200,11 +200,11 @@ class _Compiled:
             written |= {dotted(c.func) for c in stmt.calls if id(c) in self.losses}
             for place in sorted(captured(stmt, self.module, defined) - written):
                 self.arguments[place] = place.rpartition(".")[2]
-        covered = {id(n) for s in self.region.stmts for node in descend(s.node)
+        covered = {id(n) for s in self.region.stmts for node in s.nodes
                    if isinstance(node, (cst.Name, cst.Attribute)) and dotted(node) in self.arguments
                    for n in descend(node)}  # fmt: skip
         self.kept = {
-            n.value for s in self.region.stmts for n in descend(s.node) if isinstance(n, cst.Name)
+            n.value for s in self.region.stmts for n in s.nodes if isinstance(n, cst.Name)
             and id(n) not in covered and n.value in {root(u) for u in s.uses} - defined - written
         }  # fmt: skip
         if "self" in self.kept:
@@ -240,7 +240,7 @@ class _Compiled:
 
     def kind(self, place: str) -> str:
         for stmt in self.region.stmts:
-            for node in descend(stmt.node):
+            for node in stmt.nodes:
                 if (type(node) is cst.Name or type(node) is cst.Attribute) and dotted(node) == place:
                     return self.module.value(node).kind
         return "unknown"
@@ -289,7 +289,7 @@ class _Compiled:
             weights = self.writer.fresh("params")
             items.append(Text(f"{weights} = {{0}}", [self.weights]))
         for stmt in stmts:
-            for node in descend(stmt.node):
+            for node in stmt.nodes:
                 place = dotted(node) if type(node) is cst.Attribute else ""
                 if place in self.arguments:
                     plan.expressions[id(node)] = self.arguments[place]

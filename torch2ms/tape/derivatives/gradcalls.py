@@ -189,7 +189,7 @@ def _only_lists(stmt: Stmt) -> bool:
 def turning(event: Event) -> bool:
     """The call is made with names that a comprehension or a lambda around it binds: it cannot stand above them."""
     used = {n.value for n in descend(event.node) if type(n) is cst.Name}
-    for outer in descend(event.stmt.node):
+    for outer in event.stmt.nodes:
         if isinstance(outer, (*COMPREHENSIONS, cst.Lambda)) and any(n is event.node for n in descend(outer)):
             if isinstance(outer, cst.Lambda):
                 return True
@@ -261,7 +261,7 @@ def _is_weight(node: cst.BaseExpression, module: ModuleInfo) -> bool:
 
 def subscripted(event: Event) -> tuple[cst.BaseExpression, bool]:
     assert isinstance(event.node, cst.Call)
-    for node in descend(event.stmt.node):
+    for node in event.stmt.nodes:
         if type(node) is cst.Subscript and node.value is event.node and len(node.slice) == 1:
             part = node.slice[0].slice
             if isinstance(part, cst.Index) and constant(part.value) == 0:
@@ -334,7 +334,7 @@ def captured(stmt: Stmt, module: ModuleInfo, defined: set[str]) -> set[str]:
     callees = {dotted(c.func) for c in stmt.calls}
     heads = {root(c) for c in callees}
     names = {root(u) for u in stmt.uses}
-    for node in descend(stmt.node):
+    for node in stmt.nodes:
         if (type(node) is not cst.Name and type(node) is not cst.Attribute) or not dotted(node):
             continue
         value = module.value(node)

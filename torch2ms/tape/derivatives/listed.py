@@ -7,7 +7,6 @@ import libcst as cst
 from torch2ms.analysis.program.flow import expression_uses
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.tape.derivatives.gradcalls import GradCall, subscripted
 from torch2ms.tape.derivatives.paths import Around, Misfit, Way
@@ -48,7 +47,7 @@ def listed(event: Event, around: Around) -> GradCall | None:
 def _iterated(place: str, scope: Scope) -> bool:
     """Somewhere in the scope a loop, or `map(f, zip(grads, fast))`, runs over what has the name."""
     for stmt in scope.body.walk():
-        for node in descend(stmt.node):
+        for node in stmt.nodes:
             args: list[cst.BaseExpression] = []
             if type(node) is cst.For or type(node) is cst.CompFor:
                 args = [a.value for a in node.iter.args] if isinstance(node.iter, cst.Call) else [node.iter]

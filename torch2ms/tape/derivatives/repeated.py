@@ -12,7 +12,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, read, unused
 from torch2ms.tape.derivatives.paths import Around
@@ -124,7 +124,7 @@ def _goes_on(event: Event, around: Around) -> bool:
 
 def _picked(stmts: list[Stmt], around: Around) -> bool:
     """A tensor is asked for an element by its number, at which MindSpore fails where a forward takes gradients."""
-    for node in (n for s in stmts for n in descend(s.node) if isinstance(n, cst.Subscript)):
+    for node in (n for s in stmts for n in s.nodes if isinstance(n, cst.Subscript)):
         numbers = all(isinstance(part.slice, cst.Index) for part in node.slice)
         if numbers and around.module.value(node.value).kind == "tensor":
             return True

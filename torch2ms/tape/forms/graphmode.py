@@ -476,8 +476,8 @@ def _below_zero(index: cst.BaseExpression, module: ModuleInfo) -> bool:
 
 def _own(stmt: Stmt) -> Iterator[cst.CSTNode]:
     """The nodes of a statement without those of the statements in its blocks."""
-    inner = {id(n) for b in stmt.blocks for s in b.stmts for n in descend(s.node)}
-    return (n for n in descend(stmt.node) if id(n) not in inner)
+    inner = {id(n) for b in stmt.blocks for s in b.stmts for n in s.nodes}
+    return (n for n in stmt.nodes if id(n) not in inner)
 
 
 def _outside_classes(module: ModuleInfo) -> Iterator[tuple[Stmt, ModuleInfo]]:

@@ -194,7 +194,7 @@ def _only_called(name: str, stmts: list[Stmt], loop: Stmt, writer: Writer) -> bo
     if name in {d for s in stmts for d in s.all_defs} or writer.kinds(name, stmts) & {"module", "tensor", "param"}:
         return False
     makers = [s.node for s in loop.walk() if name in s.defs]
-    named = [n for s in stmts for n in descend(s.node) if type(n) is cst.Name and n.value == name]
+    named = [n for s in stmts for n in s.nodes if type(n) is cst.Name and n.value == name]
     called = {id(c.func) for s in stmts for i in s.walk() for c in i.calls}
     made = (cst.Assign, cst.Import, cst.ImportFrom, cst.FunctionDef, cst.ClassDef)
     return bool(named) and all(id(n) in called for n in named) and all(isinstance(node, made) for node in makers)

@@ -8,7 +8,6 @@ from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import ROW, any_overlap, overlaps
 from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.ledger.ledger import Owner
@@ -101,14 +100,14 @@ class Writer:
         """Every use of the name in the statements is a tensor."""
         seen = [
             self.module.value(n)
-            for s in stmts for n in descend(s.node)
+            for s in stmts for n in s.nodes
             if type(n) is cst.Name and n.value == name
         ]  # fmt: skip
         return bool(seen) and all(v.kind == "tensor" for v in seen)
 
     def kinds(self, name: str, stmts: list[Stmt]) -> set[str]:
         """What the name is where the statements use it, and where they bind it."""
-        nodes = (n for s in stmts for n in descend(s.node) if type(n) is cst.Name and n.value == name)
+        nodes = (n for s in stmts for n in s.nodes if type(n) is cst.Name and n.value == name)
         bound = (inner.out[name].kind for s in stmts for inner in s.walk() if name in inner.out)
         return {self.module.value(n).kind for n in nodes if id(n) in self.module.values} | set(bound)
 
@@ -123,7 +122,7 @@ class Writer:
         uses = {u for s in stmts for u in s.all_uses}
         if any(overlaps(u, p) for u in uses for p in places):
             return True
-        held = (home.value(n) for s in stmts for n in descend(s.node) if isinstance(n, (cst.Name, cst.Attribute)))
+        held = (home.value(n) for s in stmts for n in s.nodes if isinstance(n, (cst.Name, cst.Attribute)))
         if any(any_overlap(v.deps, places) for v in held if v.kind in ("params", "named_params") or v.name == ROW):
             return True
         return any(self.brings(c, places, home, depth) for s in stmts for i in s.walk() for c in i.calls)

@@ -80,10 +80,10 @@ def asks(event: Event) -> bool:
     clause = clause_of(event.node, event.stmt.node)
     if clause is None:
         return False
-    for outer in descend(event.stmt.node):
+    for outer in event.stmt.nodes:
         if isinstance(outer, COMPREHENSIONS) and outer.for_in is clause and _questions(outer):
             counted = not any(_is_gradient(n) for n in descend(_element(outer))) or _questions(_element(outer))
-            around = {_last(n) for n in descend(event.stmt.node) if _holds(n, outer)}
+            around = {_last(n) for n in event.stmt.nodes if _holds(n, outer)}
             return counted or not around & SUMMING or bool(around & AVERAGING)
     return False
 

@@ -167,4 +167,4 @@ def _home(name: str, scope: Scope) -> Scope | None:
 
 
 def _generates(scope: Scope) -> bool:
-    return any(type(n) is cst.Yield for s in scope.body.walk() if not s.blocks for n in descend(s.node))
+    return any(type(n) is cst.Yield for s in scope.body.walk() if not s.blocks for n in s.nodes)

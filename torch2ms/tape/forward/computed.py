@@ -27,7 +27,7 @@ def computes(region: Region, module: ModuleInfo, project: Project) -> bool:
     """Whether something in the forward may use parameters: one of them, or a call that is no function of data alone."""
     if region.event.lifted or region.event.episode is not None or region.event.handing is not None:
         return True
-    sources = [n for stmt in region.all for n in descend(stmt.node)]
+    sources = [n for stmt in region.all for n in stmt.nodes]
     sources += [n for r in region.event.roots for n in descend(r)]
     return any(_may_use(node, module) or _by_property(node, module, project) for node in sources)
 
@@ -37,7 +37,7 @@ def _by_property(node: cst.CSTNode, module: ModuleInfo, project: Project) -> boo
     getter = getter_of(node, module, project) if type(node) is cst.Attribute else None
     if getter is None:
         return False
-    return any(_may_use(part, getter.module) for s in getter.scope.body.walk() for part in descend(s.node))
+    return any(_may_use(part, getter.module) for s in getter.scope.body.walk() for part in s.nodes)
 
 
 def _may_use(node: cst.CSTNode, module: ModuleInfo) -> bool:

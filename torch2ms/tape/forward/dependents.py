@@ -169,9 +169,9 @@ def _uses(other: cst.BaseExpression, stmt: Stmt) -> bool:
     if not head or head == "self":
         return False
     apart: set[int] = set()
-    for node in descend(stmt.node):
+    for node in stmt.nodes:
         if isinstance(node, (cst.Attribute, cst.Subscript)) and code(node.value) == code(base) and code(node) != text:
             parts = node.slice if isinstance(node, cst.Subscript) else []
             if all(isinstance(p.slice, cst.Index) and constant(p.slice.value) is not ... for p in parts):
                 apart |= {id(n) for n in descend(node.value)}
-    return any(isinstance(n, cst.Name) and n.value == head and id(n) not in apart for n in descend(stmt.node))
+    return any(isinstance(n, cst.Name) and n.value == head and id(n) not in apart for n in stmt.nodes)

@@ -21,7 +21,7 @@ def through_layers(event: Event, scope: Scope, module: ModuleInfo, project: Proj
         (s, n)
         for s in chain
         if not s.blocks and not isinstance(s.node, (cst.ClassDef, cst.FunctionDef))
-        for n in descend(s.node)
+        for n in s.nodes
         if isinstance(n, cst.Attribute) and n.attr.value in kept and module.value(n.value).kind in ("unknown", "module")
     ]
     runs = [s for s in event.stmt.block.stmts if s.number < event.stmt.number and _runs(s, module)]
@@ -33,7 +33,7 @@ def through_layers(event: Event, scope: Scope, module: ModuleInfo, project: Proj
     for stmt in chain:
         if isinstance(stmt.node, cst.For) and stmt.defs & holders:
             holders |= {root(u) for u in stmt.uses}
-        for node in () if stmt.blocks else descend(stmt.node):
+        for node in () if stmt.blocks else stmt.nodes:
             if isinstance(node, cst.CompFor) and {dotted(n) for n in descend(node.target)} & holders:
                 holders |= {root(dotted(n)) for n in descend(node.iter) if isinstance(n, (cst.Name, cst.Attribute))}
     for stmt in runs:

@@ -10,7 +10,6 @@ import libcst as cst
 from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
 from torch2ms.tape.functions.sites import overriding
 
 DEEP = 4  # properties that read properties
@@ -23,7 +22,7 @@ def computed_anew(node: cst.CSTNode, module: ModuleInfo, project: Project, depth
     getter = getter_of(node, module, project) if depth else None
     if getter is None or not all(isinstance(s.node, SIMPLE) for s in getter.scope.body.walk()):
         return False
-    return not any(_brings(part, getter, project, depth) for s in getter.scope.body.walk() for part in descend(s.node))
+    return not any(_brings(part, getter, project, depth) for s in getter.scope.body.walk() for part in s.nodes)
 
 
 def getter_of(node: cst.CSTNode, module: ModuleInfo, project: Project) -> FunctionInfo | None:

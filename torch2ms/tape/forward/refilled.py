@@ -9,7 +9,6 @@ from torch2ms.analysis.program.hooks import Kept
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.forward.regions import Region
 
@@ -39,7 +38,7 @@ def left_in_object(region: Region, owns: frozenset[str] | None, module: ModuleIn
     """An object that the region uses, in which something else left a graph, "" if there is none."""
     stmts = [inner for s in region.all for inner in s.walk()]
     made = {d for s in stmts for d in s.defs}
-    for node in (n for s in region.all for n in descend(s.node) if type(n) is cst.Name or type(n) is cst.Attribute):
+    for node in (n for s in region.all for n in s.nodes if type(n) is cst.Name or type(n) is cst.Attribute):
         value = module.value(node)
         if value.kind != "object" or not value.deps or value.name.startswith("torch."):
             continue

@@ -316,7 +316,7 @@ class Finder:
         call = stmt.node.value if isinstance(stmt.node, cst.Expr) else None
         if not isinstance(call, cst.Call) or self.module.value(call.func).kind != "module":
             return False
-        asked = (n.value for s in behind for n in descend(s.node) if type(n) is cst.Attribute)
+        asked = (n.value for s in behind for n in s.nodes if type(n) is cst.Attribute)
         own = any(place.startswith(f"{dotted(call.func)}.") for place in wanted)
         kept = own or any(self.module.value(held).kind == "unknown" for held in asked)
         return kept and self.reached(self.module.value(call), owns)

@@ -334,5 +334,5 @@ def _raises(block: Block | None) -> bool:
 
 def _counting(stmt: Stmt) -> set[str]:
     """What comprehensions of a statement count with."""
-    return {n.value for c in descend(stmt.node) if isinstance(c, cst.CompFor) for n in descend(c.target)
+    return {n.value for c in stmt.nodes if isinstance(c, cst.CompFor) for n in descend(c.target)
             if isinstance(n, cst.Name)}  # fmt: skip

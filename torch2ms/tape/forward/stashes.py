@@ -248,7 +248,7 @@ def examine(stash: Stash, modules: list[ModuleInfo], reader: Scope, callee: Mapp
                 if scope is reader and stmt.block is scope.body:
                     cleared |= {p for p in emptied_by(stmt, callee) if names(stash, p)}
                 if names(stash, place):
-                    explained |= {id(n) for n in descend(stmt.node)}
+                    explained |= {id(n) for n in stmt.nodes}
                 elif names(stash, target) and value is not None:
                     assert isinstance(stmt.node, cst.Expr) and isinstance(stmt.node.value, cst.Call)
                     explained |= {id(n) for n in descend(stmt.node.value.func)}

@@ -40,10 +40,10 @@ def cut_off(stmt: Stmt, module: ModuleInfo) -> set[str]:
         return set()
     asked = {id(n) for call in calls for arg in call.args for n in descend(arg)}
     cut = set(asked)
-    for node in descend(stmt.node):
+    for node in stmt.nodes:
         if type(node) is cst.Attribute and node.attr.value in CUTTING and dotted(node.value):
             cut |= {id(n) for n in descend(node)}
-    places = [n for n in descend(stmt.node) if type(n) is cst.Name or type(n) is cst.Attribute]
+    places = [n for n in stmt.nodes if type(n) is cst.Name or type(n) is cst.Attribute]
     whole = {dotted(n) for n in places if id(n) not in cut}
     given = {dotted(n) for n in places if id(n) in asked}
     uses = stmt.all_uses

@@ -13,7 +13,6 @@ from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
 from torch2ms.analysis.program.shown import containers
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import GIVEN, NO_DEPS, Value, overlaps, replace
 from torch2ms.tape.forward.carried import reads_itself
 from torch2ms.tape.functions.sites import Site, receiver, receiving
@@ -118,7 +117,7 @@ def _varied_with(place: str, stmt: Stmt, info: FunctionInfo, site: Site) -> froz
 
 def _from_elsewhere(place: str, stmt: Stmt, info: FunctionInfo) -> bool:
     """What a statement puts into an attribute comes out of another one, where callers may have left a graph."""
-    nodes = (n for n in descend(stmt.node) if type(n) is cst.Name or type(n) is cst.Attribute)
+    nodes = (n for n in stmt.nodes if type(n) is cst.Name or type(n) is cst.Attribute)
     return any(GIVEN in info.module.value(n).deps and not overlaps(dotted(n), place) for n in nodes)
 
 

@@ -11,7 +11,6 @@ from torch2ms.analysis.program.liveness import exposed
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.tape.forward.stashes import Stash, feeding, used_among
 from torch2ms.tape.functions.sites import resolve
@@ -49,7 +48,7 @@ def brought(info: FunctionInfo, event: Event) -> dict[str, frozenset[str]]:
 
 
 def _captured(stmt: Stmt, made: set[str], info: FunctionInfo) -> dict[str, frozenset[str]]:
-    nodes = list(descend(stmt.node))
+    nodes = stmt.nodes
     cut = {id(n.value) for n in nodes if type(n) is cst.Attribute and n.attr.value in CUT}
     found: dict[str, frozenset[str]] = {}
     for node in nodes:

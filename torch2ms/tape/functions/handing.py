@@ -149,7 +149,7 @@ def _with_unseen(event: Event, info: FunctionInfo) -> bool:
 
 def record(name: str, info: FunctionInfo) -> bool:
     """The function looks into the parameter as nobody looks into a tensor: `out.loss`, `out["loss"]`."""
-    nodes = [n for s in info.scope.body.walk() for n in descend(s.node)]
+    nodes = [n for s in info.scope.body.walk() for n in s.nodes]
     called = {id(n.func) for n in nodes if type(n) is cst.Call}
     for node in nodes:
         if type(node) is cst.Attribute and dotted(node.value) == name:

@@ -37,7 +37,7 @@ from torch2ms.tape.functions.memory import spread_writes
 from torch2ms.tape.functions.reach import Known
 from torch2ms.tape.functions.remaining import remaining
 from torch2ms.tape.functions.rollouts import Episodes
-from torch2ms.tape.functions.sites import Site, Unseen, inherited, receiving, resolve, versions
+from torch2ms.tape.functions.sites import Site, Unseen, inherited, receiving, resolved, versions
 from torch2ms.tape.functions.spills import Spills
 from torch2ms.tape.functions.stores import Stores, find_stores
 from torch2ms.tape.functions.taking import Taken, Taking, clips, events_of, fed, taken_of, taking_at, usable
@@ -45,7 +45,7 @@ from torch2ms.tape.functions.valued import spread_valued
 from torch2ms.tape.functions.within import reachable
 from torch2ms.tape.ledger.events import Event, find
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
-from torch2ms.tape.ledger.records import Records
+from torch2ms.tape.ledger.records import Read, Records
 
 
 @dataclass(eq=False)
@@ -66,9 +66,11 @@ class Lifting:
     incomplete: dict[int, str] = field(default_factory=dict)  # by id of the scope: why it is no episode
     inside: list[FunctionInfo] = field(default_factory=list)  # what runs inside the episodes
     left: list[Stash] = field(default_factory=list)  # lists outside of functions that hold graphs
+    without: set[int] = field(default_factory=set)  # ids of scopes that have no gradient events of their own
     meeting: set[int] = field(default_factory=set)  # ids of scopes with an optimizer in which others leave gradients
     clearing: dict[int, bool] = field(default_factory=dict)  # by id of the scope: it clears gradients, and no more
     stores: Stores = field(default_factory=Stores)  # gradients that live longer than one call
+    records: Read = field(default_factory=Read)
     spills: Spills | None = None  # calls that leave gradients in networks they do not train
 
     def exporting(self) -> list[FunctionInfo]:
@@ -88,15 +90,17 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     lifting = Lifting(freezes=project.freezes_trained)
     functions = [(m, i) for m in project.modules.values() for i in m.functions.values()]
     events: dict[int, list[Event]] = {}
-    unseen = Unseen()
+    unseen, certain = Unseen(), resolved(project)
     lifting.functions = {id(i.scope): i for _, i in functions}
     for module in project.modules.values():
         for scope in module.scope.walk():
             events[id(scope)] = find(scope, module)
+            if not events[id(scope)]:
+                lifting.without.add(id(scope))
             own = {id(e.node) for e in events[id(scope)]}
             for stmt in scope.body.walk():
                 for call in stmt.calls:
-                    info = resolve(call, stmt, scope, module, project)
+                    info = certain.get(id(call))
                     if info is None and type(call.func) is cst.Attribute and id(call) not in own:
                         base = module.value(call.func.value).kind
                         above = call.func.attr.value == "__init__" and base in ("builtin_super", "class")
@@ -143,8 +147,9 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     project.readers = {i.name for _, i in functions if any(e.kind in USES for e in events[id(i.scope)])}
     project.clipping = {i.name for _, i in functions if clips(events[id(i.scope)])}
     project.leaving = {
-        id(scope) for m in project.modules.values() for scope in m.scope.walk() if _leaves(events[id(scope)], scope, m)
-    }
+        id(scope) for m in project.modules.values() for scope in m.scope.walk()
+        if _leaves(events[id(scope)], scope, m, lifting)
+    }  # fmt: skip
     lifting.meeting = project.meeting = _meeting(lifting, project, events)
     lifting.spills = Spills(project, lifting.callee, events)
     project.remaining = remaining(project, lifting.callee, events, lifting.spills)
@@ -175,7 +180,9 @@ def _store(
     handed = set(lifting.handed)  # callers see to it that these are entered without gradients
     while True:
         taken = set(lifting.taken)
-        known = Known(project, lifting.callee, lifting.sites, unseen, settled, handed, taken, everything, cleared)
+        known = Known(
+            project, lifting.callee, lifting.sites, unseen, settled, handed, taken, everything, cleared, lifting.records
+        )
         lifting.stores = find_stores(known)
         if not lifting.stores.freed:
             break
@@ -216,7 +223,7 @@ def _meeting(lifting: Lifting, project: Project, events: dict[int, list[Event]])
     for info in lifting.functions.values():
         own = events[id(info.scope)]
         found = places.setdefault(id(info.scope), set())
-        for owner in Records(info.scope, info.module, own).owners if own else ():
+        for owner in lifting.records.of(info.scope, info.module, own).owners if own else ():
             head = root(owner.place)
             if owner.kind != "optimizer":
                 continue
@@ -232,11 +239,11 @@ def _meeting(lifting: Lifting, project: Project, events: dict[int, list[Event]])
     return {k for k, mine in places.items() if any(k != other and mine & theirs for other, theirs in left.items())}
 
 
-def _leaves(events: list[Event], scope: Scope, module: ModuleInfo) -> bool:
+def _leaves(events: list[Event], scope: Scope, module: ModuleInfo, lifting: Lifting) -> bool:
     """Gradients are left in an optimizer when the scope ends: the next backward call elsewhere would add to them."""
     if not any(e.kind == "backward" for e in events):
         return False
-    owners = Records(scope, module, events).owners
+    owners = lifting.records.of(scope, module, events).owners
     return any(o.kind == "optimizer" and {n for n, _ in o.exit.held} - {ENTRY} for o in owners)
 
 
@@ -304,7 +311,7 @@ def _all_empty(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bo
         return True
     for site in lifting.sites.get(key, []):
         own = _all_events(site.scope, site.module, lifting, events)
-        records = Records(site.scope, site.module, own)
+        records = lifting.records.of(site.scope, site.module, own)
         for event in own:
             if event.handing is None or event.node is not site.call:
                 continue
@@ -330,7 +337,7 @@ def _all_fed(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bool
         if site.scope.name == "step" and site.scope.cls is not None and site.scope.cls is info.scope.cls:
             continue  # `step(closure)` of SAM goes backward through its closure: it is refused by itself
         own = _all_events(site.scope, site.module, lifting, events)
-        records = Records(site.scope, site.module, own)
+        records = lifting.records.of(site.scope, site.module, own)
         used = [e for e in own if e.kind == "taken" and e.node is site.call]
         if not all(fed(e, records) for e in used):
             return False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import libcst as cst
@@ -16,6 +16,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, gathered
 from torch2ms.tape.functions.sites import Site, Unseen, overriding
 from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.records import Read
 
 NAMELESS = {cst.FunctionDef, cst.ClassDef, cst.Import, cst.ImportFrom}  # statements that mention no function
 Everything = Callable[[Scope, ModuleInfo], list[Event]]
@@ -34,6 +35,7 @@ class Known:
     taken: set[int]  # ids of scopes whose callers hand them gradients
     everything: Everything
     cleared: Everything = lambda scope, module: []  # what calls of functions that only clear are to their callers
+    records: Read = field(default_factory=Read)
 
     @cached_property
     def ways(self) -> Ways:

@@ -119,7 +119,7 @@ class Episodes:
             if name not in QUIET:
                 return False
         own = scope.locals - set(scope.params)
-        for node in descend(stmt.node):
+        for node in stmt.nodes:
             if isinstance(node, cst.Name) and module.value(node).kind in MODELS:
                 return False
         return all(root(u) in own or root(u) in QUIET for u in stmt.uses | stmt.defs)
@@ -196,7 +196,7 @@ class Episodes:
             for scope in module.scope.walk():
                 for stmt in scope.body.walk():
                     if type(stmt.node) is cst.Import or type(stmt.node) is cst.ImportFrom:
-                        known |= {id(n) for n in descend(stmt.node)}
+                        known |= {id(n) for n in stmt.nodes}
             for node in module.nodes:
                 if type(node) is cst.Name and node.value == info.name and id(node) not in known:
                     return True

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value
 
 CALL = "__call__"
@@ -82,7 +82,7 @@ def _gives(scope: Scope) -> bool:
     """A function returns something."""
     stmts = [s for s in scope.body.walk() if not s.blocks]
     returns = any(isinstance(s.node, cst.Return) and s.node.value is not None for s in stmts)
-    return returns or any(isinstance(n, cst.Yield) for s in stmts for n in descend(s.node))
+    return returns or any(isinstance(n, cst.Yield) for s in stmts for n in s.nodes)
 
 
 def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, project: Project) -> FunctionInfo | None:
@@ -113,6 +113,17 @@ def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, projec
         found = project.find(value.name, module)
         return found if isinstance(found, FunctionInfo) else None
     return _called_object(value, module, project)
+
+
+@once
+def resolved(project: Project) -> dict[int, FunctionInfo]:
+    """The function that each call of a project reaches for certain, by id of the call."""
+    return {
+        id(call): info
+        for module in project.modules.values() for scope in module.scope.walk()
+        for stmt in scope.body.walk() for call in stmt.calls
+        if (info := resolve(call, stmt, scope, module, project)) is not None
+    }  # fmt: skip
 
 
 def _called_object(value: Value, module: ModuleInfo, project: Project) -> FunctionInfo | None:

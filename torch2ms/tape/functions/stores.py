@@ -17,7 +17,6 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value, any_nested, any_overlap
 from torch2ms.tape.functions.aliases import ANY, Aliases, Creation, Key
 from torch2ms.tape.functions.flows import Part, settle
@@ -79,7 +78,9 @@ class _Search:
             (s, m) for m in self.project.modules.values() for s in m.scope.walk() if id(s) not in known.settled
         ]
         self.events: dict[int, list[Event]] = {id(s): known.everything(s, m) for s, m in self.scopes}
-        self.records = {id(s): Records(s, m, list(self.events[id(s)])) for s, m in self.scopes if self.events[id(s)]}
+        self.records = {
+            id(s): known.records.of(s, m, self.events[id(s)]) for s, m in self.scopes if self.events[id(s)]
+        }
         self.named: dict[Key, str] = {}
 
     # --- which optimizers have to keep their gradients
@@ -116,7 +117,8 @@ class _Search:
         clears = self.known.cleared(scope, module) if records is not None else []
         if not clears:
             return records
-        return Records(scope, module, sorted([*self.events[id(scope)], *clears], key=lambda e: e.stmt.number))
+        events = sorted([*self.events[id(scope)], *clears], key=lambda e: e.stmt.number)
+        return self.known.records.of(scope, module, events)
 
     def used(self, records: Records, scope: Scope, module: ModuleInfo) -> set[str]:
         """Optimizers of networks whose gradients the scope finds and uses, without naming the optimizers."""
@@ -481,7 +483,7 @@ def _local(deps: frozenset[str], scope: Scope) -> bool:
 def _generates(scope: Scope) -> bool:
     """The statements of a generator run whenever its caller asks for the next value."""
     return scope.is_function and any(
-        type(n) is cst.Yield for s in scope.body.walk() if not s.blocks for n in descend(s.node)
+        type(n) is cst.Yield for s in scope.body.walk() if not s.blocks for n in s.nodes
     )
 
 

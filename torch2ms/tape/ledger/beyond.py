@@ -9,7 +9,6 @@ import libcst as cst
 from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
-from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import PART, PICKED, Value, overlaps
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
@@ -62,7 +61,7 @@ def read_beyond(event: Event, owners: list[Owner], events: list[Event], module: 
 
 def _network(place: str, scope: Scope, module: ModuleInfo) -> Value | None:
     """What a scope knows of the network at a place."""
-    nodes = (n for s in scope.body.stmts for n in descend(s.node) if type(n) in (cst.Name, cst.Attribute))
+    nodes = (n for s in scope.body.stmts for n in s.nodes if type(n) in (cst.Name, cst.Attribute))
     values = (module.value(n) for n in nodes)
     return next((v for v in values if v.kind == "module" and v.name and v.place == place), None)
 

@@ -26,6 +26,8 @@ def grads_of(stmt: Stmt) -> list[cst.Attribute]:
 def _search_gradients(stmt: Stmt) -> list[cst.Attribute]:
     roots: list[cst.CSTNode] = []
     node = stmt.node
+    if stmt.is_small:
+        return [n for n in stmt.nodes if n.__class__ is cst.Attribute and n.attr.value == "grad"]
     if type(node) is cst.FunctionDef or type(node) is cst.ClassDef:
         return []
     if type(node) is cst.If or type(node) is cst.While:
@@ -34,8 +36,6 @@ def _search_gradients(stmt: Stmt) -> list[cst.Attribute]:
         roots = [node.iter]
     elif type(node) is cst.With:
         roots = [i.item for i in node.items]
-    elif type(node) not in (cst.Try, cst.TryStar, cst.Match):
-        roots = [node]
     return [n for r in roots for n in gathered(r) if n.__class__ is cst.Attribute and n.attr.value == "grad"]
 
 

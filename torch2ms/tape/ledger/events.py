@@ -210,7 +210,7 @@ def _methods_as_values(stmt: Stmt, module: ModuleInfo) -> list[Event]:
         return []
     called = {id(c.func) for c in stmt.calls}
     found = []
-    for node in descend(stmt.node) if not stmt.blocks else ():
+    for node in stmt.nodes if not stmt.blocks else ():
         if type(node) is cst.Attribute and node.attr.value in ("zero_grad", "step") and id(node) not in called:
             receiver = module.value(node.value)
             if receiver.kind == "optimizer":
@@ -399,7 +399,7 @@ def _leaf_events(stmt: Stmt, module: ModuleInfo) -> list[Event]:
 
 def _group(stmt: Stmt, grad: cst.Attribute, module: ModuleInfo) -> Value | None:
     """The group of an optimizer over whose parameters a comprehension runs."""
-    for outer in descend(stmt.node) if isinstance(grad.value, cst.Name) else ():
+    for outer in stmt.nodes if isinstance(grad.value, cst.Name) else ():
         if type(outer) is not cst.CompFor or dotted(outer.target) != dotted(grad.value):
             continue
         value = module.value(outer.iter)

@@ -380,7 +380,7 @@ def _in_turns(event: Event) -> bool:
     """The call is made once for each element: `[step(x) for x in data]`, `map(lambda x: step(x), data)`."""
     if getattr(event.stmt.node, "value", None) is event.node:
         return False
-    around = [n for n in descend(event.stmt.node) if type(n) in TURNS]
+    around = [n for n in event.stmt.nodes if type(n) in TURNS]
     return any(inner is event.node for node in around for inner in descend(node))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from operator import is_not
 
 import libcst as cst
 
@@ -197,6 +198,28 @@ class Records:
             return False  # they are there, and are added to
         left = bool({n for n, _ in owner.exit.held} - {ENTRY})
         return (ENTRY, True) in self.held(event, owner) and (left or others and owner.kind == "optimizer")
+
+
+class Read:
+    """Records that were made already, of scopes as they are entered: several ask for those of the same events."""
+
+    def __init__(self) -> None:
+        # by ids of the scope and its events, which the records keep; and how the events were
+        self.known: dict[tuple[int, ...], tuple[Records, list[object]]] = {}
+
+    def of(self, scope: Scope, module: ModuleInfo, events: Sequence[Event]) -> Records:
+        """The records of a scope with these events, as long as these stay as they are; nobody may change them."""
+        key = (id(scope), *map(id, events))
+        records, before = self.known.get(key, (None, []))
+        if records is None or any(map(is_not, before, _held(events))):
+            records = Records(scope, module, list(events))
+            self.known[key] = (records, _held(events))
+        return records
+
+
+def _held(events: Sequence[Event]) -> list[object]:
+    """What all fields of events hold."""
+    return [value for event in events for value in vars(event).values()]
 
 
 def _taken_out(name: str, scope: Scope) -> bool:

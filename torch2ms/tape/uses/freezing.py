@@ -14,7 +14,7 @@ from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import constant, descend
+from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger.events import marked
@@ -353,7 +353,7 @@ def _mentions(place: str, stmt: Stmt) -> bool:
     """A statement has what an attribute holds, for more than the state of an optimizer."""
     if isinstance(stmt.node, (cst.ClassDef, cst.FunctionDef)):
         return False
-    named = [n for n in descend(stmt.node) if isinstance(n, cst.Attribute)]
+    named = [n for n in stmt.nodes if isinstance(n, cst.Attribute)]
     idle = {id(n.value) for n in named if n.attr.value in HARMLESS}
     return any(n.attr.value == place.rpartition(".")[2] and id(n) not in idle for n in named)
 

@@ -126,7 +126,7 @@ def _leaf(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
         plan.refuse(event.stmt, refusal(event, "it is made inside the function whose gradient is taken"))
     elif owner.kind == "leaf":
         plan.expressions[id(event.node)] = owner.variable
-        for found in descend(event.stmt.node):
+        for found in event.stmt.nodes:
             if type(found) is cst.Attribute and found.attr.value == "data" and found.value is event.node:
                 plan.expressions[id(found)] = owner.variable
     elif id(event.node) not in plan.expressions:
@@ -143,7 +143,7 @@ def _one_of(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
     why = ""
     if event.writes or not _is_parameter(event, owner):
         why = "the gradient of a single parameter of an optimizer"
-    elif any(type(n) is cst.Comparison and n.left is event.node for n in descend(event.stmt.node)):
+    elif any(type(n) is cst.Comparison and n.left is event.node for n in event.stmt.nodes):
         why = "MindSpore has zeros where torch has None"
     elif isinstance(event.stmt.node, cst.Assign) and event.stmt.node.value is event.node:
         names = event.stmt.defs
@@ -158,7 +158,7 @@ def _one_of(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
     flat = ".squeeze(2)" if _one_dimensional(event, writer) else ""
     plan.about[id(event.node)] = f"dict(zip({weights_of(owner)}, {owner.variable})){found_by}{flat}"
     used = False  # in a way in which None is not
-    for found in descend(event.stmt.node):
+    for found in event.stmt.nodes:
         if type(found) is cst.Attribute and found.value is event.node:
             used = True
             if found.attr.value == "data":

@@ -84,7 +84,7 @@ def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer
         elif pairing.name and not given and not called and isinstance(found, cst.Name) and found.value == pairing.name:
             plan.expressions[id(found)] = f"{param}.name"
     for stmt in (s for b in event.stmt.blocks for s in b.walk()):
-        plan.weights |= {id(n) for n in descend(stmt.node) if type(n) is cst.Name and n.value == param}
+        plan.weights |= {id(n) for n in stmt.nodes if type(n) is cst.Name and n.value == param}
         if not _clears_gradient(stmt, param):
             continue
         if kin != "other" and not for_some(stmt, event.stmt):
@@ -117,7 +117,7 @@ def _reduced(outer: cst.CSTNode, stmt: Stmt) -> bool:
     """What the comprehension makes is summed up, or asked for its largest: the order plays no part."""
     if isinstance(outer, (cst.DictComp, cst.SetComp)):
         return True
-    parts = [n for n in descend(stmt.node) if isinstance(n, (cst.Call, cst.Subscript))]
+    parts = [n for n in stmt.nodes if isinstance(n, (cst.Call, cst.Subscript))]
     around = [n for n in parts if any(inner is outer for inner in descend(n))]
     calls = [n for n in around if isinstance(n, cst.Call)]
     return len(calls) == len(around) and any(name_called(call) in REDUCING for call in calls)
@@ -165,7 +165,7 @@ def _bare(target: cst.BaseExpression) -> str:
 def plan_fill(event: Event, owner: Owner, plan: Plan) -> None:
     """`for p, g in zip(net.parameters(), found): p.grad = g`: the gradients are a list made in one go."""
     node, stmts = event.node, event.stmt.blocks[0].stmts
-    stmt = next(s for s in stmts if any(_is_gradient(n, "") for n in descend(s.node)))
+    stmt = next(s for s in stmts if any(_is_gradient(n, "") for n in s.nodes))
     assert isinstance(node, cst.For) and isinstance(stmt.node, cst.Assign)
     why = "the gradients are what the loop gives them"
     plan.findings.append(Finding("T2M512", Tier.EXACT, "loop that fills gradients", why, line=event.stmt.lineno))
@@ -200,7 +200,7 @@ def plan_comprehension(event: Event, owner: Owner, module: ModuleInfo, plan: Pla
     if owner.kind == "leaf" or event.writes or not isinstance(node.value, cst.Name):
         return False
     param = node.value.value
-    for outer in descend(event.stmt.node):
+    for outer in event.stmt.nodes:
         if not isinstance(outer, COMPREHENSIONS) or not any(n is node for n in descend(outer)):
             continue
         clause = outer.for_in
