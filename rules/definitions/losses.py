@@ -22,6 +22,12 @@ def kl_div(input, target, reduction="mean", log_target=False):
     return loss.sum() / input.shape[0] if reduction == "batchmean" else reduced(loss, reduction)
 
 
+def hinge_embedding_loss(input, target, margin=1.0, reduction="mean"):
+    """MindSpore's takes targets of 1 and -1 only, as numbers with a point."""
+    apart = ops.where(target != 1, ops.relu(margin - input), ops.zeros_like(input))
+    return reduced(apart + ops.where(target != -1, input, ops.zeros_like(input)), reduction)
+
+
 def triplet_margin_loss(
     anchor, positive, negative, margin=1.0, p=2, eps=1e-06, swap=False, reduction="mean", distance=None
 ):

@@ -72,7 +72,7 @@ def solve_triangular(a, b, upper, left=True, unitriangular=False):
 
 def triangular_solve(b, a, upper=True, transpose=False, unitriangular=False):
     solution = solve_triangular(transposed(a) if transpose else a, b, upper != transpose, True, unitriangular)
-    return solution, a
+    return solution, a.broadcast_to((*solution.shape[:-2], *a.shape[-2:]))
 
 
 def solve(a, b, left=True):

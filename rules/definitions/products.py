@@ -1,6 +1,13 @@
 """Sums of products of any number of tensors."""
 
+import numpy as np
 from mindspore import ops
+
+
+def cosine_similarity(x1, x2, dim=1, eps=1e-08):
+    """Of tensors with different numbers of dimensions."""
+    shape = np.broadcast_shapes(x1.shape, x2.shape)
+    return ops.cosine_similarity(x1.broadcast_to(shape), x2.broadcast_to(shape), dim, eps)
 
 
 def einsum(equation, *operands):

@@ -97,6 +97,11 @@ def _root(node: ast.AST) -> str:
     return node.id if isinstance(node, ast.Name) else ""
 
 
+def reduces(names: Iterable[str]) -> bool:
+    """Some of these definitions keep only what the program names."""
+    return any(_is_distribution(named(name)) for name in names)
+
+
 def closure(names: Iterable[str], said: AbstractSet[str] | None = None) -> list[Definition]:
     """The definitions of these names with all they use, each behind what it needs.
 

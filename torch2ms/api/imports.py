@@ -22,6 +22,7 @@ IMPORTS: dict[str, str] = {
     "lr_scheduler": "from mindspore.experimental.optim import lr_scheduler",
     "partial": "from functools import partial",
     "cache": "from functools import cache",
+    "dlpack": "from mindspore.utils import dlpack",
     "vision": "from mindspore.dataset import vision",
     "transforms": "from mindspore.dataset import transforms",
     "ds": "import mindspore.dataset as ds",

@@ -113,7 +113,9 @@ def or_float32(value: Value) -> cst.BaseExpression:
     """An element type that may be None, which MindSpore's layers do not take for the default."""
     node = _single(value)
     text = code(node)
-    if text == "None" or not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)) or text.startswith("ms."):
+    if text == "None":
+        return cst.parse_expression("ms.float32")
+    if not isinstance(node, (cst.Name, cst.Attribute, cst.Subscript)) or text.startswith("ms."):
         return node
     return cst.parse_expression(f"{text} or ms.float32")
 

@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 
 import libcst as cst
 
+from torch2ms.analysis.program.project import SAID
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.mentions import used_names
 from torch2ms.analysis.syntax.names import Imports, dotted, is_foreign
@@ -96,7 +97,10 @@ def rewrite(
 ) -> cst.Module:
     """Drop what is imported from torch and no longer used; put the new imports where the first of it stood, and the
     definitions that rules brought behind them, with what `said` names of them."""
-    wanted = definitions.closure(needs & definitions.table().keys(), said)
+    brings = needs & definitions.table().keys()
+    if said is not None and definitions.reduces(brings):
+        said = said | set(SAID.findall(tree.code))  # `d.sample_n(3)` became `d.sample((3,))`
+    wanted = definitions.closure(brings, said)
     needs = (needs - definitions.table().keys()).union(*(d.imports for d in wanted))
     brought = {n for n in needs if n in IMPORTS} | {d.name for d in wanted}
     used = keeps | used_names(tree) - (brought - aliases.keys())

@@ -45,6 +45,8 @@ def _on(node: cst.Call, position: int) -> bool:
 
 
 def _text(function: str, node: cst.Call, count: int, start: int) -> str:
+    if any(arg.star for arg in node.args):
+        return "("  # its settings are not seen
     given = []
     for i, arg in enumerate(node.args):
         if arg.keyword is None and start <= i < count:

@@ -114,7 +114,8 @@ def _object(name: str, given: Given) -> Value | None:
     if name.startswith("torch.nn.utils.") and last.startswith("remove_") and first.kind == "module":
         return first
     if last == "Parameter":
-        return Value("tensor", leaf=True, name="parameter")
+        parameter = Value("tensor", leaf=True, name="parameter")
+        return parameter if first.likely else shapes.shaped(parameter, (first.dtype, first.rank))
     if last == "ParameterList":
         return Value("params", name="parameter list")
     return first if last in WRAPPERS and first.kind in ("module", "function", "unknown") else None

@@ -62,7 +62,7 @@ def shared(
     for stmt in scope.body.walk():
         if until is not None and stmt.number > until.number or stmt.number < since:
             continue
-        if name in stmt.uses and stmt is not but and shares(stmt, name):
+        if stmt is not but and any(root(u) == name for u in stmt.uses) and shares(stmt, name):  # `y = x.T` too
             return True
     return any(root(u) == name for child in scope.children for u in free_uses(child))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import Project
+from torch2ms.analysis.program.project import ClassInfo, Project
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.api.promotion import narrowed, promoted
 from torch2ms.api.template import parenthesised
@@ -71,12 +71,22 @@ def _chained(kind: str, names: set[str], updated: cst.BinaryOperation, work: Tra
         work.tell("T2M601", "nn.Sequential + nn.Sequential", "a SequentialCell of the layers of both")
         return cst.parse_expression(f"{work.alias('nn')}.SequentialCell({parts})")
     if kind == "dataset":
+        if any(_only_iterated(name, work) for name in names):
+            why, todo = "nobody can ask for a sample of those by its place", "write itertools.chain(one, other)"
+            work.refuse("T2M605", "IterableDataset + IterableDataset", why, todo)
+            return updated
         parts = ", ".join(code(part) for part in (updated.left, updated.right))
         why = "a list of the samples of both; assumed: a sample is the same every time it is asked for"
         work.notes.findings.append(Finding("T2M604", Tier.ASSUMED, "Dataset + Dataset", why))
         return cst.parse_expression(f"[part[i] for part in ({parts}) for i in range(len(part))]")
     work.refuse("T2M605", "sum of two modules", "MindSpore's cells have no +", "make one container of both")
     return updated
+
+
+def _only_iterated(name: str, work: Translation) -> bool:
+    """The class of a dataset gives its samples one after the other."""
+    cls = work.project.find(name, work.module) if name else None
+    return isinstance(cls, ClassInfo) and cls.method("__iter__") is not None and cls.method("__getitem__") is None
 
 
 def _complex(original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation) -> cst.BaseExpression:

@@ -10,7 +10,7 @@ from torch2ms.rewrite.facts import TYPE
 from torch2ms.rewrite.layers import either
 from torch2ms.rewrite.translation import Translation
 
-_WRITTEN_OTHERWISE = {"module": "layer", "tensor": "tensor", "size": "shape"}
+_WRITTEN_OTHERWISE = {"module": "layer", "tensor": "tensor", "size": "shape", "device": "device"}
 _SIMPLE = (cst.Name, cst.Attribute, cst.Subscript)
 
 
