@@ -4,6 +4,12 @@ import numpy as np
 from mindspore import ops
 
 
+def fmod(x, y):
+    """MindSpore's loses what is left of multiples that are not whole, and the slope of its Mod is that of a floor."""
+    rest, whole = ops.Mod()(x, ops.stop_gradient(y)), ops.div(x, y, rounding_mode="trunc")
+    return rest - (y - ops.stop_gradient(y)) * ops.stop_gradient(whole).astype(rest.dtype)
+
+
 def cosine_similarity(x1, x2, dim=1, eps=1e-08):
     """Of tensors with different numbers of dimensions."""
     shape = np.broadcast_shapes(x1.shape, x2.shape)

@@ -27,6 +27,10 @@ PROGRAMS = {
     "k = torch.tensor([0.3, -1.2, 2.1, -0.4, 0.8, 1.7])\na, b = torch.histc(k, 5, -1, 2), k.histc(bins=3)": ["a", "b"],
     X + "h, e = x.bfloat16(), x[:0]\na, b = torch.nn.MSELoss()(h, h * 2).float(), torch.nn.functional.mish(h).float()\n"
     "c, d, f = e.cumsum(0), torch.sinc((x > 0).expand(2, *x.shape)), x.tile([1, 2])": list("abcdf"),
+    "k, v = torch.tensor([0, 1]), torch.tensor([0.5, -1.5])\na, b = torch.bucketize(v, k), torch.bucketize(0.5, k)\n"
+    "c = torch.searchsorted(k, v, side='right')": ["a", "b", "c"],
+    X + "d = x.double()\na = torch.nn.functional.normalize(d, 3)\nb = torch.fmod(d, d[0] / 3)": ["a", "b"],
+    X + "a, b, c = x.T, x.data, x.mT\nx.mul_(2)\nx.relu_()\nb.add_(1)\nd, e = a * 1, c * 1": ["d", "e", "x"],
     X + "a = torch.matrix_exp(x / 9)\nimport math\nb = x * math.pi": ["a", "b"],
     X + "d = x.double()\na, b = torch.norm(d, 3, 1), torch.nn.functional.max_pool1d(x, 2, 1, 1)\n"
     "c = torch.nn.RMSNorm(2, dtype=torch.float32)(x)": ["a", "b", "c"],
