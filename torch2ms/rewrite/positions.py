@@ -35,6 +35,7 @@ class Positions(Rewriter):
         self.trained: set[int] = set()  # `parameters()` calls that feed an optimizer
         self.handed: set[int] = set()  # ... whose result an optimizer is given as it is
         self.indexed: set[int] = set()  # calls of which one element is taken
+        self.listing: set[int] = set()  # dicts of which the keys or the values are asked for
         self.unnamed: set[int] = set()  # calls whose result goes into a list or to code of the project
         self.returned: set[int] = set()  # calls whose result a function returns
         self.at_once: set[int] = set()  # calls whose result is called right there: `Net()(x)`
@@ -68,10 +69,14 @@ class Positions(Rewriter):
         if dotted(node.func) in ("isinstance", "issubclass") and len(node.args) > 1:
             for arg in node.args[dotted(node.func) == "isinstance" :]:
                 self.mark_classes(arg.value, asked=True)
+        for position, arg in enumerate(node.args):
+            if type(arg.value) is cst.List or type(arg.value) is cst.Tuple:
+                self.mark_given(node, arg, position)
         if type(node.func) is cst.Attribute and self.module.value(node.func.value).name == CLASS_NAME:
             self.class_names |= {id(arg.value) for arg in node.args}
         if type(node.func) is cst.Attribute and node.func.attr.value in ("keys", "items", "values"):
             self.indexed.add(id(node.func.value))
+            self.listing.add(id(node.func.value))
         if type(node.func) is cst.Attribute and node.func.attr.value in ("numpy", "item", "tolist", "cpu"):
             self.host.add(id(node.func.value))
         return None
@@ -167,11 +172,22 @@ class Positions(Rewriter):
         elif type(node.value) is cst.Call:
             self.returned.add(id(node.value))
 
+    def mark_given(self, call: cst.Call, arg: cst.Arg, position: int) -> None:
+        """Classes in a list that a function of the module is given, which asks for them by the name it has there."""
+        called = dotted(call.func).rpartition(".")[2]
+        for info in self.module.functions.values() if self.module.value(arg.value).parts else ():
+            if info.name == called:
+                names = info.scope.params[info.cls is not None and not info.static :]
+                name = arg.keyword.value if arg.keyword is not None else (names[position : position + 1] or [""])[0]
+                if name and self.asked_for(name):
+                    self.mark_classes(arg.value, asked=True)
+
     def asked_for(self, name: str) -> bool:
         """`isinstance(x, name)` stands somewhere in the module."""
         calls = (c for scope in self.module.scope.walk() for s in scope.body.walk() for c in s.calls)
         return any(
-            dotted(c.func) == "isinstance" and len(c.args) == 2 and dotted(c.args[1].value) == name for c in calls
+            dotted(c.func) == "isinstance" and len(c.args) == 2 and dotted(_bare(c.args[1].value)) == name
+            for c in calls
         )
 
     def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
@@ -185,6 +201,11 @@ class Positions(Rewriter):
 
     def visit_ClassDef(self, node: cst.ClassDef) -> bool:
         return False
+
+
+def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
+    """`names` for `tuple(names)`"""
+    return node.args[0].value if isinstance(node, cst.Call) and dotted(node.func) == "tuple" and node.args else node
 
 
 def _stored(target: cst.BaseExpression) -> list[cst.BaseExpression]:

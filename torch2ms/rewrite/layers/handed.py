@@ -25,6 +25,7 @@ class HeldCall:
     names: frozenset[str]
     positional: int
     keywords: frozenset[str]
+    spread: bool  # ... and more that is not seen: `norm(width, **options)`
 
     def exceeds(self, name: str, signature: Signature) -> bool:
         """Whether the class `name` may be called here with more than what it cannot do without.
@@ -33,9 +34,9 @@ class HeldCall:
         """
         required = sum(p.default is None and not p.variadic for p in signature.params)
         if name in self.names:
-            return bool(self.keywords) or self.positional > required
+            return self.spread or bool(self.keywords) or self.positional > required
         activation = not required and any(word in self.callee.lower() for word in _ACTIVATIONS)
-        return bool(self.keywords & signature.by_name.keys()) or activation and self.positional > 0
+        return bool(self.keywords & signature.by_name.keys()) or activation and (self.positional > 0 or self.spread)
 
 
 class HeldCalls:
@@ -77,5 +78,6 @@ def _held(node: cst.Call, module: ModuleInfo) -> Iterator[HeldCall]:
     names = frozenset(choice.name for choice in choices(value))
     keywords = frozenset(arg.keyword.value for arg in args if arg.keyword is not None)
     positional = sum(arg.keyword is None and not arg.star for arg in args)
-    if keywords or positional:
-        yield HeldCall(dotted(func).rpartition(".")[2], names, positional, keywords)
+    spread = any(arg.star == "**" for arg in args)
+    if keywords or positional or spread:
+        yield HeldCall(dotted(func).rpartition(".")[2], names, positional, keywords, spread)

@@ -101,6 +101,14 @@ def named(original: cst.Call, updated: cst.Call, work: Translation, where: Posit
     return cst.parse_expression(f"all_named_parameters({code(updated.func.value)}{given})")
 
 
+def own_parameters(updated: cst.Attribute, work: Translation) -> cst.BaseExpression:
+    """`layer._parameters.items()`: what the layer has itself, by torch's names."""
+    work.notes.needs.add("named_parameters")
+    why = "what the layer has itself; assumed: none of it is frozen"
+    work.notes.findings.append(Finding("T2M505", Tier.ASSUMED, "Module._parameters", why))
+    return cst.parse_expression(f"dict(named_parameters({code(updated.value)}, recurse=False))")
+
+
 def _gathers(original: cst.Call, work: Translation) -> bool:
     """The parameters go into lists one by one, as those do that groups of an optimizer are made of."""
     node = work.stmt.node if work.stmt is not None else None

@@ -18,7 +18,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.layers import either
 from torch2ms.rewrite.layers.derived import base_layer
 from torch2ms.rewrite.layers.rows import of_rows
-from torch2ms.rewrite.parameters.lists import is_weight
+from torch2ms.rewrite.parameters.lists import is_weight, own_parameters
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.translation import Translation
 
@@ -55,6 +55,8 @@ def attribute(
     if attr == "module" and receiver.kind == "module" and not stored and wrapped:
         if (made := _unwrapped(receiver, updated, work)) is not None:
             return made
+    if attr == "_parameters" and receiver.kind == "module" and id(original) in where.listing:
+        return own_parameters(updated, work)
     if receiver.kind == "device" and attr == "type" and not stored:
         tier = Tier.ASSUMED if receiver.likely else Tier.EXACT
         work.notes.findings.append(Finding("T2M601", tier, "torch.device.type", "what stands before the colon"))

@@ -44,6 +44,8 @@ def _taken(original: cst.Subscript, updated: cst.Subscript, work: Translation, r
     if receiver.kind == "dict" and receiver.name == STATE and read:
         why, todo = "MindSpore's state has names of parameters", "keep what you need yourself"
         work.refuse("T2M605", "torch.optim.Optimizer.state_dict", why, todo)
+    if receiver.kind == "unknown" and not receiver.name and len(original.slice) == 1:
+        return _perhaps_of_tensor(original, updated, work)
     if receiver.kind not in TAKEN:
         return updated
     if any(type(e.slice) is cst.Index and _nothing(e.slice.value) for e in original.slice):
@@ -52,8 +54,9 @@ def _taken(original: cst.Subscript, updated: cst.Subscript, work: Translation, r
     if read and (made := _by_truth(original, updated, work)) is not None:
         _tell(original, work, "MindSpore takes no mask without dimensions", receiver.likely)
         return made
+    arrays = any(type(e.slice) is cst.Index and _array(work.module.value(e.slice.value)) for e in original.slice)
     elements = [
-        new.with_changes(slice=_part(old.slice, new.slice, work, receiver.deps))
+        new.with_changes(slice=_part(old.slice, new.slice, work, receiver.deps, arrays))
         for old, new in zip(original.slice, updated.slice, strict=True)
     ]
     changed = any(made.slice is not new.slice for made, new in zip(elements, updated.slice, strict=True))
@@ -198,7 +201,22 @@ def whole(target: cst.Subscript, stored: cst.BaseExpression, module: ModuleInfo)
     return kinds[0] in (*TAKEN, "unknown") and kinds[1] not in ("int", "float", "bool", "numpy")
 
 
-def _part(old: cst.BaseSlice, new: cst.BaseSlice, work: Translation, varied: frozenset[str]) -> cst.BaseSlice:
+def _perhaps_of_tensor(original: cst.Subscript, updated: cst.Subscript, work: Translation) -> cst.Subscript:
+    """`self.examples[choice]`, with numbers of NumPy: a list of them serves tensors of MindSpore and arrays alike."""
+    old, new = original.slice[0].slice, updated.slice[0].slice
+    if not isinstance(old, cst.Index) or not isinstance(new, cst.Index) or not isinstance(old.value, cst.Name):
+        return updated
+    value = work.module.value(old.value)
+    if value.kind != "numpy" or value.likely or value.rank == 0 or value.dtype == "bool":
+        return updated
+    _tell(original, work, "a list of numbers, which tensors and arrays take", likely=False)
+    listed = cst.Call(cst.Attribute(new.value, cst.Name("tolist")))
+    return updated.with_changes(slice=[updated.slice[0].with_changes(slice=cst.Index(listed))])
+
+
+def _part(
+    old: cst.BaseSlice, new: cst.BaseSlice, work: Translation, varied: frozenset[str], arrays: bool
+) -> cst.BaseSlice:
     if type(old) is cst.Slice and type(new) is cst.Slice:
         bounds = {
             name: _called("int", getattr(new, name))
@@ -217,8 +235,8 @@ def _part(old: cst.BaseSlice, new: cst.BaseSlice, work: Translation, varied: fro
         return new.with_changes(value=_called("int", new.value))
     if value.kind == "numpy" and value.dtype != "bool" and _picked(old.value, work.module):
         return new.with_changes(value=cst.Call(cst.Attribute(new.value, cst.Name("tolist"))))  # a number, or a row
-    if _array(value):
-        work.notes.needs.add("ms")
+    if _array(value) or arrays and value.kind == "unknown" and isinstance(old.value, (cst.Name, cst.Attribute)):
+        work.notes.needs.add("ms")  # what stands beside an array is one as well, or a number
         return new.with_changes(value=_called(f"{work.alias('ms')}.Tensor", new.value))
     if value.name == "range" and not code(old.value).startswith("list("):
         return new.with_changes(value=_called("list", new.value))
