@@ -13,7 +13,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value, entries
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
@@ -44,6 +44,7 @@ class Taken:
     clears_if: str = ""  # the parameter that says whether it clears them
     steps: bool = False  # it is the step of an optimizer: calls of the optimizer reach it
     asks: bool = False  # it asks which parameters have a gradient, and the answers show
+    clips: bool = False  # it does nothing else than to clip them: their order plays no part
 
 
 @dataclass(eq=False)
@@ -86,7 +87,8 @@ def taken_of(info: FunctionInfo, events: list[Event], names: set[str]) -> Taken 
     if len(set(variables.values())) < len(used):
         return None
     shows = any(asks(e) for e in events)
-    return Taken(info, used, variables, gives, clears, returns if gives else [], asked, asks=shows)
+    only = all(e.kind in ("clip_norm", "clip_value") for e in loads)
+    return Taken(info, used, variables, gives, clears, returns if gives else [], asked, asks=shows, clips=only)
 
 
 def _variable(of: str, names: set[str]) -> str:
@@ -211,7 +213,8 @@ def fed(event: Event, records: Records) -> bool:
     if event.value.kind == "optimizer":
         return True
     if owner.owns is None:  # an optimizer that is not seen: `plan_call` tells what is assumed of it
-        return len(owners) == 1 and _kind(event) == event.value.kind == "params" and bool(event.place)
+        named = _kind(event) in ("params", "module") and event.value.kind == "params"
+        return len(owners) == 1 and named and bool(event.place)
     return owner.owns == event.value.deps
 
 
@@ -273,16 +276,26 @@ def _words(event: Event) -> str:
     """The module behind an owner of the called function, as the caller writes it."""
     assert event.taking is not None
     taken, call = event.taking.taken, event.taking.call
-    head, dot, rest = event.name.partition(".")
+    head, dot, rest = _held_as(event.name, taken).partition(".")
     if head == "self" and receiving(taken.info, call):
         return receiving(taken.info, call) + dot + rest
     given = bound_arguments(taken.info, call).get(head)
     return dotted(given.value) if given is not None else event.name
 
 
+def _held_as(place: str, taken: Taken) -> str:
+    """The attribute under which the function finds what its object was given: `self.model`, which a caller has made."""
+    scope, module = taken.info.scope, taken.info.module
+    if taken.info.cls is None or place.partition(".")[0] in {*scope.params, *scope.locals}:
+        return place
+    nodes = (n for stmt in scope.body.walk() for n in descend(stmt.node) if type(n) is cst.Attribute)
+    return next((dotted(n) for n in nodes if dotted(n.value) == "self" and module.value(n).place == place), place)
+
+
 def _own_order(event: Event, owner: Owner) -> str:
     """The parameters of the module that the function goes over, where an optimizer may have them in another order."""
-    if owner.kind != "optimizer" or owner.ordered or _kind(event) != "module":
+    assert event.taking is not None
+    if owner.kind != "optimizer" or owner.ordered or _kind(event) != "module" or event.taking.taken.clips:
         return ""
     return f"{_words(event)}.trainable_params()"
 

@@ -29,8 +29,22 @@ def unguarded(event: Event, owner: Owner) -> str:
 
 def _named(event: Event) -> bool:
     """The norm of what is clipped gets a name: it is zero where there are no gradients."""
-    node = event.stmt.node
-    return isinstance(node, cst.Assign) and node.value is event.node and len(node.targets) == 1
+    return bool(_without_gradients(event))
+
+
+def _without_gradients(event: Event) -> str:
+    """`norm = ms.tensor(0.0)` for `norm = clip_grad_norm_(...)`, also for its number; "" for other statements."""
+    node, norm = event.stmt.node, event.node
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1 or "{" in code(node):
+        return ""
+    value = node.value
+    number = isinstance(value, cst.Call) and (
+        type(value.func) is cst.Attribute and value.func.attr.value == "item" and value.func.value is norm
+        or dotted(value.func) == "float" and len(value.args) == 1 and value.args[0].value is norm
+    )
+    if value is not norm and not number:
+        return ""
+    return f"{code(node.targets[0].target)} = {'0.0' if number else 'ms.tensor(0.0)'}"
 
 
 def guard_empty(records: Records, plan: Plan) -> None:
@@ -54,10 +68,9 @@ def guard_empty(records: Records, plan: Plan) -> None:
             else:
                 last[owner.variable] = before = event.stmt
             guarded = _guarded(items, owner)  # type: ignore[arg-type]
-            if event.kind == "clip_norm" and _named(event):
-                bound = dotted(event.stmt.node.targets[0].target)  # type: ignore[union-attr]
-                guarded = Text(f"{guarded.template}\nelse:\n    {bound} = ms.tensor(0.0)", guarded.nodes)
-                plan.needs.add("ms")
+            if event.kind == "clip_norm" and (otherwise := _without_gradients(event)):
+                guarded = Text(f"{guarded.template}\nelse:\n    {otherwise}", guarded.nodes)
+                plan.needs |= {"ms"} if "ms." in otherwise else set()
                 last.pop(owner.variable)
             plan.replaced[id(before)] = [guarded]
 
