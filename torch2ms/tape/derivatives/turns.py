@@ -71,7 +71,7 @@ class Turns:
         if self.around.repeats or self.trains:
             return self.around.repeats
         called = [home.value(call.func) for call, home in calls_run(self.region.stmts, self.around)]
-        return not any(value.kind == "module" and value.name for value in called) and bool(self.assumed)
+        return not called or not any(v.kind == "module" and v.name for v in called) and bool(self.assumed)
 
     @property
     def assumed(self) -> set[str]:
