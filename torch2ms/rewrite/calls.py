@@ -172,6 +172,9 @@ class MethodCalls:
             why = "a group of MindSpore's optimizer has fewer and other settings"
             self.work.refuse("T2M605", "torch.optim.Optimizer.param_groups", why, "name the settings")
             return updated
+        if receiver.name == "param_group" and name == "setdefault" and _other_setting(original):
+            self.work.tell("T2M502", "setting of a group", "a number that MindSpore keeps in the group as torch does")
+            return updated
         if receiver.name == "param_group" and name in ("update", "setdefault", "pop"):
             why = "the learning rate of a group is a Parameter, which a number in its place leaves as it was"
             self.work.refuse("T2M605", "torch.optim.Optimizer.param_groups", why, "write each setting by its name")
@@ -416,3 +419,9 @@ def _assumed(finding: Finding, why: str) -> Finding:
     if finding.tier is not Tier.EXACT:
         return finding
     return replace(finding, tier=Tier.ASSUMED, why=f"{finding.why}; {why}" if finding.why else why)
+
+
+def _other_setting(call: cst.Call) -> bool:
+    """`group.setdefault("momentum", 0)`: another setting than the learning rate."""
+    key = constant(call.args[0].value) if len(call.args) == 2 and not call.args[0].star else None
+    return isinstance(key, str) and key not in ("lr", "params")

@@ -65,6 +65,7 @@ from torch2ms.wrappers.taken import out_of_the_way
 from torch2ms.wrappers.ternary import ternary
 from torch2ms.wrappers.turns import written_out
 from torch2ms.wrappers.unboxed import unboxed
+from torch2ms.wrappers.unrated import unrated
 from torch2ms.wrappers.unroll import unrolled
 from torch2ms.wrappers.unwrap import unwrapped
 from torch2ms.wrappers.walrus import bound_before
@@ -110,6 +111,7 @@ def understood(project: Project) -> Project:
     project = _with(project, asked(project))
     project = _with(project, recording(project))
     project = _with(project, without_closures(project))
+    project = _with(project, unrated(project))
     project = inlined(project, handed_on)
     project = _with(project, unkept(project))
     project = _with(project, decided(project))

@@ -2,10 +2,12 @@
 
 Books train with optimizers of torch and with functions of their own through one function that asks what it was given.
 Where every caller gives the same, the other branch goes: what it does to gradients would have to be understood together
-with what runs.
+with what runs. So does `if grad.is_sparse: raise ...` of an optimizer in a project without sparse gradients.
 """
 
 from __future__ import annotations
+
+import re
 
 import libcst as cst
 
@@ -23,6 +25,12 @@ from torch2ms.wrappers.there import always_given
 ASKED = {"torch.optim.Optimizer": "optimizer", "torch.optim.optimizer.Optimizer": "optimizer",
          "torch.nn.Module": "module", "torch.nn.modules.module.Module": "module", "torch.Tensor": "tensor"}  # fmt: skip
 TAPE = (".backward(", ".grad", ".zero_grad(")
+ZEROS = re.compile(r"\.grad is None\s*:\s*(?:#[^\n]*)?\s*\w+\.grad = torch\.zeros_like\(")
+ASKED_SPARSE = re.compile(r"\.is_sparse\s*:")
+SPARSE = re.compile(r"\bsparse\s*=\s*(?!False)|\bto_sparse|\bsparse_(?:coo|csr)_tensor|\btorch\.sparse\b")
+GIVEN = "every caller of the project gives the same: the other branch goes"
+FILLED = "MindSpore's gradient of what takes no part is zero already"
+DENSE = "no layer of the project has sparse gradients, nor has any in MindSpore: the branch goes"
 
 
 def decided(project: Project) -> dict[str, Plain]:
@@ -45,7 +53,7 @@ def decided(project: Project) -> dict[str, Plain]:
 
 def _mentions(module: ModuleInfo) -> bool:
     """Something in it may be asked so, bodies of functions of other files included."""
-    words = ("isinstance", *TAPE)
+    words = ("isinstance", ".is_sparse", *TAPE)
     if any(word in module.source for word in words):
         return True
     text = code(module.tree) if module.plain is not None else ""
@@ -64,6 +72,7 @@ class Decided(Suites):
     def __init__(self, module: ModuleInfo, unsure: set[str], project: Project) -> None:
         super().__init__(module)
         self.there: set[int] = set()  # tests for None of what every caller gives an object
+        self.dense = module.says(ASKED_SPARSE) and not project.says(SPARSE)
         asking = [(scope, s) for scope in module.scope.walk() for s in scope.body.walk() if _asks(s)]
         self.given = {id(stmt.node): _given(scope, stmt) for scope, stmt in asking if scope.name not in unsure}
         self.around = {id(stmt.node): scope.node for scope, stmt in asking if scope.is_function}
@@ -88,17 +97,23 @@ class Decided(Suites):
 
     def answers(self) -> bool:
         """Whether any condition is known."""
-        return any(self.answer(self.tests[name], given) is not None for name, given in self.given.items())
+        known = any(self.answer(self.tests[name], given) is not None for name, given in self.given.items())
+        return known or self.module.says(ZEROS)
 
     def compound(self, original: cst.CSTNode, updated: cst.CSTNode) -> Made:
         if type(original) is not cst.If or type(updated) is not cst.If:
             return super().compound(original, updated)
+        if _fills_zeros(original):
+            self.findings.append(Finding("T2M535", Tier.EXACT, code(original.test), FILLED, line=self.line))
+            said = [line for line in layout.inner_comments(updated.body) if line.comment is not None]
+            return [], (*layout.comments_only(updated.leading_lines), *said)
         answer = self.answer(original.test, self.given.get(id(original), set()))
         around = self.around.get(id(original), original) if "Tensor" in code(original.test) else original
-        chosen = isinstance(original.orelse, cst.If) or not any(word in code(around) for word in TAPE)
-        if answer is None or chosen:
+        dense = answer is not None and _sparse(original.test)
+        apart = not dense and not any(word in code(around) for word in TAPE)
+        if answer is None or apart or isinstance(original.orelse, cst.If):
             return super().compound(original, updated)
-        why = "every caller of the project gives the same: the other branch goes"
+        why = DENSE if dense else GIVEN
         gone = original.orelse if answer else original.body
         lines = {self.line, *(self.numbers[id(node)][0] for node in on_tape(gone))}
         self.findings += [Finding("T2M535", Tier.ASSUMED, code(original.test), why, line=n) for n in sorted(lines)]
@@ -114,6 +129,8 @@ class Decided(Suites):
 
     def answer(self, test: cst.BaseExpression, given: set[str]) -> bool | None:
         """What the condition is in the whole project; None where that is not seen."""
+        if _sparse(test):
+            return False if self.dense else None
         if id(test) in self.there:
             assert isinstance(test, cst.Comparison)
             return isinstance(test.comparisons[0].operator, cst.IsNot)
@@ -124,7 +141,27 @@ class Decided(Suites):
 
 
 def _asks(stmt: Stmt) -> bool:
-    return type(stmt.node) is cst.If and any(dotted(call.func) == "isinstance" for call in stmt.calls)
+    if type(stmt.node) is not cst.If:
+        return False
+    return any(dotted(call.func) == "isinstance" for call in stmt.calls) or _sparse(stmt.node.test)
+
+
+def _fills_zeros(node: cst.If) -> bool:
+    """`if p.grad is None: p.grad = torch.zeros_like(p)`."""
+    test = node.test
+    asked = dotted(test.left) if _none_asked(node) and isinstance(test.comparisons[0].operator, cst.Is) else ""  # type: ignore[attr-defined]
+    lines = node.body.body if node.orelse is None else []
+    small = lines[0].body if len(lines) == 1 and isinstance(lines[0], cst.SimpleStatementLine) else lines
+    made = small[0] if len(small) == 1 and isinstance(small[0], cst.Assign) else None
+    if not asked.endswith(".grad") or made is None or [dotted(t.target) for t in made.targets] != [asked]:
+        return False
+    param = asked.removesuffix(".grad")
+    return code(made.value) in (f"torch.zeros_like({param})", f"torch.zeros_like({param}.data)")
+
+
+def _sparse(test: cst.BaseExpression) -> bool:
+    """`grad.is_sparse`."""
+    return type(test) is cst.Attribute and test.attr.value == "is_sparse"
 
 
 def _none_asked(node: cst.CSTNode) -> str:

@@ -130,7 +130,9 @@ def _class(stmt: Stmt, node: cst.ClassDef, ev: Evaluator) -> None:
 
 def _for(stmt: Stmt, node: cst.For, ev: Evaluator) -> None:
     iterated = ev.ev(node.iter)
-    grouped = _sets_rates(stmt, dotted(node.target)) and ev.project.says(PARAM_GROUPS)
+    scope = stmt.block.scope
+    given = scope.name == "__init__" and dotted(node.iter) in scope.params  # groups that become those of an optimizer
+    grouped = not given and _sets_rates(stmt, dotted(node.target)) and ev.project.says(PARAM_GROUPS)
 
     def start_turn() -> None:
         one = iteration(node.iter, iterated, ev)

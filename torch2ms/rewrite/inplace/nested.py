@@ -112,12 +112,17 @@ def _given(chain: cst.CSTNode) -> Iterator[cst.Call]:
 
 
 def _changes(node: cst.CSTNode) -> Iterator[cst.Call]:
-    """Outermost in-place chains that are evaluated whenever the statement is, in order."""
+    """Outermost in-place chains that are evaluated whenever the statement is, in order; what a chain changes may be
+    made by others: `(v.add_(eps).sqrt() / c).add_(eps)`."""
     for child in children(node):
         if type(child) in LATE:
             continue
         if is_change(child):
             assert isinstance(child, cst.Call)
-            yield child
+            changed = base(child)
+            if isinstance(changed, (cst.BinaryOperation, cst.UnaryOperation, cst.Call)):
+                yield from _changes(changed)
+            else:
+                yield child
         else:
             yield from _changes(child)

@@ -25,6 +25,7 @@ from torch2ms.rewrite.tensors.picked import picks
 from torch2ms.rewrite.tensors.subscripts import WHOLE
 from torch2ms.rewrite.writer import Writer
 
+CAST = {"float", "double", "half", "type", "to", "detach", "contiguous"}  # the same memory for a tensor that is such already
 TURNING = {"unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_"}
 RESHAPING = {*TURNING, "resize_", "resize_as_", "set_"}
 
@@ -309,6 +310,9 @@ class InPlace:
             lines = seen.into(stmt, target, lambda: text, self.writer)
             if lines is not None or len(self.writer.marked) > before:
                 return lines
+        if isinstance(target, cst.Name) and not self.writer.differentiated and self.of_weight(target.value):
+            self.writer.needs.add("ops")
+            return self.writer.translated(f"{self.writer.alias('ops')}.assign({place}, {text})")
         shown = views.memory(target, stmt, self.writer.scope, self.module)
         if shown == views.VIEW and not self.writer.differentiated:
             return self.writer.translated(f"{place}[{WHOLE}] = {text}")
@@ -362,6 +366,20 @@ class InPlace:
     def contained(self, target: cst.Subscript) -> bool:
         """An entry of a container, which is a tensor of its own."""
         return self.module.value(target.value).kind in ("list", "tuple", "dict", "params")
+
+    def of_weight(self, name: str) -> bool:
+        """`w = p.data.float()`: the memory of a parameter, which MindSpore assigns nothing to once an index wrote there."""
+        made = [s.node for s in self.writer.scope.body.walk() if name in s.defs and s.is_small]
+        for node in made:
+            shown = node.value if isinstance(node, cst.Assign) else None
+            while isinstance(shown, cst.Call) and isinstance(shown.func, cst.Attribute) and shown.func.attr.value in CAST:
+                shown = shown.func.value
+            while shown is not None and is_data(shown, self.module):
+                shown = shown.value  # type: ignore[attr-defined]
+            if shown is not None and shown is not node.value and is_parameter(  # type: ignore[union-attr]
+                    shown, self.module.value(shown), self.module, self.writer.plan):
+                return True
+        return False
 
     def of_parameter(self, target: cst.Subscript) -> bool:
         """A row or a slice of a parameter, which gives copies in MindSpore; written by index it changes."""

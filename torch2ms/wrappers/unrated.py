@@ -1,0 +1,72 @@
+"""Optimizers of the project that make their learning rates themselves: `Adafactor(params, lr=None)`.
+
+MindSpore's optimizers have a rate from the beginning, a Parameter: it is zero until the step writes one.
+"""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.findings import Finding, Tier
+from torch2ms.wrappers.suites import Suites
+
+NONE = re.compile(r"\blr\b[^=,()\n]*=\s*None\b")
+ASKED = re.compile(r"""\[\s*["']lr["']\s*\]\s+is\b""")
+WRITTEN = re.compile(r"""\[\s*["']lr["']\s*\]\s*=[^=]""")
+WHY = "MindSpore's optimizers have a rate from the beginning: zero, until the step writes it"
+
+
+def unrated(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules with such optimizers, by name."""
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        if module.uses_mindspore or not module.says(NONE):
+            continue
+        found = {id(node) for cls in module.classes.values() for node in _rates(cls)}
+        if found:
+            plain[module.name] = _Writer(module, found).plain()
+    return plain
+
+
+def _rates(cls: ClassInfo) -> list[cst.CSTNode]:
+    """What gives `lr` its place among the defaults, where it may be None and the class writes rates without a question."""
+    text = code(cls.scope.node)
+    init = cls.methods.get("__init__")
+    if cls.kind != "optimizer" or init is None or ASKED.search(text) or not WRITTEN.search(text):
+        return []
+    node = init.scope.node
+    assert isinstance(node, cst.FunctionDef)
+    params = [*node.params.params, *node.params.kwonly_params]
+    if not any(p.name.value == "lr" and p.default is not None and constant(p.default) is None for p in params):
+        return []
+    return [n for n in descend(node.body) if _gives(n)]
+
+
+def _gives(node: cst.CSTNode) -> bool:
+    """`lr=lr` in a call of dict, `"lr": lr` in a display."""
+    if isinstance(node, cst.Arg):
+        return node.keyword is not None and node.keyword.value == "lr" and dotted(node.value) == "lr"
+    return isinstance(node, cst.DictElement) and constant(node.key) == "lr" and dotted(node.value) == "lr"
+
+
+class _Writer(Suites):
+    """One module whose optimizers have rates from the beginning."""
+
+    def __init__(self, module: ModuleInfo, found: set[int]) -> None:
+        super().__init__(module)
+        self.found = found
+
+    def leave_Arg(self, original: cst.Arg, updated: cst.Arg) -> cst.Arg:
+        return updated.with_changes(value=self.rate()) if id(original) in self.found else updated
+
+    def leave_DictElement(self, original: cst.DictElement, updated: cst.DictElement) -> cst.DictElement:
+        return updated.with_changes(value=self.rate()) if id(original) in self.found else updated
+
+    def rate(self) -> cst.BaseExpression:
+        self.findings.append(Finding("T2M502", Tier.EXACT, "learning rate of an optimizer", WHY, line=self.line))
+        return cst.parse_expression("0.0 if lr is None else lr")
