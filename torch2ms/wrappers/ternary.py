@@ -1,6 +1,7 @@
 """`norm = clip_grad_norm_(ps, c) if c else 0.0` as an `if` statement: what happens to gradients happens in a statement.
 
-So does `grad.lerp_(momentum, beta) if nesterov else momentum`, which changes a tensor. So do `scheduler and optimizer.step()`, `loss.backward() if train else None` and, where it is called, what
+So does `grad.lerp_(momentum, beta) if nesterov else momentum`, which changes a tensor. So do
+`scheduler and optimizer.step()`, `loss.backward() if train else None` and, where it is called, what
 `backwards = lambda loss: loss.backward()` does.
 """
 
@@ -18,7 +19,9 @@ from torch2ms.api.template import parenthesised
 from torch2ms.findings import Finding, Tier
 from torch2ms.wrappers.suites import Suites
 
-EVENTS = re.compile(r"\b(?:backward|step|zero_grad|unscale_|clip_grad_\w+)\(|[a-z]_\([^\n]*\) if\b| if [^\n]* else [^\n]*[a-z]_\(")
+EVENTS = re.compile(
+    r"\b(?:backward|step|zero_grad|unscale_|clip_grad_\w+)\(|[a-z]_\([^\n]*\) if\b| if [^\n]* else [^\n]*[a-z]_\("
+)
 LAMBDA = re.compile(r"\w = lambda\b[^\n]*\.(?:backward|zero_grad)\(")
 CALLED = re.compile(r"backward|step|zero_grad|clip_grad_\w+|[a-z]\w*[a-z]_")
 WHY = "written out where it is called"

@@ -34,7 +34,7 @@ def unrated(project: Project) -> dict[str, Plain]:
 
 
 def _rates(cls: ClassInfo) -> list[cst.CSTNode]:
-    """What gives `lr` its place among the defaults, where it may be None and the class writes rates without a question."""
+    """What gives `lr` its place among the defaults, where it may be None and the class writes it without asking."""
     text = code(cls.scope.node)
     init = cls.methods.get("__init__")
     if cls.kind != "optimizer" or init is None or ASKED.search(text) or not WRITTEN.search(text):

@@ -8,6 +8,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import name_called
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.api import apply_call
@@ -25,7 +26,7 @@ from torch2ms.rewrite.tensors.picked import picks
 from torch2ms.rewrite.tensors.subscripts import WHOLE
 from torch2ms.rewrite.writer import Writer
 
-CAST = {"float", "double", "half", "type", "to", "detach", "contiguous"}  # the same memory for a tensor that is such already
+CAST = {"float", "double", "half", "type", "to", "detach", "contiguous"}  # the same memory where it is such already
 TURNING = {"unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_"}
 RESHAPING = {*TURNING, "resize_", "resize_as_", "set_"}
 
@@ -368,11 +369,11 @@ class InPlace:
         return self.module.value(target.value).kind in ("list", "tuple", "dict", "params")
 
     def of_weight(self, name: str) -> bool:
-        """`w = p.data.float()`: the memory of a parameter, which MindSpore assigns nothing to once an index wrote there."""
+        """`w = p.data.float()`: the memory of a parameter: after a write by index MindSpore assigns nothing to it."""
         made = [s.node for s in self.writer.scope.body.walk() if name in s.defs and s.is_small]
         for node in made:
             shown = node.value if isinstance(node, cst.Assign) else None
-            while isinstance(shown, cst.Call) and isinstance(shown.func, cst.Attribute) and shown.func.attr.value in CAST:
+            while isinstance(shown, cst.Call) and name_called(shown) in CAST and isinstance(shown.func, cst.Attribute):
                 shown = shown.func.value
             while shown is not None and is_data(shown, self.module):
                 shown = shown.value  # type: ignore[attr-defined]
