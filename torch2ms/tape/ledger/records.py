@@ -178,7 +178,7 @@ class Records:
 
     def may_be_empty(self, event: Event, owner: Owner) -> bool:
         state = owner.before.get(self.number[id(event)])
-        return state is None or state.empty
+        return state is None or state.empty or owner.stored and _opens(self.scope, self.module)
 
     def entry_leaks(self, owner: Owner) -> bool:
         left = bool({n for n, _ in owner.exit.held} - {ENTRY})
@@ -220,6 +220,13 @@ class Read:
 def _held(events: Sequence[Event]) -> list[object]:
     """What all fields of events hold."""
     return [value for event in events for value in vars(event).values()]
+
+
+def _opens(scope: Scope, module: ModuleInfo) -> bool:
+    """The scope opens a context of the program's own, which may clear when it is entered."""
+    opened = [item.item for stmt in scope.body.walk() if isinstance(stmt.node, cst.With) for item in stmt.node.items]
+    made = (module.value(one.func if isinstance(one, cst.Call) else one) for one in opened)
+    return any(value.kind in ("class", "function", "method", "object") for value in made)
 
 
 def _taken_out(name: str, scope: Scope) -> bool:
