@@ -133,6 +133,9 @@ class Definitions:
     def class_def(self, stmt: Stmt, node: cst.ClassDef) -> cst.ClassDef:
         scope = self.emitter.by_node[id(node)]
         cls = self.module.classes[node.name.value]
+        if cls.scope.node is not node and (cls.kind == "module" or node.bases):
+            why, todo = "another class of the file has this name, and is taken for it", "give one of them another name"
+            self.writer.refuse("T2M501", f"class {node.name.value}", why, todo)
         bases = self.bases(cls, node)
         if cls.refused:
             todo = f"write a Cell with construct and bprop: {cls.refused}"
