@@ -116,3 +116,18 @@ class ParameterDict(ModuleDict):
 
     def fromkeys(self, names, default=None):
         return ParameterDict([(name, default) for name in names])
+
+
+def deep_copied(held):
+    """Tensors of a deep copy show the memory of the first ones in MindSpore: each gets its own."""
+    if isinstance(held, ms.Tensor) and not isinstance(held, ms.Parameter):
+        return held.copy()
+    made = copy.deepcopy(held)
+    if isinstance(held, dict):
+        for key, value in held.items():
+            made[key] = deep_copied(value)
+    elif isinstance(held, list):
+        made[:] = [deep_copied(value) for value in held]
+    elif type(held) is tuple:
+        made = tuple(deep_copied(value) for value in held)
+    return made

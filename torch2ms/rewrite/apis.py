@@ -7,8 +7,10 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, qualified
 from torch2ms.analysis.syntax.names import canonical, is_foreign
 from torch2ms.analysis.syntax.tree import changed
+from torch2ms.analysis.values import Value
 from torch2ms.api import Outcome, Rule, apply_attribute, apply_class, apply_partial, apply_value, apply_whole
 from torch2ms.api.template import parenthesised
+from torch2ms.rewrite.inplace.sharing import CONTAINERS
 from torch2ms.rewrite.layers.compared import findable, findable_partial
 from torch2ms.rewrite.parameters.lists import CHAINED, is_weight, joined
 from torch2ms.rewrite.parameters.names import told_apart
@@ -30,6 +32,13 @@ def spelled(node: cst.BaseExpression, name: str, module: ModuleInfo) -> bool:
     return bool(module.imports.stars) and isinstance(node, cst.Name) and name.endswith(f".{node.value}")
 
 
+def holds_tensors(value: Value) -> bool:
+    """A container that is seen to hold tensors, no weights."""
+    if value.kind in CONTAINERS:
+        return any(map(holds_tensors, value.parts))
+    return value.kind == "tensor" and not value.likely and not is_weight(value)
+
+
 def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, where: Positions) -> cst.BaseExpression:
     """A call of an imported name."""
     if name == "functools.partial" and original.args:
@@ -44,6 +53,10 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
         if held.kind == "tensor" and not held.likely and not is_weight(held):
             work.tell("T2M601", name, "Tensor.copy(): a deep copy of a tensor shares its memory in MindSpore")
             return cst.Call(cst.Attribute(parenthesised(updated.args[0].value), cst.Name("copy")))
+        if held.kind in CONTAINERS and holds_tensors(held):
+            work.notes.needs.add("deep_copied")
+            work.tell("T2M601", name, "a deep copy of a tensor shares its memory in MindSpore")
+            return updated.with_changes(func=cst.Name("deep_copied"))
         if "optimizer" in {held.kind, *(item.kind for item in held.items or ())}:
             todo = "make another one, and load the state of the first"
             work.refuse("T2M605", "copy.deepcopy of an optimizer", "MindSpore's optimizers cannot be copied", todo)

@@ -17,7 +17,7 @@ from torch2ms.rewrite.gradmodes import stopper, unrecorded
 from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.callers import behind, default, key
 from torch2ms.rewrite.inplace.holders import holders, taken_as_tensor
-from torch2ms.rewrite.inplace.kept import held_elsewhere, without_graph
+from torch2ms.rewrite.inplace.kept import copied, held_elsewhere, repeated, without_graph
 from torch2ms.rewrite.inplace.nested import widens
 from torch2ms.rewrite.inplace.scattered import scattered
 from torch2ms.rewrite.inplace.seen import into_view
@@ -361,19 +361,21 @@ class Assignments:
         others = {place for place in stmt.muts - {dotted(target.value)} if "." not in place}
         later = [s for s in self.writer.scope.body.walk() if s.number > stmt.number]
         loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
-        seen = held and others & {use for s in (*later, *loops) for use in s.uses}
-        if not seen and (
+        seen: object = held and others & {use for s in (*later, *loops) for use in s.uses}
+        again = held and copied(target, self.writer.scope) or repeated(target, self.writer.scope, self.module)
+        if not seen and not again and (
             value.kind not in ("tensor", "unknown") or not self.given_by_callers(stmt, target, tensors=True)
         ):
             return None
         self.writer.tell("T2M611", "in-place change", "written into the tensor, which another name holds too")
         place = code(self.writer.expression(target))
+        index = f"{place}[{WHOLE}] = {{}}" if not value.leaf else f"{place}.copy_({{}})"  # a Parameter is no view
         right = code(self.writer.expression(node.value))
         right = right if atomic(node.value) else f"({right})"
         symbol = code(node.operator).strip().removesuffix("=")
         saved = symbol not in "+-" and not self.in_place.number(node.value)
         own = ".copy()" if saved and self.writer.differentiated else ""
-        return self.writer.translated(f"{place}[{WHOLE}] = {place}{own} {symbol} {right}")
+        return self.writer.translated(index.format(f"{place}{own} {symbol} {right}"))
 
     def written_into(
         self, stmt: Stmt, target: cst.Name | cst.Attribute, node: cst.AugAssign
@@ -398,8 +400,6 @@ class Assignments:
     def given_by_callers(self, stmt: Stmt, node: cst.BaseExpression, *, tensors: bool = False) -> bool:
         """The tensor is the caller's own, who reads it again after the call; `tensors`: callers know it for one."""
         scope = self.writer.scope
-        if self.writer.differentiated and scope.name == "forward":
-            return False  # what a network is given is a gradient function's own: nothing is written into that
         given = behind(node, stmt, scope)
         if given and scope.name in self.writer.project.written_as_values:
             return True

@@ -20,7 +20,7 @@ from torch2ms.api import MISFIT
 from torch2ms.api.detours import TYPES
 from torch2ms.api.template import parenthesised
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite.inplace.chains import base, is_temporary
+from torch2ms.rewrite.inplace.chains import base, is_change, is_temporary
 from torch2ms.rewrite.inplace.nested import TYPED
 from torch2ms.rewrite.inplace.sharing import is_gradient
 from torch2ms.rewrite.layers.keywords import positional
@@ -149,6 +149,9 @@ class MethodCalls:
         unsure = receiver.kind in ("unknown", "none") or receiver.likely and receiver.kind in ("list", "tuple", "dict")
         if name in SPREADS and unsure and (made := self.spread(original, updated)) is not None:
             return made
+        if receiver.kind == "unknown" and is_change(original) and is_temporary(base(original)):
+            if self.work.rules.find(f"torch.Tensor.{name[:-1]}") is not None:  # nothing else has methods of such names
+                return self.tensor_method(name, Value("tensor", likely=True), original, updated)
         if receiver.kind == "unknown":
             named_so = dotted(func.value) or name in DEVICES or name in MODES and held(func.value)
             return self.of_unknown(name, original, updated) if named_so else updated

@@ -34,7 +34,7 @@ class Given:
         body = list(home.body.walk())
         for caller in body:
             for call in caller.calls:
-                if dotted(call.func).rpartition(".")[2] != scope.name:
+                if not _calls(call, scope, module):
                     continue
                 rest = self.keys[1:] if _starred(self.parameter, scope) else self.keys
                 given = argument(call, self.parameter, scope, self.keys)
@@ -45,6 +45,16 @@ class Given:
                 if _looked_at(given, caller, body, module, project):
                     return True
         return False
+
+
+def _calls(call: cst.Call, scope: Scope, module: ModuleInfo) -> bool:
+    """The call has the name of the function, or is one of a network whose forward it is."""
+    if dotted(call.func).rpartition(".")[2] == scope.name:
+        return True
+    if scope.name != "forward" or scope.cls is None:
+        return False
+    value = module.value(call.func)
+    return value.kind == "module" and value.name.rpartition(".")[2] == scope.cls.name
 
 
 def behind(node: cst.CSTNode, stmt: Stmt, scope: Scope) -> list[Given]:
@@ -115,6 +125,8 @@ def _looked_at(
     if not kept:
         return False
     turns = [s for owner in caller.ancestors() if owner.is_loop for s in owner.walk()]
+    if turns and not any(kept in s.defs for s in turns) and not any(kept in a.defs for a in caller.ancestors()):
+        return True  # the call itself reads it again in the next turn
     read = [s for s in (*(s for s in body if s.number > caller.number), *turns) if s is not caller]
     again = {root(u) for s in read for u in s.uses}
     own = set() if kept in caller.defs else {kept}  # ... it is bound to what the function returns

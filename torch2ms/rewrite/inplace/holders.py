@@ -36,6 +36,12 @@ def holders(name: str, stmt: Stmt, module: ModuleInfo, project: Project, depth: 
     return found
 
 
+def given_by_keepers(name: str, stmt: Stmt, module: ModuleInfo, project: Project) -> bool:
+    """A function or method gave the name a tensor that it did not make: `mean = norm.stats()`."""
+    before = (s for s in stmt.block.scope.body.walk() if name in s.defs and s.number < stmt.number)
+    return any(_keeper(given, module, project) for other in before for given in _given(name, other))
+
+
 def _given(name: str, stmt: Stmt) -> list[cst.BaseExpression]:
     """The expressions out of which a statement takes what it binds to the name."""
     node = stmt.node

@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
-from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.rewrite.inplace.sharing import begun, shares, shows
 
@@ -30,6 +30,40 @@ def held_elsewhere(target: cst.Attribute, stmt: Stmt, module: ModuleInfo) -> boo
         for other in (*s.uses, *s.defs)
         if not value.likely or s in here or _cut_there(s, other)
     )
+
+
+def copied(target: cst.Subscript, scope: Scope) -> bool:
+    """`state["h"]`, of which there is a shallow copy: others hold the tensor too."""
+    place = dotted(target.value)
+    made = [s.node for s in scope.body.walk() if place and place in s.uses and place not in s.defs]
+    given = [node.value for node in made if isinstance(node, cst.Assign)]
+    given += [e.value for node in given if isinstance(node, cst.Tuple) for e in node.elements]
+    return any(_copies(node, place) for node in given)
+
+
+def repeated(target: cst.Subscript, scope: Scope, module: ModuleInfo) -> bool:
+    """`rows[0]` of `rows = [row] * 2`: one tensor."""
+    place = dotted(target.value)
+    for stmt in scope.body.walk() if place else ():
+        value = stmt.node.value if isinstance(stmt.node, cst.Assign) and place in stmt.defs else None
+        if isinstance(value, cst.BinaryOperation) and isinstance(value.operator, cst.Multiply):
+            listed = value.left.elements if isinstance(value.left, cst.List) else ()
+            return any(module.value(e.value).kind == "tensor" for e in listed)
+    return False
+
+
+def _copies(node: cst.BaseExpression, place: str) -> bool:
+    """`copy.copy(state)`, `dict(state)`, `state.copy()`, `{**state}`, `rows[:]`."""
+    if isinstance(node, cst.Call):
+        called = dotted(node.func)
+        if called in ("copy.copy", "copy", "dict", "list", "tuple", "OrderedDict", "collections.OrderedDict"):
+            return len(node.args) == 1 and dotted(node.args[0].value) == place
+        return called == f"{place}.copy"
+    if isinstance(node, (cst.Dict, cst.List, cst.Tuple)):
+        starred = (e for e in node.elements if isinstance(e, (cst.StarredDictElement, cst.StarredElement)))
+        return any(dotted(e.value) == place for e in starred)
+    sliced = isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Slice)
+    return sliced and dotted(node.value) == place  # type: ignore[attr-defined]
 
 
 def without_graph(target: cst.Attribute, added: cst.BaseExpression, module: ModuleInfo) -> bool:

@@ -18,6 +18,7 @@ from torch2ms.rewrite.gradmodes import unrecorded
 from torch2ms.rewrite.initial import put_in
 from torch2ms.rewrite.inplace import apart, seen, views
 from torch2ms.rewrite.inplace.chains import base, is_change
+from torch2ms.rewrite.inplace.holders import given_by_keepers
 from torch2ms.rewrite.inplace.nested import TYPED, of_dict, widens
 from torch2ms.rewrite.inplace.sharing import fresh, is_data, is_gradient, is_parameter, kept, shares_whole
 from torch2ms.rewrite.layers.rows import of_rows
@@ -268,7 +269,9 @@ class InPlace:
         if is_gradient(target) and id(target) in self.writer.plan.expressions:
             return not kept(stmt, self.writer.scope)
         loop = any(owner.is_loop for owner in stmt.ancestors())
-        return fresh(target, self.writer.scope, but=None if loop else stmt)
+        own = fresh(target, self.writer.scope, but=None if loop else stmt)
+        named = target.value if own and isinstance(target, cst.Name) else ""
+        return own and not (named and given_by_keepers(named, stmt, self.module, self.writer.project))
 
     def held_twice(self, stmt: Stmt, name: str) -> bool:
         """Somebody else has the very tensor by now, no view of it: `y = x`, `seen.append(x)`, a caller."""
