@@ -136,7 +136,7 @@ def _fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | 
     if detours.complex_beside(use):
         why = "MindSpore's functions take no complex number beside a tensor"
         return _refused(rule, _ARGUMENT, why, "make a tensor of it, of the type of the result")
-    varied = any(use.varied(name) for name in ("self", *form.signature.by_name))
+    varied = any(use.varied(name) for name in use.written)
     if varied and form.assume.startswith(_UNDIFFERENTIATED):
         return _refused(rule, _ARGUMENT, "a gradient flows through it, which MindSpore does not compute like torch")
     if detour is None and rule.floats and "astype" not in (form.to or ""):

@@ -173,8 +173,8 @@ def complex_beside(use: Use) -> bool:
     """`x.mul(2j)`: a complex number of Python, which MindSpore's functions do not take beside a tensor."""
     return any(
         (node := use.node(name)) is not None and (use.kind(name) == "complex" or isinstance(literal(node), complex))
-        for name in _NUMBERS
-    )
+        for name in use.written if name in _NUMBERS
+    )  # fmt: skip
 
 
 def _made_alike(rule: Rule, form: Form, use: Use) -> Detour | None:

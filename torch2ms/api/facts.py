@@ -81,6 +81,11 @@ class Use:
         """The last part of the rule's name."""
         return self.name.rpartition(".")[2]
 
+    @property
+    def written(self) -> tuple[str, ...]:
+        """The parameters that stand in the call, and `self`."""
+        return ("self", *self.binding.single, *self.binding.variadic)
+
     def node(self, name: str) -> cst.BaseExpression | None:
         """The argument as the user wrote it; the first one of a variadic parameter."""
         if name == "self":

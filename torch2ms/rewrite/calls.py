@@ -73,7 +73,7 @@ def _switches(method: FunctionInfo | None) -> bool:
 def method_alias(original: cst.Name, updated: cst.Name, work: Translation) -> cst.Name:
     """A name in the body of a class of modules itself: `predict = forward`, `forward = predict`."""
     scope = work.stmt.block.scope if work.stmt is not None else None
-    if scope is None or original.value not in OWN_METHODS or not isinstance(scope.node, cst.ClassDef):
+    if scope is None or not isinstance(scope.node, cst.ClassDef):
         return updated
     cls = work.module.classes.get(scope.name)
     if cls is None or cls.scope is not scope or cls.kind != "module":

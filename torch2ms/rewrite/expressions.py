@@ -12,7 +12,7 @@ from torch2ms.api import apply_call
 from torch2ms.api.rules import Rule
 from torch2ms.rewrite import apis, layout, named_settings
 from torch2ms.rewrite.asked import answered
-from torch2ms.rewrite.calls import MethodCalls, method_alias
+from torch2ms.rewrite.calls import OWN_METHODS, MethodCalls, method_alias
 from torch2ms.rewrite.facts import TYPE
 from torch2ms.rewrite.inplace import indirect
 from torch2ms.rewrite.layers import attention, chosen, derived
@@ -193,7 +193,7 @@ class Expressions(Positions):
         unseen = value.kind in ("none", "unknown") and id(original) in self.module.values
         if unseen and (name := self.perhaps_imported(original)):
             return apis.used(name, original, updated, self.work, self)
-        return method_alias(original, updated, self.work)
+        return method_alias(original, updated, self.work) if original.value in OWN_METHODS else updated
 
     def perhaps_imported(self, node: cst.Name) -> str:
         """What of torch a local name stands for where a function imports it in one branch: `else: amp = None`."""

@@ -8,6 +8,7 @@ from torch2ms.analysis.evaluation.narrow import CLASS_NAME
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, gathered
+from torch2ms.analysis.values import Value
 from torch2ms.rewrite.layers.compared import of_classes
 from torch2ms.rewrite.rewriter import Rewriter
 from torch2ms.rewrite.tensors.places import values_only
@@ -47,46 +48,47 @@ class Positions(Rewriter):
     def visit_Call(self, node: cst.Call) -> bool | None:
         if id(node) in self.plan.expressions:
             return False
-        self.callees.add(id(node.func))
-        self.called.add(id(node.func))
-        self.applied[id(node.func)] = node
-        method = type(node.func) is cst.Attribute and node.func.attr.value == "forward"
-        self.at_once.add(id(node.func.value if method and isinstance(node.func, cst.Attribute) else node.func))
-        if self.hands_on(node):
+        func, made, target, name = node.func, self.module.value(node), self.module.value(node.func), dotted(node.func)
+        self.callees.add(id(func))
+        self.called.add(id(func))
+        self.applied[id(func)] = node
+        if hands_on(made, target, name):
             for arg in node.args:
                 self.leave_unnamed(arg.value)
-        if type(node.func) is cst.Attribute and node.func.attr.value == "append" and len(node.args) == 1:
-            self.listed[id(node.args[0].value)] = dotted(node.func.value)
-        if compiled.transform(self.module.value(node.func).name) == "vmap" and node.args:
+        if compiled.transform(target.name) == "vmap" and node.args:
             self.called.add(id(node.args[0].value))
-        if self.module.value(node).kind == "optimizer":
+        if made.kind == "optimizer":
             self.trained |= {id(n) for arg in node.args for n in gathered(arg.value)}
             self.handed |= {id(arg.value) for arg in node.args}
-        if self.module.value(node.func).name.startswith("torch.nn.init."):
+        if target.name.startswith("torch.nn.init."):
             self.initialised |= {id(a.value) for a in node.args if a.keyword is None or a.keyword.value == "tensor"}
-        if dotted(node.func).rpartition(".")[2] == "Tensor":
+        if name.rpartition(".")[2] == "Tensor":
             self.converted |= {id(arg.value) for arg in node.args}
-        if dotted(node.func) in ("isinstance", "issubclass") and len(node.args) > 1:
-            for arg in node.args[dotted(node.func) == "isinstance" :]:
+        if name in ("isinstance", "issubclass") and len(node.args) > 1:
+            for arg in node.args[name == "isinstance" :]:
                 self.mark_classes(arg.value, asked=True)
         for position, arg in enumerate(node.args):
             if type(arg.value) is cst.List or type(arg.value) is cst.Tuple:
                 self.mark_given(node, arg, position)
-        if type(node.func) is cst.Attribute and self.module.value(node.func.value).name == CLASS_NAME:
-            self.class_names |= {id(arg.value) for arg in node.args}
-        if type(node.func) is cst.Attribute and node.func.attr.value in ("keys", "items", "values"):
-            self.indexed.add(id(node.func.value))
-            self.listing.add(id(node.func.value))
-        if type(node.func) is cst.Attribute and node.func.attr.value in ("numpy", "item", "tolist", "cpu"):
-            self.host.add(id(node.func.value))
+        if type(func) is cst.Attribute:
+            self.method(node, func)
+        else:
+            self.at_once.add(id(func))
         return None
 
-    def hands_on(self, node: cst.Call) -> bool:
-        """What the call is given stays what it is, wherever it goes; only networks set the mode of their parts."""
-        made, target = self.module.value(node), self.module.value(node.func)
-        if target.kind == "api" or made.name.startswith("torch."):
-            return not target.name.startswith("torch") and made.kind != "module"
-        return target.kind in ("function", "method") or made.kind == "object" or dotted(node.func) == "dict"
+    def method(self, node: cst.Call, func: cst.Attribute) -> None:
+        """What the call of a method tells of the object, and of what it is given."""
+        name, held = func.attr.value, func.value
+        self.at_once.add(id(held if name == "forward" else func))
+        if name == "append" and len(node.args) == 1:
+            self.listed[id(node.args[0].value)] = dotted(held)
+        if self.module.value(held).name == CLASS_NAME:
+            self.class_names |= {id(arg.value) for arg in node.args}
+        if name in ("keys", "items", "values"):
+            self.indexed.add(id(held))
+            self.listing.add(id(held))
+        if name in ("numpy", "item", "tolist", "cpu"):
+            self.host.add(id(held))
 
     def leave_unnamed(self, node: cst.BaseExpression) -> None:
         self.unnamed.add(id(node))
@@ -206,6 +208,13 @@ class Positions(Rewriter):
 def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
     """`names` for `tuple(names)`"""
     return node.args[0].value if isinstance(node, cst.Call) and dotted(node.func) == "tuple" and node.args else node
+
+
+def hands_on(made: Value, target: Value, name: str) -> bool:
+    """What a call is given stays what it is, wherever it goes; only networks set the mode of their parts."""
+    if target.kind == "api" or made.name.startswith("torch."):
+        return not target.name.startswith("torch") and made.kind != "module"
+    return target.kind in ("function", "method") or made.kind == "object" or name == "dict"
 
 
 def _stored(target: cst.BaseExpression) -> list[cst.BaseExpression]:

@@ -13,7 +13,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, constant, descend
+from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import UNKNOWN, Value, entries
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
@@ -288,7 +288,7 @@ def _held_as(place: str, taken: Taken) -> str:
     scope, module = taken.info.scope, taken.info.module
     if taken.info.cls is None or place.partition(".")[0] in {*scope.params, *scope.locals}:
         return place
-    nodes = (n for stmt in scope.body.walk() for n in descend(stmt.node) if type(n) is cst.Attribute)
+    nodes = (n for stmt in scope.body.walk() for n in stmt.nodes if type(n) is cst.Attribute)
     return next((dotted(n) for n in nodes if dotted(n.value) == "self" and module.value(n).place == place), place)
 
 
