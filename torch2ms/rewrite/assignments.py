@@ -337,6 +337,8 @@ class Assignments:
         for other in self.writer.scope.body.walk():
             if name in other.defs and other.number < stmt.number:
                 others |= views.sources(name, other, self.module)
+            elif other.number < stmt.number:
+                others |= {d for d in other.defs if name in views.sources(d, other, self.module)}
             if type(other.node) is cst.Assign and type(other.node.value) is cst.Name:
                 held = self.module.value(other.node.value)
                 pair = {other.node.value.value, *(dotted(t.target) for t in other.node.targets)}

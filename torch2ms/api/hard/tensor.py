@@ -45,6 +45,8 @@ def to(use: Use) -> Choice:
     if use.passed("other"):
         return Choice("{self}.astype({other}.dtype)")
     first = use.kind("target")
+    if first == "dtype" and use.dtype("target") == use.dtype("self") and not use.given("copy"):
+        return Choice("{self}", returns="same")  # torch gives the very tensor, whose changes are seen through it
     if first == "dtype":
         return Choice("{self}.astype({target})")
     if first == "tensor":

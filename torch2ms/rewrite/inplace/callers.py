@@ -131,7 +131,14 @@ def _looked_at(
     again = {root(u) for s in read for u in s.uses}
     own = set() if kept in caller.defs else {kept}  # ... it is bound to what the function returns
     held = {root(place) for place in (*own, *holders(kept, caller, module, project))}
+    held |= {d for s in body if s.number < caller.number for d in s.defs if _shows(d, kept, s, module)}
     return "self" in held or bool(held & again)
+
+
+def _shows(name: str, kept: str, made: Stmt, module: ModuleInfo) -> bool:
+    """A statement makes the name one for the tensor, or for a view of it."""
+    bound = dotted(made.node.value) if isinstance(made.node, cst.Assign) else ""
+    return name != kept and (bound == kept or kept in views.sources(name, made, module, same=True))
 
 
 def argument(call: cst.Call, name: str, scope: Scope, keys: Keys = ()) -> cst.BaseExpression | None:

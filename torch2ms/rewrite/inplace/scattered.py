@@ -26,7 +26,8 @@ def scattered(
     if writer.module.value(target.value).kind != "tensor" or not _elsewhere(target, writer.module):
         return None
     shown = views.memory(target.value, stmt, writer.scope, writer.module)
-    if shown not in (views.VIEW, views.LOST) and not seen.by_others(stmt, target.value, writer, same=True):
+    held = seen.by_others(stmt, target.value, writer, same=True) or _held_by_callers(target.value.value, writer)
+    if shown not in (views.VIEW, views.LOST) and not held:
         return None
     place, stored = writer.expression(target), writer.expression(given)
     if not isinstance(place, cst.Subscript):
@@ -41,6 +42,16 @@ def scattered(
         f"{whole}[{WHOLE}] = {name}",
     )
     return [line for text in lines for line in writer.translated(text)]
+
+
+def _held_by_callers(name: str, writer: Writer) -> bool:
+    """Whoever calls the function has a view of the tensor that it hands over."""
+    return any(
+        isinstance(node, cst.Name) and node.value in views.sources(other, made, writer.module, same=True)
+        for node, stmt, home in views.handed(name, writer.scope, writer.module)
+        for made in home.body.walk() if made.number < stmt.number
+        for other in made.defs
+    )  # fmt: skip
 
 
 def _elsewhere(target: cst.Subscript, module: ModuleInfo) -> bool:

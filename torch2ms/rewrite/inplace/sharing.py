@@ -15,7 +15,7 @@ from torch2ms.tape.plan import Plan
 
 VIEWS = {"view", "reshape", "transpose", "t", "permute", "squeeze", "unsqueeze", "detach", "narrow", "select", "expand",
          "view_as", "flatten", "unbind", "chunk", "split", "contiguous", "to", "cuda", "cpu", "diagonal", "swapaxes",
-         "float", "get", "pop", "setdefault", "requires_grad_", "data", "numpy", "unfold", "expand_as", "broadcast_to",
+         "float", "double", "long", "type", "get", "pop", "setdefault", "requires_grad_", "data", "numpy", "unfold", "expand_as", "broadcast_to",
          "movedim", "moveaxis", "swapdims", "unflatten", "ravel", "reshape_as", "as_strided", "hsplit", "vsplit",
          "tensor_split", "as_tensor", "asarray", "from_numpy", "view_as_real", "view_as_complex", "T", "mT", "real",
          "imag"}  # fmt: skip
@@ -137,7 +137,8 @@ def _keeps(call: cst.Call) -> bool:
     return last == "dict" or last[:1].isupper()
 
 
-_THEMSELVES = {"contiguous", "to", "cuda", "cpu", "float", "requires_grad_"}  # may give the tensor they are called on
+_HANDED_BACK = {"as_tensor", "asarray"}  # by functions of torch
+_THEMSELVES = {"contiguous", "to", "type", "cuda", "cpu", "float", "double", "long", "requires_grad_", *_HANDED_BACK}
 
 
 def shares_whole(stmt: Stmt, name: str) -> bool:
@@ -148,9 +149,10 @@ def shares_whole(stmt: Stmt, name: str) -> bool:
         if isinstance(given, (cst.Tuple, cst.List, cst.Dict, cst.Set)) or len(node.targets) > 1:
             return name in stmt.uses or name in targets
         while isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute):
-            if given.func.attr.value not in _THEMSELVES and not is_change(given):
+            last = given.func.attr.value
+            if last not in _THEMSELVES and not is_change(given):
                 return False
-            given = given.func.value
+            given = given.args[0].value if last in _HANDED_BACK and given.args else given.func.value
         return bool(dotted(given)) and name in {dotted(given), *targets} and {dotted(given)} != targets
     return isinstance(node, cst.Return) or shares(stmt, name) if name in stmt.uses else False
 

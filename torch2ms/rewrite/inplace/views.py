@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
@@ -104,7 +106,8 @@ def sources(name: str, stmt: Stmt, module: ModuleInfo, same: bool = False) -> se
     while value is not None and not isinstance(value, cst.Name) and not _attribute(value):
         last = _last(value)
         inner = value.value if isinstance(value, cst.Subscript) else _receiver(value, module)
-        if inner is None or module.value(inner).kind not in TENSORS:
+        part = isinstance(value, cst.Subscript) and isinstance(inner, cst.Call) and _last(inner) in SPLIT
+        if inner is None or not part and module.value(inner).kind not in TENSORS:
             return set()
         if not isinstance(value, cst.Subscript) and last not in SAME | RESHAPED | TURNED | COPIED | SPLIT:
             return set()
@@ -157,8 +160,12 @@ def _named(name: str, stmt: Stmt, scope: Scope, module: ModuleInfo, depth: int) 
 
 def _given(name: str, scope: Scope, module: ModuleInfo, depth: int) -> set[str]:
     """What the calls of this module hand to a function under the name of a parameter."""
-    found = set()
-    for home in module.scope.walk():
+    return {_shown(node, stmt, home, module, depth - 1) for node, stmt, home in handed(name, scope, module)}
+
+
+def handed(name: str, scope: Scope, module: ModuleInfo) -> Iterator[tuple[cst.BaseExpression, Stmt, Scope]]:
+    """What the calls of this module hand to a function under the name of a parameter, and where."""
+    for home in module.scope.walk() if name in scope.params else ():
         for stmt in home.body.walk():
             for call in stmt.calls:
                 method = isinstance(call.func, cst.Attribute)
@@ -168,8 +175,7 @@ def _given(name: str, scope: Scope, module: ModuleInfo, depth: int) -> set[str]:
                 place = scope.params.index(name) - bound
                 for i, arg in enumerate(call.args):
                     if arg.keyword.value == name if arg.keyword is not None else i == place and not arg.star:
-                        found.add(_shown(arg.value, stmt, home, module, depth - 1))
-    return found
+                        yield arg.value, stmt, home
 
 
 def _bound(name: str, stmt: Stmt, scope: Scope, module: ModuleInfo, depth: int) -> str:
