@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.evaluation.narrow import CLASS_NAME
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, gathered
@@ -152,7 +153,7 @@ class Positions(Rewriter):
             self.valued.add(id(node.value))
         if len(node.targets) == 1 and dotted(node.targets[0].target):
             self.called.add(id(node.value))
-            if type(node.value) is cst.Tuple and self.asked_for(dotted(node.targets[0].target)):
+            if type(node.value) is cst.Tuple and dotted(node.targets[0].target) in asked_for(self.module):
                 self.mark_classes(node.value, asked=True)
         value = node.value
         if type(value) is cst.Dict:
@@ -177,20 +178,13 @@ class Positions(Rewriter):
     def mark_given(self, call: cst.Call, arg: cst.Arg, position: int) -> None:
         """Classes in a list that a function of the module is given, which asks for them by the name it has there."""
         called = dotted(call.func).rpartition(".")[2]
-        for info in self.module.functions.values() if self.module.value(arg.value).parts else ():
+        asks = asked_for(self.module)
+        for info in self.module.functions.values() if asks and self.module.value(arg.value).parts else ():
             if info.name == called:
                 names = info.scope.params[info.cls is not None and not info.static :]
                 name = arg.keyword.value if arg.keyword is not None else (names[position : position + 1] or [""])[0]
-                if name and self.asked_for(name):
+                if name in asks:
                     self.mark_classes(arg.value, asked=True)
-
-    def asked_for(self, name: str) -> bool:
-        """`isinstance(x, name)` stands somewhere in the module."""
-        calls = (c for scope in self.module.scope.walk() for s in scope.body.walk() for c in s.calls)
-        return any(
-            dotted(c.func) == "isinstance" and len(c.args) == 2 and dotted(_bare(c.args[1].value)) == name
-            for c in calls
-        )
 
     def visit_AssignTarget(self, node: cst.AssignTarget) -> None:
         self.stores |= {id(n) for n in _stored(node.target)}
@@ -203,6 +197,14 @@ class Positions(Rewriter):
 
     def visit_ClassDef(self, node: cst.ClassDef) -> bool:
         return False
+
+
+@once
+def asked_for(module: ModuleInfo) -> frozenset[str]:
+    """The names that stand somewhere in the module as that in `isinstance(x, name)`."""
+    calls = [c for scope in module.scope.walk() for s in scope.body.walk() for c in s.calls if len(c.args) == 2]
+    asked = [c.args[1].value for c in calls if dotted(c.func) == "isinstance"]
+    return frozenset(dotted(_bare(node)) for node in asked) - {""}
 
 
 def _bare(node: cst.BaseExpression) -> cst.BaseExpression:
