@@ -43,6 +43,7 @@ from torch2ms.wrappers.numbered import numbered
 from torch2ms.wrappers.objects import wraps
 from torch2ms.wrappers.on_cuda import switched_off
 from torch2ms.wrappers.opened import opened
+from torch2ms.wrappers.outdated import outdated
 from torch2ms.wrappers.own_names import renewed
 from torch2ms.wrappers.picked_items import picked_items
 from torch2ms.wrappers.rebound import told_apart
@@ -83,6 +84,7 @@ def understood(project: Project) -> Project:
     project = _with(project, supplied(project))
     project = _with(project, starred(project))
     project = _with(project, spelled(project))
+    project = _with(project, outdated(project))
     project = _with(project, aliased(project))
     project = _with(project, bound_before(project))
     project = _with(project, written_back(project))

@@ -48,7 +48,8 @@ def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer
         pairing, called = replace(pairing, name=""), False
     apart = called and (kin != "same" or pairing.wrapped or not _in_order(owner, writer))
     mixed = _mixed(event, owner) and (pairing.wrapped or _in_turn(event.stmt))
-    if kin == "other" or event.writes and pairing.wrapped or apart or mixed:
+    picked = isinstance(pairing.params, COMPREHENSIONS)  # `for p in [p for p in ps if p.grad is not None]`
+    if kin == "other" or event.writes and pairing.wrapped or apart or mixed or picked:
         if pairing.name and not called:
             plan.refuse(event.stmt, refusal(event, "it names some of the parameters whose gradients were taken"))
             return

@@ -1,0 +1,92 @@
+"""Signatures that torch still takes and no longer documents: `p.add_(-lr, grad)` is `p.add_(grad, alpha=-lr)`.
+
+Optimizers and losses of some years ago are full of them: `v.addcmul_(1 - beta, g, g)`, `dist.addmm_(1, -2, x, y.t())`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.syntax.names import name_called
+from torch2ms.wrappers.suites import Suites
+
+SCALED = {"add": (1, "alpha"), "sub": (1, "alpha"), "addcmul": (2, "value"), "addcdiv": (2, "value")}  # tensors, number
+WEIGHED = {"addmm", "addmv", "addr", "addbmm", "baddbmm"}  # of two tensors, with `beta` and `alpha`
+CALL = re.compile(r"\b(?:add|sub|addcmul|addcdiv|addmm|addmv|addr|addbmm|baddbmm)_?\(")
+
+
+def outdated(project: Project) -> dict[str, Plain]:
+    """What becomes of the modules with such calls, by name."""
+    plain: dict[str, Plain] = {}
+    for module in project.modules.values():
+        if module.uses_mindspore or not module.says(CALL):
+            continue
+        calls = [c for scope in module.scope.walk() for stmt in scope.body.walk() for c in stmt.calls]
+        found = {id(call): args for call in calls if (args := _documented(call, module)) is not None}
+        if found:
+            plain[module.name] = _Writer(module, found).plain()
+    return plain
+
+
+def _documented(call: cst.Call, module: ModuleInfo) -> list[tuple[str, int]] | None:
+    """The arguments as they are documented, each with its keyword and its number in the call; None for other calls."""
+    name = name_called(call)
+    plain = name.removesuffix("_")
+    if plain not in SCALED and plain not in WEIGHED or any(a.keyword is not None or a.star for a in call.args):
+        return None
+    of_torch = module.value(call.func).name == f"torch.{plain}"
+    if not of_torch and not _of_tensor(call, module, changes=name.endswith("_")):
+        return None
+    if plain in SCALED:
+        return _scaled(len(call.args), of_torch, *SCALED[plain])
+    return _weighed(len(call.args), of_torch)
+
+
+def _of_tensor(call: cst.Call, module: ModuleInfo, changes: bool) -> bool:
+    if not isinstance(call.func, cst.Attribute):
+        return False
+    kind = module.value(call.func.value).kind
+    return kind in ("tensor", "param") or changes and kind == "unknown"
+
+
+def _scaled(count: int, of_torch: bool, tensors: int, number: str) -> list[tuple[str, int]] | None:
+    """`add(alpha, other)`, and `torch.add(input, alpha, other)`."""
+    at = int(of_torch)
+    if count != at + tensors + 1:
+        return None
+    return [("", i) for i in (*range(at), *range(at + 1, count))] + [(number, at)]
+
+
+def _weighed(count: int, of_torch: bool) -> list[tuple[str, int]] | None:
+    """`addmm(beta, alpha, a, b)` without `alpha` as well, and `torch.addmm(beta, input, alpha, a, b)`."""
+    given = count - int(of_torch)
+    if given not in (3, 4):
+        return None
+    numbers = [("beta", 0)] + ([("alpha", count - 3)] if given == 4 else [])
+    return [("", i) for i in ([1] if of_torch else [])] + [("", count - 2), ("", count - 1)] + numbers
+
+
+class _Writer(Suites):
+    """One module whose calls have the documented arguments."""
+
+    def __init__(self, module: ModuleInfo, found: dict[int, list[tuple[str, int]]]) -> None:
+        super().__init__(module)
+        self.found = found
+
+    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
+        order = self.found.get(id(original))
+        return updated if order is None else updated.with_changes(args=_ordered(updated.args, order))
+
+
+def _ordered(args: Sequence[cst.Arg], order: list[tuple[str, int]]) -> list[cst.Arg]:
+    """Commas and line breaks stay where they were."""
+    equal = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
+    made = []
+    for place, (keyword, number) in zip(args, order, strict=True):
+        named = {"keyword": cst.Name(keyword), "equal": equal} if keyword else {}
+        made.append(place.with_changes(value=args[number].value, **named))
+    return made
