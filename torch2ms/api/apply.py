@@ -203,11 +203,16 @@ def _star_renamed(rule: Rule, form: Form, original: cst.Call, updated: cst.Call)
     root = form.template.root
     if not isinstance(root, cst.Call) or not form.template.fixed_callee:
         return None
-    parameters = [param for param in form.signature.params if param.name not in DROPPED and param.name != "out"]
-    if len(parameters) != len(root.args):
-        return None
     by_keyword = any(arg.star == "**" or arg.keyword is not None for arg in original.args)
-    for param, arg in zip(parameters, root.args, strict=True):
+    parameters = [param for param in form.signature.params if param.name not in DROPPED and param.name != "out"]
+    args = list(root.args)
+    if not by_keyword:  # positions reach no parameter that has to be named: nobody gives it
+        parameters = [param for param in parameters if not param.keyword_only]
+        named = {param.name for param in form.signature.params if param.keyword_only}
+        args = [arg for arg in args if _filled_by(arg, form) not in named]
+    if len(parameters) != len(args):
+        return None
+    for param, arg in zip(parameters, args, strict=True):
         mark = form.template.placeholders.get(getattr(arg.value, "value", ""))
         if mark is None or mark.param != param.name or mark.written or mark.transform or arg.keyword is not None:
             return None
@@ -219,6 +224,12 @@ def _star_renamed(rule: Rule, form: Form, original: cst.Call, updated: cst.Call)
         return lacking
     node = updated.with_changes(func=root.func.deep_clone())
     return Outcome(node, (_told(rule, form, node),), needs(form.template), form.returns)
+
+
+def _filled_by(arg: cst.Arg, form: Form) -> str:
+    """The parameter that an argument of the target stands for by itself."""
+    mark = form.template.placeholders.get(getattr(arg.value, "value", ""))
+    return mark.param if mark is not None and not mark.transform else ""
 
 
 def needs(parsed: template.Template) -> frozenset[str]:

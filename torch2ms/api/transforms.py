@@ -89,6 +89,12 @@ def as_int(value: Value) -> cst.BaseExpression:
     return cst.Call(cst.Name("int"), [cst.Arg(node)])
 
 
+def flag(value: Value) -> cst.BaseExpression:
+    """A flag that may be written as None, which MindSpore's layers do not take for False."""
+    node = _single(value)
+    return cst.Name("False") if isinstance(node, cst.Name) and node.value == "None" else node
+
+
 def negated(value: Value) -> cst.BaseExpression:
     """A flag the other way round."""
     node = _single(value)
@@ -255,6 +261,7 @@ TRANSFORMS: dict[str, Callable[[Value], cst.BaseExpression]] = {
     "wrapped": wrapped,
     "one_minus": one_minus,
     "as_int": as_int,
+    "flag": flag,
     "as_float": as_float,
     "negated": negated,
     "or_float32": or_float32,

@@ -43,6 +43,7 @@ NORMALISATION = {"momentum": "set_momentum", "eps": "set_eps"}  # setting -> fun
 SURPLUS = "torch drops leading dimensions of size 1 of what is stored, MindSpore fails on them"
 FLOATS = ("weight_decay", "dampening", "eps")  # settings of groups that MindSpore's optimizers take as floats only
 OTHERS = {"jax", "tensorflow", "mxnet", "paddle", "cupy"}  # libraries whose arrays are not those of torch
+SHARED = "assumed: what it gets the values of is not read after they changed: torch gives both one memory"
 # kinds of what other objects keep in an attribute called data
 OF_OTHERS = {"int", "float", "bool", "str", "none", "list", "dict", "tuple", "set", "numpy"}
 
@@ -203,7 +204,10 @@ class Assignments:
                 return None
             self.writer.needs.add("ops")
             tier = Tier.EXACT if value.kind != "unknown" else Tier.ASSUMED
-            self.writer.tell("T2M611", "write of .data", "ops.assign, which compiled code sees too", tier)
+            why = "ops.assign, which compiled code sees too"
+            if _of_somebody(node.value, stmt, self.module):
+                why, tier = f"{why}; {SHARED}", Tier.ASSUMED
+            self.writer.tell("T2M611", "write of .data", why, tier)
             given = self.in_rows(base, node.value) if of_rows(base, self.module) else "{1}"
             return self.writer.text(f"ops.assign({{0}}, {given})", base, node.value)
         if isinstance(base, cst.Name):
@@ -469,6 +473,29 @@ def _of_others(module: ModuleInfo, value: Value) -> bool:
     """Torch is not there, and the file works with the arrays of another library, or nothing says what the value is."""
     origins = {origin.partition(".")[0] for origin in module.imports.table.values()}
     return "torch" not in origins and (bool(origins & OTHERS) or value.kind == "unknown")
+
+
+def _of_somebody(value: cst.BaseExpression, stmt: Stmt, module: ModuleInfo) -> bool:
+    """The value is a tensor that somebody keeps: an attribute, what a loop takes, an item that is not stored anew."""
+    while type(value) is cst.Attribute and value.attr.value == "data" or _detached(value):
+        value = value.value if type(value) is cst.Attribute else value.func.value  # type: ignore[attr-defined]
+    if type(value) is cst.Name:
+        return any(a.is_loop and value.value in a.defs for a in stmt.ancestors())
+    if type(value) is not cst.Subscript:
+        return type(value) is cst.Attribute
+    kept = _container(value)
+    stored = (t.target for node in module.of_kind(cst.Assign) for t in node.targets)
+    return all(type(target) is not cst.Subscript or _container(target) != kept for target in stored)
+
+
+def _container(node: cst.BaseExpression) -> str:
+    while type(node) is cst.Subscript:
+        node = node.value
+    return dotted(node)
+
+
+def _detached(node: cst.BaseExpression) -> bool:
+    return type(node) is cst.Call and type(node.func) is cst.Attribute and node.func.attr.value == "detach"
 
 
 def _returned(name: str, scope: Scope) -> bool:

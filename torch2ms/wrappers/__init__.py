@@ -28,6 +28,7 @@ from torch2ms.wrappers.distributed import mentioned
 from torch2ms.wrappers.each import each_alone
 from torch2ms.wrappers.families import branched
 from torch2ms.wrappers.filled import filled
+from torch2ms.wrappers.first_turn import begins_anew
 from torch2ms.wrappers.flagged_together import flagged_together
 from torch2ms.wrappers.flags import flagged
 from torch2ms.wrappers.for_effect import as_loops
@@ -127,6 +128,7 @@ def understood(project: Project) -> Project:
     project = _with(project, levelled(project))
     project = _with(project, sunk(project))
     project = _with(project, switched_off(project))
+    project = _with(project, begins_anew(project))
     project = _with(project, told_apart(project))
     project = _with(project, renewed(project))
     project = _with(project, copied(project))

@@ -22,7 +22,8 @@ TRAINING = {"parameters", "named_parameters", "state_dict", "load_state_dict", "
             "param_groups", "backward"}  # fmt: skip
 HELD = ("api", "tensor", "param")  # what a text that is written out may ask for an attribute
 METHOD = re.compile(r"torch\.Tensor\.([a-z]\w*)")
-FUNCTION = re.compile(r"torch\.(?!Tensor\b)(?:\w+\.)*[a-z]\w*")  # a method of the class is kept to be replaced
+# a method of the class is kept to be replaced
+FUNCTION = re.compile(r"torch\.(?!Tensor\.)(?:\w+\.)*[a-z]\w*|torch\.Tensor")
 ASKED = re.compile(
     r"""\bTensor\.[a-z]|\.grad\.detach\(\)\.\w+_\(|\bfilter\(\s*lambda[^\n]*\.grad\b"""
     r"|, *[)\]]? *= *(?:torch\.autograd\.)?grad\("
@@ -192,7 +193,8 @@ class Aliased(Suites):
             name = dotted(node.targets[0].target)
             self.names[name] = node.value
             mentioned, called = self.uses(name)
-            if mentioned == called + 1:  # the target itself
+            own = sum(type(n) is cst.Name and n.value == name for n in descend(node))  # `Tensor = torch.Tensor`
+            if mentioned == called + own:
                 self.dead.add(id(node))
 
     def candidates(self, taken: set[str]) -> list[cst.Assign]:

@@ -50,7 +50,7 @@ def _doubled(parts: list[str]) -> str:
     return "(" + ", ".join(part for part in parts for _ in range(2)) + ")"
 
 
-_REST = "dilation={{dilation{k}}}, group={{groups}}, has_bias={{bias!}}, dtype={{dtype|or_float32}}"
+_REST = "dilation={{dilation{k}}}, group={{groups}}, has_bias={{bias|flag!}}, dtype={{dtype|or_float32}}"
 _CONV = "nn.{cell}(" + _SIZES + "{pad}, " + _REST + ")"
 
 
@@ -85,7 +85,7 @@ def _conv_padded(use: Use) -> Choice:
             todo="put nn.ReflectionPad2d or ops.pad before it and leave padding out",
         )
     sides = "(" + ", ".join(f"{n}, {n}" for n in reversed(sizes)) + ")"
-    rest = "stride={stride}, dilation={dilation}, group={groups}, has_bias={bias!}"
+    rest = "stride={stride}, dilation={dilation}, group={groups}, has_bias={bias|flag!}"
     to = f"Padded{use.short}({{in_channels}}, {{out_channels}}, {{kernel_size}}, {sides}, '{mode}', {rest})"
     return Choice(to, uses=("padding", "padding_mode"))
 

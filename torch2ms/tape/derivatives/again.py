@@ -391,8 +391,14 @@ class _Compiled(Way):
         return self.event.create_graph or recorded or any(id(s) in self.calls for s in self.path.steps)
 
     def called(self, stmt: Stmt) -> bool:
-        """An inner gradient may be a call of the compiled function that it is by itself."""
+        """An inner gradient may be a call of the compiled function that it is by itself.
+
+        Not where that function may be differentiated for a loss as well: MindSpore compiles its derivative for what is
+        asked of it first, here the inputs and there the weights, and gives back zeros for the rest from then on.
+        """
         if self.event.create_graph or self.call.listed or id(stmt) in self.plan.contexts:
+            return False
+        if self.around.project.says(BACKWARD):
             return False
         known = self.around.called.get(id(stmt))
         if known is None or known not in ((), tuple(self.call.inputs)):
