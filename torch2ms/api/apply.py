@@ -190,6 +190,11 @@ def _starred(rule: Rule, error: StarError, updated: cst.Call) -> Outcome:
     if (lacking := _lacking(rule, parsed)) is not None:
         return lacking
     why = f"{rule.star}: {error} holds nothing that it does not know"
+    if rule.star == "{data}":  # what it is given: `Variable(x, **options)`
+        if not updated.args or updated.args[0].star or updated.args[0].keyword is not None:
+            return _refused(rule, _STAR, f"{error} hides which arguments are given", "write the arguments out")
+        node = template.parenthesised(updated.args[0].value)
+        return Outcome(node, (Finding(_ASSUMED, Tier.ASSUMED, rule.name, why),), frozenset(), rule.returns)
     itself = isinstance(updated.func, cst.Attribute) and rule.star == "{self}"  # a layer, which is called as before
     func = updated.func.value if itself else parsed.root.deep_clone()  # type: ignore[attr-defined]
     node = updated.with_changes(func=func)

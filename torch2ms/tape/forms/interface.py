@@ -161,8 +161,17 @@ def parameters_of(writer: Writer, call: Call, stmts: list[Stmt], loop: Stmt | No
 def changed_in_place(writer: Writer, params: list[str], stmts: list[Stmt]) -> list[str]:
     """Parameters that the statements write into: MindSpore forbids that for what a gradient function is given."""
     inner = [i for s in stmts for i in s.walk()]
-    written = {m for i in inner if type(i.node) is not cst.AugAssign for m in i.muts}  # `x += y` binds x again
+    changing = [i for i in inner if type(i.node) is not cst.AugAssign]  # `x += y` binds x again
+    written = {m for i in changing for m in i.muts if not _of_a_copy(m, i)}
     return [p for p in params if p in written and "tensor" in writer.kinds(p, stmts)]
+
+
+def _of_a_copy(name: str, stmt: Stmt) -> bool:
+    """`x = x.clone()` stands in front of the statement: it writes into that."""
+    above = stmt.block.stmts[: stmt.block.stmts.index(stmt)]
+    made = next((s.node for s in reversed(above) if name in s.all_defs), None)
+    call = made.value if type(made) is cst.Assign else None
+    return type(call) is cst.Call and type(call.func) is cst.Attribute and call.func.attr.value == "clone"
 
 
 def alone(name: str, writer: Writer, stmts: list[Stmt]) -> bool:
