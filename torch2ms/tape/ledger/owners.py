@@ -29,8 +29,9 @@ def collect(scope: Scope, module: ModuleInfo, events: list[Event], stored: list[
             plain = value.dtype == "plain"
             found.append(Owner("optimizer", event.place, value.owns, plain=plain, ordered=value.ordered))
     if len(found) == 1 and not stored:
-        _alone(found[0], scope, events)
+        _alone(found[0], scope, module, events)
         _captured(found[0], scope, module, events)
+        _of_the_script(found[0], scope, module, events)
     elif not stored:
         _paired([o for o in found if o.owns is None and o.place in scope.params], events)
     for event in events:
@@ -138,15 +139,20 @@ def leaf_of_name(event: Event) -> bool:
     return event.kind == "leaf_grad" and event.value.leaf and bool(event.place)
 
 
-def _alone(owner: Owner, scope: Scope, events: list[Event]) -> None:
+def _alone(owner: Owner, scope: Scope, module: ModuleInfo, events: list[Event]) -> None:
     """The only optimizer of a function holds what the caller has under names that the function does not know.
 
     A list of modules and the list that the optimizer was made of hold the same ones, for example: what the losses of
-    the function are made of is then among what it moves.
+    the function are made of is then among what it moves. So is what a function made together with the optimizer and
+    gave back in a dict (`render(rays, **networks)`), where the losses are known by names of functions that are called.
     """
-    named = all(o.startswith("^") for o in owner.owns or ("",))
     losses = [e for e in events if e.kind == "backward"]
-    if named and owner.place in scope.params and losses and not any(owner.takes(e.value.deps) for e in losses):
+    seen = scope.locals | module.scope.locals
+    made = all(o.startswith("<") for o in owner.owns or ("",)) and all(
+        e.value.deps and not any(root(d) in seen for d in e.value.deps) for e in losses
+    )
+    named = all(o.startswith("^") for o in owner.owns or ("",)) and owner.place in scope.params
+    if (named or made) and losses and not any(owner.takes(e.value.deps) for e in losses):
         owner.owns = None
         owner.assumed.add(f"`{owner.place}` holds the parameters of the loss, and no others")
 
@@ -165,6 +171,24 @@ def _captured(owner: Owner, scope: Scope, module: ModuleInfo, events: list[Event
     calls = [c for s in around.body.walk() for c in s.calls if dotted(c.func) == scope.name]
     given = [argument(call, scope.params.index(name), name) for call in calls for name in losses]
     if given and all(node is not None and {module.value(node).place} == owner.owns for node in given):
+        owner.owns = losses
+
+
+def _of_the_script(owner: Owner, scope: Scope, module: ModuleInfo, events: list[Event]) -> None:
+    """An optimizer moves a network that the function is handed, and that it runs under the name that the script has.
+
+    `def train_batch(net, opt): loss = crnn(x).mean(); ...; opt.step()`, always called as `train_batch(crnn, opt)`.
+    """
+    losses = frozenset(d for e in events if e.kind == "backward" for d in e.value.deps if not d.startswith(("^", "@")))
+    owns = owner.owns or frozenset()
+    if len(owns) != 1 or not owns <= set(scope.params) or owner.takes(losses):
+        return
+    if len(losses) != 1 or any(root(d) in scope.locals for d in losses):
+        return
+    (name,) = owns
+    calls = [c for each in module.scope.walk() for s in each.body.walk() for c in s.calls if dotted(c.func) == scope.name]
+    given = [argument(call, scope.params.index(name), name) for call in calls]
+    if given and all(node is not None and {module.value(node).place} == losses for node in given):
         owner.owns = losses
 
 
