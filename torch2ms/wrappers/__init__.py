@@ -46,6 +46,7 @@ from torch2ms.wrappers.on_cuda import switched_off
 from torch2ms.wrappers.opened import opened
 from torch2ms.wrappers.outdated import outdated
 from torch2ms.wrappers.own_names import renewed
+from torch2ms.wrappers.partials import called_out, without_options
 from torch2ms.wrappers.picked_items import picked_items
 from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.reexported import reexported
@@ -87,6 +88,8 @@ def understood(project: Project) -> Project:
     project = _with(project, spelled(project))
     project = _with(project, outdated(project))
     project = _with(project, aliased(project))
+    project = _with(project, called_out(project))
+    project = _with(project, without_options(project))
     project = _with(project, bound_before(project))
     project = _with(project, written_back(project))
     project = _with(project, called_by_name(project))

@@ -186,7 +186,7 @@ def _of_the_script(owner: Owner, scope: Scope, module: ModuleInfo, events: list[
     if len(losses) != 1 or any(root(d) in scope.locals for d in losses):
         return
     (name,) = owns
-    calls = [c for each in module.scope.walk() for s in each.body.walk() for c in s.calls if dotted(c.func) == scope.name]
+    calls = [call for call in module.of_kind(cst.Call) if dotted(call.func) == scope.name]
     given = [argument(call, scope.params.index(name), name) for call in calls]
     if given and all(node is not None and {module.value(node).place} == losses for node in given):
         owner.owns = losses
