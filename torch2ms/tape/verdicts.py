@@ -30,7 +30,7 @@ from torch2ms.tape.ledger.given import backward_elsewhere, given_elsewhere
 from torch2ms.tape.ledger.hooks import has_hooks, watched
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import LOADS, STEPS, Records
-from torch2ms.tape.uses.freezing import thaws
+from torch2ms.tape.uses.freezing import switched_behind, thaws
 from torch2ms.tape.uses.stored import unguarded
 
 NO_GRADIENT = "no gradient of `{}` reaches this step: torch leaves it alone, MindSpore's optimizer would move it"
@@ -150,11 +150,14 @@ class Verdicts:
                 if place := self.left_out(event, owner, reached):
                     return NO_GRADIENT.format(place)
                 held_back = owner.kind == "optimizer" and not owner.plain
-                if held_back and thaws(owner, self.scope, self.module, self.project, self.records):
+                around = (self.scope, self.module, self.project, self.records)
+                if held_back and thaws(owner, *around):
                     return (
                         "parameters are frozen while training: "
                         "torch leaves them alone, MindSpore's optimizer would move them"
                     )
+                if self.project.freezes and switched_behind(owner, *around):
+                    return "parameters are frozen or thawed between a forward and its backward call"
                 if (
                     owner.kind == "leaf"
                     and (state := owner.before.get(self.records.number[id(event)])) is not None

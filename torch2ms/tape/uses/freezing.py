@@ -17,7 +17,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.ledger.events import marked
+from torch2ms.tape.ledger.events import Event, marked
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.pairs import paired
 from torch2ms.tape.ledger.records import STEPS, Records
@@ -61,6 +61,28 @@ def thaws(owner: Owner, scope: Scope, module: ModuleInfo, project: Project, reco
         )
         return False
     return bool(frozen)
+
+
+def switched_behind(owner: Owner, scope: Scope, module: ModuleInfo, project: Project, records: Records) -> bool:
+    """Flags change between a forward and its backward call: torch looks at them in the call, MindSpore in the forward."""
+    found = [t for t in toggles(scope, module, project) if t.place != NOBODY_KNOWS and _concerns(t, owner)]
+    played = [e for e in records.events if e.kind == "backward" and owner in records.takers(e)] if found else []
+    return any(_runs_before(t, event) for event in played for t in found)
+
+
+def _runs_before(toggle: Toggle, event: Event) -> bool:
+    """What the event goes backward from is made by the network in front of the switch, which stands before the event."""
+    if not toggle.stmt.number < event.stmt.number or toggle.stmt.block is not event.stmt.block:
+        return False
+    stmts = event.stmt.block.stmts
+    wanted = set(event.stmt.all_uses)
+    for stmt in reversed(stmts[: stmts.index(event.stmt)]):
+        if not stmt.all_defs & wanted:
+            continue
+        if stmt.number < toggle.stmt.number and any(overlaps(toggle.place, use) for use in stmt.all_uses):
+            return True
+        wanted = (wanted - stmt.defs if stmt.is_small else wanted) | stmt.all_uses
+    return False
 
 
 def _moved_on(toggle: Toggle, owner: Owner, scope: Scope, module: ModuleInfo, records: Records) -> bool:

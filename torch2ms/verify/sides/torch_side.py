@@ -220,6 +220,7 @@ class TorchSide:
             handles = [
                 leaf.register_hook(lambda g, leaf=leaf: contributions.append((leaf, g.detach().clone())))
                 for leaf in _leaves(roots)
+                if leaf.requires_grad  # not if it was frozen when the graph was there: torch passes it over, too
             ]
             try:
                 backward(tensors, grad_tensors, *args, **kwargs)
