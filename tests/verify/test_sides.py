@@ -45,6 +45,13 @@ def test_the_small_pair_agrees(check):
     assert report.compared == {"loss": 4, "gradient": 4, "weight": 4, "variable": 2, "printed lines": 4}
 
 
+def test_a_leaf_may_be_frozen_when_its_graph_is_there(check):
+    torch = TORCH.replace("opt =", "b = torch.ones(2, requires_grad=True)\nopt =")
+    torch = torch.replace("(w ** 2).sum()", "(w ** 2 + b).sum()\n    b.requires_grad = False")
+    report = check(torch, MINDSPORE.replace("(w ** 2).sum()", "(w ** 2 + 1.0).sum()"))
+    assert report.agrees, cli_table(report)
+
+
 def test_what_graph_mode_cannot_compile_leaves_nothing_in_the_users_folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "a.py").write_text(TORCH)

@@ -64,14 +64,14 @@ def thaws(owner: Owner, scope: Scope, module: ModuleInfo, project: Project, reco
 
 
 def switched_behind(owner: Owner, scope: Scope, module: ModuleInfo, project: Project, records: Records) -> bool:
-    """Flags change between a forward and its backward call: torch looks at them in the call, MindSpore in the forward."""
+    """Flags change between a forward and its backward call: torch looks at them then, MindSpore in the forward."""
     found = [t for t in toggles(scope, module, project) if t.place != NOBODY_KNOWS and _concerns(t, owner)]
     played = [e for e in records.events if e.kind == "backward" and owner in records.takers(e)] if found else []
     return any(_runs_before(t, event) for event in played for t in found)
 
 
 def _runs_before(toggle: Toggle, event: Event) -> bool:
-    """What the event goes backward from is made by the network in front of the switch, which stands before the event."""
+    """The network makes what the event goes backward from in front of the switch, which stands before the event."""
     if not toggle.stmt.number < event.stmt.number or toggle.stmt.block is not event.stmt.block:
         return False
     stmts = event.stmt.block.stmts
