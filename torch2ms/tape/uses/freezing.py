@@ -77,11 +77,11 @@ def _runs_before(toggle: Toggle, event: Event) -> bool:
     stmts = event.stmt.block.stmts
     wanted = set(event.stmt.all_uses)
     for stmt in reversed(stmts[: stmts.index(event.stmt)]):
-        if not stmt.all_defs & wanted:
-            continue
-        if stmt.number < toggle.stmt.number and any(overlaps(toggle.place, use) for use in stmt.all_uses):
+        if not stmt.is_small or not stmt.defs & wanted:
+            continue  # what a condition binds is not told from what it reads
+        if stmt.number < toggle.stmt.number and any(overlaps(toggle.place, use) for use in stmt.uses - {"self"}):
             return True
-        wanted = (wanted - stmt.defs if stmt.is_small else wanted) | stmt.all_uses
+        wanted = (wanted - stmt.defs | stmt.uses) - {"self"}
     return False
 
 
