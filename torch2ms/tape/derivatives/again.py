@@ -21,7 +21,7 @@ from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives import compiled
-from torch2ms.tape.derivatives.closed import closed, factory, telling
+from torch2ms.tape.derivatives.closed import closed, factory, telling, trained_in_parts
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
 from torch2ms.tape.derivatives.listed import listed
 from torch2ms.tape.derivatives.paths import Around, Misfit, Way, calls_run, drawing, flags, statements_run
@@ -332,7 +332,7 @@ class _Compiled(Way):
         told = WHY if not decorator else telling(WHY, networks, self.arguments, self.scope, self.module)
         why = told + TWICE if any(id(s) not in gone for s in self.path.steps) else told
         tier = Tier.EXACT
-        if assumed := sorted(self.assumed):
+        if assumed := sorted(self.assumed | (trained_in_parts(self.around.project) if decorator else set())):
             tier, why = Tier.ASSUMED, f"{why}; assumed: {', '.join(assumed)}"
         what = "torch.autograd.grad" + " with create_graph" * event.create_graph
         plan.findings.append(

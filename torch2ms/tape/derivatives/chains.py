@@ -19,7 +19,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives import compiled
-from torch2ms.tape.derivatives.closed import closed, factory, telling
+from torch2ms.tape.derivatives.closed import closed, factory, telling, trained_in_parts
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
 from torch2ms.tape.derivatives.paths import Around, draws, statements_run
 from torch2ms.tape.derivatives.written import found_in, unmeasured
@@ -278,10 +278,12 @@ class _Compiled:
             plan.contexts[id(stmt)] = []
         plan.contexts[id(last)] = [invoked, *(Copy(s, {}) for s in self.others)]
         plan.needs.add("ms")
-        why = telling(WHY, networks, self.arguments, self.scope, self.module)
+        why, tier = telling(WHY, networks, self.arguments, self.scope, self.module), Tier.EXACT
+        if assumed := trained_in_parts(self.around.project):
+            why, tier = f"{why}; assumed: {', '.join(assumed)}", Tier.ASSUMED
         for call in chain.calls:
             plan.findings.append(
-                Finding("T2M202", Tier.EXACT, "torch.autograd.grad with create_graph", why, line=call.event.stmt.lineno)
+                Finding("T2M202", tier, "torch.autograd.grad with create_graph", why, line=call.event.stmt.lineno)
             )
 
     def needed(self, stmts: list[Stmt]) -> list[Item]:

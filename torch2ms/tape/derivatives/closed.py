@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator
+from itertools import combinations
 
 import libcst as cst
 
@@ -18,7 +19,7 @@ from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInf
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, constant, descend
-from torch2ms.analysis.values import Value
+from torch2ms.analysis.values import Value, any_overlap
 from torch2ms.tape.plan import Function, Item, Text
 
 INNER = ("gradient", "derivative", "compiled", "compiled_gradient")  # names of what a factory gives back
@@ -32,6 +33,7 @@ PLAIN = ("int", "float", "bool", "str", "none", "tensor", "param", "params", "lo
 CHANGING = ("add_module", "register_module", "setattr", "delattr", "register_hook", "register_forward_hook",
             "register_forward_pre_hook", "register_full_backward_hook", "register_backward_hook", "register_parameter",
             "register_parametrization", "remove_parametrizations", "set_default_dtype")  # fmt: skip
+PARTS = "the same weights are trained through it each time: those of the first call alone get gradients in MindSpore"
 GROWING = ("append", "extend", "insert", "pop", "update", "clear")
 
 
@@ -69,6 +71,18 @@ def telling(why: str, networks: list[str], places: Iterable[str], scope: Scope, 
         return f"{why} but `{'`, `'.join(networks)}`: it is compiled once for a network"
     given = networks_of(places, scope, module)
     return f"{why}; `{min(given)}` may change, so that each call compiles it anew" if given else why
+
+
+@once
+def trained_in_parts(project: Project) -> set[str]:
+    """What is assumed where optimizers share some weights and not all: of weights that had no gradient the first time,
+    MindSpore's compiled functions give zeros."""
+    owned: set[frozenset[str]] = set()
+    for module in project.modules.values():
+        made = {id(v): v for v in module.values.values() if v.kind == "optimizer" and v.owns}
+        owned |= {frozenset(o.lstrip("^") for o in v.owns or ()) for v in made.values()}
+    split = any(one != other and any_overlap(one, other) for one, other in combinations(owned, 2))
+    return {PARTS} if split else set()
 
 
 def _steady(value: Value, module: ModuleInfo, project: Project) -> bool:

@@ -20,7 +20,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.derivatives.closed import closed
+from torch2ms.tape.derivatives.closed import closed, trained_in_parts
 from torch2ms.tape.derivatives.gradcalls import GradCall, captured, read
 from torch2ms.tape.derivatives.written import KINDS, assumed_of, copied, found_in, kind_of, problem_of
 from torch2ms.tape.forms.calls import Call, Outputs, all_ones
@@ -322,8 +322,8 @@ class _Compiled:
         tier, why = Tier.EXACT, WHY
         if above is event.stmt and self.scope.is_function:
             why += "; it is compiled again at each call of the function around it"
-        if self.assumed:
-            tier, why = Tier.ASSUMED, why + "; assumed: " + ", ".join(sorted(self.assumed))
+        if assumed := sorted(self.assumed | trained_in_parts(self.project)):
+            tier, why = Tier.ASSUMED, f"{why}; assumed: {', '.join(assumed)}"
         what = "torch.autograd.grad with create_graph"
         plan.findings.append(Finding("T2M202", tier, what, why, line=event.stmt.lineno))
 
