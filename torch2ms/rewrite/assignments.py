@@ -12,7 +12,7 @@ from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.api.template import atomic
 from torch2ms.findings import Tier
-from torch2ms.rewrite import layout, named_settings
+from torch2ms.rewrite import layout, named_settings, rates
 from torch2ms.rewrite.gradmodes import stopper, unrecorded
 from torch2ms.rewrite.inplace import apart, views
 from torch2ms.rewrite.inplace.callers import behind, default, key
@@ -61,7 +61,7 @@ class Assignments:
         if (beside := bound_beside(node, self.writer)) is not None:
             return beside
         if len(node.targets) != 1:
-            return self.stored_and_named(node)
+            return rates.and_named(node, self.writer) or self.stored_and_named(node)
         target = node.targets[0].target
         named = qualified(target, self.module.imports) if type(target) is cst.Attribute else ""
         if is_foreign(named) and "." in named and (steers(named, self.writer) or named.startswith("torch.backends.")):
@@ -103,6 +103,9 @@ class Assignments:
                     self.writer.tell("T2M303", "requires_grad", why, Tier.ASSUMED)
                     return []
             return None
+        if rates.shown(target, node.value, self.module):
+            self.writer.tell("T2M502", "_last_lr of a scheduler", "MindSpore's are the rates themselves: dropped")
+            return []
         if type(target) is cst.Attribute and target.attr.value in COUNTED:
             if self.module.value(target.value).kind == "scheduler":
                 name = target.attr.value
@@ -112,14 +115,7 @@ class Assignments:
         if type(target) is cst.Subscript:
             value = self.module.value(target)
             if value.name == "param_group_item" and key(target) == "lr":
-                self.writer.needs.add("ops")
-                self.writer.tell(
-                    "T2M502",
-                    "learning rate of a group",
-                    "written with ops.assign: plain writes are ignored or shadow the scheduler",
-                )
-                self.writer.plan.expressions.setdefault(id(target), code(target))
-                return self.writer.text("ops.assign({0}, {1})", target, node.value)
+                return rates.written(target, node.value, self.writer)
             if value.name == "param_group_item" and key(target) in FLOATS and type(node.value) is cst.Integer:
                 return self.writer.text(f"{{0}} = {float(node.value.evaluated_value)}", target)
             if (made := named_settings.written(stmt, target, node.value, self.writer)) is not None:

@@ -20,6 +20,7 @@ from torch2ms.api import MISFIT
 from torch2ms.api.detours import TYPES
 from torch2ms.api.template import parenthesised
 from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite import rates
 from torch2ms.rewrite.inplace.chains import base, is_change, is_temporary
 from torch2ms.rewrite.inplace.nested import TYPED
 from torch2ms.rewrite.inplace.sharing import is_gradient
@@ -140,6 +141,11 @@ class MethodCalls:
                 return updated
             if name == "train" and dotted(func.value) and self.agents:
                 return self.either(original, updated)
+        cls_around = self.work.stmt.block.scope.cls if name == "get_last_lr" and self.work.stmt is not None else None
+        if cls_around is not None and rates.remembered(func, cls_around):
+            why = "what another scheduler computed last: MindSpore's show the rates as they are now"
+            self.work.refuse("T2M502", "learning rates of a scheduler", why, "keep the rates that it computed yourself")
+            return updated
         whole = name == "get_last_lr" and not original.args and id(original) not in self.where.indexed
         if whole and self.work.schedules(receiver):
             self.work.tell("T2M502", "learning rates of a scheduler", "Parameters in MindSpore: read as numbers")
