@@ -387,4 +387,4 @@ def test_a_decorator_reads_what_it_is_given_and_a_default_is_made_once() -> None
     between = "other = crit(out)\n    by['v'] *= 0.5\n    out = out + other"
     result = convert_source(text.format(read="mean", between=between).replace("net =", "by = {'v': 1.0}\nnet =", 1))
     assert "other = crit(out)\n    by['v'] *= 0.5\n    out = out + other\n    loss = crit(out)" in result.text
-    assert "mean[...] = mean + 0.1" in result.text
+    assert "mean[()] = mean + 0.1" in result.text

@@ -30,6 +30,7 @@ def test_codes_and_options_in_prose_exist() -> None:
     options = {name for command in every_command() for p in command.params for name in p.opts + p.secondary_opts}
     foreign = {"--no-format", "--upgrade", "--extra-index-url", "--quiet", "--version", "--epochs", "--batch-size"}
     foreign |= {"--dist", "--count", "--seed", "--family", "--resources"}  # of pytest, a module of the tests, and Dask
+    foreign |= {"--files", "--draw"}  # of the benchmarks
     for path in PROSE:
         text = path.read_text(encoding="utf-8")
         assert set(re.findall(r"\bT2M\d{3}\b", text)) <= set(all_codes()), path.name
