@@ -11,6 +11,7 @@ from torch2ms.analysis.syntax.tree import changed, code, constant
 from torch2ms.analysis.values import FILLING, Value
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.assignments import Assignments
+from torch2ms.rewrite.augmented import Augmented
 from torch2ms.rewrite.gradmodes import WHOLE, stopper
 from torch2ms.rewrite.inplace.activated import activated
 from torch2ms.rewrite.inplace.apart import array_of, shown_by_array
@@ -33,7 +34,8 @@ class Statements:
         self.writer = writer
         self.module = writer.module
         self.in_place = InPlace(writer)
-        self.assignments = Assignments(writer, self.in_place)
+        self.augmented = Augmented(writer, self.in_place)
+        self.assignments = Assignments(writer, self.augmented)
         self.looked_at: set[int] = set()  # statements whose in-place activations are dealt with
         self.stopped: set[int] = set()  # returned tensors of functions that ran without gradient
         self.kept_apart = KeptApart()
@@ -63,7 +65,7 @@ class Statements:
         elif type(node) is cst.Expr and type(node.value) is cst.Call:
             special = self.call(stmt, node.value)
         elif type(node) is cst.AugAssign:
-            special = self.assignments.augmented(stmt, node)
+            special = self.augmented.changed(stmt, node)
         elif type(node) is cst.Assign:
             special = self.assignments.assign(stmt, node)
         elif type(node) is cst.Return and node.value is not None:

@@ -1,0 +1,262 @@
+"""Augmented assignments, whose tensor somebody else may hold: `x += y` writes into the memory that aliases show."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.analysis.values import Value
+from torch2ms.api.template import atomic
+from torch2ms.rewrite import named_settings
+from torch2ms.rewrite.gradmodes import stopper, unrecorded
+from torch2ms.rewrite.inplace import apart, views
+from torch2ms.rewrite.inplace.callers import behind, default, key
+from torch2ms.rewrite.inplace.holders import holders, taken_as_tensor
+from torch2ms.rewrite.inplace.kept import copied, held_elsewhere, repeated, without_graph
+from torch2ms.rewrite.inplace.nested import widens
+from torch2ms.rewrite.inplace.scattered import scattered
+from torch2ms.rewrite.inplace.seen import into_view
+from torch2ms.rewrite.inplace.sharing import collected, is_data, is_parameter
+from torch2ms.rewrite.inplace.stores import COPIED, InPlace
+from torch2ms.rewrite.tensors.arrays import SHIFTS
+from torch2ms.rewrite.tensors.subscripts import WHOLE
+from torch2ms.rewrite.writer import Writer
+
+ASSIGNING = {cst.AddAssign: ("assign_add", "+"), cst.SubtractAssign: ("assign_sub", "-"), cst.MultiplyAssign: ("", "*"),
+             cst.DivideAssign: ("", "/")}  # fmt: skip
+OTHERS = {"jax", "tensorflow", "mxnet", "paddle", "cupy"}  # libraries whose arrays are not those of torch
+
+
+class Augmented:
+    """`x += y` of tensors, parameters, rates and containers."""
+
+    def __init__(self, writer: Writer, in_place: InPlace) -> None:
+        self.writer = writer
+        self.module = writer.module
+        self.in_place = in_place
+
+    def changed(self, stmt: Stmt, node: cst.AugAssign) -> list[cst.BaseStatement] | None:
+        if (made := apart.changed(stmt, node, self.writer)) is not None:
+            return made
+        target: cst.CSTNode = node.target
+        if (type(target) is cst.Attribute or type(target) is cst.Subscript) and views.copied(target, self.module):
+            self.lost(target)
+            return None
+        if type(target) is cst.Subscript and self.writer.differentiated:
+            if made := into_view(stmt, target, node.value, self.writer, code(node.operator).strip()):
+                return made
+        if made := scattered(stmt, node.target, node.value, self.writer, code(node.operator).strip()):
+            return made
+        while is_data(target, self.module):
+            target = target.value  # type: ignore[attr-defined]
+        if (unseen := self.weight_unseen(target)) is not None:
+            return self.written_into(stmt, unseen, node)
+        value = self.module.value(target)
+        weight = is_parameter(target, value, self.module, self.writer.plan)
+        if not weight and (reached := self.through(stmt, node, target, value)) is not None:
+            return reached
+        group = isinstance(target, cst.Subscript) and value.name == "param_group_item" and key(target) == "lr"
+        if isinstance(target, cst.Subscript) and value.name == "param_group_item" and not group:
+            operator = code(node.operator).strip()
+            return named_settings.written(stmt, target, node.value, self.writer, operator)
+        if not group and not weight:
+            if shift := SHIFTS.get(type(node.operator)) if value.kind == "tensor" else None:
+                self.writer.needs.add("ops")
+                self.writer.tell(
+                    "T2M601", "shift of a tensor", f"ops.{shift}: MindSpore's tensors have no such operator"
+                )
+                return self.writer.text(f"{{0}} = ops.{shift}({{0}}, {{1}})", target, node.value)
+            if (kept := self.of_own_type(node, target, value)) is not None:
+                return kept
+            return (
+                None
+                if target is node.target
+                else self.writer.text(f"{{0}} {code(node.operator).strip()} {{1}}", target, node.value)
+            )
+        assign, symbol = ASSIGNING.get(type(node.operator), ("", ""))
+        if not symbol:
+            self.writer.refuse(
+                "T2M611", "augmented assignment of a parameter", "this operator has no assigning form", "use ops.assign"
+            )
+            return None
+        self.writer.needs.add("ops")
+        self.writer.tell("T2M611", "in-place change of a parameter", "ops.assign, which compiled code sees too")
+        right_side = self.module.value(node.value)
+        number = constant(node.value) is not ... or right_side.kind in ("int", "float") or right_side.rank == 0
+        if assign and not group and not number:  # it takes no value of another rank
+            return self.writer.text(f"ops.{assign}({{0}}, {{1}})", target, node.value)
+        self.writer.plan.expressions.setdefault(id(target), code(target))
+        right = (
+            "{1}"
+            if isinstance(node.value, (cst.Name, cst.Attribute, cst.Call, cst.Integer, cst.Float, cst.Subscript))
+            else "({1})"
+        )
+        old = "{0}.item()" if group else "{0}"
+        return self.writer.text(f"ops.assign({{0}}, {old} {symbol} {right})", target, node.value)
+
+    def weight_unseen(self, target: cst.CSTNode) -> cst.Attribute | None:
+        """The place of `net.head.weight.data` where nothing says what the network is."""
+        place = target.value if isinstance(target, cst.Attribute) and target.attr.value == "data" else None
+        if not isinstance(place, cst.Attribute) or place.attr.value not in ("weight", "bias"):
+            return None
+        return place if self.module.value(place).kind == "unknown" and dotted(place) else None
+
+    def of_own_type(self, node: cst.AugAssign, target: cst.CSTNode, value: Value) -> list[cst.BaseStatement] | None:
+        """`x += y` with `y` of a wider type: torch's tensor keeps its own, MindSpore's is bound to the result."""
+        given = cst.Call(cst.Name("_"), [cst.Arg(node.value)])
+        if not isinstance(target, (cst.Name, cst.Attribute)) or not widens(given, value, self.module):
+            return None
+        self.writer.tell("T2M611", "in-place change", "in the element type of the tensor, which torch keeps")
+        symbol = code(node.operator).strip().removesuffix("=")
+        right = "{1}" if atomic(node.value) else "({1})"
+        return self.writer.text(f"{{0}} = ({{0}} {symbol} {right}).astype({{0}}.dtype)", target, node.value)
+
+    def through(
+        self, stmt: Stmt, node: cst.AugAssign, target: cst.CSTNode, value: Value
+    ) -> list[cst.BaseStatement] | None:
+        """`y = x; y += 1`: the change reaches `x`, where something still reads it."""
+        if type(target) is cst.Subscript:
+            return self.of_container(stmt, node, target, value)
+        if isinstance(target, cst.Attribute):
+            return self.written_into(stmt, target, node) if held_elsewhere(target, stmt, self.module) else None
+        if not isinstance(target, cst.Name):
+            return None
+        name = target.value
+        if value.leaf:
+            through = target is not node.target and self.given_unseen(stmt, name)  # `.data` of a caller's tensor
+            again = not self.writer.differentiated and (through or self.given_by_callers(stmt, target))
+            return self.written_into(stmt, target, node) if again else None
+        if value.kind == "unknown" and target is not node.target:  # `.data` of what is not seen: whoever has it too
+            return self.written_into(stmt, target, node)
+        unsure = value.kind == "unknown" or value.kind == "tensor" and value.likely
+        if unsure and (_counts(name, self.writer.scope, self.module) or _of_others(self.module, value)):
+            return None
+        shown = value.kind == "unknown" and taken_as_tensor(name, self.writer.scope, self.module)
+        if unsure and self.given_by_callers(stmt, target, tensors=not shown):
+            return self.written_into(stmt, target, node)
+        others = stmt.muts - {name}  # other names of the same memory
+        if value.kind != "tensor" and not shown and not (value.kind == "unknown" and value.deps and others):
+            return None
+        others |= holders(name, stmt, self.module, self.writer.project)
+        if value.likely and not value.deps and not others:
+            return None
+        for other in self.writer.scope.body.walk():
+            if name in other.defs and other.number < stmt.number:
+                others |= views.sources(name, other, self.module)
+            elif other.number < stmt.number:
+                others |= {d for d in other.defs if name in views.sources(d, other, self.module)}
+            if type(other.node) is cst.Assign and type(other.node.value) is cst.Name:
+                held = self.module.value(other.node.value)
+                pair = {other.node.value.value, *(dotted(t.target) for t in other.node.targets)}
+                sure = held.kind == "tensor" and (not held.likely or bool(held.deps))
+                if name in pair and other.number < stmt.number and sure:
+                    others |= pair - {name}
+        if not (self.writer.differentiated and value.deps):
+            others |= collected(name, stmt)
+        later = [s for s in self.writer.scope.body.walk() if s.number > stmt.number]
+        loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
+        seen = others & {name for s in (*later, *loops) for use in s.uses for name in (use, root(use))}
+        seen |= {place for place in others if "." in place}  # other methods read it
+        if not seen and not self.given_by_callers(stmt, target):
+            return None
+        return self.written_into(stmt, target, node)
+
+    def of_container(
+        self, stmt: Stmt, node: cst.AugAssign, target: cst.Subscript, value: Value
+    ) -> list[cst.BaseStatement] | None:
+        """`kept["h"] += 1`: the tensor in the container has another name, which shows the change."""
+        held = self.module.value(target.value).kind in ("list", "tuple", "dict") and value.kind == "tensor"
+        others = {place for place in stmt.muts - {dotted(target.value)} if "." not in place}
+        later = [s for s in self.writer.scope.body.walk() if s.number > stmt.number]
+        loops = [s for owner in stmt.ancestors() if owner.is_loop for s in owner.walk()]
+        seen: object = held and others & {use for s in (*later, *loops) for use in s.uses}
+        again = held and copied(target, self.writer.scope) or repeated(target, self.writer.scope, self.module)
+        if not seen and not again and (
+            value.kind not in ("tensor", "unknown") or not self.given_by_callers(stmt, target, tensors=True)
+        ):
+            return None
+        self.writer.tell("T2M611", "in-place change", "written into the tensor, which another name holds too")
+        place = code(self.writer.expression(target))
+        index = f"{place}[{WHOLE}] = {{}}" if not value.leaf else f"{place}.copy_({{}})"  # a Parameter is no view
+        right = code(self.writer.expression(node.value))
+        right = right if atomic(node.value) else f"({right})"
+        symbol = code(node.operator).strip().removesuffix("=")
+        saved = symbol not in "+-" and not self.in_place.number(node.value)
+        own = ".copy()" if saved and self.writer.differentiated else ""
+        return self.writer.translated(index.format(f"{place}{own} {symbol} {right}"))
+
+    def written_into(
+        self, stmt: Stmt, target: cst.Name | cst.Attribute, node: cst.AugAssign
+    ) -> list[cst.BaseStatement] | None:
+        self.writer.tell("T2M611", "in-place change", "written into the tensor, which another name holds too")
+        name, symbol = dotted(target), code(node.operator).strip().removesuffix("=")
+        value_text = "{0}" if atomic(node.value) else "({0})"
+        value_text = value_text.format(code(self.writer.expression(node.value)))
+        saved = symbol == "**" or symbol in ("*", "/") and not self.in_place.number(node.value)
+        own = ".copy()" if saved and self.writer.differentiated else ""  # its gradient needs the tensor as it was
+        text = f"{name}{own} {symbol} {value_text}"
+        if shift := SHIFTS.get(type(node.operator)):
+            self.writer.needs.add("ops")
+            text = f"ops.{shift}({name}, {value_text})"
+        attribute = target if isinstance(target, cst.Attribute) and self.writer.differentiated else None
+        cut = attribute is not None and without_graph(attribute, node.value, self.module)
+        if cut or unrecorded(stmt, self.writer) and stopper(self.module.value(node.value), wanted=True):
+            self.writer.needs.add("ops")
+            text = f"{self.writer.alias('ops')}.stop_gradient({text})"
+        return self.in_place.written(stmt, target, name, text)
+
+    def given_by_callers(self, stmt: Stmt, node: cst.BaseExpression, *, tensors: bool = False) -> bool:
+        """The tensor is the caller's own, who reads it again after the call; `tensors`: callers know it for one."""
+        scope = self.writer.scope
+        given = behind(node, stmt, scope)
+        if given and scope.name in self.writer.project.written_as_values:
+            return True
+        if any(self.module.value(d).kind == "tensor" for g in given if (d := default(g.parameter, scope)) is not None):
+            return True  # a default is made once: the next call has it as this one leaves it
+        homes = [(h, m) for m in self.writer.project.modules.values() for h in m.scope.walk()] if given else []
+        return any(one.read_again(scope, home, m, self.writer.project, tensors) for home, m in homes for one in given)
+
+    def given_unseen(self, stmt: Stmt, name: str) -> bool:
+        """The tensor may be that of a caller, and nothing here calls the function."""
+        scope = self.writer.scope
+        if self.writer.differentiated or not behind(cst.Name(name), stmt, scope):
+            return False
+        stmts = (s for m in self.writer.project.modules.values() for h in m.scope.walk() for s in h.body.walk())
+        return not any(dotted(c.func).rpartition(".")[2] == scope.name for s in stmts for c in s.calls)
+
+    def lost(self, target: cst.BaseExpression) -> None:
+        """`z.real[0] = 1`, `z.imag += y`"""
+        self.writer.plan.expressions.setdefault(id(target), code(target))
+        self.writer.refuse("T2M610", f"write into {code(target)}", COPIED, "make the whole tensor anew")
+
+
+def _of_others(module: ModuleInfo, value: Value) -> bool:
+    """Torch is not there, and the file works with the arrays of another library, or nothing says what the value is."""
+    origins = {origin.partition(".")[0] for origin in module.imports.table.values()}
+    return "torch" not in origins and (bool(origins & OTHERS) or value.kind == "unknown")
+
+
+def _counts(name: str, scope: Scope, module: ModuleInfo) -> bool:
+    """The name is a number: a layer has so many features, a loop so many turns, or a part of a sequence ends there."""
+    for stmt in scope.body.walk():
+        if any(_measures(call, module) for call in stmt.calls if any(dotted(a.value) == name for a in call.args)):
+            return True
+        if name in stmt.uses and any(dotted(bound) == name for n in stmt.nodes for bound in _bounds(n)):
+            return True
+    return False
+
+
+def _measures(call: cst.Call, module: ModuleInfo) -> bool:
+    """A call of a layer, or of `range`."""
+    func = module.value(call.func)
+    made = func.name
+    layer = func.kind != "module" and made.startswith("torch.nn.") and made.rpartition(".")[2][:1].isupper()
+    return dotted(call.func) == "range" or layer and made not in ("torch.nn.Parameter", "torch.nn.ParameterList")
+
+
+def _bounds(node: cst.CSTNode) -> list[cst.BaseExpression]:
+    return [b for b in (node.lower, node.upper, node.step) if b is not None] if type(node) is cst.Slice else []
