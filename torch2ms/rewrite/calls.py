@@ -141,8 +141,7 @@ class MethodCalls:
                 return updated
             if name == "train" and dotted(func.value) and self.agents:
                 return self.either(original, updated)
-        cls_around = self.work.stmt.block.scope.cls if name == "get_last_lr" and self.work.stmt is not None else None
-        if cls_around is not None and rates.remembered(func, cls_around):
+        if rates.remembered(original, self.work.stmt):
             why = "what another scheduler computed last: MindSpore's show the rates as they are now"
             self.work.refuse("T2M502", "learning rates of a scheduler", why, "keep the rates that it computed yourself")
             return updated

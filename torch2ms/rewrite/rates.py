@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
-from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.analysis.values import Value
 from torch2ms.api.template import atomic
 from torch2ms.rewrite.inplace.callers import key
 
@@ -52,22 +51,24 @@ def shown(target: cst.BaseExpression, given: cst.BaseExpression, module: ModuleI
     if type(target) is not cst.Attribute or target.attr.value != "_last_lr":
         return False
     holder = module.value(target.value)
-    if holder.kind != "scheduler" and not _of_scheduler(holder, module):
+    cls = module.classes.get(holder.name.rpartition(".")[2]) if holder.kind == "object" else None
+    if holder.kind != "scheduler" and (cls is None or not _schedules(cls.scope)):
         return False
     return isinstance(given, cst.ListComp) and isinstance(given.elt, cst.Subscript) and _is_rate(given.elt, module)
 
 
-def remembered(method: cst.Attribute, cls: Scope) -> bool:
-    """A scheduler of the project asks another one, `self.after.get_last_lr()`."""
-    assert isinstance(cls.node, cst.ClassDef)
-    bases = [dotted(base.value) for base in cls.node.bases]
-    return any(base.endswith("LRScheduler") for base in bases) and dotted(method.value) not in ("self", "super")
+def remembered(call: cst.Call, stmt: Stmt | None) -> bool:
+    """A scheduler of the project asks another one: `self.after.get_last_lr()`."""
+    func, cls = call.func, stmt.block.scope.cls if stmt is not None else None
+    if type(func) is not cst.Attribute or func.attr.value != "get_last_lr" or cls is None:
+        return False
+    return _schedules(cls) and dotted(func.value) not in ("self", "super")
 
 
-def _of_scheduler(holder: Value, module: ModuleInfo) -> bool:
-    """An object of a class that is made of torch's schedulers."""
-    cls = module.classes.get(holder.name.rpartition(".")[2]) if holder.kind == "object" else None
-    return cls is not None and any(base.endswith("LRScheduler") for base in cls.bases)
+def _schedules(cls: Scope) -> bool:
+    """A class that is made of torch's schedulers."""
+    bases = cls.node.bases if isinstance(cls.node, cst.ClassDef) else ()
+    return any(dotted(base.value).endswith("LRScheduler") for base in bases)
 
 
 def _is_rate(node: cst.Subscript, module: ModuleInfo) -> bool:

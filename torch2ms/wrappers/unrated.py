@@ -16,7 +16,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.wrappers.suites import Suites
 
 NONE = re.compile(r"\blr\b[^=,()\n]*=\s*None\b")
-ASKED = re.compile(r"""\[\s*["']lr["']\s*\]\s+is\b""")
+ASKED = re.compile(r"""\[\s*["']lr["']\s*\]\s+is\b|\blr\w*\s+is\b""")  # for None, under a name of its own as well
 WRITTEN = re.compile(r"""\[\s*["']lr["']\s*\]\s*=[^=]""")
 WHY = "MindSpore's optimizers have a rate from the beginning: zero, until the step writes it"
 
@@ -35,9 +35,11 @@ def unrated(project: Project) -> dict[str, Plain]:
 
 def _rates(cls: ClassInfo) -> list[cst.CSTNode]:
     """What gives `lr` its place among the defaults, where it may be None and the class writes it without asking."""
-    text = code(cls.scope.node)
     init = cls.methods.get("__init__")
-    if cls.kind != "optimizer" or init is None or ASKED.search(text) or not WRITTEN.search(text):
+    if cls.kind != "optimizer" or init is None:
+        return []
+    text = "".join(code(method.scope.node) for name, method in cls.methods.items() if name != "__init__")
+    if ASKED.search(text) or not WRITTEN.search(text):
         return []
     node = init.scope.node
     assert isinstance(node, cst.FunctionDef)

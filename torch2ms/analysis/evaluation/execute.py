@@ -130,9 +130,7 @@ def _class(stmt: Stmt, node: cst.ClassDef, ev: Evaluator) -> None:
 
 def _for(stmt: Stmt, node: cst.For, ev: Evaluator) -> None:
     iterated = ev.ev(node.iter)
-    scope = stmt.block.scope
-    given = scope.name == "__init__" and dotted(node.iter) in scope.params  # groups that become those of an optimizer
-    grouped = not given and _sets_rates(stmt, dotted(node.target)) and ev.project.says(PARAM_GROUPS)
+    grouped = _sets_rates(stmt, dotted(node.target)) and not _to_be(stmt, node) and ev.project.says(PARAM_GROUPS)
 
     def start_turn() -> None:
         one = iteration(node.iter, iterated, ev)
@@ -141,6 +139,14 @@ def _for(stmt: Stmt, node: cst.For, ev: Evaluator) -> None:
         bind(node.target, one, ev)
 
     _loop(stmt, ev, start_turn)
+
+
+def _to_be(stmt: Stmt, node: cst.For) -> bool:
+    """The loop goes over what the constructor of an optimizer is given: plain dicts that become its groups."""
+    scope = stmt.block.scope
+    bases = scope.cls.node.bases if scope.cls is not None and isinstance(scope.cls.node, cst.ClassDef) else ()
+    given = scope.name == "__init__" and dotted(node.iter) in scope.params
+    return given and any(dotted(base.value).endswith("Optimizer") for base in bases)
 
 
 def _sets_rates(loop: Stmt, name: str) -> bool:
