@@ -115,6 +115,10 @@ class MethodCalls:
             self.work.tell("T2M601", "torch.Size.numel", "math.prod: a shape is a tuple in MindSpore")
             return cst.parse_expression(f"{self.work.alias('math')}.prod({code(updated.func.value)})")
         if receiver.kind == "builtin_super":
+            if rates.perhaps_none(original, self.work.stmt):
+                why = "it is None where nobody gives one, and MindSpore's optimizers have a number from the beginning"
+                self.work.refuse("T2M502", rates.WHAT, why, "give it a number, and decide by a setting of another name")
+                return updated
             if self.inherited(name):
                 return updated
             if name == "eval" and not original.args:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api.template import atomic
 from torch2ms.rewrite.inplace.callers import key
@@ -16,6 +17,7 @@ from torch2ms.rewrite.inplace.callers import key
 if TYPE_CHECKING:
     from torch2ms.rewrite.writer import Writer
 
+ASKED = re.compile(r"""\[\s*["']lr["']\s*\]\s+is\b|\blr\w*\s+is\b""")  # for None, under a name of its own as well
 WHAT = "learning rate of a group"
 WHY = "written with ops.assign: plain writes are ignored or shadow the scheduler"
 
@@ -63,6 +65,23 @@ def remembered(call: cst.Call, stmt: Stmt | None) -> bool:
     if type(func) is not cst.Attribute or func.attr.value != "get_last_lr" or cls is None:
         return False
     return _schedules(cls) and dotted(func.value) not in ("self", "super")
+
+
+def perhaps_none(call: cst.Call, stmt: Stmt | None) -> bool:
+    """`super().__init__(params, {"lr": lr})` in an optimizer whose rate is None by default, which its steps ask for."""
+    cls = stmt.block.scope.cls if stmt is not None and name_called(call) == "__init__" else None
+    init = stmt.block.scope.node if stmt is not None else None
+    if cls is None or type(init) is not cst.FunctionDef or init.name.value != "__init__":
+        return False
+    assert isinstance(cls.node, cst.ClassDef)
+    none = any(p.name.value == "lr" and p.default is not None and dotted(p.default) == "None"
+               for p in (*init.params.params, *init.params.kwonly_params))  # fmt: skip
+    return none and any(dotted(base.value).endswith("Optimizer") for base in cls.node.bases) and asks(cls)
+
+
+def asks(cls: Scope) -> bool:
+    """Some method of the class, the constructor apart, compares the rate with None."""
+    return any(ASKED.search(code(method.node)) for method in cls.children if method.name != "__init__")
 
 
 def _schedules(cls: Scope) -> bool:

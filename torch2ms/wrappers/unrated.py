@@ -13,10 +13,10 @@ from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Proj
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
+from torch2ms.rewrite.rates import asks
 from torch2ms.wrappers.suites import Suites
 
 NONE = re.compile(r"\blr\b[^=,()\n]*=\s*None\b")
-ASKED = re.compile(r"""\[\s*["']lr["']\s*\]\s+is\b|\blr\w*\s+is\b""")  # for None, under a name of its own as well
 WRITTEN = re.compile(r"""\[\s*["']lr["']\s*\]\s*=[^=]""")
 WHY = "MindSpore's optimizers have a rate from the beginning: zero, until the step writes it"
 
@@ -38,8 +38,7 @@ def _rates(cls: ClassInfo) -> list[cst.CSTNode]:
     init = cls.methods.get("__init__")
     if cls.kind != "optimizer" or init is None:
         return []
-    text = "".join(code(method.scope.node) for name, method in cls.methods.items() if name != "__init__")
-    if ASKED.search(text) or not WRITTEN.search(text):
+    if asks(cls.scope) or not WRITTEN.search(code(cls.scope.node)):
         return []
     node = init.scope.node
     assert isinstance(node, cst.FunctionDef)
