@@ -3,21 +3,16 @@
 from __future__ import annotations
 
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.api.apply import (
-    MISFIT,
-    Choice,
-    Outcome,
+from torch2ms.api.apply import MISFIT, Choice, Outcome, apply_call, binding_of, returns
+from torch2ms.api.facts import Facts, NoFacts, Use
+from torch2ms.api.named import (
     apply_attribute,
-    apply_call,
     apply_class,
     apply_partial,
     apply_value,
     apply_whole,
-    binding_of,
     full_value,
-    returns,
 )
-from torch2ms.api.facts import Facts, NoFacts, Use
 from torch2ms.api.rules import Form, Rule, RuleError, Rules
 from torch2ms.api.signature import literal
 

@@ -13,7 +13,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
-from torch2ms.api.apply import takes_as_written
+from torch2ms.api.named import takes_as_written
 from torch2ms.api.rules import Rules
 from torch2ms.api.template import parenthesised
 from torch2ms.wrappers.suites import Suites
