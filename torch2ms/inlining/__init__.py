@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from torch2ms.analysis.infer import infer
 from torch2ms.analysis.program.project import Plain, Project
+from torch2ms.inlining.ascents import ascents
 from torch2ms.inlining.candidates import Candidate, candidates
 from torch2ms.inlining.expand import Inliner
 from torch2ms.inlining.handed_on import handed_on
@@ -42,4 +43,4 @@ def inlined(project: Project, wanted: Callable[[Project], dict[int, Candidate]] 
     return project
 
 
-__all__ = ["handed_on", "inlined"]
+__all__ = ["ascents", "handed_on", "inlined"]

@@ -77,7 +77,7 @@ def candidates(project: Project) -> dict[int, Candidate]:
     """By id of the call: the functions that can be written out now, innermost ones first."""
     if not any("grad(" in m.source for m in project.modules.values()):
         return {}
-    sites = _sites(project)
+    sites = calls_of(project)
     inner: dict[int, Candidate] = {}  # by id of the scope
     reached = {id(s.call): info for info, own in sites.values() for s in own}
     while True:
@@ -186,7 +186,8 @@ def _leads(site: Site) -> bool:
     return False
 
 
-def _sites(project: Project) -> dict[int, tuple[FunctionInfo, list[Site]]]:
+def calls_of(project: Project) -> dict[int, tuple[FunctionInfo, list[Site]]]:
+    """All calls of functions of the project, by id of the scope of the function."""
     known = resolved(project)
     found: dict[int, tuple[FunctionInfo, list[Site]]] = {}
     for module in project.modules.values():

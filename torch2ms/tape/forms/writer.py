@@ -73,6 +73,8 @@ class Writer:
         weights = {root(o.place) for o in call.owners if o.kind != "leaf" or o.parameter}
         if call.weights is not None:
             weights |= {root(u) for u in expression_uses(call.weights, call.event.stmt)}
+        if not call.region.all:  # a called function is differentiated as it is: it is there where it is defined
+            weights |= {root(dotted(r.func)) for r in call.event.roots if isinstance(r, cst.Call)}
         for ancestor in anchor.ancestors():
             if isinstance(ancestor.node, (cst.For, cst.While)):
                 changed = {root(d) for d in ancestor.all_defs if d in {o.place for o in call.owners} or "." not in d}

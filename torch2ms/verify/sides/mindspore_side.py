@@ -25,6 +25,7 @@ from mindspore.ops.composite import base as composite
 from mindspore.ops.function.grad import grad_func
 
 from torch2ms.verify.sides.layers import fit, layer_table
+from torch2ms.verify.sides.nested import Nested
 from torch2ms.verify.sides.owned import FRAMEWORKS, Owned, OwnParameters
 from torch2ms.verify.sides.replay import RANDOM_INITIALIZERS, Stream
 from torch2ms.verify.sides.samples import marks
@@ -66,6 +67,7 @@ class MindSporeSide:
         self.optimizers = itertools.count()  # ids would be those of optimizers that are gone
         self.forwards: list[tuple[Any, Any, int]] = []  # forwards that were run and not yet played back
         self.depth = 0
+        self.nested = Nested(to_array)
         self.watched: set[type] = set()
 
     def install(self) -> None:
@@ -322,8 +324,11 @@ class MindSporeSide:
                 args, kwargs = (self._zeroed(optimizer, gradients),), {}
                 gradients = _tensors(args[0])
             before = [self.trace.sample(to_array(g)) for g in gradients]
+            self.nested.begin()
             result = call(optimizer, *args, **kwargs)
             parameters = list(optimizer.parameters)
+            if not self.nested.end(parameters):
+                return result
             missing: list[str | None] = [None] * (len(parameters) - len(before))
             self.trace.add(
                 "step",

@@ -16,6 +16,7 @@ import torch
 from torch.optim.optimizer import register_optimizer_step_post_hook, register_optimizer_step_pre_hook
 
 from torch2ms.verify.sides.layers import layer_table, mindspore_name
+from torch2ms.verify.sides.nested import Nested
 from torch2ms.verify.sides.owned import FRAMEWORKS, Owned, OwnParameters
 from torch2ms.verify.sides.samples import marks
 from torch2ms.verify.sides.session import Quiet, Session, Unavailable
@@ -52,6 +53,7 @@ class TorchSide:
         self.owners: dict[int, tuple[Any, str]] = {}  # id of a parameter or module -> (weak owner, attribute)
         self.uids: dict[int, tuple[Any, str]] = {}  # id of a parameter -> (weak parameter, "L3.weight")
         self.optimizers = itertools.count()  # ids would be those of optimizers that are gone
+        self.nested = Nested(to_array)
         self.started: dict[int, tuple[Any, str]] = {}  # parameters and their values before the first step
         self.groups: list[Any] = []
 
@@ -277,11 +279,14 @@ class TorchSide:
             for p in _parameters(optimizer):
                 if id(p) not in self.started:
                     self.started[id(p)] = (p, self.trace.sample(to_array(p)))
+            self.nested.begin()
             if closure is None:  # else the gradients that count are those the closure is going to make
                 optimizer._torch2ms_seen = self._gradients(optimizer)
 
         def after(optimizer: Any, args: Any, kwargs: Any) -> None:
             gradients = optimizer.__dict__.pop("_torch2ms_seen", None)
+            if not self.nested.end(_parameters(optimizer)):
+                return
             if gradients is None:
                 gradients = self._gradients(optimizer)
             inner = isinstance(optimizer, torch.optim.LBFGS)
