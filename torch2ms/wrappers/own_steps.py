@@ -215,7 +215,8 @@ class Uncalled(Suites):
         assert isinstance(updated.body, cst.IndentedBlock)
         said = [line for line in updated.body.body if isinstance(line, cst.SimpleStatementLine) and _is_docstring(line)]
         told = cst.parse_statement(f'raise NotImplementedError("call {names.replace(chr(96), "")} with the gradients")')
-        self.number(told.body[0], original)  # type: ignore[attr-defined]
+        assert isinstance(told, cst.SimpleStatementLine)
+        self.number(told.body[0], original)
         comments = [line for part in updated.body.body if part not in said for line in layout.inner_comments(part)]
         told = told.with_changes(leading_lines=[*comments, *layout.comments_only(updated.body.footer)])
         body = updated.body.with_changes(body=[*said, told], footer=[])
