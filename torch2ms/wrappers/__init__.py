@@ -34,15 +34,18 @@ from torch2ms.wrappers.flags import flagged
 from torch2ms.wrappers.for_effect import as_loops
 from torch2ms.wrappers.gathered import looped
 from torch2ms.wrappers.groups import direct
+from torch2ms.wrappers.grown_lists import gathered_first
 from torch2ms.wrappers.kept_graphs import kept_graphs
 from torch2ms.wrappers.keyed import keyed
 from torch2ms.wrappers.layers import as_modules
 from torch2ms.wrappers.levelled import levelled
 from torch2ms.wrappers.listed import listed
+from torch2ms.wrappers.methods_given import parameters_given
 from torch2ms.wrappers.named_items import named_items
 from torch2ms.wrappers.numbered import numbered
 from torch2ms.wrappers.objects import wraps
 from torch2ms.wrappers.on_cuda import switched_off
+from torch2ms.wrappers.only_network import only_networks
 from torch2ms.wrappers.opened import opened
 from torch2ms.wrappers.outdated import outdated
 from torch2ms.wrappers.own_names import renewed
@@ -94,8 +97,11 @@ def understood(project: Project) -> Project:
     project = _with(project, bound_before(project))
     project = _with(project, written_back(project))
     project = _with(project, called_by_name(project))
+    project = _with(project, parameters_given(project))
+    project = _with(project, only_networks(project))
     project = _with(project, saturated(project))
     project = _with(project, defaults(project))
+    project = _with(project, gathered_first(project))
     project = _with(project, as_modules(project))  # plain layers
     project = _with(project, constructors(project))
     project = _with(project, begun(project))

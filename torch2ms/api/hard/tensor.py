@@ -24,6 +24,7 @@ _SIZE = re.compile(
     r"features|channels|size|dim|num_|_num|units|width|heads|d_model|epochs$|steps$|iters$|length$|count$|"
     r"^n$|^n_|^n(feat|hid|class|in|out|z|c|f)\w*$"
 )
+_TOTAL = re.compile(r"(?:np|numpy)\.(?:sum|prod)\((?!.*axis)[\w.]+\)$")
 _DEVICES = re.compile(r"(cpu|cuda|mps|xpu|npu|hpu|ipu|xla|meta|mtia|musa|mlu|maia|vulkan|privateuseone|gpu)\b")
 _DEVICE_WORDS = ("dev", "cuda", "cpu", "gpu", "rank")
 
@@ -94,6 +95,8 @@ def typed(use: Use) -> Choice:
         return Choice(f"ops.zeros({{data}}{element})")
     if kind == "size":
         return Choice(f"ops.zeros({{*data}}{element})")
+    if kind == "numpy" and _TOTAL.match(use.text("data")):  # a number: of something else than whole ones, torch raises
+        return Choice(f"ops.zeros(int({{data}}){element})")
     ranged = getattr(use.facts, "ranged", None)
     data = (
         "list({data})"

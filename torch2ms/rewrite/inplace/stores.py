@@ -91,7 +91,7 @@ class InPlace:
         if len(chain) == 1 and methods[0] in ("uniform_", "normal_") and weight:
             return self.initialised(chain[0], target)
         planned = self.writer.plan.expressions.get(id(node)) or self.writer.plan.expressions.get(id(target))
-        if planned is None and is_gradient(target):
+        if planned is None and is_gradient(target) and id(target) not in self.writer.plan.about:
             return None  # gradient code that is refused, or that waits for the second step, stands as it stood
         place = planned or code(self.writer.expression(target))
         held = apart.tensor(node, stmt, self.writer)
@@ -266,7 +266,9 @@ class InPlace:
         """Nobody else sees the tensor that the statement changes: its name can be bound again."""
         if isinstance(target, cst.Name) and target.value in self.writer.captured:
             return False
-        if is_gradient(target) and id(target) in self.writer.plan.expressions:
+        if is_gradient(target) and (
+            id(target) in self.writer.plan.expressions or id(target) in self.writer.plan.about
+        ):
             return not kept(stmt, self.writer.scope)
         loop = any(owner.is_loop for owner in stmt.ancestors())
         own = fresh(target, self.writer.scope, but=None if loop else stmt)

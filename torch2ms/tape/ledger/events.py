@@ -13,6 +13,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.tape.ledger.clears import SOME, clears, for_some, grads_of, only_clears, sliced, some_dropped
+from torch2ms.tape.ledger.layer_loops import over_layers
 from torch2ms.tape.ledger.lists import list_of, made_of
 from torch2ms.tape.ledger.pairs import kept_under, paired
 
@@ -78,6 +79,8 @@ class Event:
     problem: str = ""  # why the statement cannot be translated, whatever is around it
     # of a question which parameters have a gradient: the places that may have none; None where it does not matter
     without: frozenset[str] | None = None
+    # of a loop over layers of a network: the gradients that it uses of each
+    layers: list[tuple[Stmt, cst.Attribute]] = field(default_factory=list)
 
     @property
     def lineno(self) -> int:
@@ -99,7 +102,7 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
             continue
         if type(stmt.node) is cst.FunctionDef or type(stmt.node) is cst.ClassDef or marked(stmt):
             continue
-        if type(stmt.node) is cst.For and (loop := _parameter_loop(stmt, module) or _module_loop(stmt, module)):
+        if type(stmt.node) is cst.For and (loop := _loop(stmt, module)):
             loop.problem = LEFT if any(s.off for s in stmt.walk()) else loop.problem
             events.append(loop)
             inner = [s for b in stmt.blocks for s in b.walk()]
@@ -419,6 +422,18 @@ def _writes(stmt: Stmt, grad: cst.Attribute) -> bool:
         if node.value.func.attr.value.endswith("_"):
             targets = [node.value.func.value]
     return any(grad is n for t in targets for n in descend(t))
+
+
+def _loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
+    """A loop that is one event: over parameters, over the layers of a network, or over networks to clear."""
+    if (event := _parameter_loop(stmt, module) or _module_loop(stmt, module)) is not None:
+        return event
+    if (over := over_layers(stmt, module)) is None:
+        return None
+    value, grads = over
+    event = Event("grad_loop", stmt, stmt.node, value.place, value, layers=grads)
+    event.writes = any(_writes(s, g) for s, g in grads)
+    return event
 
 
 def _parameter_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:

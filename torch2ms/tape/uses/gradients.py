@@ -7,7 +7,6 @@ from dataclasses import replace
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
-from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.api.template import atomic
 from torch2ms.findings import Finding, Tier
@@ -23,6 +22,7 @@ from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refusal
 from torch2ms.tape.uses.clipping import clip_norm, clip_value, parted
 from torch2ms.tape.uses.kept import WHY, kept_while_changed
+from torch2ms.tape.uses.layer_loops import one_dimensional
 from torch2ms.tape.uses.loops import plan_comprehension, plan_fill, plan_loop
 
 NAME_THEM = "name the parameters that take part in the loss, or leave out those whose gradient is zero"
@@ -129,7 +129,7 @@ def _leaf(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
         for found in event.stmt.nodes:
             if type(found) is cst.Attribute and found.attr.value == "data" and found.value is event.node:
                 plan.expressions[id(found)] = owner.variable
-    elif id(event.node) not in plan.expressions:
+    elif id(event.node) not in plan.expressions and id(event.node) not in plan.about:
         _one_of(event, owner, plan, writer)
 
 
@@ -155,7 +155,7 @@ def _one_of(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
         return
     frozen = owner.kind == "module" and (writer.project is None or writer.project.freezes)  # which has None in torch
     found_by = ".get({0})" if frozen else "[{0}]"
-    flat = ".squeeze(2)" if _one_dimensional(event, writer) else ""
+    flat = ".squeeze(2)" if one_dimensional(event.node, event.stmt, writer.module) else ""
     plan.about[id(event.node)] = f"dict(zip({weights_of(owner)}, {owner.variable})){found_by}{flat}"
     used = False  # in a way in which None is not
     for found in event.stmt.nodes:
@@ -169,19 +169,6 @@ def _one_of(event: Event, owner: Owner, plan: Plan, writer: Writer) -> None:
     why += "" if used else "; assumed: the parameter takes part in the loss (torch has None for others)"
     tier = Tier.EXACT if used else Tier.ASSUMED
     plan.findings.append(Finding("T2M512", tier, "gradient of one parameter", why, line=event.stmt.lineno))
-
-
-def _one_dimensional(event: Event, writer: Writer) -> bool:
-    """The weight of a one-dimensional convolution has an axis more in MindSpore; the weight itself may take it so."""
-    weight = event.node.value if isinstance(event.node, cst.Attribute) else None
-    if not isinstance(weight, cst.Attribute) or weight.attr.value != "weight":
-        return False
-    if writer.module.value(weight.value).name not in ("torch.nn.Conv1d", "torch.nn.ConvTranspose1d"):
-        return False
-    own, node = dotted(weight), event.stmt.node
-    changed = isinstance(node, cst.AugAssign) and dotted(node.target) == own
-    used = {n.attr.value for n in descend(node) if isinstance(n, cst.Attribute) and dotted(n.value) == own}
-    return not changed and used <= {"grad", "shape"}
 
 
 def _is_parameter(event: Event, owner: Owner) -> bool:

@@ -25,6 +25,7 @@ from torch2ms.tape.ledger.owners import kinship
 from torch2ms.tape.ledger.pairs import COMPREHENSIONS, Pairing, bound, clauses, paired
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.refusals import refusal
+from torch2ms.tape.uses.layer_loops import plan_layers
 
 REDUCING = {"sum", "max", "min", "all", "any", "norm", "mean", "len", "set", "sorted", "fsum", "amax", "amin"}
 TELLING = {"print", "append", "extend", "write", "writerow", "info", "debug", "log", "add_scalar", "add_histogram"}
@@ -34,6 +35,9 @@ def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer
     """`for p in net.parameters(): ... p.grad ...`."""
     node = event.node
     assert isinstance(node, cst.For)
+    if event.layers:
+        plan_layers(event, _table(event.stmt, owner, plan, writer, event.writes), module, plan)
+        return
     places = {dotted(g) for n in _inside(event.stmt) for g in descend(n)}
     used = {p.removesuffix(".grad") for p in places if p.endswith(".grad")}
     pairing = paired(node.iter, node.target, used, module)
