@@ -210,7 +210,7 @@ def plan_project(project: Project, config: Config) -> dict[str, Plan]:
             plan_scope(scope, module, plan, module.functions.get(id(scope)), lifting, project)
             plan_transforms(scope, module, project, plan, lifting.callee)
             refuse_phases(scope, module, project, plan)
-            keep_values(scope, module, plan)
+            keep_values(scope, module, project, plan)
         planning.plan_functions(module, plan)
         plans[module.name] = plan
     begin_stores(lifting.stores, {id(m): plans[m.name] for m in project.modules.values()})

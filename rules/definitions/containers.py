@@ -120,14 +120,22 @@ class ParameterDict(ModuleDict):
 
 def deep_copied(held):
     """Tensors of a deep copy show the memory of the first ones in MindSpore: each gets its own."""
-    if isinstance(held, ms.Tensor) and not isinstance(held, ms.Parameter):
-        return held.copy()
-    made = copy.deepcopy(held)
-    if isinstance(held, dict):
-        for key, value in held.items():
-            made[key] = deep_copied(value)
-    elif isinstance(held, list):
-        made[:] = [deep_copied(value) for value in held]
-    elif type(held) is tuple:
-        made = tuple(deep_copied(value) for value in held)
-    return made
+    own = {}
+
+    def renewed(value):
+        if isinstance(value, ms.Parameter) or id(value) in own:
+            return own.get(id(value), value)
+        if isinstance(value, ms.Tensor):
+            own[id(value)] = value.copy()
+            return own[id(value)]
+        if type(value) is tuple:
+            return tuple(map(renewed, value))
+        own[id(value)] = value
+        if isinstance(value, list):
+            value[:] = map(renewed, value)
+        items = value if isinstance(value, dict) else {} if isinstance(value, type) else getattr(value, "__dict__", {})
+        for key in list(items):
+            items[key] = renewed(items[key])
+        return value
+
+    return renewed(copy.deepcopy(held))

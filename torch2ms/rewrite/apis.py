@@ -39,6 +39,13 @@ def holds_tensors(value: Value) -> bool:
     return value.kind == "tensor" and not value.likely and not is_weight(value)
 
 
+def keeps_tensors(value: Value, work: Translation) -> bool:
+    """An object of a class of the project that keeps tensors in attributes, neither weights nor buffers."""
+    cls = work.class_of(value) if value.kind in ("object", "module") else None
+    kept = (pair for each in (cls.lineage() if cls is not None else ()) for pair in each.attrs.items())
+    return any(holds_tensors(held) for name, held in kept if name not in work.project.buffers)
+
+
 def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, where: Positions) -> cst.BaseExpression:
     """A call of an imported name."""
     if name == "functools.partial" and original.args:
@@ -53,7 +60,7 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
         if held.kind == "tensor" and not held.likely and not is_weight(held):
             work.tell("T2M601", name, "Tensor.copy(): a deep copy of a tensor shares its memory in MindSpore")
             return cst.Call(cst.Attribute(parenthesised(updated.args[0].value), cst.Name("copy")))
-        if held.kind in CONTAINERS and holds_tensors(held):
+        if held.kind in CONTAINERS and holds_tensors(held) or keeps_tensors(held, work):
             work.notes.needs.add("deep_copied")
             work.tell("T2M601", name, "a deep copy of a tensor shares its memory in MindSpore")
             return updated.with_changes(func=cst.Name("deep_copied"))

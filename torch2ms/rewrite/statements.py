@@ -18,6 +18,7 @@ from torch2ms.rewrite.inplace.apart import array_of, shown_by_array
 from torch2ms.rewrite.inplace.hoist import hoisted
 from torch2ms.rewrite.inplace.nested import raise_changes
 from torch2ms.rewrite.inplace.stores import InPlace, changes
+from torch2ms.rewrite.layers.delegated import delegated
 from torch2ms.rewrite.parameters.lists import told_by_name
 from torch2ms.rewrite.parameters.states import loaded
 from torch2ms.rewrite.settings import idle, steers
@@ -69,7 +70,7 @@ class Statements:
         elif type(node) is cst.Assign:
             special = self.assignments.assign(stmt, node)
         elif type(node) is cst.Return and node.value is not None:
-            special = self.cut_return(node, stmt)
+            special = self.cut_return(node, stmt) or delegated(stmt, node, self.writer)
         if special is None:
             if type(node) is cst.Import or type(node) is cst.ImportFrom:
                 return [layout.line(stmt, node)]

@@ -47,6 +47,7 @@ class Autocast:
     dtype: cst.BaseExpression | None = None
     device: cst.BaseExpression | None = None
     binding: Stmt | None = None  # the assignment that gave it a name
+    unseen: bool = False  # it is given arguments in a container
 
     @property
     def off(self) -> bool:
@@ -94,7 +95,9 @@ def read(node: cst.BaseExpression, module: ModuleInfo) -> Autocast | None:
     dtype, enabled = argument(node, 1, "dtype"), argument(node, 2 if general else 0, "enabled")
     if dtype is not None and constant(dtype) is None:
         dtype = None
-    return Autocast(name, [node], enabled, dtype=dtype, device=argument(node, 0, "device_type") if general else None)
+    device = argument(node, 0, "device_type") if general else None
+    unseen = any(arg.star and type(arg.value) is not cst.Dict for arg in node.args)
+    return Autocast(name, [node], enabled, dtype=dtype, device=device, unseen=unseen)
 
 
 def active(project: Project) -> bool:
@@ -138,7 +141,9 @@ def _decorated(stmt: Stmt, node: cst.FunctionDef, module: ModuleInfo, plan: Plan
     """`@autocast()` above a function."""
     for decorator in node.decorators:
         made = read(decorator.decorator, module)
-        if made is not None and made.always and (made.dtype is None or dotted(made.dtype).endswith("float16")):
+        if made is None or not made.always or made.unseen:
+            continue
+        if made.dtype is None or dotted(made.dtype).endswith("float16"):
             dtype = "ms.bfloat16" if made.bfloat16() else "ms.float16"
             text = f'partial(ms.amp.auto_mixed_precision, amp_level="auto", dtype={dtype})'
             plan.expressions[id(decorator.decorator)] = text
@@ -283,6 +288,8 @@ class _Contexts:
         made, body = block.made, block.body
         if any(inner.off for inner in block.stmt.walk()):
             return LEFT
+        if made.unseen:
+            return "what the context asks for is not seen"
         if any(o not in TRANSPARENT for o in block.others):
             return "the block has other contexts too"
         if made.off:

@@ -20,6 +20,7 @@ from torch2ms.tape.derivatives.repeated import SHARED, plan_repeated, repeated, 
 from torch2ms.tape.derivatives.turns import Turns
 from torch2ms.tape.forms.calls import Call, Repeats
 from torch2ms.tape.forms.function import write
+from torch2ms.tape.forms.interface import of_only_module
 from torch2ms.tape.forms.naming import name_gradients
 from torch2ms.tape.forms.placement import adjacent
 from torch2ms.tape.forms.writer import Writer
@@ -102,6 +103,7 @@ def plan_scope(
             return
         planner.run()
         lifting.stores.used |= planner.used
+        lifting.stores.filled |= planner.filled
         mark_steps(events, scope, module, plan, lifting)
 
 
@@ -154,6 +156,7 @@ class _ScopePlanner:
         self.dropped: set[int] = set()  # resets that nothing notices, by id of the statement
         self.staying: set[int] = set()  # statements of events that were refused: they keep their places
         self.used: set[tuple[str, int, str]] = set()  # groups of optimizers whose gradients are kept here
+        self.filled: set[tuple[str, int, str]] = set()  # ... and those of them that a backward call here fills
 
     # --- planning
 
@@ -275,6 +278,7 @@ class _ScopePlanner:
         self.loads([e for e in self.records.events if id(e) not in cells.done])
         guard_empty(self.records, self.plan)
         self.used |= {o.group for o in self.records.owners if o.stored}
+        self.filled |= {o.group for o in self.records.owners if o.stored and self.records.filled(o)}
         plan_clears(self.records, self.plan, self.dropped, self.handed_back)
         start_accumulators(self.records, self.scope, self.plan)
         if self.taken is not None:
@@ -356,8 +360,7 @@ class _ScopePlanner:
         if owner.kind != "optimizer" or not bound or not taken or min(bound) < min(taken):
             return ""
         owner.unmade = True
-        places = owner.owns or frozenset()
-        return f"{next(iter(places))}.trainable_params()" if len(places) == 1 else ""
+        return of_only_module(owner)
 
     def write(self, call: Call, cells: CellWriter) -> str:
         """Write one gradient call; a reason if it has no form."""
@@ -388,6 +391,11 @@ class _ScopePlanner:
     def made_between(self, call: Call) -> bool:
         """An optimizer is made after the forward, where the gradient is taken, and before the backward call."""
         stmts = call.region.stmts
+        for owner in call.owners:  # one that is made within the forward moves behind the call
+            if owner.kind == "optimizer" and any(owner.place in s.defs for s in call.region.after):
+                owner.weights = owner.weights or of_only_module(owner)
+                if not owner.weights:
+                    return True
         if not stmts or adjacent(self.writer, stmts[-1], call.event.stmt):
             return False
         bound = [(o, [s.number for s in self.scope.body.walk() if o.place in s.defs]) for o in call.owners]
@@ -402,6 +410,11 @@ class _ScopePlanner:
         if not any(self.records.accumulates(e, owner) for e in stores):
             return False
         stmts = call.region.stmts
+        for owner in call.owners:  # one that is made within the forward moves behind the call
+            if owner.kind == "optimizer" and any(owner.place in s.defs for s in call.region.after):
+                owner.weights = owner.weights or of_only_module(owner)
+                if not owner.weights:
+                    return True
         if not stmts or adjacent(self.writer, stmts[-1], call.event.stmt):
             return False
         between = [e for e in self.records.events if stmts[-1].number < e.stmt.number < call.event.stmt.number]

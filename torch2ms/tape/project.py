@@ -151,12 +151,12 @@ def deriving(project: Project) -> set[str]:
 
 
 def _callers(names: set[str], project: Project) -> set[str]:
-    """The names, and those of the functions that call one of them."""
+    """The names, and those of the functions that call one of them, hand it on, or have such a function inside."""
     called: list[tuple[str, set[str]]] = []
     for module in project.modules.values():
         for info in module.functions.values() if names else ():
-            calls = [c for s in info.scope.body.walk() for c in s.calls]
-            called.append((info.name, {name_called(c) for c in calls}))
+            used = {use.rpartition(".")[2] for s in info.scope.body.walk() for use in s.uses}
+            called.append((info.name, used.union(inner.name for inner in info.scope.children)))
     before = -1
     while len(names) != before:
         before = len(names)

@@ -163,7 +163,8 @@ class Spelled(Suites):
             return updated
         held = self.module.value(original.args[0].value)
         known = held.kind in HELD and not held.likely and (held.kind != "api" or held.name.startswith("torch"))
-        if not known and (name not in TRAINING or held.kind == "object"):
+        own = (held.kind == "module" or dotted(original.args[0].value) == "self") and not name.startswith("__")
+        if not known and not own and (name not in TRAINING or held.kind == "object"):
             return updated
         self.changed = True
         return cst.Attribute(parenthesised(updated.args[0].value), cst.Name(name))

@@ -124,8 +124,13 @@ def entered(held: Value, method: str) -> Value | None:
         one = one_of(Value("dict"), held.items)
     else:
         return None
+    if one.leaf:
+        one = Value("param", deps=held.deps)
     if one.deps:
-        return Value("list", deps=held.deps, name=held.name) if method == "values" else None
+        param = one if one.kind == "param" else None
+        if method == "values":
+            return Value("list", deps=held.deps, name=held.name, each=param)
+        return Value("list", each=Value("tuple", items=(Value("str"), param))) if param is not None else None
     each = one if method == "values" else Value("tuple", items=(Value("str", likely=True), one))
     return Value("list", each=each)
 

@@ -249,6 +249,10 @@ def stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:
     if held.kind == "dict":
         ev.env[place] = _entered(held, target, value)
         taken_in(place, value, ev, target)
+    elif held.kind == "list" and held.items and value.kind in TRAINING and (at := _number(target, held)) is not None:
+        items = (*held.items[:at], value, *held.items[at + 1 :])
+        ev.env[place] = replace(held, deps=held.deps | value.deps, items=items)
+        taken_in(place, value, ev, target)
     elif held.name == "torch.nn.ModuleDict" and value.kind == "module":
         each = same_layer(value, held.each) if held.items == () or held.each is not None else None
         ev.env[place] = replace(held, deps=held.deps | value.deps, items=None, keys=None, each=each)
@@ -260,6 +264,14 @@ def stored(target: cst.Subscript, value: Value, ev: Evaluator) -> None:
         taken_in(place, value, ev, target)
     elif value.deps - held.deps and place in ev.env and not ev.cut:
         ev.env[place] = replace(held, deps=held.deps | value.deps, items=None)
+
+
+def _number(target: cst.Subscript, held: Value) -> int | None:
+    """The place in a list that a subscript names."""
+    part = target.slice[0].slice
+    at = constant(part.value) if len(target.slice) == 1 and isinstance(part, cst.Index) else None
+    count = len(held.items or ())
+    return at % count if type(at) is int and -count <= at < count else None
 
 
 def _entered(held: Value, target: cst.Subscript, value: Value) -> Value:

@@ -10,7 +10,7 @@ import libcst as cst
 
 from torch2ms.analysis import shapes
 from torch2ms.analysis.evaluation import guess, masked, twins
-from torch2ms.analysis.evaluation.assign import bind, iteration
+from torch2ms.analysis.evaluation.assign import LIVING, bind, iteration
 from torch2ms.analysis.evaluation.containers import LEARNERS, chosen, in_loop
 from torch2ms.analysis.evaluation.effects import effects, stored
 from torch2ms.analysis.evaluation.env import Changes
@@ -64,6 +64,8 @@ def _assign(stmt: Stmt, node: cst.Assign, ev: Evaluator) -> None:
         value = ev.memo[id(node.value)] = replace(value.cut(), leaf=True)
     for target in node.targets:
         bind(target.target, value, ev)
+        if value.kind in LIVING:  # `opt = self.opt = SGD(...)`: one thing, which lives at the first of the places
+            value = ev.memo.get(id(target.target), value)
     if value.kind in twins.CHANGED:
         twins.note(stmt, node, value, ev)
     if value.kind == "unknown" and type(node.value) is cst.Call:
@@ -90,9 +92,10 @@ def _augmented(stmt: Stmt, node: cst.AugAssign, ev: Evaluator) -> None:
     value = shapes.shaped(value, (old.dtype, old.rank) if old.kind == "tensor" else shapes.UNKNOWN_SHAPE)
     if old.kind == value.kind == "tensor" and not old.likely:
         value = replace(value, likely=False)  # changed in place, whatever is added
+    if old.leaf or old.kind == "param" or old.name in ("buffer", "module_param"):
+        value = old
     if dotted(node.target):
-        same = old.leaf or old.kind == "param" or old.name in ("buffer", "module_param")
-        bind(node.target, old if same else value, ev)
+        bind(node.target, value, ev)
     elif type(node.target) is cst.Subscript:
         stored(node.target, value, ev)
 

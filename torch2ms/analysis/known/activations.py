@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import libcst as cst
 
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.program.structure import Block
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value
 
@@ -62,20 +63,36 @@ def subject(call: cst.Call) -> cst.Arg | None:
         i == 0 if a.keyword is None else a.keyword.value == "input")), None)  # fmt: skip
 
 
-def changes(call: cst.Call, module: ModuleInfo, project: Project, depth: int = DEPTH) -> frozenset[str]:
-    """The activations that a call may apply to its first argument in place."""
+def subjects(call: cst.Call, module: ModuleInfo, project: Project) -> Iterator[tuple[cst.Arg, frozenset[str]]]:
+    """The arguments which a call may change in place, each with the activations that it may apply to it."""
+    first = subject(call)
+    if first is not None and (acts := changes(call, module, project)):
+        yield first, acts
+    for position, arg in enumerate(call.args):
+        if arg is first or arg.star or type(arg.value) is not cst.Name or not project.says(IN_PLACE):
+            continue
+        keyword = arg.keyword.value if arg.keyword is not None else ""
+        if acts := changes(call, module, project, at=keyword or position):
+            yield arg, acts
+
+
+def changes(
+    call: cst.Call, module: ModuleInfo, project: Project, depth: int = DEPTH, at: int | str = 0
+) -> frozenset[str]:
+    """The activations that a call may apply in place to one of its arguments, by its position or its name."""
     target = module.value(call.func)
-    if target.kind == "method":
+    if target.kind == "method" or target.kind == "unknown" and type(call.func) is cst.Attribute:
         known = _methods(project) if depth == DEPTH else {}
-        return known.get((module.name, target.name), known.get(("", target.name), frozenset()))
+        name = name_called(call) if target.kind == "unknown" else target.name
+        return known.get((module.name, name, at), known.get(("", name, at), frozenset()))
     if target.kind not in ("module", "function"):
-        return of_torch(call, target)
+        return of_torch(call, target) if at == 0 else frozenset()
     found = project.find(target.name, module) if target.name and not target.name.startswith("torch.") else None
     if isinstance(found, ClassInfo) and depth:
-        return of_class(found, project, depth)
+        return of_class(found, project, depth, at)
     if isinstance(found, FunctionInfo) and depth and found.cls is None:
-        return frozenset(map(_for_others, _of_argument(found, 0, project, depth)))
-    return target.starts
+        return frozenset(map(_for_others, _of_argument(found, at, project, depth)))
+    return target.starts if at == 0 else frozenset()
 
 
 def of_torch(call: cst.Call, target: Value) -> frozenset[str]:
@@ -88,20 +105,27 @@ def of_torch(call: cst.Call, target: Value) -> frozenset[str]:
 
 
 @once
-def _methods(project: Project) -> dict[tuple[str, str], frozenset[str]]:
-    """What methods do to their first argument, by module and name, and by name alone for those of other modules.
+def _methods(project: Project) -> dict[tuple[str, str, int | str], frozenset[str]]:
+    """What methods do to an argument, by module, name and argument, and by the last two for those of other modules.
 
     Those that do different things to it cannot be told apart.
     """
-    found: dict[tuple[str, str], set[frozenset[str]]] = {}
+    found: dict[tuple[str, str, int | str], set[frozenset[str]]] = {}
     for module in project.modules.values() if project.says(IN_PLACE) else ():
         for info in module.functions.values():
-            if info.cls is not None and info.name != "forward":
-                position = 0 if info.static else 1
-                acts = _of_argument(info, position, project, DEPTH) if module.says(IN_PLACE) else frozenset()
+            if info.cls is None or info.name == "forward":
+                continue
+            own = 0 if info.static else 1
+            for position, name in enumerate(info.scope.params[own:]):
+                acts = _of_argument(info, position + own, project, DEPTH) if module.says(IN_PLACE) else frozenset()
                 acts = frozenset(map(_for_others, acts))
+                for home, at in ((home, at) for home in (module.name, "") for at in (position, name)):
+                    found.setdefault((home, info.name, at), set()).add(acts)
+        for stmt in (s for scope in module.scope.walk() for s in scope.body.walk() if type(s.node) is cst.Assign):
+            acts = module.value(stmt.node.value).starts  # type: ignore[union-attr]
+            for place in (d for d in stmt.defs if "." in d and acts):  # `self.act = lambda x: F.elu(x, inplace=True)`
                 for home in (module.name, ""):
-                    found.setdefault((home, info.name), set()).add(acts)
+                    found.setdefault((home, place.rpartition(".")[2], 0), set()).add(acts)
     return {key: next(iter(each)) if len(each) == 1 else frozenset({"(", *frozenset().union(*each)})
             for key, each in found.items()}  # fmt: skip
 
@@ -126,25 +150,53 @@ def _plain(name: str) -> str:
     return f"torch.nn.functional.{name.rpartition('.')[2][:-1]}"
 
 
-def of_class(cls: ClassInfo, project: Project, depth: int) -> frozenset[str]:
+def of_class(cls: ClassInfo, project: Project, depth: int, at: int | str = 0) -> frozenset[str]:
     """What the forward of a module does to its argument."""
     info = cls.method("forward")
-    return _of_argument(info, 1, project, depth) if info is not None else frozenset()
+    at = at + 1 if isinstance(at, int) else at
+    return _of_argument(info, at, project, depth) if info is not None else frozenset()
 
 
-def _of_argument(info: FunctionInfo, position: int, project: Project, depth: int) -> frozenset[str]:
+def _of_argument(info: FunctionInfo, at: int | str, project: Project, depth: int) -> frozenset[str]:
     """What a function does to one of its arguments, before it gives the name to another tensor."""
-    if len(info.scope.params) <= position:
+    params = info.scope.params
+    name = at if isinstance(at, str) else params[at] if at < len(params) else ""
+    if name not in params:
         return frozenset()
-    name = info.scope.params[position]
-    for stmt in info.scope.body.stmts:
+    return _of_name(name, info.scope.body, info.module, project, depth)[0]
+
+
+def _of_name(
+    name: str, block: Block, module: ModuleInfo, project: Project, depth: int
+) -> tuple[frozenset[str], bool]:
+    """What a block does to the tensor of a name; whether it may be over before its end, or the name another's.
+
+    `F.relu_(x)` by itself is a store, which everybody sees. What is done under a condition has no form: a text that
+    begins with a bracket.
+    """
+    perhaps = False
+    for stmt in block.stmts:
+        for inner in stmt.blocks:
+            acts, left = _of_name(name, inner, module, project, depth)
+            if acts:
+                return frozenset(map(_unsure, acts)), perhaps
+            perhaps |= left
         for call in stmt.calls if not stmt.blocks else ():
-            if call.args and dotted(call.args[0].value) == name:
-                if acts := changes(call, info.module, project, depth - 1):
-                    return acts
-        if name in stmt.defs:
-            break
-    return frozenset()
+            given = next((i for i, a in enumerate(call.args) if dotted(a.value) == name), None)
+            alone = type(stmt.node) is cst.Expr and stmt.node.value is call and module.value(call.func).kind == "api"
+            if given is None or alone or given and not project.says(IN_PLACE):
+                continue
+            keyword = call.args[given].keyword
+            acts = changes(call, module, project, depth - 1, keyword.value if keyword is not None else given)
+            if acts:
+                return frozenset(map(_unsure, acts)) if perhaps else acts, perhaps
+        if name in stmt.defs or type(stmt.node) in (cst.Return, cst.Raise, cst.Continue, cst.Break):
+            return frozenset(), True
+    return frozenset(), perhaps
+
+
+def _unsure(text: str) -> str:
+    return text if text.startswith("(") else f"({text}"
 
 
 def first(items: tuple[Value, ...]) -> frozenset[str]:

@@ -26,24 +26,26 @@ def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseS
     if id(stmt) in looked_at:
         return []
     for call in stmt.calls:
-        first = activations.subject(call)
-        if first is None or type(first.value) is not cst.Name:
-            continue
         alone = type(stmt.node) is cst.Expr and stmt.node.value is call
-        acts = activations.changes(call, writer.module, writer.project)
         called = writer.module.value(call.func)
-        if not acts or alone and called.kind == "api" and stores.changes(called.name, call):
+        if alone and called.kind == "api" and stores.changes(called.name, call):
             continue  # `F.silu(x, inplace=True)` by itself is a store
-        name = first.value.value
-        way = order.path(stmt.node, call)
-        bound = order.own_scope(way, name)  # then the tensor is an element of something, or an argument of a lambda
-        outside = called.kind == "api" and not writer.scope.is_function  # whoever imports the module may look
-        here, later = _looking(stmt, call, name, bound, outside)
-        if not here and not later:
-            continue
-        looked_at.add(id(stmt))
-        perhaps = any(type(n) in LATE for n in way[:-1] if n is not bound) or bound is not None and bool(later)
-        return _told(writer, call, name, acts, perhaps, here, later)
+        lines: list[cst.BaseStatement] = []
+        for arg, acts in activations.subjects(call, writer.module, writer.project):
+            if type(arg.value) is not cst.Name:
+                continue
+            name = arg.value.value
+            way = order.path(stmt.node, call)
+            bound = order.own_scope(way, name)  # then the tensor is an element of something, or an argument of a lambda
+            outside = called.kind == "api" and not writer.scope.is_function  # whoever imports the module may look
+            here, later = _looking(stmt, call, name, bound, outside)
+            if not here and not later:
+                continue
+            looked_at.add(id(stmt))
+            perhaps = any(type(n) in LATE for n in way[:-1] if n is not bound) or bound is not None and bool(later)
+            lines += _told(writer, call, name, acts, perhaps, here, later)
+        if id(stmt) in looked_at:
+            return lines
     return []
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.shown import taken
 from torch2ms.analysis.program.structure import Scope, Stmt
@@ -14,6 +15,7 @@ from torch2ms.rewrite.inplace.sharing import CONTAINERS, VIEWS
 
 THROUGH = {"enumerate", "zip", "reversed", "sorted", "list", "tuple", "iter", "next", "cycle", "chain", "islice"}
 TAKING = VIEWS | {"values", "items", "popleft"}
+ADDING = {"append", "appendleft", "insert", "add", "push", "put"}
 DEPTH = 4  # names that stand for names
 
 
@@ -84,18 +86,40 @@ def _inner(node: cst.BaseExpression, module: ModuleInfo) -> Iterator[cst.BaseExp
 
 
 def _keeper(given: cst.BaseExpression, module: ModuleInfo, project: Project) -> str:
-    """The function, or the object, of the project that gives what it did not make: `return self.x[i], self.y[i]`."""
+    """The function, or the object, of the project that gives what it did not make, `return self.x[i], self.y[i]`, or
+    what it keeps as well: `self.last = h`, `return h`."""
     called = given.func if type(given) is cst.Call else given
     owner = called.value if type(called) in (cst.Attribute, cst.Subscript) else called  # type: ignore[attr-defined]
+    runs = module.value(called).kind in ("module", "object") and type(given) is cst.Call
+    owner, method = (called, "forward") if runs else (owner, "__getitem__")
     name = module.value(owner).name
     info = project.find(name, module) if name and (called is not given or owner is not called) else None
     if isinstance(info, ClassInfo):
-        info = info.method(called.attr.value if type(called) is cst.Attribute else "__getitem__")
+        own = type(called) is cst.Attribute and not runs
+        info = info.method(called.attr.value if own else method) or info.method("__call__")  # type: ignore[attr-defined]
     if not isinstance(info, FunctionInfo):
         return ""
-    returned = (s.node.value for s in info.scope.body.walk() if type(s.node) is cst.Return and s.node.value is not None)
+    scope = info.scope
+    returned = (s.node.value for s in scope.body.walk() if type(s.node) is cst.Return and s.node.value is not None)
     places = {dotted(node).partition(".")[0] for value in returned for node in _inner(value, info.module)}
-    return dotted(owner) if places - info.scope.locals or "self" in places else ""
+    return dotted(owner) if places - scope.locals or "self" in places or _kept(places, scope) else ""
+
+
+def _kept(names: set[str], scope: Scope) -> bool:
+    """The function puts the tensor of one of its names where it is found after the call."""
+    for stmt in scope.body.walk() if names else ():
+        node = stmt.node
+        if type(node) is cst.Assign and dotted(node.value) in names:
+            held = (t.target.value if type(t.target) is cst.Subscript else t.target for t in node.targets)
+            if any("." in dotted(place) or dotted(place) not in scope.locals for place in held):
+                return True
+        for call in stmt.calls:
+            adds = type(call.func) is cst.Attribute and call.func.attr.value in ADDING
+            if adds and any(dotted(a.value) in names for a in call.args) and root(dotted(call.func)) not in names:
+                place = dotted(call.func)
+                if place.count(".") > 1 or root(place) not in scope.locals:
+                    return True
+    return False
 
 
 def taken_as_tensor(name: str, scope: Scope, module: ModuleInfo) -> bool:

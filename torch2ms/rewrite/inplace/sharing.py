@@ -9,7 +9,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.analysis.values import UNKNOWN, Value
+from torch2ms.analysis.values import PART, UNKNOWN, Value
 from torch2ms.rewrite.inplace.chains import base, is_change
 from torch2ms.tape.plan import Plan
 
@@ -190,7 +190,7 @@ def is_parameter(target: cst.CSTNode, value: Value, module: ModuleInfo, plan: Pl
         return True
     if id(target) in plan.weights:
         return True
-    if value.place and value.place in plan.leaves:
+    if value.place and (value.place in plan.leaves or value.leaf and value.place.partition(PART)[0] in plan.leaves):
         return True
     place = dotted(target)
     if type(target) is cst.Attribute:

@@ -182,11 +182,14 @@ class InPlace:
         target = given[0] if given else None
         if not isinstance(target, (cst.Name, cst.Attribute)):
             return None
-        made, place = self.writer.expression(call), code(self.writer.expression(target))
+        place, alone = code(self.writer.expression(target)), self.alone(stmt, target)
+        name = name_called(call).removesuffix("_") + "_"
+        if not alone and self.writer.differentiated and name not in UNSAVED and not unrecorded(stmt, self.writer):
+            self.writer.plan.expressions[id(target)] = f"{place}.copy()"
+        made = self.writer.expression(call)
         if code(made) == code(call):  # refused
             return None
         assert isinstance(made, cst.BaseExpression)
-        alone = self.alone(stmt, target)
         self.writer.tell("T2M611", "in-place function", "the result is assigned: MindSpore's functions change nothing")
         return self.store(stmt, target, self.module.value(target), place, made, alone)
 

@@ -23,6 +23,7 @@ CHECKPOINT = re.compile(r"(\.pth\.tar|\.pt\.tar|\.pth|\.pt)(?=['\"]*$)")
 PICKLE = re.compile(r"\.pkl(?=['\"]*$)")
 CLASS = re.compile(r"torch\.(?:\w+\.)+[A-Z]\w*")
 LOOKED_UP = re.compile(r"\bimport_module\b|\b__import__\b|\bpydoc\b|\bhydra\b|\b_target_\b")
+UNBIASED = re.compile(r"\bbias\s*=\s*(?!True)")  # layers whose bias is None
 PICKLERS = re.compile(r"pickle|joblib|dill|\bmsgpack\b")  # others that write files with that ending
 
 
@@ -166,7 +167,10 @@ def shown(original: cst.BaseExpression, updated: cst.BaseExpression, work: Trans
     if not is_parameter(original, work.module.value(original), work.module, work.plan):
         return updated
     work.tell("T2M612", "printed parameter", "its value: a Parameter prints its name and shape")
-    return cst.Call(cst.Attribute(updated, cst.Name("value")))
+    held = cst.Call(cst.Attribute(updated, cst.Name("value")))
+    if type(original) is cst.Attribute and original.attr.value == "bias" and work.project.says(UNBIASED):
+        return cst.parse_expression(f"None if {code(updated)} is None else {code(held)}")
+    return held
 
 
 def attributes_formatted(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression:

@@ -246,6 +246,12 @@ def weights_of(owner: Owner) -> str:
     return f"{owner.place}.trainable_params()"
 
 
+def of_only_module(owner: Owner) -> str:
+    """The parameters of an optimizer that is not made yet: those of its module, "" where it has several."""
+    places = owner.owns or frozenset()
+    return f"{next(iter(places))}.trainable_params()" if len(places) == 1 else ""
+
+
 def weight_nodes(call: Call) -> list[cst.CSTNode]:
     return [call.weights] if call.weights is not None else []
 

@@ -42,9 +42,8 @@ def spread_writes(project: Project) -> bool:
                         continue
                     if _function(call) and _of_torch(call, module) and (place := dotted(call.args[0].value)):
                         more |= change(stmt, place, scope)
-                if type(stmt.node) is cst.Expr and (place := _activated(stmt, module, project)):
-                    more |= change(stmt, place, scope)
-                for place in (*changed(stmt, module), *(_displayed(stmt) if displays else ())):
+                for place in (*_activated(stmt, module, project), *changed(stmt, module),
+                              *(_displayed(stmt) if displays else ())):  # fmt: skip
                     more |= change(stmt, place, scope)
             found = [(s, p, _changes(s, p, module)) for s in scope.body.walk() if s.muts for p in sorted(s.muts)]
             written = [(s, p, False) for s, p, changes in found if changes]
@@ -70,13 +69,13 @@ def _of_torch(call: cst.Call, module: ModuleInfo) -> bool:
     return value.kind == "api" and any(value.name == f"{home}{value.name.rpartition('.')[2]}" for home in FUNCTIONS)
 
 
-def _activated(stmt: Stmt, module: ModuleInfo, project: Project) -> str:
-    """`act(x)` alone, whose layer activates in place: the tensor that it writes into, or ""."""
+def _activated(stmt: Stmt, module: ModuleInfo, project: Project) -> list[str]:
+    """`act(x)` alone, whose layer activates in place: the tensors that it writes into."""
     call = stmt.node.value if type(stmt.node) is cst.Expr else None
-    first = activations.subject(call) if type(call) is cst.Call else None
-    if first is None or not dotted(first.value):
-        return ""
-    return dotted(first.value) if activations.changes(call, module, project) else ""  # type: ignore[arg-type]
+    if type(call) is not cst.Call or not call.args:
+        return []
+    places = (dotted(arg.value) for arg, _ in activations.subjects(call, module, project))
+    return [place for place in places if place]
 
 
 def _displayed(stmt: Stmt) -> Iterator[str]:

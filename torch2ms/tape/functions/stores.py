@@ -44,6 +44,7 @@ class Stores:
     freed: set[int] = field(default_factory=set)  # scopes that callers handed gradients, which now find them
     again: dict[int, str] = field(default_factory=dict)  # by id of a scope: its optimizer, whose parameters hold more
     used: set[Key] = field(default_factory=set)  # groups whose gradients are written with the optimizer
+    filled: set[Key] = field(default_factory=set)  # groups to which a backward call adds gradients
 
     def of(self, scope: Scope) -> list[Owner]:
         return self.owners.get(id(scope), [])

@@ -227,6 +227,10 @@ def argument(call: cst.Call, position: int, name: str) -> cst.BaseExpression | N
     for arg in call.args:
         if arg.keyword is not None and arg.keyword.value == name:
             return arg.value
+        if arg.star == "**" and type(arg.value) is cst.Dict:  # `backward(**{"retain_graph": True})`
+            for each in arg.value.elements:
+                if type(each) is cst.DictElement and constant(each.key) == name:
+                    return each.value
     if position < len(call.args):
         arg = call.args[position]
         if arg.keyword is None and not arg.star:
@@ -276,7 +280,8 @@ def _call(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Event | None:
         if module.uses_mindspore and call.args and module.value(call.args[0].value).kind not in ("function", "method"):
             return None  # translated before: it is given gradients
         event = Event("step", stmt, call, receiver.place or place, receiver)
-        event.problem = "" if event.place else "its optimizer has no name"
+        unnamed = not event.place or stmt.block.scope.is_module and event.place.startswith("self.")
+        event.problem = "its optimizer has no name" if unnamed else ""
         if call.args:
             event.kind = "step_closure"
         return event

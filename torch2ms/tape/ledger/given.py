@@ -80,7 +80,7 @@ def _unseen(call: cst.Call, module: ModuleInfo) -> bool:
     if not name or hasattr(builtins, name) or root(name) in module.imports.table:
         return False
     if isinstance(call.func, cst.Attribute) and call.func.attr.value == "step" and not call.args:
-        return module.value(call.func.value).kind == "unknown" and "sched" not in name.lower()
+        return module.value(call.func.value).kind in ("unknown", "none") and "sched" not in name.lower()
     return module.value(call.func).kind == "unknown" and any(_holds(a.value, module) for a in call.args)
 
 

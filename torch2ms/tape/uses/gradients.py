@@ -64,10 +64,15 @@ def plan(events: list[Event], records: Records, plan: Plan, writer: Writer) -> s
         elif len(several) > 1:
             _of_several(event, several, events, module, plan, writer)
         elif event.kind == "grad_loop":
-            plan_loop(event, owner, module, plan, writer)
-        elif not plan_comprehension(event, owner, module, plan, writer):
+            plan_loop(event, owner, module, plan, writer, _empty(event, owner, records))
+        elif not plan_comprehension(event, owner, module, plan, writer, _empty(event, owner, records)):
             _leaf(event, owner, plan, writer)
     return ""
+
+
+def _empty(event: Event, owner: Owner, records: Records) -> bool:
+    """The gradients add up under a name that is None at first, and may be None still."""
+    return owner.accumulating and records.may_be_empty(event, owner)
 
 
 def _kept(events: list[Event], records: Records, plan: Plan) -> set[int]:

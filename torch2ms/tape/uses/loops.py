@@ -5,7 +5,7 @@ Where the loop does not run over just what the gradients were taken of, each gra
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 
 import libcst as cst
@@ -31,8 +31,8 @@ REDUCING = {"sum", "max", "min", "all", "any", "norm", "mean", "len", "set", "so
 TELLING = {"print", "append", "extend", "write", "writerow", "info", "debug", "log", "add_scalar", "add_histogram"}
 
 
-def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer: Writer) -> None:
-    """`for p in net.parameters(): ... p.grad ...`."""
+def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer: Writer, empty: bool = False) -> None:
+    """`for p in net.parameters(): ... p.grad ...`; `empty`: there may be no gradients yet."""
     node = event.node
     assert isinstance(node, cst.For)
     if event.layers:
@@ -53,12 +53,14 @@ def plan_loop(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer
     apart = called and (kin != "same" or pairing.wrapped or not _in_order(owner, writer))
     mixed = _mixed(event, owner) and (pairing.wrapped or _in_turn(event.stmt))
     picked = isinstance(pairing.params, COMPREHENSIONS)  # `for p in [p for p in ps if p.grad is not None]`
-    if kin == "other" or event.writes and pairing.wrapped or apart or mixed or picked:
+    empty = empty and any(_asked(found, param) for n in _inside(event.stmt) for found in descend(n))
+    if kin == "other" or event.writes and pairing.wrapped or apart or mixed or picked or empty:
         if pairing.name and not called:
             plan.refuse(event.stmt, refusal(event, "it names some of the parameters whose gradients were taken"))
             return
-        replacement = f"{_table(event.stmt, owner, plan, writer, event.writes)}[{param}]"
+        replacement = f"{_table(event.stmt, owner, plan, writer, event.writes, empty)}[{param}]"
         _ask(event.stmt, param, replacement, plan)
+        _perhaps_none(_inside(event.stmt), param, replacement, module, plan, writer)
         why = "the gradient of each parameter is looked up"
     elif event.writes:
         index = writer.fresh_index()
@@ -198,7 +200,9 @@ def _filling(variable: str, loop: cst.For, value: cst.BaseExpression) -> Text:
     return Text(f"{variable} = [{{0}} for {{1}} in {{2}}]", [value, target, given])
 
 
-def plan_comprehension(event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer: Writer) -> bool:
+def plan_comprehension(
+    event: Event, owner: Owner, module: ModuleInfo, plan: Plan, writer: Writer, empty: bool = False
+) -> bool:
     """`[p.grad.norm() for p in net.parameters()]`; False where the read stands in none."""
     node = event.node
     assert isinstance(node, cst.Attribute)
@@ -214,9 +218,11 @@ def plan_comprehension(event: Event, owner: Owner, module: ModuleInfo, plan: Pla
         if pairing is None and not any(param in bound(c) for c in clauses(clause)):
             continue
         mixed = _mixed(event, owner) and not _reduced(outer, event.stmt)
-        if pairing is None or kin == "other" or clause.inner_for_in is not None or pairing.name or mixed:
-            replacement = f"{_table(event.stmt, owner, plan, writer, False)}[{param}]"
+        empty = empty and any(_asked(found, param) for found in descend(outer))
+        if pairing is None or kin == "other" or clause.inner_for_in is not None or pairing.name or mixed or empty:
+            replacement = f"{_table(event.stmt, owner, plan, writer, False, empty)}[{param}]"
             _ask(event.stmt, param, replacement, plan)
+            _perhaps_none([outer], param, replacement, module, plan, writer)
         else:
             replacement = f"{param}_grad"
             if pairing.wrapped or _needed(param, outer):
@@ -268,18 +274,23 @@ def _side_by_side(loop: cst.For | cst.CompFor, pairing: Pairing, owner: Owner, p
     plan.expressions[id(loop.target)] = target.replace(place.value, both)
 
 
-def _table(stmt: Stmt, owner: Owner, plan: Plan, writer: Writer, writes: bool) -> str:
-    """The name of a dictionary of the gradients by parameter, made above the statement; written back below it."""
+def _table(stmt: Stmt, owner: Owner, plan: Plan, writer: Writer, writes: bool, empty: bool = False) -> str:
+    """The name of a dictionary of the gradients by parameter, made above the statement; written back below it.
+
+    It has nothing while there are no gradients (`empty`), and what is written to it then need not be in their order.
+    """
     for outer in stmt.ancestors():
         if isinstance(outer.node, cst.For) and any(u.endswith(".param_groups") for u in outer.uses):
             stmt = outer
     table, grads = "grad_of", owner.variable
     writer.names.add(table)
-    made = f"{table} = dict(zip({weights_of(owner)}, {grads}))"
+    weights = weights_of(owner)
+    made = f"{table} = " + (f"{{}} if {grads} is None else " if empty else "") + f"dict(zip({weights}, {grads}))"
     above = plan.before.setdefault(id(stmt), [])
     if not any(isinstance(t, Text) and t.template == made for t in above):
         above.append(Text(made))
-    back = f"{grads} = tuple({table}.values())"
+    ordered = f"tuple({table}[param] for param in {weights}) if {table} else None"
+    back = f"{grads} = " + (ordered if empty else f"tuple({table}.values())")
     if writes and not any(isinstance(t, Text) and t.template == back for t in plan.behind.get(id(stmt), [])):
         plan.behind.setdefault(id(stmt), []).append(Text(back))
     return table
@@ -289,12 +300,39 @@ def _ask(stmt: Stmt, param: str, replacement: str, plan: Plan) -> None:
     """`p.grad is None` asks whether the parameter is among those that have a gradient."""
     table = replacement.partition("[")[0]
     for found in (f for n in [stmt.node, *_inside(stmt)] for f in descend(n)):
-        if type(found) is not cst.Comparison or len(found.comparisons) != 1 or not _is_gradient(found.left, param):
-            continue
-        asked = found.comparisons[0]
-        if constant(asked.comparator) is None and isinstance(asked.operator, (cst.Is, cst.IsNot)):
-            word = "in" if isinstance(asked.operator, cst.IsNot) else "not in"
+        if (asked := _asked(found, param)) is not None:
+            word = "in" if isinstance(asked, cst.IsNot) else "not in"
             plan.expressions[id(found)] = f"{param} {word} {table}"
+
+
+def _perhaps_none(
+    nodes: Iterable[cst.CSTNode], param: str, replacement: str, module: ModuleInfo, plan: Plan, writer: Writer
+) -> None:
+    """Where the gradient is handed on as it is, None does no harm: torch has it for frozen parameters."""
+    if writer.project is not None and not writer.project.freezes:
+        return
+    table = replacement.partition("[")[0]
+    for node in (n for top in nodes for n in descend(top)):
+        held: cst.CSTNode | None = None
+        if type(node) is cst.Call and module.value(node.func).kind != "api":
+            held = next((a.value for a in node.args if _is_gradient(a.value, param)), None)
+        elif type(node) in (cst.Element, cst.Assign, cst.NamedExpr, cst.Return, cst.DictElement):
+            held = node.value  # type: ignore[attr-defined]
+        elif type(node) in (cst.ListComp, cst.GeneratorExp):
+            held = node.elt  # type: ignore[attr-defined]
+        elif type(node) is cst.DictComp:
+            held = node.value
+        if held is not None and _is_gradient(held, param):
+            plan.expressions.setdefault(id(held), f"{table}.get({param})")
+
+
+def _asked(node: cst.CSTNode, param: str) -> cst.BaseCompOp | None:
+    """`is` or `is not` of a question whether the gradient of the parameter is None."""
+    if type(node) is not cst.Comparison or len(node.comparisons) != 1 or not _is_gradient(node.left, param):
+        return None
+    asked = node.comparisons[0]
+    is_none = constant(asked.comparator) is None and isinstance(asked.operator, (cst.Is, cst.IsNot))
+    return asked.operator if is_none else None
 
 
 def _is_gradient(node: cst.CSTNode, param: str) -> bool:

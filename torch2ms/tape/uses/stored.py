@@ -8,6 +8,7 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
+from torch2ms.findings import Finding, Tier
 from torch2ms.tape.functions.stores import Stores
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
@@ -117,11 +118,19 @@ def _guarded(items: list[Text], owner: Owner) -> Text:
     return Text("\n".join([head, *lines]), nodes)
 
 
+def unfilled(place: str, line: int) -> Finding:
+    """The refusal of an optimizer that would find no gradients whenever it steps."""
+    why = f"no backward call is seen that fills the gradients of `{place}`"
+    return Finding("T2M113", Tier.REFUSED, "optimizer step", why, "call the optimizer with the gradients", line)
+
+
 def begin_stores(stores: Stores, plans: dict[int, Plan]) -> None:
     """The attribute exists from the statement on that makes the optimizer, or from the first that may need it."""
     for group, creation in stores.creations:
         if group in stores.used:
             text = Text(f"{creation.place}.grads = None")
+            if group not in stores.filled and not any(plan.marks for plan in plans.values()):
+                plans[id(creation.module)].refuse(creation.stmt, unfilled(creation.place, creation.stmt.lineno))
             plans[id(creation.module)].behind.setdefault(id(creation.stmt), []).append(text)
     for group, module, place, first in stores.late:
         if group in stores.used:
