@@ -89,6 +89,45 @@ class ModuleDict(nn.Cell):
             del self[name]
 
 
+class ParameterList(nn.Cell):
+    """Parameters that are added one by one."""
+
+    def __init__(self, values=()):
+        super().__init__()
+        self.count = 0
+        self.prefix = ""
+        self.extend(values)
+
+    def update_parameters_name(self, prefix="", recurse=True):
+        self.prefix = prefix + self.prefix
+        super().update_parameters_name(prefix, recurse)
+
+    def append(self, value):
+        self.count += 1
+        self[-1] = value
+        self[-1].name = f"{self.prefix}{self.count - 1}"
+        return self
+
+    def extend(self, values):
+        for value in values:
+            self.append(value)
+        return self
+
+    def __len__(self):
+        return self.count
+
+    def __iter__(self):
+        return iter([self[place] for place in range(self.count)])
+
+    def __getitem__(self, place):
+        places = range(self.count)[place]
+        return getattr(self, str(places)) if isinstance(places, int) else [self[i] for i in places]
+
+    def __setitem__(self, place, value):
+        made = value if isinstance(value, ms.Parameter) else ms.Parameter(value)
+        setattr(self, str(range(self.count)[place]), made)
+
+
 class ParameterDict(ModuleDict):
     """Parameters under names of their own."""
 
@@ -116,6 +155,22 @@ class ParameterDict(ModuleDict):
 
     def fromkeys(self, names, default=None):
         return ParameterDict([(name, default) for name in names])
+
+
+def popped(cells, place):
+    """The cell at a place, taken out."""
+    place = range(len(cells))[int(place)]
+    cell = cells[place]
+    del cells[place]
+    return cell
+
+
+def inserted(sequence, place, cell):
+    """A new cell in front of another one of a sequence."""
+    later = list(sequence)[range(len(sequence) + 1)[place] :]
+    for _ in later:
+        del sequence[-1]
+    return with_cells(sequence, [cell, *later])
 
 
 def deep_copied(held):

@@ -56,3 +56,36 @@ def lu_solve(lu, pivots, b, left=True, adjoint=False):
     batch = np.broadcast_shapes(lu.shape[:-2], b.shape[:-2])
     lu, b = (x.broadcast_to((*batch, *x.shape[-2:])) for x in (lu, b))
     return each_matrix(solution, lu, pivots.broadcast_to((*batch, pivots.shape[-1])), b)[0]
+
+
+def ldl_factor(a):
+    def factor(matrix):
+        packed, pivots, _ = linalg.get_lapack_funcs("sytrf", (matrix,))(matrix, lower=1)
+        return np.tril(packed), pivots.astype(np.int32)
+
+    return each_matrix(factor, a)
+
+
+def ldl_factor_ex(a):
+    return *ldl_factor(a), ops.zeros(a.shape[:-2], dtype=ms.int32)
+
+
+def ldl_solve(packed, pivots, b):
+    def solution(matrix, places, right):
+        return (linalg.get_lapack_funcs("sytrs", (matrix,))(matrix, places, right, lower=1)[0],)
+
+    return each_matrix(solution, packed, pivots, b)[0]
+
+
+def leading_svd(x, count=None, centred=False):
+    """The directions of the largest singular values, six where nobody says how many."""
+    count = min(6 if count is None else count, *x.shape[-2:])
+    x = x - x.mean(-2, keep_dims=True) if centred else x
+    left, values, right = np.linalg.svd(x.asnumpy(), full_matrices=False)
+    found = left[..., :count], values[..., :count], right.swapaxes(-1, -2)[..., :count]
+    return tuple(ms.Tensor(np.ascontiguousarray(part)) for part in found)
+
+
+def with_success(result):
+    """Beside the result of each matrix that nothing went wrong."""
+    return result, ops.zeros(result.shape[:-2], dtype=ms.int32)

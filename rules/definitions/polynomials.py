@@ -72,3 +72,9 @@ def shifted_chebyshev_polynomial_v(x, n):
 
 def shifted_chebyshev_polynomial_w(x, n):
     return chebyshev_polynomial_w(2 * x - 1, n)
+
+
+def xlogy(x, y):
+    """Nothing times the logarithm of anything is nothing."""
+    y = y if isinstance(y, ms.Tensor) else ms.Tensor(y, ms.float32)
+    return ops.where(ops.logical_and(x == 0, ops.logical_not(ops.isnan(y))), 0.0, ops.xlogy(x, y))

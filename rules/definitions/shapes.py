@@ -156,3 +156,8 @@ def diag(x, diagonal=0):
 def closed_range(start, end, step=1, dtype=ms.float32):
     """Numbers from the start to the end, this included."""
     return ms.Tensor(start + step * np.arange(math.floor((end - start) / step) + 1), dtype)
+
+
+def repeated(x, count):
+    """A size for every dimension."""
+    return tuple(x) if hasattr(x, "__iter__") else (x,) * count

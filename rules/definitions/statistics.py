@@ -214,3 +214,33 @@ def histc(x, bins=100, low=0, high=0):
     inside = ops.logical_and(x >= low, x <= high)
     places = ((x - low) * bins / (high - low)).astype(ms.int32).clip(0, bins - 1)
     return ops.unsorted_segment_sum(inside.astype(x.dtype).reshape(-1), places.reshape(-1), bins)
+
+
+def histogramdd(x, bins, range=None, weight=None, density=False):
+    if range is not None:
+        range = list(zip(range[::2], range[1::2]))
+    if isinstance(bins, (list, tuple)):
+        bins = [edges.asnumpy() if isinstance(edges, ms.Tensor) else edges for edges in bins]
+    weight = None if weight is None else weight.asnumpy()
+    counts, edges = np.histogramdd(x.asnumpy(), bins, range, density, weight)
+    return ms.Tensor(counts, x.dtype), tuple(ms.Tensor(part, x.dtype) for part in edges)
+
+
+def segment_reduce(x, reduce, lengths=None, offsets=None, initial=None):
+    """One result for each of the stretches that the rows are cut into."""
+    ends = np.cumsum(lengths.asnumpy()).tolist() if offsets is None else offsets.asnumpy().tolist()[1:]
+    empty = {"sum": 0, "mean": math.nan, "prod": 1, "max": -math.inf, "min": math.inf}[reduce]
+    results = []
+    for begin, end in zip([0, *ends], ends):
+        part = x[begin:end]
+        if initial is not None:
+            part = ops.cat([part, ops.full((1, *x.shape[1:]), initial, dtype=x.dtype)]) if reduce != "mean" else part
+        if part.shape[0] == 0:
+            results.append(ops.full(x.shape[1:], empty if initial is None else initial, dtype=x.dtype))
+            continue
+        one = {"sum": ops.sum, "mean": ops.mean, "prod": ops.prod, "max": ops.amax, "min": ops.amin}[reduce]
+        found = one(part, 0)
+        if reduce == "mean" and initial is not None:
+            found = found + initial / part.shape[0]
+        results.append(found)
+    return ops.stack(results)

@@ -18,8 +18,9 @@ Shape = tuple[str, int | None]
 UNKNOWN_SHAPE: Shape = ("", None)
 Arguments = dict[str, tuple[cst.BaseExpression, Value]]
 
-_BITS = {"bool": 1, "uint8": 8, "int8": 8, "int16": 16, "int32": 32, "int64": 64, "float16": 16, "bfloat16": 16,
-         "float32": 32, "float64": 64, "complex64": 64, "complex128": 128}  # fmt: skip
+_BITS = {"bool": 1, "uint8": 8, "int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint16": 16, "uint32": 32,
+         "uint64": 64, "float16": 16, "bfloat16": 16, "float32": 32, "float64": 64, "complex64": 64,
+         "complex128": 128}  # fmt: skip
 _OTHER_NAMES = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32",
                 "short": "int16", "cfloat": "complex64", "cdouble": "complex128", "byte": "uint8",
                 "char": "int8"}  # fmt: skip

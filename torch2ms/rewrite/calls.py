@@ -149,7 +149,8 @@ class MethodCalls:
             why = "what another scheduler computed last: MindSpore's show the rates as they are now"
             self.work.refuse("T2M502", "learning rates of a scheduler", why, "keep the rates that it computed yourself")
             return updated
-        whole = name == "get_last_lr" and not original.args and id(original) not in self.where.indexed
+        computed = name == "get_last_lr" or name == "get_lr" and receiver.kind == "scheduler"
+        whole = computed and not original.args and id(original) not in self.where.indexed
         if whole and self.work.schedules(receiver):
             self.work.tell("T2M502", "learning rates of a scheduler", "Parameters in MindSpore: read as numbers")
             return cst.parse_expression(f"[lr.item() for lr in {code(updated)}]")
@@ -168,6 +169,8 @@ class MethodCalls:
             return self.of_module(name, receiver, original, updated)
         if receiver.name == "parameter list" and name == "parameters" and not original.args:
             return cst.parse_expression(f"list({code(updated.func.value)})")
+        if receiver.name == "parameter list" and name in ("append", "extend") and self.work.facts.grows:
+            return updated
         if receiver.name == "parameter list" and name in ("append", "extend", "insert"):
             todo = "collect the parameters in a list first"
             self.work.refuse("T2M605", f"torch.nn.ParameterList.{name}", "a ParameterTuple does not grow", todo)

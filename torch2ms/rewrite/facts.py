@@ -20,6 +20,7 @@ from torch2ms.rewrite.tensors.samples import columns
 
 GROUP_DECAY = re.compile(r"""["']weight_decay["']\]?\s*[:=][^=]|dict\([^()]*\bweight_decay\s*=""")
 WEIGHT = re.compile(r"(?:^|[._])(?:w|b|p|param|parameter|weight|bias|theta)s?_?\d*$", re.IGNORECASE)
+GROWING = ("append", "extend")
 OTHER_TYPE = re.compile(r"\b(half|double|bfloat16|float16|float64)\b")
 SINGLE = re.compile(r"\b((Conv|ConvTranspose|BatchNorm|InstanceNorm)[123]d|SyncBatchNorm|SGD|(LSTM|GRU|RNN)Cell|"
                     r"conv[123]d|batch_norm)\b")  # fmt: skip
@@ -176,6 +177,11 @@ class ModuleFacts:
         return _loads(self.project)
 
     @property
+    def grows(self) -> bool:
+        """The file puts parameters into a list of them that is made already."""
+        return "ParameterList" in self.module.source and parameter_lists_grow(self.module)
+
+    @property
     def torch_keys(self) -> bool:
         """The file asks states for keys that MindSpore's layers have under other names."""
         return self.module.says(TORCH_KEYS) or self.project.renames and self.module.says(NAMED_KEYS)
@@ -217,6 +223,12 @@ def _may_be_none(node: cst.BaseExpression) -> bool:
     if isinstance(node, cst.IfExp):
         return _may_be_none(node.body) or _may_be_none(node.orelse)
     return dotted(node) == "None" or isinstance(node, cst.Tuple)
+
+
+@once
+def parameter_lists_grow(module: ModuleInfo) -> bool:
+    calls = (c for c in module.of_kind(cst.Call) if isinstance(c.func, cst.Attribute) and c.func.attr.value in GROWING)
+    return any(module.value(c.func.value).name == "parameter list" for c in calls)  # type: ignore[attr-defined]
 
 
 @once

@@ -1,7 +1,8 @@
-"""Other spellings: `getattr(torch, "relu")(x)`, `torch.Tensor.add(x, y)`, `op = torch.topk`, and two around gradients.
+"""Other spellings: `getattr(torch, "relu")(x)`, `torch.Tensor.add(x, y)`, `torch.exp_(x)`, `op = torch.topk`.
 
-`p.grad.detach().mul_(c)` writes where `p.grad.data.mul_(c)` does; `filter(lambda p: p.grad is not None, parameters)`
-is a comprehension.
+A module that is given a name, as in `F = torch.nn.functional`, is imported under it. Two are around gradients:
+`p.grad.detach().mul_(c)` writes where `p.grad.data.mul_(c)` does; `filter(lambda p: p.grad is not None, parameters)` is
+a comprehension.
 """
 
 from __future__ import annotations
@@ -21,11 +22,17 @@ from torch2ms.wrappers.suites import Suites
 TRAINING = {"parameters", "named_parameters", "state_dict", "load_state_dict", "train", "eval", "step", "zero_grad",
             "param_groups", "backward"}  # fmt: skip
 HELD = ("api", "tensor", "param")  # what a text that is written out may ask for an attribute
+IN_PLACE = re.compile(r"torch\.([a-z]\w*_)")
+NO_METHODS = {"celu_", "selu_", "rrelu_", "threshold_", "dropout_", "alpha_dropout_", "feature_alpha_dropout_",
+              "feature_dropout_", "embedding_renorm_"}  # fmt: skip
 METHOD = re.compile(r"torch\.Tensor\.([a-z]\w*)")
 # a method of the class is kept to be replaced
 FUNCTION = re.compile(r"torch\.(?!Tensor\.)(?:\w+\.)*[a-z]\w*|torch\.Tensor")
+MODULE = re.compile(
+    r"torch\.(?:nn(?:\.(?:functional|init|utils))?|optim(?:\.lr_scheduler)?|linalg|fft|special|distributions|utils\.data)"
+)
 ASKED = re.compile(
-    r"""\bTensor\.[a-z]|\.grad\.detach\(\)\.\w+_\(|\bfilter\(\s*lambda[^\n]*\.grad\b"""
+    r"""\bTensor\.[a-z]|\btorch\.[a-z]\w*_\(|\.grad\.detach\(\)\.\w+_\(|\bfilter\(\s*lambda[^\n]*\.grad\b"""
     r"|, *[)\]]? *= *(?:torch\.autograd\.)?grad\("
     r"|\bFloatTensor\b[^\n]* else |\bTensor if [^\n]* else "
     r"|,\s*params *="
@@ -54,7 +61,7 @@ def aliased(project: Project) -> dict[str, Plain]:
         if module.uses_mindspore or not module.says(BOUND):
             continue
         writer = Aliased(module, taken)
-        if writer.names:
+        if writer.names or writer.modules:
             made = writer.plain()
             if writer.changed:
                 plain[module.name] = made
@@ -89,11 +96,26 @@ class Spelled(Suites):
             return self.filtered(original, updated)
         if (ordered := self.ordered(original, updated)) is not None:
             return ordered
+        if (changed := self.in_place(original, updated)) is not None:
+            return changed
         of_class = isinstance(original.func, cst.Attribute) and dotted(original.func.value).endswith("Tensor")
         found = METHOD.fullmatch(self.module.value(original.func).name) if of_class else None
         first = updated.args[0] if updated.args else None
         if found is None or first is None or first.keyword is not None or first.star:
             return updated
+        self.changed = True
+        func = cst.Attribute(parenthesised(first.value), cst.Name(found[1]))
+        return updated.with_changes(func=func, args=updated.args[1:])
+
+    def in_place(self, original: cst.Call, updated: cst.Call) -> cst.Call | None:
+        """`torch.exp_(x)` is `x.exp_()`."""
+        named = isinstance(original.func, (cst.Name, cst.Attribute)) and dotted(original.func).endswith("_")
+        found = IN_PLACE.fullmatch(self.module.value(original.func).name) if named else None
+        first = updated.args[0] if updated.args else None
+        if found is None or found[1] in NO_METHODS or first is None or first.star:
+            return None
+        if first.keyword is not None and first.keyword.value != "input":
+            return None
         self.changed = True
         func = cst.Attribute(parenthesised(first.value), cst.Name(found[1]))
         return updated.with_changes(func=func, args=updated.args[1:])
@@ -189,9 +211,13 @@ class Aliased(Suites):
     def __init__(self, module: ModuleInfo, taken: set[str]) -> None:
         super().__init__(module)
         self.names: dict[str, cst.BaseExpression] = {}
+        self.modules: dict[int, str] = {}  # assignments of modules, and the names of these
         self.dead: set[int] = set()
         for node in self.candidates(taken) if not self.off else ():  # what is left alone keeps its names
             name = dotted(node.targets[0].target)
+            if MODULE.fullmatch(whole := self.module.value(node.value).name):
+                self.modules[id(node)] = whole
+                continue
             self.names[name] = node.value
             mentioned, called = self.uses(name)
             own = sum(type(n) is cst.Name and n.value == name for n in descend(node))  # `Tensor = torch.Tensor`
@@ -213,7 +239,12 @@ class Aliased(Suites):
                 if type(node.targets[0].target) is not cst.Name or type(scope.node) is cst.ClassDef:
                     continue
                 value = self.module.value(node.value) if dotted(node.value) else None
-                if value is None or value.kind != "api" or not FUNCTION.fullmatch(value.name):
+                if value is None or value.kind != "api":
+                    continue
+                if MODULE.fullmatch(value.name):
+                    found.append(node)
+                    continue
+                if not FUNCTION.fullmatch(value.name):
                     continue
                 rule = rules.find(value.name)
                 if rule is not None and not (rule.attribute or rule.hopeless or takes_as_written(rule)):
@@ -235,6 +266,10 @@ class Aliased(Suites):
         if id(node) in self.dead:
             self.changed = True
             return []
+        if whole := self.modules.get(id(node)):
+            self.changed = True
+            name = cst.AsName(cst.Name(dotted(node.targets[0].target)))  # type: ignore[attr-defined]
+            return [cst.Import([cst.ImportAlias(cst.parse_expression(whole), name)])]  # type: ignore[arg-type]
         return super().small(node)
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:

@@ -148,6 +148,8 @@ def _of_kind(name: str, receiver: Value, given: Given, ev: Evaluator) -> Value |
     if kind == "object" and receiver.name.startswith("torch.distributions.") and name in ("sample", *DENSITIES):
         own = frozenset({receiver.place}) if receiver.place else NO_DEPS
         return Value("tensor", deps=NO_DEPS if name == "sample" else deps | receiver.deps | own)
+    if kind == "object" and receiver.name.startswith("torch.distributions.constraints.") and name == "check":
+        return Value("tensor")
     if kind == "tensor" and receiver.likely and name in DICT_METHODS:
         return None
     if kind in ("tensor", "param"):

@@ -22,7 +22,8 @@ BUILTINS = {"sum", "max", "min", "abs", "zip", "enumerate", "list", "tuple", "di
             "float", "getattr", "setattr", "iter", "next", "any", "all", "super", "reversed", "pow", "vars",
             "input"}.union(PURE_BUILTINS)  # fmt: skip
 DTYPES = {"float32", "float16", "float64", "int64", "int32", "bool", "float", "long", "half", "double", "int", "uint8",
-          "int8", "int16", "bfloat16", "short", "complex64", "complex128", "cfloat", "cdouble"}  # fmt: skip
+          "int8", "int16", "bfloat16", "short", "complex64", "complex128", "cfloat", "cdouble", "uint16", "uint32",
+          "uint64"}  # fmt: skip
 
 TRAINED = {"module", "optimizer", "scheduler", "lossfn", "scaler", "param", "params", "object", "unknown"}
 

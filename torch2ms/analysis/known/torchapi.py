@@ -63,7 +63,8 @@ ALWAYS_TUPLES = {
     "frexp": 2,
     "geqrf": 2,
 }
-TRIANGULAR = {"lu": 3, "lu_factor": 2, "lu_factor_ex": 3, "lu_unpack": 3}  # whose fields have names of their own
+TRIANGULAR = {"lu": 3, "lu_factor": 2, "lu_factor_ex": 3, "lu_unpack": 3, "ldl_factor": 2,
+              "ldl_factor_ex": 3}  # whose fields have names of their own
 LISTS = {"chunk", "split", "unbind", "meshgrid", "tensor_split", "hsplit", "vsplit", "dsplit", "broadcast_tensors",
          "gradient"}  # fmt: skip
 FIELDS = {  # of the tuples with names, by their places
@@ -103,6 +104,8 @@ def result(name: str, deps: frozenset[str], nargs: int) -> Value:
         return Value("tuple", name="return_types", items=(Value("tensor", deps=deps), Value("tensor")), deps=deps)
     if last in TRIANGULAR:
         return Value("tuple", name="lu_types", items=(Value("tensor", deps=deps),) * TRIANGULAR[last], deps=deps)
+    if last == "histogramdd":
+        return Value("tuple", name="return_types", items=(Value("tensor"), Value("list", name="of tensor")))
     if last in ALWAYS_TUPLES:
         items = (Value("tensor", deps=deps),) * ALWAYS_TUPLES[last]
         return Value("tuple", name="return_types", items=items, deps=deps)

@@ -21,6 +21,7 @@ WRAPPERS = ("DataParallel", "DistributedDataParallel", "compile")
 SETTINGS = ("save", "seed", "set_printoptions", "set_default_dtype", "set_num_threads")
 CELLS = {"SequentialCell": "Sequential", "CellList": "ModuleList", "CellDict": "ModuleDict"}
 OPTIMIZERS = "mindspore.experimental.optim."
+OF_VALUES = ("check", "clamp_probs", "probs_to_logits", "logits_to_probs")  # what gives tensors among the distributions
 EFFECTS = ("torch.cuda", "torch.backends", "torch.distributed")
 
 
@@ -65,6 +66,8 @@ def api_call(name: str, given: Given) -> Value | None:
         return transformed
     if name == "torch.distributions.kl_divergence":
         return Value("tensor", deps=given.deps)
+    if name.startswith("torch.distributions.") and last in OF_VALUES:
+        return Value("tensor", deps=given.deps if last != "check" else NO_DEPS)
     if name.startswith(("torch.distributions.", "torch.func", "torchvision")):
         return Value("object" if "distributions" in name else "unknown", name=name, deps=given.deps)
     if name.startswith(("torch.nn.init.", "torch.utils.")) or not name.startswith("torch."):

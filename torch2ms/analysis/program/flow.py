@@ -19,13 +19,16 @@ MUTATORS = {"append", "extend", "insert", "update", "setdefault", "pop", "poplef
 WATCHING = {  # they watch PyTorch, or choose among its kernels: nothing that a program computes depends on them
     "torch.profiler.record_function", "torch.autograd.profiler.record_function", "torch.profiler.profile",
     "torch.autograd.profiler.profile", "torch.autograd.profiler.emit_nvtx", "torch.nn.attention.sdpa_kernel",
-    "torch.backends.cuda.sdp_kernel", "torch.cuda.nvtx.range",
+    "torch.backends.cuda.sdp_kernel", "torch.cuda.nvtx.range", "torch.autograd.graph.save_on_cpu",
+    "torch.autograd.graph.disable_saved_tensors_hooks", "torch.backends.cudnn.flags", "torch.backends.mkldnn.flags",
+    "torch.jit.optimized_execution", "torch.autograd.profiler.emit_itt", "torch.cuda.device_of", "torch.cpu.stream",
 }  # fmt: skip
 TRANSPARENT = WATCHING | {
     "torch.no_grad", "torch.autograd.no_grad", "torch.inference_mode", "torch.autograd.inference_mode",
     "torch.enable_grad", "torch.autograd.enable_grad", "torch.set_grad_enabled", "torch.autograd.set_grad_enabled",
     "torch.autograd.set_detect_anomaly", "torch.autograd.detect_anomaly", "torch.inference_mode.inference_mode",
-    "torch.autograd.grad_mode.no_grad", "torch.cuda.device", "torch.device",
+    "torch.autograd.grad_mode.no_grad", "torch.autograd.grad_mode.enable_grad", "torch.cuda.device", "torch.device",
+    "torch.autograd.grad_mode.inference_mode", "torch.autograd.grad_mode.set_grad_enabled",
 }  # fmt: skip
 
 

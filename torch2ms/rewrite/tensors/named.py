@@ -127,8 +127,12 @@ def _of_type(original: cst.Call, updated: cst.Call, work: Translation) -> cst.Ba
         pairs = [(old.value, new.value) for old, new in zip(asked_for.elements, made.elements, strict=True)]
     named = [work.module.value(old) for old, _ in pairs]
     typed = [value.kind == "api" and TYPE.fullmatch(value.name) is not None for value in named]
-    if not any(typed) or not isinstance(updated.args[0].value, _SIMPLE):
+    if not any(typed):
         return None
+    if not isinstance(updated.args[0].value, _SIMPLE):
+        why = "the element type stands in another attribute"
+        work.refuse("T2M605", "isinstance of a type of tensors", why, "give the tensor a name first")
+        return updated
     ms = work.alias("ms")
     work.notes.needs.add("ms")
     name = next(value.name for value, of_tensor in zip(named, typed, strict=True) if of_tensor)

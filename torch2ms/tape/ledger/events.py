@@ -238,6 +238,12 @@ def argument(call: cst.Call, position: int, name: str) -> cst.BaseExpression | N
     return None
 
 
+def _given(call: cst.Call, position: int, name: str) -> cst.BaseExpression | None:
+    """The argument, where it is not the None that torch takes as well."""
+    node = argument(call, position, name)
+    return node if node is not None and constant(node) is not None else None
+
+
 def to_clip(call: cst.Call) -> cst.BaseExpression:
     """What a call clips; keywords may stand in any order."""
     return argument(call, 0, "parameters") or call.args[0].value
@@ -330,7 +336,7 @@ def _backward(call: cst.Call, func: cst.Attribute, receiver: Value, stmt: Stmt, 
     event.cotangents = [gradient if gradient is not None and constant(gradient) is not None else None]
     event.retain_graph = _on(argument(call, 1, "retain_graph"))
     event.create_graph = _on(argument(call, 2, "create_graph"))
-    event.inputs = argument(call, 3, "inputs")
+    event.inputs = _given(call, 3, "inputs")
     event.value = module.value(root)
     if event.create_graph:
         event.problem = "create_graph=True makes .grad part of a graph"
@@ -345,7 +351,7 @@ def _api_call(name: str, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Even
         cotangents = _listed(given) if given is not None and constant(given) is not None else []
         event.cotangents = [c if constant(c) is not None else None for c in cotangents] or [None] * len(event.roots)
         event.create_graph = _on(argument(call, 3, "create_graph"))
-        event.inputs = argument(call, 5, "inputs")
+        event.inputs = _given(call, 5, "inputs")
         event.value = Value("tensor", deps=frozenset().union(*(module.value(r).deps for r in event.roots)))
         if event.create_graph:
             event.problem = "create_graph=True makes .grad part of a graph"
