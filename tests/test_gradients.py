@@ -25,7 +25,7 @@ WORKERS = int(os.environ.get("TORCH2MS_TEST_WORKERS", "2"))
 DEAD_GRADIENTS = {"seeds/gradient_guide_q1_1", "seeds/gradient_guide_rc2_1"}
 # The finding states what the translation assumes (in these words); these programs are those where it does not hold.
 WRONG_ASSUMPTIONS = dict.fromkeys(
-    ("forward/loops_and_conditions", "traps/freeze_in_the_loop"),
+    ("forward/loops_and_conditions",),
     "assumed: every parameter of the optimizer takes part in the loss",
 )
 # MindSpore raises here for want of a CPU kernel: loud, and right where the kernel exists.

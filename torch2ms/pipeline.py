@@ -40,6 +40,7 @@ from torch2ms.tape.planner import plan_scope
 from torch2ms.tape.project import UNRECORDED, differentiate, prepare
 from torch2ms.tape.uses.freezing import refuse_phases
 from torch2ms.tape.uses.saved import keep_values
+from torch2ms.tape.uses.skipping import decide
 from torch2ms.tape.uses.stored import begin_stores
 from torch2ms.wrappers import understood
 
@@ -194,6 +195,7 @@ def plan_project(project: Project, config: Config) -> dict[str, Plan]:
     prepare(project)
     planning.prepare(project)
     lifting = lift(project, stores=not config.assume_cleared)
+    decide(project, lifting)
     plans = {}
     for module in project.modules.values():
         plan = Plan(config)

@@ -95,7 +95,16 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
         outcome = outcome if unfit else apply_whole(rule, updated) or outcome
     if work.module.value(original).kind == "optimizer" and outcome.node is not None:
         work.notes.first += told_apart(original, updated, work)
+        made = work.take(outcome, left)
+        return skipping(made, work) if work.module.skips else made
     return work.take(outcome, left)
+
+
+def skipping(made: cst.BaseExpression, work: Translation) -> cst.BaseExpression:
+    """An optimizer that leaves alone what is frozen when it steps."""
+    work.notes.needs.add("skip_frozen")
+    work.tell("T2M308", "parameters frozen or thawed", "the optimizer leaves frozen parameters alone, as torch's does")
+    return cst.Call(cst.Name("skip_frozen"), [cst.Arg(made)])
 
 
 def through_name(name: str, original: cst.Call, updated: cst.Call, work: Translation) -> Outcome | None:

@@ -183,6 +183,10 @@ class MethodCalls:
             why = "torch's optimizers share the moments from then on, and both go on"
             self.work.refuse("T2M605", "torch.optim.Optimizer.load_state_dict", why, "load a deep copy of the state")
             return updated
+        if receiver.kind == "optimizer" and name == "add_param_group" and self.work.module.grows:
+            self.work.notes.needs.add(name)
+            self.work.tell("T2M605", f"torch.optim.Optimizer.{name}", "a group whose moments begin now")
+            return cst.Call(cst.Name(name), [cst.Arg(updated.func.value), *updated.args])
         if receiver.name == "param_group" and name in ("keys", "values", "items"):
             why = "a group of MindSpore's optimizer has fewer and other settings"
             self.work.refuse("T2M605", "torch.optim.Optimizer.param_groups", why, "name the settings")

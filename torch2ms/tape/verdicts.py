@@ -149,7 +149,7 @@ class Verdicts:
                 )
                 if place := self.left_out(event, owner, reached):
                     return NO_GRADIENT.format(place)
-                held_back = owner.kind == "optimizer" and not owner.plain
+                held_back = owner.kind == "optimizer" and not owner.plain and not self.module.skips
                 around = (self.scope, self.module, self.project, self.records)
                 if held_back and thaws(owner, *around):
                     return (

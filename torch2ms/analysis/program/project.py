@@ -73,6 +73,8 @@ class ModuleInfo:
     plain: Plain | None = None  # what was changed before it was read
     annotated: Annotated = field(default_factory=dict)  # what assignments were before they were read plainly
     counting: bool = False  # networks of the project write to what all of them share: their order shows
+    skips: bool = False  # optimizers of its program leave what is frozen alone, as torch's do
+    grows: bool = False  # ... and get more groups when they are at work
     conditional: bool = False  # somewhere in the project a forward calls layers under a condition
     answers: dict[Callable[..., Any], Any] = field(default_factory=dict)  # to what is asked `once`
     texts: dict[re.Pattern[str] | str, bool] = field(default_factory=dict)  # searches in its source: do they find

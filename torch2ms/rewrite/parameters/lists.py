@@ -42,7 +42,7 @@ def enumerated(
         return _listed(updated, form)
     bound = work.stmt.defs if work.stmt is not None else set()
     listed = bool(bound) and bound <= work.module.optimized and id(original) not in where.filtered
-    if name == "parameters" and (listed or id(original) in where.trained):
+    if name == "parameters" and (listed or id(original) in where.trained) and not work.module.skips:
         work.tell("T2M505", "Module.parameters", "an optimizer takes what is trainable when it is made")
         return _listed(updated, "trainable_params")
     if name == "parameters" and id(original) in where.filtered:
@@ -92,7 +92,8 @@ def named(original: cst.Call, updated: cst.Call, work: Translation, where: Posit
     if not frozen(work.project) or original.args or not isinstance(updated.func, cst.Attribute):
         return None
     bound = work.stmt.defs if work.stmt is not None else set()
-    if id(original) in where.trained or bound and bound <= work.module.optimized or _gathers(original, work):
+    optimized = id(original) in where.trained or bound and bound <= work.module.optimized or _gathers(original, work)
+    if optimized and not work.module.skips:
         return None
     buffers = sorted(work.project.buffers)
     given = f", {tuple(buffers)!r}" if buffers else ""

@@ -67,6 +67,8 @@ class Writer:
         """
         if any(isinstance(item, Function) for s in call.region.all for item in self.plan.before.get(id(s), [])):
             return None
+        if self.module.grows and any(o.kind == "optimizer" for o in call.owners):
+            return None
         first = call.region.all[0] if call.region.all else call.event.stmt
         anchor = first if not call.region.guards else call.region.guards[0]
         found = None

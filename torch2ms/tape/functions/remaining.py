@@ -26,7 +26,7 @@ from torch2ms.tape.ledger.records import LOADS, STEPS
 def remaining(project: Project, callee: Callees, events: dict[int, list[Event]], spills: Spills) -> dict[int, str]:
     """By the id of the function's scope, what leaves gradients in its networks."""
     infos = [i for m in project.modules.values() for i in m.functions.values()]
-    if not any(_takes_over(events[id(i.scope)], ()) for i in infos):
+    if not any(_takes_over(found, ()) for found in events.values()):
         return {}
     clears = {id(s): _clears(s, callee, events) for m in project.modules.values() for s in m.scope.walk()}
     takers = {id(i.scope) for i in infos if _takes_over(events[id(i.scope)], clears[id(i.scope)])}
@@ -36,12 +36,16 @@ def remaining(project: Project, callee: Callees, events: dict[int, list[Event]],
         for scope in module.scope.walk():
             calls = [Call(s, c, i) for s in scope.body.walk() for c in s.calls if (i := callee.get(id(c))) is not None]
             taking = [call for call in calls if id(call.info.scope) in takers]
-            sources = list(_sources(events[id(scope)], calls, leaving, events, module)) if taking else []
+            own = events[id(scope)]
+            sources = list(_sources(own, calls, leaving, events, module)) if taking else []
             for call in taking:
                 networks, steps = call.networks(events, module), call.optimizers(events)
                 met = [s for s in sources if any_overlap(s.places, networks) and not steps & s.optimizers]
                 still = [s for s in met if "" not in steps and s.lasts(call.stmt, scope, clears[id(scope)])]
                 found |= {id(call.info.scope): source.name for source in still}
+            if _takes_over(own, clears[id(scope)]):
+                called = _sources([], calls, leaving, events, module)
+                found |= {id(scope): s.name for s in called if s.reaches(own, scope, clears[id(scope)])}
     return found
 
 
@@ -91,6 +95,15 @@ class Source:
         renewed = any(root(place) in stmt.defs for stmt in between for place in self.places)
         cleared = any(first < number < last for number in clears)
         return first < last and not renewed and not cleared and not _exclude(self.stmt, until)
+
+    def reaches(self, own: list[Event], scope: Scope, clears: Collection[int]) -> bool:
+        """A backward call of this very scope, for another optimizer, adds to what is left."""
+        between = [s for s in scope.body.walk() if self.stmt.number < s.number]
+        same = {e.place for e in own if e.kind in STEPS} & self.optimizers
+        if any(not any(place in s.defs for s in between) for place in same):
+            return False
+        backwards = (e for e in own if e.kind == "backward" and any_overlap(self.places, e.value.deps))
+        return any(self.lasts(e.stmt, scope, clears) for e in backwards)
 
 
 def _clears(scope: Scope, callee: Callees, events: dict[int, list[Event]]) -> list[int]:

@@ -289,6 +289,16 @@ def _left(stmts: list[Stmt], found: dict[int, Toggle]) -> tuple[frozenset[bool],
 
 def refuse_phases(scope: Scope, module: ModuleInfo, project: Project, plan: Plan) -> None:
     """Mark what freezes parameters that an optimizer has already, or thaws some that it did not get."""
+    why = "torch leaves frozen parameters alone, MindSpore's optimizer moves all that were trainable at first"
+    todo = "make a new optimizer for every phase, of the parameters that it trains"
+    for toggle, optimizer in phases(scope, module, project) if not module.skips else ():
+        what = f"parameters of `{optimizer.place}` frozen or thawed"
+        stmt = next(s for s in toggle.stmt.walk() if not s.blocks)
+        plan.refuse(stmt, Finding("T2M308", Tier.REFUSED, what, why, todo, stmt.lineno))
+
+
+def phases(scope: Scope, module: ModuleInfo, project: Project) -> Iterator[tuple[Toggle, Value]]:
+    """What freezes parameters that an optimizer has already, or thaws some that it did not get, and the optimizer."""
     if not project.freezes or module.uses_mindspore:  # there, freezing means what MindSpore makes of it
         return
     found = toggles(scope, module, project)
@@ -303,13 +313,7 @@ def refuse_phases(scope: Scope, module: ModuleInfo, project: Project, plan: Plan
                 matters and not _steps(scope, module, optimizer.place) and _goes_on(toggle, scope, optimizer.place)
             )
             if matters and not _thawed_for_steps(optimizer.place, toggle.place, scope, module, project):
-                why = (
-                    "torch leaves frozen parameters alone, MindSpore's optimizer moves all that were trainable at first"
-                )
-                todo = "make a new optimizer for every phase, of the parameters that it trains"
-                what = f"parameters of `{optimizer.place}` frozen or thawed"
-                stmt = next(s for s in toggle.stmt.walk() if not s.blocks)
-                plan.refuse(stmt, Finding("T2M308", Tier.REFUSED, what, why, todo, stmt.lineno))
+                yield toggle, optimizer
                 break
 
 

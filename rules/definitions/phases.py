@@ -1,0 +1,52 @@
+"""Optimizers of programs that freeze, thaw and add parameters while they train."""
+
+import mindspore as ms
+from mindspore import ops
+
+
+def skip_frozen(optimizer):
+    """Let an optimizer leave frozen parameters alone, as torch does: their values, moments and counts of steps."""
+    step, counts = optimizer.construct, {}
+    common = {}  # what all parameters share, like the count of steps, by how many steps were taken
+
+    def construct(grads):
+        params = optimizer.parameters
+        rows = [params, *moment_rows(optimizer).values()]
+        own = {id(p) for row in rows for p in row} | {id(lr) for lr in optimizer.lrs}
+        shared = [p for p in optimizer.parameters_dict().values() if id(p) not in own]
+        common.setdefault(0, [p.copy() for p in shared])
+        taken = [counts.get(id(p), 0) if p.requires_grad else -1 for p in params]
+        for count in sorted({*taken} - {-1}):
+            others = [n for n, number in enumerate(taken) if number != count]
+            kept = [(row[n], row[n].copy()) for row in rows for n in others]
+            for p, value in zip(shared, common[count]):
+                ops.assign(p, value)
+            step(grads)
+            common[count + 1] = [p.copy() for p in shared]
+            for p, value in kept:
+                ops.assign(p, value)
+        counts.update({id(p): count + 1 for p, count in zip(params, taken) if count >= 0})
+
+    optimizer.construct = construct
+    return optimizer
+
+
+def moment_rows(optimizer):
+    """What an optimizer remembers of each of its parameters."""
+    return {name: row for name, row in vars(optimizer).items()
+            if isinstance(row, ms.ParameterTuple) and name != "parameters"}
+
+
+def add_param_group(optimizer, group):
+    """Give an optimizer one more group, whose moments begin now."""
+    group = {**group, "params": list(group["params"])}
+    names = {p.name for p in optimizer.parameters}
+    for p in group["params"]:
+        if p.name in names:  # of another network that stands alone
+            p.name = f"group_{len(optimizer.param_groups)}.{p.name}"
+    fresh = moment_rows(type(optimizer)(group["params"], lr=0.1))
+    for name, row in moment_rows(optimizer).items():
+        setattr(optimizer, name, ms.ParameterTuple((*row, *fresh[name])))
+    if "dampening" in optimizer.defaults:
+        group["dampening"] = float(group.get("dampening", optimizer.defaults["dampening"]))
+    optimizer.add_param_group(group)
