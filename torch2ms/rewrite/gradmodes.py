@@ -12,11 +12,12 @@ from torch2ms.analysis.program.flow import WATCHING
 from torch2ms.analysis.program.project import ModuleInfo, qualified
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend, gathered
+from torch2ms.analysis.syntax.tree import constant, descend, gathered
 from torch2ms.analysis.values import Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.consumed import refuse_yielded
+from torch2ms.rewrite.parameters.lists import is_weight
 from torch2ms.rewrite.refilled import refilled, refuse_filled
 from torch2ms.rewrite.writer import Writer
 from torch2ms.tape.plan import Text
@@ -190,3 +191,16 @@ def _cut(stmt: Stmt) -> set[str]:
     if isinstance(node, cst.Expr) and value.func.attr.value == "detach_":
         return {dotted(value.func.value)}
     return stmt.defs if value.func.attr.value in ("detach", "detach_") else set()
+
+
+def asserts_flag(node: cst.Assert, module: ModuleInfo) -> bool:
+    """`assert not x.requires_grad`, `assert x.requires_grad == True` of a tensor that is no weight."""
+    test = node.test
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        test = test.expression
+    elif isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        test = test.left if isinstance(constant(test.comparisons[0].comparator), bool) else test
+    if not isinstance(test, cst.Attribute) or test.attr.value != "requires_grad":
+        return False
+    value = module.value(test.value)
+    return value.kind in ("tensor", "unknown") and not value.leaf and not is_weight(value)

@@ -12,7 +12,7 @@ from torch2ms.analysis.values import FILLING, Value
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.assignments import Assignments
 from torch2ms.rewrite.augmented import Augmented
-from torch2ms.rewrite.gradmodes import WHOLE, stopper
+from torch2ms.rewrite.gradmodes import WHOLE, asserts_flag, stopper
 from torch2ms.rewrite.inplace.activated import activated
 from torch2ms.rewrite.inplace.apart import array_of, shown_by_array
 from torch2ms.rewrite.inplace.hoist import hoisted
@@ -71,6 +71,10 @@ class Statements:
             special = self.assignments.assign(stmt, node)
         elif type(node) is cst.Return and node.value is not None:
             special = self.cut_return(node, stmt) or delegated(stmt, node, self.writer)
+        elif type(node) is cst.Assert and asserts_flag(node, self.module):
+            why = "an assertion about a flag that tensors do not carry in MindSpore: dropped"
+            self.writer.tell("T2M303", "Tensor.requires_grad", why)
+            return []
         if special is None:
             if type(node) is cst.Import or type(node) is cst.ImportFrom:
                 return [layout.line(stmt, node)]

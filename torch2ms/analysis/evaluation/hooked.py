@@ -30,10 +30,10 @@ def fill(stmt: Stmt, scope: Scope | None, ev: Evaluator) -> None:
         if ev.project.kept and _has_no_layers(func, dotted(call.func), ev):
             continue
         for kept in ev.project.kept:
-            for place in _seen(kept, scope, ev):
+            for place, begun in _seen(kept, scope, ev):
                 ev.exchange.whole = False
                 callers = kept.callers.setdefault((id(scope), place), {})
-                _leave(callers, kept.adds, place, stmt, dotted(call.func), result, ev)
+                _leave(callers, kept.adds, place, begun, stmt, dotted(call.func), result, ev)
 
 
 def _has_no_layers(network: Value, callee: str, ev: Evaluator) -> bool:
@@ -44,17 +44,17 @@ def _has_no_layers(network: Value, callee: str, ev: Evaluator) -> bool:
     return not ev.exchange.ask(lookup.kinds, cls) - WITHOUT_LAYERS
 
 
-def _seen(kept: Kept, scope: Scope, ev: Evaluator) -> Iterator[str]:
-    """What the place is called in a scope; an attribute, of each object there."""
+def _seen(kept: Kept, scope: Scope, ev: Evaluator) -> Iterator[tuple[str, Value | None]]:
+    """What the place is called in a scope; an attribute, of each object there, and what the class puts into it."""
     own, dot, attr = kept.place.partition(".")
     around: list[Scope] = [scope]
     while around[-1].parent is not None:
         around.append(around[-1].parent)
     if own != "self":
-        yield from [kept.place] if any(id(s) == kept.home for s in around) else []
+        yield from [(kept.place, None)] if any(id(s) == kept.home for s in around) else []
         return
     if ev.cls is not None and id(ev.cls.scope) == kept.home:
-        yield kept.place
+        yield kept.place, None
     cls = next((c for c in kept.module.classes.values() if id(c.scope) == kept.home), None)
     if cls is None or not dot:
         return
@@ -62,14 +62,17 @@ def _seen(kept: Kept, scope: Scope, ev: Evaluator) -> Iterator[str]:
     for name in sorted({n for s in around for n in s.locals}):
         held = ev.env.get(name)
         if held is not None and held.kind == "object" and held.name == f"{cls.module.name}.{cls.scope.name}":
-            yield f"{name}.{attr}"
+            yield f"{name}.{attr}", cls.attr(attr)
         elif made_here and held is not None and held.kind in ("list", "tuple", "dict", "unknown"):
             made = (s for each in around for s in each.body.walk() if name in s.defs | s.muts)
             if any(dotted(c.func).rpartition(".")[2] == cls.scope.name for s in made for c in s.calls):
-                yield name  # a container of such objects
+                yield name, None  # a container of such objects
 
 
-def _leave(callers: Callers, adds: bool, place: str, stmt: Stmt, callee: str, result: Value, ev: Evaluator) -> None:
+def _leave(
+    callers: Callers, adds: bool, place: str, begun: Value | None, stmt: Stmt, callee: str, result: Value, ev: Evaluator
+) -> None:
+    """The call fills the place, which its object may have `begun` as a container."""
     marked = callers.setdefault(callee, [])
     if stmt not in marked:
         marked.append(stmt)
@@ -88,4 +91,5 @@ def _leave(callers: Callers, adds: bool, place: str, stmt: Stmt, callee: str, re
     if held is not None and held.kind in ("dict", "list", "tuple"):
         ev.env[place] = replace(held, deps=deps, items=None, keys=None, each=None)
     else:
-        ev.env[place] = Value("tensor" if deps else "unknown", deps=deps)
+        tensor = deps and (begun is None or begun.kind not in ("dict", "list", "tuple"))
+        ev.env[place] = Value("tensor" if tensor else "unknown", deps=deps)

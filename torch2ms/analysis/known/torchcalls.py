@@ -219,6 +219,8 @@ def _host(name: str, given: Given) -> Value:
         return named_tuple(given.node) or UNKNOWN
     if name == "collections.defaultdict" and given.first.kind == "function" and given.first.each is not None:
         return Value("dict", "of tensor")  # `defaultdict(lambda: torch.zeros(5))`
+    if name == "collections.OrderedDict" and not given.args:
+        return Value("dict")
     if root in PASSING:
         deps = frozenset().union(*(a.deps for a in given.args if a.kind in OF_GRAPHS))
         return Value("deque" if name == "collections.deque" else "unknown", deps=deps)

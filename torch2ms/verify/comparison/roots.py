@@ -59,15 +59,20 @@ def _compare_pairs(comparison: Comparison, steps: list[tuple[Entry, Entry]], pai
 
 
 def _aligned(comparison: Comparison) -> list[tuple[Entry, Entry]]:
-    """Pairs of equal values in order, where every value of the side that shows fewer has one; none otherwise."""
-    for left, right in _candidates(comparison, scalars=True):
-        if len(left) == len(right) or not left or not right:
-            continue
-        shorter, longer = sorted((left, right), key=len)
-        rest = iter(longer)
-        found = [(one, next((other for other in rest if _close(comparison, one, other)), None)) for one in shorter]
-        if all(other is not None for _, other in found):
-            return [(a, b) if shorter is left else (b, a) for a, b in found if b is not None]
+    """Pairs of equal values in order, where every value of the side that shows fewer has one; none otherwise.
+
+    Values that follow one another may be nearly equal: the tolerance is narrow at first.
+    """
+    for wide in (1, 10):
+        for left, right in _candidates(comparison, scalars=True):
+            if len(left) == len(right) or not left or not right:
+                continue
+            shorter, longer = sorted((left, right), key=len)
+            rest = iter(longer)
+            found = [(a, next((b for b in rest if _near(comparison, a["value"], b["value"], wide=wide)), None))
+                     for a in shorter]  # fmt: skip
+            if all(other is not None for _, other in found):
+                return [(a, b) if shorter is left else (b, a) for a, b in found if b is not None]
     return []
 
 
