@@ -32,9 +32,13 @@ def has_reset_parameters(cell):
     return hasattr(cell, "reset_parameters") or initial_values(cell) is not None
 
 
+def reset_layer(cell):
+    for parameter, init in initial_values(cell):
+        ops.assign(parameter, initializer(init, parameter.shape, parameter.dtype).init_data())
+
+
 def reset_parameters(cell):
     if hasattr(cell, "reset_parameters"):
         cell.reset_parameters()
-        return
-    for parameter, init in initial_values(cell):
-        ops.assign(parameter, initializer(init, parameter.shape, parameter.dtype).init_data())
+    else:
+        reset_layer(cell)

@@ -100,6 +100,12 @@ class MethodCalls:
         found = next((parent.method(name) for parent in cls.parents if parent.method(name) is not None), None)
         return found is not None and found.cls is not None and found.cls.kind != "module"
 
+    def of_torch(self, name: str) -> bool:
+        """`super()` means a layer of torch: no class of the project above has the method."""
+        owner = self.work.stmt.block.scope.cls if self.work.stmt is not None else None
+        cls = self.module.classes.get(owner.name) if owner is not None else None
+        return cls is not None and cls.scope is owner and not any(p.method(name) is not None for p in cls.parents)
+
     def method(self, original: cst.Call, func: cst.Attribute, updated: cst.Call) -> cst.BaseExpression:
         if func.attr.value == "format" and isinstance(text := strings.written(func.value), str):
             return strings.formatted(original, text, updated, self.work)
@@ -121,6 +127,10 @@ class MethodCalls:
                 return updated
             if self.inherited(name):
                 return updated
+            if name == "reset_parameters" and self.of_torch(name):
+                self.work.notes.needs.add("reset_layer")
+                self.work.tell("T2M505", "Module.reset_parameters", "no layer of MindSpore has it")
+                return cst.parse_expression("reset_layer(self)")
             if name == "eval" and not original.args:
                 return renamed(updated, OWN_METHODS["train"]).with_changes(args=[cst.Arg(cst.Name("False"))])
             return renamed(updated, OWN_METHODS[name]) if name in OWN_METHODS else updated

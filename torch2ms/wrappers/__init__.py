@@ -35,6 +35,7 @@ from torch2ms.wrappers.for_effect import as_loops
 from torch2ms.wrappers.gathered import looped
 from torch2ms.wrappers.groups import direct
 from torch2ms.wrappers.grown_lists import gathered_first
+from torch2ms.wrappers.inner_modes import told_inside
 from torch2ms.wrappers.kept_graphs import kept_graphs
 from torch2ms.wrappers.keyed import keyed
 from torch2ms.wrappers.layers import as_modules
@@ -104,6 +105,7 @@ def understood(project: Project) -> Project:
     project = _with(project, gathered_first(project))
     project = _with(project, as_modules(project))  # plain layers
     project = _with(project, constructors(project))
+    project = _with(project, told_inside(project))
     project = _with(project, begun(project))
     project = _with(project, run_early(project))
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]

@@ -19,6 +19,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.wrappers.suites import Suites
 
 INIT = "__init__"
+METHODS = ("reset_parameters", "train", "eval", "forward", "extra_repr")
 ASKING = ("super", "isinstance", "issubclass")
 LATE = 1000  # the position of what is given by name
 TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
@@ -52,7 +53,8 @@ def constructors(project: Project) -> dict[str, Plain]:
             continue
         found = [layer for cls in module.classes.values() if (layer := _layer(cls, module)) is not None]
         handed = {id(x.node): x for x in found if _stars(x.node) and _fill(x, project)}
-        by_name = {id(x.call): x for x in found if not _is_super(x.call)}
+        by_name = {id(x.call) for x in found if not _is_super(x.call)}
+        by_name |= {id(call) for cls in module.classes.values() for call in _by_name(cls, module)}
         if handed or by_name:
             plain[module.name] = Constructors(module, handed, by_name).plain()
     return plain
@@ -71,6 +73,19 @@ def _layer(cls: ClassInfo, module: ModuleInfo) -> Layer | None:
         and n.func.attr.value == INIT and (_is_super(n) or qualified(n.func.value, module.imports) == named)
     ]  # fmt: skip
     return Layer(cls, node, calls[0]) if len(calls) == 1 else None
+
+
+def _by_name(cls: ClassInfo, module: ModuleInfo) -> list[cst.Call]:
+    """`nn.Linear.reset_parameters(self)` in the methods of a class derived from it first of all."""
+    if cls.kind != "module" or cls.torch_base in ("", "torch.nn.Module") or not cls.bases:
+        return []
+    if qualified(cst.parse_expression(cls.bases[0]), module.imports) != cls.torch_base:
+        return []
+    return [
+        call for info in cls.methods.values() if not info.static for s in info.scope.body.walk() for call in s.calls
+        if isinstance(call.func, cst.Attribute) and call.func.attr.value in METHODS and call.args
+        and dotted(call.args[0].value) == "self" and qualified(call.func.value, module.imports) == cls.torch_base
+    ]  # fmt: skip
 
 
 def _is_super(call: cst.Call) -> bool:
@@ -152,7 +167,7 @@ def _means(node: cst.CSTNode, cls: ClassInfo, module: ModuleInfo) -> bool:
 class Constructors(Suites):
     """One module with the constructors written out."""
 
-    def __init__(self, module: ModuleInfo, handed: dict[int, Layer], by_name: dict[int, Layer]) -> None:
+    def __init__(self, module: ModuleInfo, handed: dict[int, Layer], by_name: set[int]) -> None:
         super().__init__(module)
         self.handed = handed
         self.by_name = by_name
@@ -176,10 +191,9 @@ class Constructors(Suites):
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
         layer = self.calls.get(id(original))
-        if id(original) in self.by_name:
-            updated = updated.with_changes(
-                func=cst.Attribute(cst.Call(cst.Name("super")), cst.Name(INIT)), args=updated.args[1:]
-            )
+        if id(original) in self.by_name and isinstance(updated.func, cst.Attribute):
+            above = updated.func.with_changes(value=cst.Call(cst.Name("super")))
+            updated = updated.with_changes(func=above, args=updated.args[1:])
         if layer is None:
             return updated
         args: list[cst.Arg] = []
