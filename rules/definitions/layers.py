@@ -13,6 +13,16 @@ def batch_norm_cell(cls, num_features, eps=1e-05, momentum=0.1, affine=True, tra
     return cls(num_features, eps, 1 - momentum, affine, use_batch_statistics=own)
 
 
+def recurrent_cell(
+    cls, input_size, hidden_size, num_layers=1, bias=True, batch_first=False, dropout=0.0, bidirectional=False
+):
+    return cls(input_size, hidden_size, num_layers, bias, batch_first, float(dropout), bidirectional)
+
+
+def step_cell(cls, input_size, hidden_size, bias=True):
+    return cls(input_size, hidden_size, bias)
+
+
 def layer_norm_cell(normalized_shape, eps=1e-05):
     shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
     return nn.LayerNorm(shape, len(shape) * -1, len(shape) * -1, epsilon=eps)
