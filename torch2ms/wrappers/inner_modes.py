@@ -92,7 +92,7 @@ def _given(names: set[str], module: ModuleInfo) -> bool:
         for stmt in scope.body.walk():
             for call in stmt.calls:
                 value = module.value(call.func)
-                layers = value.kind == "class" or value.name.startswith("torch.nn.")
+                layers = value.kind == "class" or value.name.startswith("torch.nn.") and value.name.count(".") == 2
                 if layers and any(dotted(n) in names for a in call.args for n in descend(a.value)):
                     return True
     return False
