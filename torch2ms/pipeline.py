@@ -40,7 +40,7 @@ from torch2ms.tape.planner import plan_scope
 from torch2ms.tape.project import UNRECORDED, differentiate, prepare
 from torch2ms.tape.uses.freezing import refuse_phases
 from torch2ms.tape.uses.saved import keep_values
-from torch2ms.tape.uses.skipping import decide
+from torch2ms.tape.uses.skipping import decide, refuse_left_out
 from torch2ms.tape.uses.stored import begin_stores
 from torch2ms.wrappers import understood
 
@@ -213,6 +213,7 @@ def plan_project(project: Project, config: Config) -> dict[str, Plan]:
             plan_transforms(scope, module, project, plan, lifting.callee)
             refuse_phases(scope, module, project, plan)
             keep_values(scope, module, project, plan)
+        refuse_left_out(module, plan)
         planning.plan_functions(module, plan)
         plans[module.name] = plan
     begin_stores(lifting.stores, {id(m): plans[m.name] for m in project.modules.values()})

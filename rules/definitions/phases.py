@@ -15,7 +15,8 @@ def skip_frozen(optimizer):
         own = {id(p) for row in rows for p in row} | {id(lr) for lr in optimizer.lrs}
         shared = [p for p in optimizer.parameters_dict().values() if id(p) not in own]
         common.setdefault(0, [p.copy() for p in shared])
-        taken = [counts.get(id(p), 0) if p.requires_grad else -1 for p in params]
+        alone = [vars(p).pop("left_out", False) or not p.requires_grad for p in params]
+        taken = [-1 if left else counts.get(id(p), 0) for p, left in zip(params, alone)]
         for count in sorted({*taken} - {-1}):
             others = [n for n, number in enumerate(taken) if number != count]
             kept = [(row[n], row[n].copy()) for row in rows for n in others]

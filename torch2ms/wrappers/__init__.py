@@ -39,6 +39,7 @@ from torch2ms.wrappers.inner_modes import told_inside
 from torch2ms.wrappers.kept_graphs import kept_graphs
 from torch2ms.wrappers.keyed import keyed
 from torch2ms.wrappers.layers import as_modules
+from torch2ms.wrappers.left_out import left_out
 from torch2ms.wrappers.levelled import levelled
 from torch2ms.wrappers.listed import listed
 from torch2ms.wrappers.methods_given import parameters_given
@@ -132,6 +133,7 @@ def understood(project: Project) -> Project:
     project = _with(project, around_closures(project))
     project = inlined(project, handed_on)
     project = _with(project, unkept(project))
+    project = _with(project, left_out(project))
     project = _with(project, decided(project))
     project = _with(project, alike(project))
     project = _with(project, out_of_the_way(project))

@@ -204,6 +204,9 @@ def whole(target: cst.Subscript, stored: cst.BaseExpression, module: ModuleInfo)
 def _perhaps_of_tensor(original: cst.Subscript, updated: cst.Subscript, work: Translation) -> cst.Subscript:
     """`self.examples[choice]`, with numbers of NumPy: a list of them serves tensors of MindSpore and arrays alike."""
     old, new = original.slice[0].slice, updated.slice[0].slice
+    if isinstance(old, cst.Slice):
+        part = _part(old, new, work, frozenset(), False)
+        return updated if part is new else updated.with_changes(slice=[updated.slice[0].with_changes(slice=part)])
     if not isinstance(old, cst.Index) or not isinstance(new, cst.Index) or not isinstance(old.value, cst.Name):
         return updated
     value = work.module.value(old.value)

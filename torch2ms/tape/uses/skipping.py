@@ -19,16 +19,20 @@ from torch2ms.analysis.program.together import together
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN, any_overlap
+from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forward.asked import asks
 from torch2ms.tape.functions.lifting import Lifting, called_events, lifted
+from torch2ms.tape.ledger.clears import SOME
 from torch2ms.tape.ledger.events import Event, find
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import STEPS, Records
+from torch2ms.tape.plan import Plan
 from torch2ms.tape.uses.freezing import Toggle, phases, thaws, toggles
 from torch2ms.tape.uses.gradients import inside_loop
 
 ADDS = "add_param_group"
+FLAG = "left_out"  # of a parameter
 MADE = "torch.optim."
 # measured by `python -m benchmarks phases`; NAdam and ASGD keep more than a moment of each parameter
 FIT = frozenset({"SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "RAdam", "Rprop"})
@@ -38,20 +42,36 @@ KINDS = frozenset({"backward", "clear", "clip_norm", "clip_value", "scaler_updat
 
 def decide(project: Project, lifting: Lifting) -> None:
     """Mark the programs of a project whose optimizers skip what is frozen, where that is wanted and right."""
-    if not project.freezes and not any(ADDS in m.source for m in project.modules.values()):
+    leaving = [m for m in project.modules.values() if any(_leaves_out(m))]
+    if not project.freezes and not leaving and not any(ADDS in m.source for m in project.modules.values()):
         return
     for modules in together(project):
         modules = [m for m in modules if not m.uses_mindspore]
         scopes = [(s, m) for m in modules for s in m.scope.walk()]
         adds = list(_adds(modules))
-        if not adds and not any(_wanted(s, m, project, lifting) for s, m in scopes):
+        told = any(m in leaving for m in modules)
+        if not told and not adds and not any(_wanted(s, m, project, lifting) for s, m in scopes):
             continue
         if not _seen(modules) or not all(_settled(s, m, project, lifting) for s, m in scopes):
             continue
         if all(_fresh(call, stmt, s, m, project, lifting) for call, stmt, s, m in adds):
-            counted = project.freezes or not all(name in COUNTLESS for name in _optimizers(modules))
+            counted = project.freezes or told or not all(name in COUNTLESS for name in _optimizers(modules))
             for module in modules:
                 module.skips, module.grows = counted, bool(adds)
+
+
+def _leaves_out(module: ModuleInfo) -> Iterator[Stmt]:
+    """Statements that say of a parameter that it has no gradient in the next step."""
+    if "grad" in module.source:
+        every = (s for scope in module.scope.walk() for s in scope.body.walk() if s.is_small)
+        yield from (s for s in every if any(d.endswith(f".{FLAG}") for d in s.all_defs))
+
+
+def refuse_left_out(module: ModuleInfo, plan: Plan) -> None:
+    """Mark these where the optimizers do not look at it."""
+    for stmt in _leaves_out(module) if not (module.skips or module.uses_mindspore) else ():
+        todo = "give them an optimizer of their own, and do not call it in the steps that drop their gradients"
+        plan.refuse(stmt, Finding("T2M115", Tier.REFUSED, "use of gradients", SOME, todo, stmt.lineno))
 
 
 def _adds(modules: list[ModuleInfo]) -> Iterator[tuple[cst.Call, Stmt, Scope, ModuleInfo]]:
