@@ -40,6 +40,8 @@ def _own_mode(cls: ClassInfo) -> FunctionInfo | None:
     node = info.scope.node if info is not None else None
     if cls.kind != "module" or info is None or not isinstance(node, cst.FunctionDef) or node.decorators:
         return None
+    if any("train" in c.methods and _own_mode(c) is None for c in cls.lineage()[1:]):
+        return None
     params = node.params
     plain = not (params.kwonly_params or params.posonly_params or params.star_kwarg) and len(params.params) == 2
     return info if plain and isinstance(node.body, cst.IndentedBlock) and any(map(_above, descend(node))) else None
