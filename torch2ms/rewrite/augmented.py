@@ -7,7 +7,7 @@ import libcst as cst
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import Value
 from torch2ms.api.template import atomic
@@ -213,12 +213,25 @@ class Augmented:
         """The tensor is the caller's own, who reads it again after the call; `tensors`: callers know it for one."""
         scope = self.writer.scope
         given = behind(node, stmt, scope)
-        if given and scope.name in self.writer.project.written_as_values:
+        if given and scope.name in self.writer.project.written_as_values and not self.counts(stmt, node):
             return True
         if any(self.module.value(d).kind == "tensor" for g in given if (d := default(g.parameter, scope)) is not None):
             return True  # a default is made once: the next call has it as this one leaves it
         homes = [(h, m) for m in self.writer.project.modules.values() for h in m.scope.walk()] if given else []
         return any(one.read_again(scope, home, m, self.writer.project, tensors) for home, m in homes for one in given)
+
+    def counts(self, stmt: Stmt, node: cst.BaseExpression) -> bool:
+        """`total += len(x)` of what the function gives back beside other things: as far as is seen, a number."""
+        value = self.module.value(node)
+        if not isinstance(node, cst.Name) or value.kind == "tensor" and not value.likely:
+            return False
+        added = stmt.node.value if isinstance(stmt.node, cst.AugAssign) else None
+        item = isinstance(added, cst.Call) and name_called(added) == "item"
+        if added is None or not (item or self.module.value(added).kind == "int"):
+            return False
+        returned = (s.node.value for s in self.writer.scope.body.walk() if type(s.node) is cst.Return)
+        several = (value for value in returned if type(value) is cst.Tuple)
+        return any(dotted(e.value) == node.value for value in several for e in value.elements)
 
     def given_unseen(self, stmt: Stmt, name: str) -> bool:
         """The tensor may be that of a caller, and nothing here calls the function."""

@@ -115,6 +115,8 @@ def _method(func: cst.Attribute, receiver: Value, target: Value, given: Given, e
     if record or receiver.kind in ("object", "module", "class", "modulefile"):
         cls = class_of(receiver, ev.module, ev.project)
         method = cls.known(name) if cls is not None else None
+        if method is not None and target.kind in ("module", "lossfn"):  # what a property gives is called
+            return _called(target, given, ev)
         if method is not None:
             value = _function(method, given, ev, receiver)
             return value if receiver.keys is None else spread(value, receiver.deps)  # of a record: its fields

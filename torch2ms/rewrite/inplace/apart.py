@@ -114,9 +114,15 @@ def stored(
     if not is_data(target, writer.module) or (held := tensor(target, stmt, writer)) is None:
         return None
     place, new = code(writer.expression(held)), code(writer.expression(value))
+    if isinstance(held, cst.Name) and held.value in writer.scope.params and not _bound_before(held.value, stmt):
+        return whole(held, new, stmt, writer)  # that of the caller
     writer.needs.add("ops")
     writer.tell("T2M611", "write of .data", "the tensor gets the new numbers; its gradient passes as before")
     return writer.translated(f"{place} = {place} + {writer.alias('ops')}.stop_gradient({new} - {place})")
+
+
+def _bound_before(name: str, stmt: Stmt) -> bool:
+    return any(name in s.defs for s in stmt.block.scope.body.walk() if s.number < stmt.number)
 
 
 def changed(stmt: Stmt, node: cst.AugAssign, writer: Writer) -> list[cst.BaseStatement] | None:

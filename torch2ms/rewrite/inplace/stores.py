@@ -239,6 +239,10 @@ class InPlace:
         ]
         if rules and any(arg.star for arg in call.args):
             call = written_out(call, call, rules[0], self.module, writer.stmt)[0]
+        if any(arg.star for arg in call.args):
+            why = "what it is given is not seen"
+            writer.refuse("T2M610", f"Tensor.{name}", why, "name the arguments")
+            return None
         args = [writer.expression(a.value) for a in call.args]
         if name == "zero_":
             writer.needs.add("ops")

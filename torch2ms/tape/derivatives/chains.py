@@ -156,6 +156,8 @@ class _Compiled:
             event = next((c.event for c in chain.calls if c.event.stmt is stmt), None)
             if event is not None and dotted(event.roots[0]) not in before:
                 return False  # its output comes from elsewhere
+            if ({root(u) for u in stmt.uses} & self.defined) - before:
+                return False  # it reads what the name meant before the chain
             before |= stmt.defs
         if renamed(chain.inputs, chain.calls[0].event, self.scope, chain.steps):
             return False

@@ -199,13 +199,16 @@ def _own_result(stmt: Stmt, name: str) -> bool:
 
 
 def _only_called(name: str, stmts: list[Stmt], loop: Stmt, writer: Writer) -> bool:
-    """A function or a class that each turn makes: gradient functions do not take them all, the closure sees it."""
-    if name in {d for s in stmts for d in s.all_defs} or writer.kinds(name, stmts) & {"module", "tensor", "param"}:
+    """A function, a class or an object that each turn makes: gradient functions do not take them all, the closure sees
+    it."""
+    kinds = writer.kinds(name, stmts)
+    if name in {d for s in stmts for d in s.all_defs} or kinds & {"module", "tensor", "param"}:
         return False
     makers = [s.node for s in loop.walk() if name in s.defs]
     named = [n for s in stmts for n in s.nodes if type(n) is cst.Name and n.value == name]
     called = {id(c.func) for s in stmts for i in s.walk() for c in i.calls}
-    made = (cst.Assign, cst.Import, cst.ImportFrom, cst.FunctionDef, cst.ClassDef)
+    made: tuple[type[cst.CSTNode], ...] = (cst.Assign, cst.Import, cst.ImportFrom, cst.FunctionDef, cst.ClassDef)
+    made = (*made, cst.For) if kinds == {"object"} else made
     return bool(named) and all(id(n) in called for n in named) and all(isinstance(node, made) for node in makers)
 
 

@@ -79,7 +79,7 @@ def unseen_steps(event: Event, scope: Scope, module: ModuleInfo) -> Iterator[tup
             func = call.func
             if type(func) is not cst.Attribute or func.attr.value != "step":
                 continue
-            if module.value(func.value).kind != "unknown" or _scheduler(func.value):
+            if module.value(func.value).kind not in ("unknown", "none") or _scheduler(func.value):
                 continue
             part = isinstance(func.value, (cst.Subscript, cst.Call))  # `held[1].step()`: who knows what it was made of
             part = part or any(a.is_loop and dotted(func.value) in a.defs for a in stmt.ancestors())

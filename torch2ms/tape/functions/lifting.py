@@ -272,6 +272,16 @@ def hand_on(lifting: Lifting, functions: list[FunctionInfo], events: dict[int, l
                 lifting.takings.pop(id(site.call), None)
 
 
+def _handed_out(info: FunctionInfo, sites: list[Site]) -> bool:
+    """A function within another one, which callers find that are not seen: `timed(work, loss)`, `return work`."""
+    home = info.scope.parent
+    if home is None or not home.is_function:
+        return False
+    called = {id(site.call.func) for site in sites}
+    own = (n for s in home.body.walk() if not s.blocks for n in s.nodes)
+    return not sites or any(type(n) is cst.Name and n.value == info.name and id(n) not in called for n in own)
+
+
 def _offer(info: FunctionInfo, lifting: Lifting, events: dict[int, list[Event]]) -> None:
     """Enter the function if it and all its calls fit."""
     key = id(info.scope)
@@ -280,6 +290,8 @@ def _offer(info: FunctionInfo, lifting: Lifting, events: dict[int, list[Event]])
     names = set(info.scope.locals) | set(info.module.imports.table)
     stored = lifting.stores.of(info.scope)
     handed = handed_of(info, own, names, stored)
+    if handed is not None and _handed_out(info, sites):
+        return
     if handed is not None:
         handings = [handing_at(handed, s.call, s.module, s.scope) for s in sites]
         if all(handings) and (sites or handed.clears or steps_always(handed, own)):

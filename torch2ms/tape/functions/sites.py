@@ -90,6 +90,8 @@ def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, projec
     func = call.func
     if type(func) is cst.Attribute:
         receiver = module.value(func.value)
+        if module.value(func).kind in ("module", "lossfn"):  # a layer, or what a property gives
+            return None
         if receiver.kind in ("object", "module", "optimizer") and receiver.name:
             cls = _class(receiver.name, module, project)
             method = cls.known(func.attr.value) if cls is not None else None

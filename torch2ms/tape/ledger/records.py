@@ -92,6 +92,19 @@ class Records:
         if self.several.bound or self.several.args:
             self.refuse_several()
         refuse_peers(events, self.owners, self.scope)
+        self.refuse_doubtful()
+
+    def refuse_doubtful(self) -> None:
+        """What is cleared may be what an optimizer trains of which nothing is seen, and in which gradients add up."""
+        unseen = [o for o in self.owners if o.kind == "optimizer" and o.owns is None]
+        clears = [e for e in self.events if e.kind == "clear" and not e.problem] if unseen else []
+        for event in clears:
+            if any(o.cleared_by(event, len(self.owners) == 1) for o in self.owners):
+                continue
+            for owner in unseen:
+                loads = [e for e in self.events if e.kind in LOADS and owners.concerns(e, owner, self.owners)]
+                if any(carried for load in loads for _, carried in self.held(load, owner)):
+                    event.problem = "whose gradients it clears is not seen"
 
     def refuse_several(self) -> None:
         """What one of several objects of a kind has in its gradients may be of other calls, and of another name."""
