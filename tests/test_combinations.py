@@ -8,10 +8,10 @@ import pytest
 
 from tests.combinations import FAMILIES, outcomes
 from tests.combinations.drawing import Program
+from tests.installed import skip_without
 from torch2ms.verify.reporting.report import Report, cli_table
 
-pytest.importorskip("torch", reason="the programs are run in PyTorch")
-pytest.importorskip("mindspore", reason="the translations are run in MindSpore")
+skip_without("torch", "mindspore", reason="the programs are run on both sides")
 
 WORKERS = int(os.environ.get("TORCH2MS_TEST_WORKERS", "2"))
 # `python -m tests.combinations --family flow --count 300 --seed 1000` runs more

@@ -1,6 +1,7 @@
 """Proof: every fixture that is translated whole gives torch's losses, gradients, weights and RESULT.
 
-The programs of both sides run in a few forked processes (`verify_many`). What is refused is known by name: a fixture
+The programs of both sides run in a few forked processes (`verified`); those that use optimizers as others before
+them did run MindSpore's updates without the compiler (updates.py). What is refused is known by name: a fixture
 can only leave the list of those that are run by leaving its refusal in findings.txt for a reader to see.
 """
 
@@ -13,11 +14,12 @@ from pathlib import Path
 import pytest
 
 from tests.fixture_cases import FixtureCase, all_cases, converted, write
+from tests.installed import skip_without
+from tests.updates import compiled, verified
 from torch2ms import Tier
-from torch2ms.verify import Case, Report, cli_table, verify_many
+from torch2ms.verify import Case, Report, cli_table
 
-pytest.importorskip("torch", reason="verification runs the PyTorch side")
-pytest.importorskip("mindspore", reason="verification runs the MindSpore side")
+skip_without("torch", "mindspore", reason="verification runs both sides")
 
 WHOLE = tuple(case for case in all_cases() if not case.refused)
 WORKERS = int(os.environ.get("TORCH2MS_TEST_WORKERS", "2"))
@@ -37,8 +39,9 @@ def reports(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     """The verification of every case that is asked for in this run of pytest."""
     wanted = dict.fromkeys(_selected(request.session.items))
     root = tmp_path_factory.mktemp("translated")
-    pairs = [Case(case.main, write(converted(case), root / case.name)) for case in wanted]
-    return dict(zip(wanted, verify_many(pairs, workers=WORKERS), strict=True))
+    asked = dict(zip(WHOLE, compiled(case.texts("expected").values() for case in WHOLE), strict=True))
+    pairs = [Case(c.main, write(converted(c), root / c.name), compiled=asked[c]) for c in wanted]
+    return dict(zip(wanted, verified(pairs, WORKERS), strict=True))
 
 
 def _selected(items: list[pytest.Item]) -> Iterator[FixtureCase]:

@@ -13,7 +13,9 @@ from typing import Any
 
 import pytest
 
-pytest.importorskip("mindspore", reason="the translation runs on it")
+from tests.installed import skip_without
+
+skip_without("mindspore", reason="the translation runs on it")
 ROOT = Path(__file__).resolve().parents[1]
 
 PROGRAM = """

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.installed import skip_without
 from torch2ms import Result, convert_source
 from torch2ms.findings import Tier
 
@@ -217,7 +218,7 @@ def test_the_first_softmax_decides(first: int, spoilt: bool) -> None:
 
     Once MindSpore has mended this, the assumption goes.
     """
-    pytest.importorskip("mindspore")
+    skip_without("mindspore", reason="the trap is its")
     program = f"""
 import mindspore as ms, numpy as np
 from mindspore import ops
@@ -242,7 +243,7 @@ def test_views_are_written_so_that_what_they_show_changes() -> None:
         "opt = optim.SGD(net.parameters(), lr=0.1)\nloss = forward(x)\nloss.backward()\nopt.step()\n"
     ).text
     assert "flat = flat.mul(2.0)\n    h = flat.view(h.shape)\n" in text
-    pytest.importorskip("mindspore")
+    skip_without("mindspore", reason="the trap is its")
     program = """
 import mindspore as ms, numpy as np
 from mindspore import ops

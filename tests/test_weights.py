@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
+from tests.installed import skip_without
 from torch2ms.weights.model import Like, LikeError
 from torch2ms.weights.names import Place, place_of
 
-pytest.importorskip("torch", reason="the checkpoints are PyTorch's")
-pytest.importorskip("mindspore", reason="the checkpoints are written by MindSpore")
+skip_without("torch", "mindspore", reason="the checkpoints are PyTorch's and MindSpore's")
 ROOT = Path(__file__).resolve().parents[1]
 NAMES = ("Layers", "ResNet", "Former")
 

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from tests.installed import skip_without
+
 if sys.version_info >= (3, 11):
     import tomllib
 else:
     import tomli as tomllib
 
-pytest.importorskip("torch", reason="the checkpoint is PyTorch's")
-pytest.importorskip("mindspore", reason="the checkpoint is written by MindSpore")
+skip_without("torch", "mindspore", reason="the checkpoints are PyTorch's and MindSpore's")
 ROOT = Path(__file__).resolve().parents[1]
 
 # the layer, and its call with v (2, 4), s (2, 4, 6), im (2, 4, 5, 5), vol (2, 4, 3, 3, 3), seq (3, 2, 8) and numbers k

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from torch2ms.evidence.compare import difference
 from torch2ms.evidence.probes import Case, read_cases
-from torch2ms.evidence.snippets import translate
-from torch2ms.findings import Tier
+from torch2ms.findings import Finding, Tier
 
 CASES = read_cases()
+Translated = Callable[[str], tuple[str, list[Finding]]]
 
 
 def name_of(case: Case) -> str:
@@ -19,14 +20,16 @@ def name_of(case: Case) -> str:
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.mode == "!"], ids=name_of)
-def test_refused(case: Case) -> None:
-    text, findings = translate(case.text)
+def test_refused(case: Case, translated: Translated) -> None:
+    text, findings = translated(case.text)
     assert any(finding.tier is Tier.REFUSED for finding in findings), text
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.mode != "!"], ids=name_of)
-def test_same_numbers(case: Case, outcomes: dict[Case, tuple[dict[str, Any], dict[str, Any]]]) -> None:
-    text, findings = translate(case.text)
+def test_same_numbers(
+    case: Case, translated: Translated, outcomes: dict[Case, tuple[dict[str, Any], dict[str, Any]]]
+) -> None:
+    text, findings = translated(case.text)
     assert not [f for f in findings if f.tier is Tier.REFUSED], findings
     if case.expected is not None:
         assert text == case.expected

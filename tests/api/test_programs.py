@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from tests.installed import skip_without
 from torch2ms import convert_source
 from torch2ms.findings import Tier
 
@@ -266,8 +267,7 @@ def ran(programs: list[tuple[str, list[str]]]) -> list[object]:
 
 @pytest.fixture(scope="module")
 def results() -> dict[str, tuple[object, object, str]]:
-    pytest.importorskip("torch", reason="the programs are compared with PyTorch")
-    pytest.importorskip("mindspore", reason="the translations run on MindSpore")
+    skip_without("torch", "mindspore", reason="the programs are run on both sides")
     sources = [("import torch\n" + text, names) for text, names in PROGRAMS.items()]
     texts = [convert_source(source).text for source, _ in sources]
     left = ran(sources)

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from tests.combinations import control_flow, habits, one_network, project, several_networks
 from tests.combinations.drawing import Program
+from tests.updates import compiled, verified
 from torch2ms import Tier
 from torch2ms.config import Config
 from torch2ms.pipeline import convert_project
 from torch2ms.verify.reporting.report import Report
 from torch2ms.verify.runner import Case
-from torch2ms.verify.sides.warm import verify_many
 
 FAMILIES = {
     "habits": habits.program,
@@ -29,6 +30,7 @@ def outcomes(programs: Sequence[Program], workers: int = 2) -> dict[Program, Rep
     found: dict[Program, Report | list[str]] = {}
     with tempfile.TemporaryDirectory(prefix="torch2ms-combinations-") as name:
         cases: dict[Program, Case] = {}
+        translated: list[Iterable[str]] = []
         for drawn in programs:
             results = convert_project(drawn.sources, Config())
             refused = [f"error: {r.error}" for r in results.values() if r.error]
@@ -45,5 +47,8 @@ def outcomes(programs: Sequence[Program], workers: int = 2) -> dict[Program, Rep
                 for path, text in texts[side].items():
                     (folder / path).write_text(text, encoding="utf-8")
             cases[drawn] = Case(left / "main.py", right / "main.py", explain=False)
-        found.update(zip(cases, verify_many(list(cases.values()), workers=workers), strict=True))
+            translated.append(texts["mindspore"].values())
+        for (drawn, case), asked in zip(cases.items(), compiled(translated), strict=True):
+            cases[drawn] = replace(case, compiled=asked)
+        found.update(zip(cases, verified(cases.values(), workers), strict=True))
     return {drawn: found[drawn] for drawn in programs}

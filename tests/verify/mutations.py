@@ -218,7 +218,7 @@ def run(mistakes: list[Planted], workers: int = 2) -> list[Report]:
         for number, mistake in enumerate(mistakes):
             path = Path(name) / f"{number}.py"
             path.write_text(mistake.text, encoding="utf-8")
-            cases.append(Case(mistake.original, path, explain=False))
+            cases.append(Case(mistake.original, path, explain=False, compiled=False))
         return verify_many(cases, workers=workers)
 
 

@@ -60,6 +60,7 @@ class Case:
     results: Sequence[str] = ()
     torch_device: str = "cpu"
     explain: bool = True  # name the first operation that differs
+    compiled: bool = True  # the updates of optimizers, as everywhere but where programs run by the hundred
 
     def jobs(self) -> tuple[Job, Job]:
         """What to run on either side."""
@@ -71,7 +72,8 @@ class Case:
             raise ValueError(f"torch's device must be one of {', '.join(TORCH_DEVICES)}, not {self.torch_device!r}")
         left = Job("torch", self.original, self.argv, self.steps, timeout=self.timeout, cwd=self.cwd)
         left = replace(left, torch_device=self.torch_device)
-        return left, replace(left, side="mindspore", program=self.translated, device=self.device, mode=self.mode)
+        right = replace(left, side="mindspore", program=self.translated, device=self.device, mode=self.mode)
+        return left, replace(right, compiled=self.compiled)
 
 
 def verify_case(case: Case, run: Run = run) -> Report:

@@ -31,6 +31,7 @@ from torch2ms.verify.sides.replay import RANDOM_INITIALIZERS, Stream
 from torch2ms.verify.sides.samples import marks
 from torch2ms.verify.sides.session import Quiet, Session, Unavailable
 from torch2ms.verify.sides.statements import Statements
+from torch2ms.verify.sides.updates import run_uncompiled
 from torch2ms.verify.trace import Array, key_of
 
 HALF = (ms.float16, ms.bfloat16)
@@ -456,6 +457,8 @@ def install(session: Session) -> tuple[Callable[[Any], Array | None], Callable[[
     ms.set_context(mode=ms.GRAPH_MODE if options.get("mode") == "graph" else ms.PYNATIVE_MODE)
     ms.runtime.launch_blocking()  # a kernel's error then belongs to the line that asked for it
     ms.set_seed(0)
+    if not options.get("compiled", True):
+        run_uncompiled()
     side = MindSporeSide(session)
     side.install()
     if options.get("mode") == "graph":

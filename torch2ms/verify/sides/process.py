@@ -44,6 +44,7 @@ class Job:
     perturb: float = 0.0  # torch only: the relative size of a disturbance of the weights (see noise.py)
     locate: int | None = None  # the step whose statements are recorded, 0 for all (see statements.py)
     torch_device: str = "cpu"  # torch only: what the program may find
+    compiled: bool = True  # mindspore only: whether its optimizers compile their updates (see updates.py)
     double: bool = False  # torch only: compute in float64 (see double.py)
 
     def document(self, out: Path) -> dict[str, Any]:
@@ -59,6 +60,7 @@ class Job:
             "zero": self.zero,
             "perturb": self.perturb,
             "double": self.double,
+            "compiled": self.compiled,
             "locate": self.locate,
             "torch_device": self.torch_device,
             "out": str(out.resolve()),
