@@ -57,6 +57,9 @@ def attribute(
             return made
     if attr == "_parameters" and receiver.kind == "module" and id(original) in where.listing:
         return own_parameters(updated, work)
+    if attr == "forward" and _runs(receiver, work):
+        work.tell("T2M601", "Module.forward", "construct, which cells call, an own one of an object as well")
+        return updated.with_changes(attr=cst.Name("construct"))
     if receiver.kind == "device" and attr == "type" and not stored:
         tier = Tier.ASSUMED if receiver.likely else Tier.EXACT
         work.notes.findings.append(Finding("T2M601", tier, "torch.device.type", "what stands before the colon"))
@@ -192,6 +195,14 @@ def _keeps_module(cls: ClassInfo) -> bool:
 
 
 _ASKED = re.compile(r"\.requires_grad_\((?:requires_grad=)?(True|False|)\)$")
+_PATCHED = re.compile(r"\.forward *=[^=]")
+
+
+def _runs(receiver: Value, work: Translation) -> bool:
+    """`layer.forward = MethodType(f, layer)`, `old = layer.forward`; of what is not seen, where layers get others."""
+    return receiver.kind == "module" or receiver.kind == "unknown" and work.module.says(_PATCHED)
+
+
 _STOPPED = r"\.%s\.requires_grad(?:_\((?:requires_grad=)?False|\s*=\s*False)"  # of an attribute, by its name
 
 
