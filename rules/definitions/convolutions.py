@@ -101,7 +101,8 @@ class ConvTranspose3d(nn.Cell):
 
 class PaddedConv1d(nn.Conv1d):
     def __init__(self, in_channels, out_channels, kernel_size, padding, mode, **options):
-        super().__init__(in_channels, out_channels, kernel_size, pad_mode="valid", **options)
+        size = kernel_size[0] if isinstance(kernel_size, tuple) else kernel_size
+        super().__init__(in_channels, out_channels, size, pad_mode="valid", **options)
         self.sides = padding
         self.border = mode
 

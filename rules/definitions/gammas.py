@@ -231,3 +231,17 @@ class FisherSnedecor(Distribution):
         ratio = self.df1 / self.df2
         normaliser = ops.lgamma(a + b) - ops.lgamma(a) - ops.lgamma(b)
         return normaliser + a * ops.log(ratio) + (a - 1) * ops.log(value) - (a + b) * ops.log1p(ratio * value)
+
+
+def multigammaln(x, p):
+    """Where it is not defined, what the sum gives."""
+    return p * (p - 1) / 4 * math.log(math.pi) + sum(ops.lgamma(x - place / 2) for place in range(p))
+
+
+def lower_gamma(a, x):
+    """Without a first part, all of it lies below."""
+    return ops.where(ops.logical_and(a == 0, x > 0), 1.0, ops.igamma(a, x))
+
+
+def upper_gamma(a, x):
+    return ops.where(ops.logical_and(a == 0, x > 0), 0.0, ops.igammac(a, x))

@@ -6,6 +6,33 @@ import mindspore as ms
 from mindspore.experimental.optim import lr_scheduler
 
 
+def set_momentum(optimizer, momentum):
+    momentum = ms.mutable(momentum)  # a plain float is compiled in
+    for group in optimizer.param_groups:
+        if "betas" in group:
+            group["betas"] = (momentum, *group["betas"][1:])
+        else:
+            group["momentum"] = momentum
+
+
+class CyclicMomentumLR(lr_scheduler.CyclicLR):
+    """The momentum falls where the rate rises."""
+
+    def __init__(self, optimizer, base_lr, max_lr, *options, base_momentum=0.8, max_momentum=0.9, **named):
+        self.momenta = base_momentum, max_momentum
+        super().__init__(optimizer, base_lr, max_lr, *options, **named)
+
+    def get_lr(self):
+        base, top = self.momenta
+        now = float(self.last_epoch)
+        turn = math.floor(1 + now / self.total_step_size)
+        x = 1 + now / self.total_step_size - turn
+        share = x / self.step_up_ratio if x <= self.step_up_ratio else (x - 1) / (self.step_up_ratio - 1)
+        height = (top - base) * share * float(self.scale_fn(turn if self.scale_mode == "cycle" else now))
+        set_momentum(self.optimizer, top - height)
+        return super().get_lr()
+
+
 class OneCycleLR(lr_scheduler.LRScheduler):
     def __init__(self, optimizer, max_lr, total_steps=None, epochs=None, steps_per_epoch=None, pct_start=0.3,
                  anneal_strategy="cos", cycle_momentum=True, base_momentum=0.85, max_momentum=0.95, div_factor=25.0,
@@ -37,12 +64,7 @@ class OneCycleLR(lr_scheduler.LRScheduler):
         if self.momenta is not None:
             base, top = self.momenta
             ends = {0: top, 1: base, 2: top}
-            for group in self.optimizer.param_groups:
-                momentum = ms.mutable(self.between(ends[low], ends[high], share))  # a plain float is compiled in
-                if "betas" in group:
-                    group["betas"] = (momentum, *group["betas"][1:])
-                else:
-                    group["momentum"] = momentum
+            set_momentum(self.optimizer, self.between(ends[low], ends[high], share))
         rates = []
         for peak in self.max_lrs:
             first = peak / self.div_factor

@@ -161,3 +161,21 @@ def closed_range(start, end, step=1, dtype=ms.float32):
 def repeated(x, count):
     """A size for every dimension."""
     return tuple(x) if hasattr(x, "__iter__") else (x,) * count
+
+
+def whole_linspace(start, end, steps, dtype):
+    """Whole numbers, counted from both ends, as their ends are made whole first."""
+    start, end = int(start), int(end)
+    step = (end - start) / (steps - 1) if steps > 1 else 0
+    values = [start + step * i if i < steps // 2 or steps == 1 else end - step * (steps - 1 - i) for i in range(steps)]
+    return ms.Tensor([int(value) for value in values], dtype)
+
+
+def shifted(x, count, left):
+    """By as many bits as a number has, nothing is left of it but its sign."""
+    bits = x.itemsize * 8
+    fits = ops.logical_and(count >= 0, count < bits)
+    if left:
+        found = ops.bitwise_left_shift(x, ops.where(fits, count, ops.zeros_like(count)))
+        return ops.where(fits, found, ops.zeros_like(found))
+    return ops.bitwise_right_shift(x, ops.where(fits, count, ops.full_like(count, bits - 1)))

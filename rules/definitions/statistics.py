@@ -159,9 +159,20 @@ def mode(x, dim=-1, keepdim=False):
 
 
 def histogram(x, bins, range=None, weight=None, density=False):
-    weight = None if weight is None else weight.asnumpy().reshape(-1)
-    bins = bins.asnumpy() if isinstance(bins, ms.Tensor) else bins
-    counts, edges = np.histogram(x.asnumpy().reshape(-1), bins, range, density, weight)
+    """Every bin holds its lower edge, the last one both; the edges are those of torch.linspace."""
+    values = x.asnumpy().reshape(-1)
+    if isinstance(bins, ms.Tensor):
+        edges = bins.asnumpy()
+    else:
+        low, high = range or ((values.min(), values.max()) if values.size else (0, 1))
+        low, high = np.array([low, high] if low != high else [low - 0.5, high + 0.5], values.dtype)
+        step, places = (high - low) / values.dtype.type(bins), np.arange(bins + 1, dtype=values.dtype)
+        edges = np.where(places < (bins + 1) // 2, low + step * places, high - step * (bins - places))
+    inside = (values >= edges[0]) & (values <= edges[-1])
+    places = np.minimum(np.searchsorted(edges, values[inside], "right") - 1, len(edges) - 2)
+    weight = None if weight is None else weight.asnumpy().reshape(-1)[inside]
+    counts = np.bincount(places, weight, len(edges) - 1).astype(values.dtype)
+    counts = counts / counts.sum() / np.diff(edges) if density else counts
     return ms.Tensor(counts, x.dtype), ms.Tensor(edges, x.dtype)
 
 

@@ -179,7 +179,8 @@ def complex_beside(use: Use) -> bool:
 
 def _made_alike(rule: Rule, form: Form, use: Use) -> Detour | None:
     """Tensors of several types, for a function that takes one: those of another type are converted first."""
-    names = [n for n in ("self", *form.signature.by_name) if use.kind(n) == "tensor" and n != "out"]
+    aside = ("out", "condition")
+    names = [n for n in ("self", *form.signature.by_name) if use.kind(n) == "tensor" and n not in aside]
     types = {n: use.dtype(n) for n in names}
     if rule.alike == "narrower":
         common = narrowed(list(types.values()), [use.rank(n) for n in names])
@@ -188,10 +189,10 @@ def _made_alike(rule: Rule, form: Form, use: Use) -> Detour | None:
         return Detour({n: f".astype(ms.{common})" for n in names if types[n] != common}) if common else None
     if len(set(types.values())) < 2 or not all(types.values()):
         return None
-    of_dimensions = {types[n] for n in names if use.rank(n) != 0} or set(types.values())
-    common = promoted(of_dimensions) if rule.alike == "wider" else types[names[0]]
-    if not common or promoted({common, *types.values()}) != common and rule.alike == "wider":
-        return None  # a tensor without dimensions, of another category
+    near = narrowed(list(types.values()), [use.rank(n) for n in names])
+    common = near or promoted(set(types.values())) if rule.alike == "wider" else types[names[0]]
+    if not common:
+        return None
     return Detour({n: f".astype(ms.{TYPES.get(common, common)})" for n in names if types[n] != common})
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-RESHAPING = ("squeeze_(", "resize_(", "resize_as_(", "set_(", "set_default_dtype(")
-RESHAPED = re.compile(r"\b(?:(?:un)?squeeze_|resize_|resize_as_|set_|set_default_dtype)\(")
+RESHAPING = ("squeeze_(", "resize_(", "resize_as_(", "set_(", "set_default_dtype(", "as_strided_(")
+RESHAPED = re.compile(r"\b(?:(?:un)?squeeze_|as_strided_|resize_|resize_as_|set_|set_default_dtype)\(")
 REPLACED = re.compile(  # begins with a text of its own, which is found faster than one of several
     r"\.data(?<!\bp\.data)(?<!\bparam\.data)(?<!\bweight\.data)(?<!\bbias\.data)\s*=[^=]"
 )

@@ -29,7 +29,7 @@ from torch2ms.rewrite.writer import Writer
 
 CAST = {"float", "double", "half", "type", "to", "detach", "contiguous"}  # the same memory where it is such already
 TURNING = {"unsqueeze_", "squeeze_", "t_", "transpose_", "swapaxes_", "swapdims_"}
-RESHAPING = {*TURNING, "resize_", "resize_as_", "set_"}
+RESHAPING = {*TURNING, "resize_", "resize_as_", "set_", "as_strided_"}
 
 COPIED = "it shows a part of another tensor, which MindSpore copies"
 
