@@ -6,7 +6,7 @@ import mindspore as ms
 from mindspore.experimental.optim import lr_scheduler
 
 
-def set_momentum(optimizer, momentum):
+def give_momentum(optimizer, momentum):
     momentum = ms.mutable(momentum)  # a plain float is compiled in
     for group in optimizer.param_groups:
         if "betas" in group:
@@ -29,7 +29,7 @@ class CyclicMomentumLR(lr_scheduler.CyclicLR):
         x = 1 + now / self.total_step_size - turn
         share = x / self.step_up_ratio if x <= self.step_up_ratio else (x - 1) / (self.step_up_ratio - 1)
         height = (top - base) * share * float(self.scale_fn(turn if self.scale_mode == "cycle" else now))
-        set_momentum(self.optimizer, top - height)
+        give_momentum(self.optimizer, top - height)
         return super().get_lr()
 
 
@@ -64,7 +64,7 @@ class OneCycleLR(lr_scheduler.LRScheduler):
         if self.momenta is not None:
             base, top = self.momenta
             ends = {0: top, 1: base, 2: top}
-            set_momentum(self.optimizer, self.between(ends[low], ends[high], share))
+            give_momentum(self.optimizer, self.between(ends[low], ends[high], share))
         rates = []
         for peak in self.max_lrs:
             first = peak / self.div_factor
