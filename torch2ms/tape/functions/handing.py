@@ -203,8 +203,8 @@ def handing_at(handed: Handed, call: cst.Call, caller: ModuleInfo, scope: Scope)
         return None
     bound = bound_arguments(handed.info, call)
     argument = bound.get(handed.root)
-    if argument is None:
-        return None
+    if argument is None or caller.value(argument.value).kind in ("list", "tuple", "dict"):
+        return None  # MindSpore has no gradients by the tensors of a list
     optimizers: list[cst.BaseExpression | str] = []
     owns: dict[str, frozenset[str] | None] = {}
     base = receiving(handed.info, call)
