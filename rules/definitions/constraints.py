@@ -136,7 +136,7 @@ class SquareMatrix(Constraint):
 
     @staticmethod
     def check(value):
-        return ops.ones(value.shape[:-2]) == (value.shape[-2] == value.shape[-1])
+        return ms.Tensor(np.full(value.shape[:-2], value.shape[-2] == value.shape[-1]))
 
 
 class SymmetricMatrix(Constraint):

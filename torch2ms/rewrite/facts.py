@@ -20,6 +20,7 @@ from torch2ms.rewrite.tensors.samples import columns
 
 GROUP_DECAY = re.compile(r"""["']weight_decay["']\]?\s*[:=][^=]|dict\([^()]*\bweight_decay\s*=""")
 WEIGHT = re.compile(r"(?:^|[._])(?:w|b|p|param|parameter|weight|bias|theta)s?_?\d*$", re.IGNORECASE)
+SPARSE = re.compile(r"\bto_sparse|\bsparse_\w+_tensor|\bsparse\.\w+Tensor")
 GROWING = ("append", "extend")
 OTHER_TYPE = re.compile(r"\b(half|double|bfloat16|float16|float64)\b")
 SINGLE = re.compile(r"\b((Conv|ConvTranspose|BatchNorm|InstanceNorm)[123]d|SyncBatchNorm|SGD|(LSTM|GRU|RNN)Cell|"
@@ -175,6 +176,11 @@ class ModuleFacts:
     def loads(self) -> bool:
         """Some module of the project names a loader, to which samplers may go."""
         return _loads(self.project)
+
+    @property
+    def only_dense(self) -> bool:
+        """The project makes no sparse tensors, which are dense ones in MindSpore and cannot be told from others."""
+        return not self.project.says(SPARSE)
 
     @property
     def grows(self) -> bool:
