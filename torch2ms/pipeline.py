@@ -24,7 +24,7 @@ from torch2ms.api import Rules, definitions
 from torch2ms.bounds import TOO_DEEP, TURN, deep_recursion, unparsable
 from torch2ms.check import STILL, check_output, gained_comments, owned_up, unmarked
 from torch2ms.config import Config
-from torch2ms.findings import Finding, Result, told_apart
+from torch2ms.findings import Finding, Result, Tier, told_apart
 from torch2ms.parsing import parse, unasked
 from torch2ms.rewrite import imports
 from torch2ms.rewrite.emit import Emitter
@@ -80,9 +80,13 @@ def _without_collector() -> Iterator[None]:
 def convert_together(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
     """The whole conversion of modules that belong together.
 
-    Where that does not come to good translations, gradient code of the files concerned is refused, and the rest done.
+    Where gradient code is refused, functions that do a part of a training step are written out where they are called,
+    if less is refused then. Where there is no good translation, gradient code of the files concerned is refused, and
+    the rest done.
     """
-    results = _attempted(sources, config)
+    results = _attempted(sources, config, written_out=True)
+    if _failed_here(results):
+        results = _attempted(sources, config)
     if failed := _failed_here(results):
         careful = _attempted(sources, config, failed)
         if _failed_here(careful) < failed:
@@ -90,8 +94,25 @@ def convert_together(sources: Mapping[str, str], config: Config) -> dict[str, Re
     return results
 
 
-def _attempted(sources: Mapping[str, str], config: Config, held: frozenset[str] = frozenset()) -> dict[str, Result]:
+def _left_over(results: Mapping[str, Result]) -> int:
+    """How much gradient code of training steps is refused."""
+    return sum(f.tier is Tier.REFUSED and f.code.startswith("T2M11") for r in results.values() for f in r.findings)
+
+
+def _unread(results: Mapping[str, Result]) -> int:
+    """How many backward calls are dropped as nobody reads their gradients: the reader of one may be refused."""
+    return sum(f.code == "T2M104" for r in results.values() for f in r.findings)
+
+
+def _attempted(
+    sources: Mapping[str, str], config: Config, held: frozenset[str] = frozenset(), written_out: bool = False
+) -> dict[str, Result]:
     results = _translated(sources, config, held)
+    if written_out and (left := _left_over(results)):
+        other = _translated(sources, config, written_out=True)
+        less = _left_over(other) < left and _unread(other) <= _unread(results) or not _left_over(other)
+        if less and not any(other[path].error for path in other if not results[path].error):
+            results = other
 
     @cache
     def moved() -> set[str]:
@@ -111,13 +132,17 @@ def _failed_here(results: Mapping[str, Result]) -> frozenset[str]:
 
 
 def _translated(
-    sources: Mapping[str, str], config: Config, held: frozenset[str] = frozenset(), whole: bool = True
+    sources: Mapping[str, str],
+    config: Config,
+    held: frozenset[str] = frozenset(),
+    whole: bool = True,
+    written_out: bool = False,
 ) -> dict[str, Result]:
     """The translations, before anybody looked at them; trees and analysis are given up when this is done.
 
     Gradient code of files that are `held` back is refused. `whole` says that no file was taken out of the project.
     """
-    project = Project(held=held)
+    project = Project(held=held, written_out=written_out)
     off = config.left_alone
     results: dict[str, Result] = {}
     modules: list[tuple[str, ModuleInfo]] = []

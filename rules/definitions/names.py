@@ -30,6 +30,13 @@ def all_named_parameters(net, buffers=()):
                 yield f"{path}.{name}" if path else name, param
 
 
+def all_parameters(net, buffers=()):
+    """All parameters, frozen ones too, without the ones and zeros of normalisations that have no weights in PyTorch."""
+    plain = [layer for _, layer in net.cells_and_names() if getattr(layer, "affine", True) is False]
+    fixed = {id(param) for layer in plain for param in layer.get_parameters()}
+    return [param for _, param in all_named_parameters(net, buffers) if id(param) not in fixed]
+
+
 def named_buffers(net, buffers=()):
     """Statistics of normalisation and buffers under PyTorch's names; MindSpore does not count batches."""
     names = {"moving_mean": "running_mean", "moving_variance": "running_var"}

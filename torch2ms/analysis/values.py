@@ -155,6 +155,9 @@ def join(a: Value, b: Value) -> Value:
         layers = one.kind == other.kind == "module" and one.name == other.name and one.place == other.place
         if layers and one.items == () and one.each is None and other.each is not None:
             return replace(other, deps=deps)
+        bare = one.kind == other.kind == "object" and one.name == other.name and one.keys is None and not one.deps
+        if bare and other.keys is not None:  # the object before it was given something with a graph
+            return other
         empty = one.kind == other.kind == "dict" and one.items == () and one.keys == ()
         if empty and other.name == "of tensor":
             return replace(other, deps=deps)

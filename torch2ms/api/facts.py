@@ -60,6 +60,7 @@ _QUESTIONS = (
     "dtype",
     "odd",
     "varied",
+    "guessed",
     "simple",
     "fresh",
     "asks",
@@ -170,6 +171,11 @@ class Use:
         """True where a gradient is known to flow into the argument."""
         node = self.node(name)
         return node is not None and self.facts.varied(node)
+
+    def guessed(self, name: str) -> bool:
+        """True where the kind of an argument is a guess from its name or use."""
+        node, ask = self.node(name), getattr(self.facts, "guessed", None)
+        return node is not None and ask is not None and bool(ask(node))
 
     def simple(self, name: str) -> bool:
         """True where an argument may as well be evaluated twice, or is not there."""

@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from torch2ms.analysis.infer import infer
-from torch2ms.analysis.program.project import Plain, Project
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.inlining.ascents import ascents
 from torch2ms.inlining.candidates import Candidate, candidates
 from torch2ms.inlining.expand import Inliner
 from torch2ms.inlining.handed_on import handed_on
+from torch2ms.inlining.parts import brought, parts
 
 ROUNDS = 6  # functions that differentiate may call others that do
 
@@ -26,21 +28,48 @@ def inlined(project: Project, wanted: Callable[[Project], dict[int, Candidate]] 
         found = wanted(project)
         if not found:
             return project
-        changed: dict[str, Plain] = {}
-        for module in project.modules.values():
-            inliner = Inliner(module, found)
-            tree = inliner.whole()
-            if tree is not module.tree:
-                before = module.plain
-                changed[module.name] = Plain(
-                    tree,
-                    inliner.lines_of(tree),
-                    [*(before.findings if before is not None else []), *inliner.findings],
-                    before.reasons if before is not None else {},
-                )
-        project = project.rewritten(changed)
-        infer(project)
+        project = _without(project, found)
     return project
 
 
-__all__ = ["ascents", "handed_on", "inlined"]
+def whole_steps(project: Project) -> Project:
+    """The project without calls of functions that do a part of a training step; its values are inferred."""
+    for _ in range(ROUNDS):
+        if not (imports := brought(project)) and not parts(project):
+            return project
+        project = _with(project, imports)
+        project = _without(project, parts(project))
+    return project
+
+
+def _without(project: Project, found: dict[int, Candidate]) -> Project:
+    """The project with the bodies of functions where they are called, by id of the call."""
+    changed: dict[str, Plain] = {}
+    for module in project.modules.values():
+        inliner = Inliner(module, found)
+        tree = inliner.whole()
+        if tree is not module.tree:
+            before = module.plain
+            changed[module.name] = Plain(
+                tree,
+                inliner.lines_of(tree),
+                [*(before.findings if before is not None else []), *inliner.findings],
+                before.reasons if before is not None else {},
+                "".join(sorted(_texts(module, found))),
+            )
+    return _with(project, changed)
+
+
+def _texts(module: ModuleInfo, found: dict[int, Candidate]) -> set[str]:
+    """The functions of other modules whose bodies stand here now."""
+    here = (m for m in found.values() if any(s.module is module for s in m.sites) and m.info.module is not module)
+    return {f"\n{code(made.node)}" for made in here}
+
+
+def _with(project: Project, changed: dict[str, Plain]) -> Project:
+    project = project.rewritten(changed)
+    infer(project)
+    return project
+
+
+__all__ = ["ascents", "handed_on", "inlined", "whole_steps"]

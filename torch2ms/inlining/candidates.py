@@ -15,7 +15,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, constant, descend
 from torch2ms.analysis.values import overlaps
-from torch2ms.inlining.folding import bound_names, specialised
+from torch2ms.inlining.folding import bound_names, specialised, unguarded
 from torch2ms.tape.functions.sites import Site, abstract, overriding, resolved
 
 GRAD = "torch.autograd.grad"
@@ -220,8 +220,9 @@ def plain(info: FunctionInfo, sites: list[Site], line: int, ends: bool = False) 
     if info.cls is not None and (info.name.startswith("__") and info.name != CALL or info.cls.kind == "autograd"):
         return None
     body = [line for line in node.body.body if not _docstring(line)]
-    if ends and not any(isinstance(s.node, cst.Return) for s in info.scope.body.walk()):
-        body.append(cst.parse_statement("return None"))
+    returned = [s.node.value for s in info.scope.body.walk() if isinstance(s.node, cst.Return)]
+    if ends and not any(returned):
+        body = [*unguarded(body), cst.parse_statement("return None")]
     return Candidate(info, body, sites, line) if body else None
 
 
@@ -419,12 +420,13 @@ def names_hold(made: Candidate, module: ModuleInfo) -> bool:
     """What the body names beside its parameters means the same in the module of a call."""
     if module is made.info.module:
         return True
-    return all(_means(name, made, module) is not None for name in _free(made))
+    return all(_means(name, made, module) is not None for name in free_names(made.info))
 
 
-def _free(made: Candidate) -> Iterator[str]:
-    own = made.info.scope.locals
-    for stmt in made.info.scope.body.walk():
+def free_names(info: FunctionInfo) -> Iterator[str]:
+    """What the body names that is not its own."""
+    own = info.scope.locals
+    for stmt in info.scope.body.walk():
         for use in stmt.uses | {dotted(c.func) for c in stmt.calls}:
             if use and root(use) not in own and root(use) not in ("True", "False", "None"):
                 yield root(use)
@@ -452,7 +454,7 @@ def missing(made: Candidate, module: ModuleInfo) -> set[str]:
     table = module.imports.table
     if not any(target.rpartition(".")[0] == home.name for target in table.values()):
         return set()
-    own = {name for name in _free(made) if name in home.scope.locals}
+    own = {name for name in free_names(made.info) if name in home.scope.locals}
     imported = {name for name in own if f"{home.name}.{name}" in table.values()}
     return {name for name in own - imported if name not in module.scope.locals and name not in table}
 
@@ -461,7 +463,7 @@ def translated_names(made: Candidate, module: ModuleInfo) -> dict[str, str]:
     """What names of the body are called in the module of a call, where that differs."""
     if module is made.info.module:
         return {}
-    meant = {name: _means(name, made, module) for name in _free(made)}
+    meant = {name: _means(name, made, module) for name in free_names(made.info)}
     return {name: other for name, other in meant.items() if other is not None and other != name}
 
 

@@ -99,6 +99,37 @@ def specialised(
     return None
 
 
+def unguarded(body: Sequence[cst.BaseStatement]) -> list[cst.BaseStatement]:
+    """`if limit is None: return` and what follows, as what follows under the opposite; the body returns nothing."""
+    for at, line in enumerate(body):
+        if isinstance(line, cst.If) and line.orelse is None and all(map(_leaves, line.body.body)):
+            rest = unguarded(body[at + 1 :])
+            inner = cst.IndentedBlock(rest or [cst.SimpleStatementLine([cst.Pass()])])
+            return [*body[:at], line.with_changes(test=opposite(line.test), body=inner)]
+    last = body[-1] if body else None
+    return list(body[:-1] if last is not None and _leaves(last) else body)
+
+
+def _leaves(line: cst.CSTNode) -> bool:
+    """A return of nothing, alone."""
+    node = line.body[0] if isinstance(line, cst.SimpleStatementLine) and len(line.body) == 1 else line
+    return isinstance(node, cst.Return) and node.value is None
+
+
+def opposite(test: cst.BaseExpression) -> cst.BaseExpression:
+    """The condition that holds where another does not."""
+    if isinstance(test, cst.UnaryOperation) and isinstance(test.operator, cst.Not):
+        return test.expression
+    if isinstance(test, cst.Comparison) and len(test.comparisons) == 1:
+        one = test.comparisons[0]
+        other = {cst.Is: cst.IsNot, cst.IsNot: cst.Is}.get(type(one.operator))
+        if other is not None:
+            return test.with_changes(comparisons=[one.with_changes(operator=other())])
+    bare = isinstance(test, (cst.Name, cst.Attribute, cst.Call, cst.Subscript)) or bool(test.lpar)
+    inner = test if bare else test.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])
+    return cst.UnaryOperation(cst.Not(), inner)
+
+
 def returns(line: cst.CSTNode) -> bool:
     """The statement leaves the function, with a value."""
     last = line.body[-1] if isinstance(line, cst.SimpleStatementLine) else None

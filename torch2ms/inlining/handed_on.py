@@ -36,7 +36,7 @@ def handed_on(project: Project) -> dict[int, Candidate]:
         if made is None or not sites or not all(fits(made, site) for site in sites):
             continue
         if len(sites) * len(made.body) <= MOST:
-            made.goes = _mentioned(made, project) == len(sites) and unasked(made, project)
+            made.goes = mentioned(made, project) == len(sites) and unasked(made, project)
             made.shared = len(project.modules) > 1
             found |= {id(site.call): made for site in sites}
     moving = {id(made.info.scope) for made in found.values()}
@@ -260,7 +260,7 @@ def _chosen(call: cst.Call, stmt: Stmt, scope: Scope) -> bool:
     return any(root(dotted(a.value)) in scope.params for a in call.args)
 
 
-def _mentioned(made: Candidate, project: Project) -> int:
+def mentioned(made: Candidate, project: Project) -> int:
     """How often something in the project may name the function, calls included."""
     name = made.info.name
     if name == CALL:
@@ -273,8 +273,17 @@ def _mentioned(made: Candidate, project: Project) -> int:
             if type(node) is cst.SimpleString:
                 count += node.raw_value == name
             elif type(node) is cst.Attribute and node.attr.value == name:
-                count += module.value(node.value).kind not in OTHERS
+                count += _may_be(node, made.info, module, project)
     return count
+
+
+def _may_be(node: cst.Attribute, info: FunctionInfo, module: ModuleInfo, project: Project) -> bool:
+    """An attribute of the name of a method may be this one."""
+    value = module.value(node.value)
+    cls = project.find(value.name, module) if value.kind in ("object", "module") and value.name else None
+    if isinstance(cls, ClassInfo) and (method := cls.known(info.name)) is not None:
+        return method is info
+    return value.kind not in OTHERS
 
 
 def _passed(made: Candidate, project: Project) -> bool:
@@ -293,4 +302,4 @@ def _passed(made: Candidate, project: Project) -> bool:
     return False
 
 
-__all__ = ["handed_on"]
+__all__ = ["handed_on", "mentioned"]

@@ -38,7 +38,7 @@ class Expressions(Positions):
     """One instance per statement: on the way up every expression is given to those who know its sort."""
 
     def __init__(self, work: Translation) -> None:
-        super().__init__(work.module, work.plan)
+        super().__init__(work.module, work.plan, work.project)
         self.work = work
         self.mixed = work.mixed
         self.stored_back: set[int] = set()  # the sums of `x[()] = x + y`, as `x += y` is written

@@ -53,6 +53,10 @@ class ModuleFacts:
         kind = {"param": "tensor", "lossfn": "module"}.get(value.kind, value.kind)
         return kind if kind not in ("api", "class", "object", "method", "autograd", "builtin", "params") else "unknown"
 
+    def guessed(self, node: cst.BaseExpression) -> bool:
+        """Whether the kind of an expression is a guess."""
+        return self.module.value(node).likely
+
     def rank(self, node: cst.BaseExpression) -> int | None:
         value = self.module.value(node)
         return value.rank if not value.likely and not self.module.reshapes else None

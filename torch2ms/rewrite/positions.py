@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import libcst as cst
 
 from torch2ms.analysis.evaluation.narrow import CLASS_NAME
 from torch2ms.analysis.program.answers import once
-from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, gathered
 from torch2ms.analysis.values import Value
@@ -20,9 +22,10 @@ from torch2ms.tape.plan import Plan
 class Positions(Rewriter):
     """Sets of node ids, filled on the way down; what translates the nodes on the way up reads them."""
 
-    def __init__(self, module: ModuleInfo, plan: Plan) -> None:
+    def __init__(self, module: ModuleInfo, plan: Plan, project: Project | None = None) -> None:
         self.module = module
         self.plan = plan
+        self.project = project
         self.callees: set[int] = set()
         self.called: set[int] = set()  # calls whose result is called, bound or mapped: it is seen what becomes of it
         self.applied: dict[int, cst.Call] = {}  # callee -> its call
@@ -176,11 +179,14 @@ class Positions(Rewriter):
             self.returned.add(id(node.value))
 
     def mark_given(self, call: cst.Call, arg: cst.Arg, position: int) -> None:
-        """Classes in a list that a function of the module is given, which asks for them by the name it has there."""
+        """Classes in a list that a function of the project is given, which asks for them by the name it has there."""
         called = dotted(call.func).rpartition(".")[2]
-        asks = asked_for(self.module)
-        for info in self.module.functions.values() if asks and self.module.value(arg.value).parts else ():
-            if info.name == called:
+        functions: Iterable[FunctionInfo] = ()
+        if called and self.module.value(arg.value).parts:
+            other = self.project.find(dotted(call.func), self.module) if self.project is not None else None
+            functions = [other] if isinstance(other, FunctionInfo) else self.module.functions.values()
+        for info in functions:
+            if info.name == called and (asks := asked_for(info.module)):
                 names = info.scope.params[info.cls is not None and not info.static :]
                 name = arg.keyword.value if arg.keyword is not None else (names[position : position + 1] or [""])[0]
                 if name in asks:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from torch2ms.analysis.infer import infer
 from torch2ms.analysis.program.project import Plain, Project
-from torch2ms.inlining import ascents, handed_on, inlined
+from torch2ms.inlining import ascents, handed_on, inlined, whole_steps
 from torch2ms.stateless import as_calls, without_state
 from torch2ms.wrappers.added import added
 from torch2ms.wrappers.alike import alike
@@ -49,10 +49,11 @@ from torch2ms.wrappers.objects import wraps
 from torch2ms.wrappers.on_cuda import switched_off
 from torch2ms.wrappers.only_network import only_networks
 from torch2ms.wrappers.opened import opened
+from torch2ms.wrappers.options import without_options
 from torch2ms.wrappers.outdated import outdated
 from torch2ms.wrappers.own_names import renewed
 from torch2ms.wrappers.own_steps import around_closures, own_steps
-from torch2ms.wrappers.partials import called_out, without_options
+from torch2ms.wrappers.partials import called_out
 from torch2ms.wrappers.picked_items import picked_items
 from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.reexported import reexported
@@ -132,6 +133,7 @@ def understood(project: Project) -> Project:
     project = inlined(project, ascents)
     project = _with(project, around_closures(project))
     project = inlined(project, handed_on)
+    project = whole_steps(project) if project.written_out else project
     project = _with(project, unkept(project))
     project = _with(project, left_out(project))
     project = _with(project, decided(project))

@@ -11,7 +11,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.tape.functions.sites import resolve
 from torch2ms.wrappers.suites import Suites
 
@@ -101,18 +101,49 @@ def clips(info: FunctionInfo, project: Project, depth: int = 3) -> bool:
 
 
 def _made(name: str, scope: Scope, clips: list[cst.Call]) -> cst.BaseExpression | None:
-    """The list of parameters with gradients that a name is bound to, if only clipping uses it."""
+    """The list of parameters with gradients that a name is bound to, if only clipping uses it.
+
+    The name may be that of the whole list before. Whether the list is empty may be asked behind a backward call.
+    """
     bound: list[Stmt] = [s for s in scope.body.walk() if name in s.defs]
-    if len(bound) != 1 or not isinstance(bound[0].node, cst.Assign) or dotted(bound[0].node.targets[0].target) != name:
+    made = bound[-1].node if bound else None
+    if len(bound) > 2 or not isinstance(made, cst.Assign) or dotted(made.targets[0].target) != name:
+        return None
+    whole = _with_gradients(made.value)
+    if whole is None or len(bound) == 2 and dotted(whole) != name:
         return None
     uses = sum(type(n) is cst.Name and n.value == name for n in descend(scope.node))
-    given = sum(dotted(c.args[0].value) == name for c in clips)
-    made = bound[0].node.value
-    return made if uses == given + 1 and _with_gradients(made) is not None else None
+    given = sum(dotted(c.args[0].value) == name for c in clips) + len(bound) + (dotted(whole) == name)
+    if _follows_backward(bound[-1]):
+        given += sum(type(s.node) is cst.If and _not_empty(s.node.test, name) for s in scope.body.walk())
+    return made.value if uses == given else None
+
+
+def _not_empty(test: cst.BaseExpression, name: str) -> bool:
+    """`params`, `len(params) > 0` and their kin."""
+    left = test.left if isinstance(test, cst.Comparison) and len(test.comparisons) == 1 else None
+    if isinstance(left, cst.Call) and dotted(left.func) == "len" and len(left.args) == 1:
+        how = test.comparisons[0]  # type: ignore[attr-defined]
+        asked = isinstance(how.operator, (cst.GreaterThan, cst.NotEqual)) and constant(how.comparator) == 0
+        return asked and dotted(left.args[0].value) == name
+    return dotted(test) == name
+
+
+def _follows_backward(stmt: Stmt) -> bool:
+    """A backward call stands before the statement, whatever way leads to it."""
+    for each in (stmt, *stmt.ancestors()):
+        for before in each.block.stmts:
+            if before is each:
+                break
+            if any(isinstance(c.func, cst.Attribute) and c.func.attr.value == "backward" for c in before.calls):
+                return True
+    return False
 
 
 def _with_gradients(node: cst.BaseExpression) -> cst.BaseExpression | None:
     """What `[p for p in params if p.grad is not None]` chooses from."""
+    if isinstance(node, cst.Call) and dotted(node.func) == "list" and len(node.args) == 1:
+        return _with_gradients(node.args[0].value)
     if isinstance(node, (cst.ListComp, cst.GeneratorExp)):
         clause = node.for_in
         name = dotted(clause.target)
@@ -126,6 +157,9 @@ def _with_gradients(node: cst.BaseExpression) -> cst.BaseExpression | None:
 
 
 def _has_gradient(test: cst.BaseExpression, name: str) -> bool:
+    """`p.grad is not None`, and `p.requires_grad and p.grad is not None`."""
+    if isinstance(test, cst.BooleanOperation) and isinstance(test.operator, cst.And):
+        return dotted(test.left) == f"{name}.requires_grad" and _has_gradient(test.right, name)
     if not isinstance(test, cst.Comparison) or len(test.comparisons) != 1 or dotted(test.left) != f"{name}.grad":
         return False
     one = test.comparisons[0]

@@ -1,7 +1,4 @@
-"""`backwards = partial(loss_backwards, self.fp16)` of a function that goes backward, as the calls that it stands for.
-
-And `def loss_backwards(fp16, loss, **kwargs): loss.backward(**kwargs)` without the options that no call of it gives.
-"""
+"""`backwards = partial(loss_backwards, self.fp16)` of a function that goes backward, as the calls of it."""
 
 from __future__ import annotations
 
@@ -10,7 +7,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
@@ -18,7 +15,6 @@ from torch2ms.wrappers.suites import Suites
 
 PARTIAL = re.compile(r"=\s*(?:functools\.)?partial\(")
 BACKWARD = re.compile(r"\.backward\(")
-OPTIONS = re.compile(r"\.backward\(\s*\*\*\w+\s*\)")
 
 
 def called_out(project: Project) -> dict[str, Plain]:
@@ -30,20 +26,6 @@ def called_out(project: Project) -> dict[str, Plain]:
         found = [each for scope in module.scope.walk() if scope.is_function for each in _partials(scope, module)]
         if found:
             plain[module.name] = _Partials(module, found).plain()
-    return plain
-
-
-def without_options(project: Project) -> dict[str, Plain]:
-    """What becomes of the modules whose functions go backward with options that nobody gives, by name."""
-    plain: dict[str, Plain] = {}
-    taken = {name for module in project.modules.values() for name in module.imports.table.values()}
-    for module in project.modules.values():
-        if module.uses_mindspore or not module.says(OPTIONS):
-            continue
-        functions = [f for f in module.functions.values() if f"{module.name}.{f.scope.name}" not in taken]
-        found = {id(f.scope.node): name for f in functions if (name := _idle(f, module))}
-        if found:
-            plain[module.name] = _Options(module, found).plain()
     return plain
 
 
@@ -72,24 +54,6 @@ def _stays(place: str, body: list[Stmt]) -> bool:
     return bool(place) and not any(place in s.defs for s in body)
 
 
-def _idle(info: FunctionInfo, module: ModuleInfo) -> str:
-    """The name of the options of a function that no call gives, "" where they may be given."""
-    node, name = info.scope.node, info.scope.name
-    if info.cls is not None or type(node) is not cst.FunctionDef or type(node.params.star_kwarg) is not cst.Param:
-        return ""
-    options = node.params.star_kwarg.name.value
-    passed = sum(type(n) is cst.Arg and n.star == "**" and dotted(n.value) == options for n in descend(node))
-    mentioned = sum(type(n) is cst.Name and n.value == options for n in descend(node))
-    calls = [c for c in module.of_kind(cst.Call) if dotted(c.func) == name]
-    known = {p.name.value for p in (*node.params.params, *node.params.kwonly_params)}
-    given = [a for c in calls for a in c.args]
-    if any(a.star or a.keyword is not None and a.keyword.value not in known for a in given):
-        return ""
-    named = sum(type(n) is cst.Name and n.value == name for n in module.of_kind(cst.Name))
-    alone = calls and named == len(calls) + 1  # the definition itself
-    return options if alone and mentioned == passed + 1 else ""
-
-
 class _Partials(Suites):
     """One module with the functions themselves called."""
 
@@ -116,34 +80,4 @@ class _Partials(Suites):
         return updated.with_changes(func=made.args[0].value.deep_clone(), args=[*positional, *own, *named])
 
 
-class _Options(Suites):
-    """One module without the options."""
-
-    def __init__(self, module: ModuleInfo, found: dict[int, str]) -> None:
-        super().__init__(module)
-        self.found = found
-        nodes = [scope.node for scope in module.scope.walk() if id(scope.node) in found]
-        self.args = {
-            id(n) for node in nodes for n in descend(node)
-            if type(n) is cst.Arg and n.star == "**" and dotted(n.value) == found[id(node)]
-        }  # fmt: skip
-
-    def leave_FunctionDef(self, original: cst.FunctionDef, updated: cst.FunctionDef) -> cst.FunctionDef:
-        if id(original) not in self.found:
-            return updated
-        params = updated.params.with_changes(star_kwarg=None)
-        if not params.kwonly_params and params.params and not isinstance(params.star_arg, cst.Param):
-            last = params.params[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-            params = params.with_changes(params=[*params.params[:-1], last])
-        return updated.with_changes(params=params)
-
-    def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
-        if not any(id(a) in self.args for a in original.args):
-            return updated
-        args = [u for o, u in zip(original.args, updated.args, strict=True) if id(o) not in self.args]
-        if args:
-            args[-1] = args[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
-        return updated.with_changes(args=args)
-
-
-__all__ = ["called_out", "without_options"]
+__all__ = ["called_out"]

@@ -11,7 +11,7 @@ from torch2ms.analysis.evaluation import guess, keeping
 from torch2ms.analysis.evaluation.containers import ELEMENTS, LEARNERS, element, housed, picked
 from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.evaluation.typed import lasting
-from torch2ms.analysis.evaluation.usage import used
+from torch2ms.analysis.evaluation.usage import a_dict, used
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import (
     AROUND,
@@ -66,12 +66,14 @@ def bind(target: cst.CSTNode, value: Value, ev: Evaluator) -> None:
             return
         value = _moved_in(value, place, ev)
     value = _placed(value, place)
-    if value.kind == "unknown" and place not in ev.uses:
+    if value.kind == "unknown" and place not in ev.uses and not a_dict(place, ev.uses):
         value = _guessed(value, place)  # it knows what an optimizer was made of
     value = used(value, place, ev.uses)
     ev.env[place] = value
     ev.memo[id(target)] = value
     remember(place, value, ev, target)
+    if type(target) is cst.Attribute and (grown := keeping.grow(place, value, ev)):
+        remember(grown, ev.env[grown], ev, target.value)
 
 
 def _rename_former(place: str, value: Value, target: cst.CSTNode, ev: Evaluator) -> None:

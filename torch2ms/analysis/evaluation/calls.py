@@ -14,7 +14,7 @@ from torch2ms.analysis.evaluation import keeping, masked
 from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, left_to_functions
 from torch2ms.analysis.evaluation.containers import STORED, element, entered, picked, picked_out
 from torch2ms.analysis.evaluation.effects import enter
-from torch2ms.analysis.evaluation.guess import makes_optimizers
+from torch2ms.analysis.evaluation.guess import makes_optimizers, of_settings
 from torch2ms.analysis.evaluation.lookup import PURE_BUILTINS, class_of, function_of
 from torch2ms.analysis.evaluation.methods import (
     MODULE_METHODS,
@@ -115,7 +115,7 @@ def _method(func: cst.Attribute, receiver: Value, target: Value, given: Given, e
     if record or receiver.kind in ("object", "module", "class", "modulefile"):
         cls = class_of(receiver, ev.module, ev.project)
         method = cls.known(name) if cls is not None else None
-        if method is not None and target.kind in ("module", "lossfn"):  # what a property gives is called
+        if method is not None and method.getter:
             return _called(target, given, ev)
         if method is not None:
             value = _function(method, given, ev, receiver)
@@ -206,7 +206,8 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
         name in torchapi.MODULES_TOO and unknown and type(func.value) is cst.Call
     ):  # `build(cfg).cuda()`: what it is used as
         return replace(receiver, deps=receiver.deps | given.deps)
-    if name in torchapi.TENSOR_METHODS or words or swapped or (name in ("size", "dim") and unknown):
+    settings = of_settings(f"{place}.")  # `hparams.log_softmax(x)`, a layer that the settings have
+    if name in torchapi.TENSOR_METHODS and not settings or words or swapped or (name in ("size", "dim") and unknown):
         ev.memo[id(func.value)] = replace(receiver, kind="tensor", likely=True)
         learn(func.value, ev)
         return tensor_method(name, replace(receiver, kind="tensor"), given.deps, given.args)
@@ -374,6 +375,8 @@ def _pass(
         as_method = False
     bound = bind_arguments(info, given.node, given.args, skip_self=as_method)
     places = {value.place: name for name, value in bound.items() if value.place}
+    if as_method and receiver is not None and receiver.kind == "module" and receiver.place:
+        places[receiver.place] = "self"  # `net.fit(SGD(net.parameters()))`
     for name, value in bound.items():
         if value.kind == "list" and value.items:
             bound[name] = value = of_groups(value)

@@ -9,8 +9,8 @@ import libcst as cst
 from torch2ms.analysis.evaluation import hooked, masked, twins
 from torch2ms.analysis.evaluation.assign import part_of, remember
 from torch2ms.analysis.evaluation.containers import LEARNERS, chosen, in_loop, picked, same_layer
-from torch2ms.analysis.evaluation.keeping import keep
-from torch2ms.analysis.evaluation.lookup import made_here, of_data
+from torch2ms.analysis.evaluation.keeping import grow, keep
+from torch2ms.analysis.evaluation.lookup import class_of, made_here, of_data
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
@@ -57,6 +57,10 @@ def effects(stmt: Stmt, ev: Evaluator) -> None:
                 _called(call, stmt, place, call.func.attr.value, ev)
             elif call.func.attr.value == "shuffle" and len(call.args) == 1:  # `random.shuffle(params)`
                 _called(call, stmt, dotted(call.args[0].value), "sort", ev)
+        if len(call.args) == 3 and dotted(call.func).rpartition(".")[2] in ("setattr", "__setattr__"):
+            name = constant(call.args[1].value)
+            place = f"{dotted(call.args[0].value)}.{name if isinstance(name, str) else ''}"
+            _grown(place, ev.memo.get(id(call.args[2].value), UNKNOWN), ev, call)
         if call.args and type(call.args[0].value) is cst.List and ev.memo.get(id(call), UNKNOWN).kind == "optimizer":
             _trained(call.args[0].value, ev)
         if call.args and (func := ev.memo.get(id(call.func), UNKNOWN)).kind == "function":
@@ -78,9 +82,16 @@ def effects(stmt: Stmt, ev: Evaluator) -> None:
                     if type(one.value) is cst.Subscript:
                         stored(one.value, part_of(held, i, len(part.elements)), ev)
             elif type(part) is cst.Subscript:
+                _grown(f"{dotted(part.value)}.", ev.memo.get(id(stmt.node.value), UNKNOWN), ev, part)
                 stored(part, ev.memo.get(id(stmt.node.value), UNKNOWN), ev)
                 if masked.infinite(stmt.node.value, ev.memo.get(id(stmt.node.value), UNKNOWN)):
                     _masked(dotted(part.value), ev)
+
+
+def _grown(place: str, value: Value, ev: Evaluator, source: cst.CSTNode) -> None:
+    """An object takes a value in, under a name or a key."""
+    if not place.startswith(".") and (grown := grow(place, value, ev)):
+        remember(grown, ev.env[grown], ev, source)
 
 
 def _asked_for(node: cst.BaseExpression, stmt: Stmt, ev: Evaluator) -> None:
@@ -117,6 +128,10 @@ def _called(call: cst.Call, stmt: Stmt, place: str, method: str, ev: Evaluator) 
     held = ev.env.get(place)
     known = held or ev.memo.get(id(call.func.value), UNKNOWN)  # type: ignore[attr-defined]
     if known.kind in OWN and known.name and not known.name.startswith("torch."):
+        cls = class_of(known, ev.module, ev.project) if method in FILLING else None
+        if cls is not None and cls.known(method) is None:  # that of a dict or a list
+            values = [ev.memo.get(id(a.value), UNKNOWN) for a in call.args]
+            _grown(f"{place}.", Value(deps=joined_deps(values)), ev, call)
         return  # a method of a class of the project: what it does stands there
     if method == "requires_grad_" and held is None:
         _attribute(call.func.value, stmt, ev)  # type: ignore[attr-defined]
@@ -164,7 +179,11 @@ def enter(place: str, deps: frozenset[str], receiver: Value | None, call: cst.Ca
         return
     ev.entered = (*ev.entered, place)
     known = replace(held, deps=held.deps | deps)
-    ev.env[place] = known if held.kind == "object" else replace(known, items=None, keys=None, each=None)
+    if held.kind != "object":
+        known = replace(known, items=None, keys=None, each=None)
+    elif held.keys is None and "." not in place:  # an attribute of any name may be what has the graph
+        known = replace(known, items=(), keys=())
+    ev.env[place] = known
     remember(place, ev.env[place], ev, call)
 
 

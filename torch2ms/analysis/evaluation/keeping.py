@@ -15,7 +15,7 @@ from torch2ms.analysis.evaluation.transfer import outward
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.values import GIVEN, NO_DEPS, Value, is_row, replace
+from torch2ms.analysis.values import GIVEN, NO_DEPS, Value, bounded, entries, is_row, replace
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
@@ -34,6 +34,32 @@ def keep(place: str, value: Value, ev: Evaluator) -> None:
     elif root(place) not in info.scope.params:
         return
     ev.exchange.keep(info, place, value.deps)
+
+
+def grow(place: str, value: Value, ev: Evaluator) -> str:
+    """An attribute with a graph of an object that the function made, or keeps: whoever gets the object has it.
+
+    The place that knows more now, "" for none.
+    """
+    holder, _, attr = place.rpartition(".")
+    head, local = root(holder), ev.function.scope if ev.function is not None else None
+    mine = local is None or head in local.locals and head not in local.params or holder.startswith("self.")
+    if not holder or not mine or value.leaf or not value.deps or value.kind not in HELD:
+        return ""
+    held = ev.env.get(holder)
+    if held is None and holder.count(".") > holder.startswith("self."):
+        return grow(f"{holder.rpartition('.')[0]}.", value, ev)
+    if held is None or held.kind != "object" and (held.kind != "unknown" or not attr):
+        return ""
+    deps = held.deps | value.deps
+    if held.kind == "object" and held.name:
+        fields = entries(held) | ({attr: value} if attr else {})
+        keys = tuple((key, True) for key in fields)
+        made = replace(held, deps=deps, items=bounded(tuple(fields.values())), keys=keys)
+    else:
+        made = held.with_deps(deps)
+    ev.env[holder] = made
+    return grow(holder, made, ev) or holder
 
 
 def from_callers(value: Value) -> bool:

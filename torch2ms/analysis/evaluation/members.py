@@ -69,7 +69,7 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
     if held is not None and held.owns:  # made in the call that made the object
         return replace(held, place=place)
     found = ev.exchange.attribute(cls, attr)
-    if found is not None and found.kind in ("optimizer", "scaler") and not found.place.startswith("self."):
+    if found is not None and found.kind in ("optimizer", "scaler", "object") and not found.place.startswith("self."):
         found = replace(found, place=f"self.{attr}")  # a parameter of the method that kept it, or of the class body
     if found is not None and found.kind in ("unknown", "none"):
         found = _meant(found, attr, place, ev.uses)
@@ -87,8 +87,7 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
         return there.with_deps(there.deps | base.deps) if of_record else there
     method = cls.method(attr)
     if method is not None:
-        node = method.scope.node
-        if any(dotted(d.decorator) == "property" for d in node.decorators):  # type: ignore[union-attr]
+        if method.getter:
             returned = ev.exchange.returned(method) or UNKNOWN
             if returned.kind == "unknown" and (held := ev.exchange.ask(_over_groups, method)) is not None:
                 returned = held

@@ -7,7 +7,7 @@ import re
 import libcst as cst
 
 from torch2ms.analysis.evaluation import guess, masked
-from torch2ms.analysis.evaluation.usage import NONE, used
+from torch2ms.analysis.evaluation.usage import NONE, a_dict, used
 from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project, qualified
 from torch2ms.analysis.syntax.names import dotted
@@ -86,6 +86,8 @@ def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
         return Value("float", ENDLESS, likely=True)
     literal = _literal(param.default) if param.default is not None else ""
     guessed = guess.by_name(name)
+    if guessed.kind == "optimizer" and a_dict(name, uses):
+        guessed = UNKNOWN
     if guessed.kind not in ("unknown", "tensor") and literal in ("int", "float", "str"):  # `d_model=512`
         return Value(literal, likely=True)
     if guessed.kind == "unknown":

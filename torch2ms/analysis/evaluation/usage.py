@@ -1,7 +1,8 @@
 """Kinds that use gives away: who asks something for its parameters takes it for a module.
 
 What is told both to forget its gradients and to take a step is an optimizer, whatever it is called. In the sets of
-places here `trainer.step()` stands for a place `trainer` that is told so, `gan.` for one that has modules in it.
+places here `trainer.step()` stands for a place `trainer` that is told so, `gan.` for one that has modules in it, and
+`opt[]` for a dict.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ ASKED = {
 }
 CHANGED = ("cuda", "half", "float", "double", "bfloat16")  # in place, where nobody takes what is returned
 TOLD = ("zero_grad", "step")
+OF_DICTS = ("pop", "get", "items", "keys", "setdefault")
 SCALES = ("scale", "step", "update")  # a loss, the optimizer, and then the scale
 NONE: frozenset[str] = frozenset()
 
@@ -37,7 +39,7 @@ def used(value: Value, place: str, uses: frozenset[str]) -> Value:
         return value
     if place in uses and (value.kind == "unknown" or value.kind == "tensor" and value.likely):
         deps = frozenset(
-            d for d in value.deps if any(m == d or m.startswith(f"{d}.") for m in uses if not m.endswith(")"))
+            d for d in value.deps if any(m == d or m.startswith(f"{d}.") for m in uses if not m.endswith((")", "]")))
         )
         return Value("module", place=place, deps=deps, likely=True)
     if value.kind == "tensor" and f"{place}." in uses and not value.leaf:
@@ -47,6 +49,11 @@ def used(value: Value, place: str, uses: frozenset[str]) -> Value:
     if value.kind == "unknown" and all(f"{place}.{method}()" in uses for method in SCALES):
         return Value("scaler", place=place, likely=True)
     return value
+
+
+def a_dict(place: str, uses: frozenset[str]) -> bool:
+    """The place is used as a dict: `opt.pop("type")` of the options of a program."""
+    return f"{place}[]" in uses
 
 
 def steps(place: str, uses: frozenset[str]) -> bool:
@@ -77,6 +84,8 @@ def _collect(scope: Scope, found: dict[int, set[str]]) -> None:
                     own.add(f"{place.rpartition('.')[0]}.")
             elif method in CHANGED and type(stmt.node) is cst.Expr and stmt.node.value is call:
                 own |= {place for place in [dotted(call.func.value)] if place}  # type: ignore[attr-defined]
+            elif method in OF_DICTS and (place := dotted(call.func.value)):  # type: ignore[attr-defined]
+                own.add(f"{place}[]")
             elif method in (*TOLD, *SCALES) and (place := dotted(call.func)) and place != f"self.{method}":
                 own.add(f"{place}()")
     for child in scope.children:

@@ -42,6 +42,11 @@ class FunctionInfo:
         """A class method: what it is called on is the class."""
         return self._decorated("classmethod")
 
+    @property
+    def getter(self) -> bool:
+        """What a property runs: a call of `self.model` is one of what it gives."""
+        return self._decorated("property")
+
     def _decorated(self, name: str) -> bool:
         node = self.scope.node
         assert isinstance(node, cst.FunctionDef)

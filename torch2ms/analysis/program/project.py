@@ -48,6 +48,7 @@ class Plain:
     lines: list[tuple[int, int]]  # of its statements, in the source
     findings: list[Finding]
     reasons: dict[int, str]
+    brought: str = ""  # what was written elsewhere: the source says it from now on
 
 
 @dataclass(eq=False)
@@ -230,6 +231,7 @@ class Project:
     freezes: bool = False  # somewhere a parameter's requires_grad is set to something else than True
     freezes_trained: bool = False  # ... of what may be part of a network that is trained
     held: frozenset[str] = frozenset()  # paths of modules whose gradient code stays as it is
+    written_out: bool = False  # functions that do a part of a training step give way to their bodies
     found: dict[tuple[str, str], Found] = field(default_factory=dict)  # answers that `find` gave
     texts: dict[re.Pattern[str], bool] = field(default_factory=dict)  # searches, and whether they find something
     suffixes: dict[str, dict[str, ModuleInfo]] = field(default_factory=lambda: defaultdict(dict))
@@ -268,15 +270,15 @@ class Project:
 
     def rewritten(self, plain: dict[str, Plain]) -> Project:
         """The same modules, with other trees for some of them; nothing is inferred yet. This project is let go of."""
-        made = Project(held=self.held)
+        made = Project(held=self.held, written_out=self.written_out)
         for name, module in self.modules.items():
             if (new := plain.get(name)) is not None:
                 for scope in module.scope.walk():
                     self.remembered.pop(id(scope), None)
                 known = (module.directives.off, new, new.lines, module.annotated)
                 exports = module.exports
-                again = made.add(module.path, new.tree, module.source, *known)
-                again.texts = module.texts
+                again = made.add(module.path, new.tree, module.source + new.brought, *known)
+                again.texts = module.texts if not new.brought else {}
                 made.renamed |= exports != again.exports
             else:
                 module.forget()

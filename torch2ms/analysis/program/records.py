@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import re
+import sys
 
 import libcst as cst
 
 from torch2ms.analysis.evaluation.arguments import Given, bind_arguments
-from torch2ms.analysis.program.project import ClassInfo
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value, bounded, entries, joined_deps, replace
 
 NAMED_TUPLES = ("typing.NamedTuple", "NamedTuple", "typing_extensions.NamedTuple")
+KEEPERS = ("dict", "OrderedDict", "UserDict", "defaultdict", "SimpleNamespace", "Namespace", "list", "tuple",
+           "UserList")  # fmt: skip
 KEPT_ELSEWHERE = ("params", "named_params", "param", "module", "optimizer", "scheduler", "object")  # not by the record
 DATACLASSES = ("dataclass", "dataclasses.dataclass")
 
 
 def record(cls: ClassInfo, given: Given) -> Value | None:
     """The object a call of the class makes, its fields known; None for a class that is no record."""
+    init = cls.method("__init__")
+    if _open(cls):
+        return _named(cls, init, given)
     if any(a.star for a in given.node.args):
         return None
-    init = cls.method("__init__")
     if init is None:
         names = _declared(cls)
         if names is None:
@@ -39,6 +44,46 @@ def record(cls: ClassInfo, given: Given) -> Value | None:
         if any(v.deps and _keeps(v) for v in kept.values())
         else None
     )
+
+
+def _open(cls: ClassInfo) -> bool:
+    """Its objects have attributes of whatever names they are given: `self.__dict__.update(kwargs)`, or are dicts."""
+    for each in cls.lineage():
+        own = {parent.scope.name for parent in each.parents}
+        if any(_keeping(base) for base in each.bases if base.rpartition(".")[2] not in own):
+            return True
+        stmts = [s for info in each.methods.values() for s in info.scope.body.walk()]
+        if any(d.startswith("self.__dict__") for s in stmts for d in s.defs | s.muts):
+            return True
+        if any(_sets(call) for s in stmts for call in s.calls):
+            return True
+    return False
+
+
+def _keeping(base: str) -> bool:
+    """A class outside of the project whose objects keep what they are given under any name."""
+    head, _, last = base.partition("[")[0].rpartition(".")
+    if head.partition(".")[0] in ("torch", "torchvision", "abc", "typing", "enum"):
+        return False
+    return last in KEEPERS or bool(head) and head.partition(".")[0] not in sys.stdlib_module_names
+
+
+def _sets(call: cst.Call) -> bool:
+    """`setattr(self, name, value)`, `object.__setattr__(self, ...)`, `vars(self)`."""
+    name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
+    of_self = bool(call.args) and dotted(call.args[0].value) == "self"
+    return name == "__setattr__" or name in ("setattr", "vars") and of_self
+
+
+def _named(cls: ClassInfo, init: FunctionInfo | None, given: Given) -> Value | None:
+    """The object with a field for each further keyword, and with whatever else it is given in one of any name."""
+    params = init.scope.params if init is not None else []
+    fields = {
+        arg.keyword.value: value for arg, value in zip(given.node.args, given.args, strict=False)
+        if arg.keyword is not None and arg.keyword.value not in params
+    }  # fmt: skip
+    held = _holding(cls.qualified, fields, "object")
+    return held.with_deps(given.deps) if given.deps else None
 
 
 def _pairs(node: cst.CSTNode) -> list[tuple[cst.BaseExpression, cst.BaseExpression]]:

@@ -19,9 +19,8 @@ from torch2ms.rewrite.translation import Translation
 
 CHAINED = "itertools.chain.from_iterable"
 _WHATEVER_ITS_SHAPE = ("numel", "nelement", "requires_grad", "dtype", "device", "is_leaf")
-WITHOUT_WEIGHTS = re.compile(
-    r"(?:Batch|Group)Norm\w*[(,][^)\n]*affine=False|\.InstanceNorm\dd\b(?![^)\n]*affine=True)"
-)
+WITHOUT_WEIGHTS = re.compile(r"BatchNorm\w*[(,][^)\n]*affine=False")  # MindSpore's layer does not tell
+ALL_THE_SAME = re.compile(r"GroupNorm\w*[(,][^)\n]*affine=False|\.InstanceNorm\dd\b(?![^)\n]*affine=True)")
 
 
 def enumerated(
@@ -48,6 +47,12 @@ def enumerated(
     if name == "parameters" and id(original) in where.filtered:
         work.tell("T2M505", "Module.parameters", "the comprehension filters by requires_grad")
         return _listed(updated, "get_parameters")
+    if name == "parameters" and work.project.says(ALL_THE_SAME):
+        work.notes.needs.add("all_parameters")
+        _tell(name, "parameters may be frozen, and layers without weights have ones and zeros in MindSpore", work)
+        buffers = sorted(filter(None, work.project.buffers))
+        given = f", {tuple(buffers)!r}" if buffers else ""
+        return cst.parse_expression(f"all_parameters({code(updated.func.value)}{given})")
     if name == "parameters" and not work.project.keeps_state:
         _tell(name, "parameters may be frozen, and no layer of the project keeps statistics: get_parameters()", work)
         return _listed(updated, "get_parameters")

@@ -32,12 +32,7 @@ def getter_of(node: cst.CSTNode, module: ModuleInfo, project: Project) -> Functi
         return None
     cls = class_of(owner, module, project)
     getter = cls.known(node.attr.value) if cls is not None else None
-    return getter if getter is not None and _is_property(getter) and not overriding(getter) else None
-
-
-def _is_property(info: FunctionInfo) -> bool:
-    decorators = getattr(info.scope.node, "decorators", ())
-    return any(dotted(d.decorator) == "property" for d in decorators)
+    return getter if getter is not None and getter.getter and not overriding(getter) else None
 
 
 def _brings(node: cst.CSTNode, getter: FunctionInfo, project: Project, depth: int) -> bool:

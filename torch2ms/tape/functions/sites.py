@@ -95,6 +95,8 @@ def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, projec
         if receiver.kind in ("object", "module", "optimizer") and receiver.name:
             cls = _class(receiver.name, module, project)
             method = cls.known(func.attr.value) if cls is not None else None
+            if method is not None and method.getter:
+                return _called_object(module.value(func), module, project)
             held = method is None and receiver.kind != "optimizer"  # what the object keeps may be called itself
             return _called_object(module.value(func), module, project) if held else method
         if receiver.kind == "class" and receiver.name:

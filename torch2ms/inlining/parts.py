@@ -1,0 +1,134 @@
+"""Functions that do a part of a training step for their callers: clear, go backward, clip, step.
+
+`optim_wrapper.update_params(loss)` goes backward, counts, clips and steps in methods of its own; `task.train_step(...)`
+goes backward and leaves the step to others. Such programs are translated with the functions as they stand where that
+is possible. Where it is not, the functions are written out where they are called, up to the one that has both the
+forward and the step: it is then a training step like any other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.syntax.names import dotted, is_foreign
+from torch2ms.inlining.candidates import Candidate, fits, free_names, movable, plain, unasked
+from torch2ms.inlining.handed_on import mentioned
+from torch2ms.tape.functions.sites import Site, overriding, resolved
+from torch2ms.tape.ledger.events import Event, find
+from torch2ms.wrappers.suites import Suites
+
+MOST = 60  # statements that all the calls together become
+STEPS = ("step", "scaler_step")
+TOUCHING = re.compile(r"\.backward\(|\.step\(|\.zero_grad\(|\.grad\b|clip_grad")
+
+
+def parts(project: Project) -> dict[int, Candidate]:
+    """By id of the call: the functions of this kind whose calls can all give way to their bodies, innermost first."""
+    sites = _sites(project)
+    partial = {key: made for key, (info, own) in sites.items() if (made := _candidate(info, own)) is not None}
+    calls = {id(s.call): id(info.scope) for info, own in sites.values() for s in own}
+    found: dict[int, Candidate] = {}
+    for made in partial.values():
+        inner = {calls.get(id(c)) for s in made.info.scope.body.walk() for c in s.calls}
+        if inner & partial.keys() or len(made.sites) * len(made.body) > MOST:
+            continue  # the first in a later round
+        if all(fits(made, site) for site in made.sites):
+            made.goes = mentioned(made, project) == len(made.sites) and unasked(made, project)
+            made.shared = len(project.modules) > 1
+            found |= {id(site.call): made for site in made.sites}
+    return found
+
+
+def brought(project: Project) -> dict[str, Plain]:
+    """The modules of callers with what the bodies import from other packages, by name."""
+    wanted: dict[str, dict[str, str]] = {}
+    for info, sites in _sites(project).values():
+        if _candidate(info, sites) is None:
+            continue
+        table = info.module.imports.table
+        names = {name: table[name] for name in free_names(info) if is_foreign(table.get(name, ""))}
+        for module in {id(s.module): s.module for s in sites}.values():
+            taken = module.imports.table.keys() | set().union(*(s.locals for s in module.scope.walk()))
+            if more := {name: full for name, full in names.items() if name not in taken}:
+                wanted.setdefault(module.name, {}).update(more)
+    return {name: _Importing(project.modules[name], more).plain() for name, more in wanted.items()}
+
+
+def _sites(project: Project) -> dict[int, tuple[FunctionInfo, list[Site]]]:
+    """The functions that may touch gradients, and all their calls, by id of the scope."""
+    known = resolved(project)
+    found: dict[int, tuple[FunctionInfo, list[Site]]] = {}
+    for module in project.modules.values():
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk():
+                for call in stmt.calls:
+                    if (info := known.get(id(call))) is not None and info.module.says(TOUCHING):
+                        found.setdefault(id(info.scope), (info, []))[1].append(Site(module, scope, stmt, call))
+    return found
+
+
+def _candidate(info: FunctionInfo, sites: list[Site]) -> Candidate | None:
+    """The function, if it is one of these."""
+    kind = info.cls.kind if info.cls is not None else "object"
+    if kind not in ("object", "module") or overriding(info) or info.name in ("__init__", "forward"):
+        return None
+    events = find(info.scope, info.module)
+    if not events or _whole(info, events) or not movable(info) or any(s.scope is info.scope for s in sites):
+        return None
+    return plain(info, sites, events[0].lineno, ends=True)
+
+
+def _whole(info: FunctionInfo, events: list[Event]) -> bool:
+    """It has the forward, goes backward and steps."""
+    made_here = any(not _by_caller(e, info) for e in events if e.kind == "backward")
+    return made_here and any(e.kind in STEPS for e in events)
+
+
+def _by_caller(event: Event, info: FunctionInfo) -> bool:
+    """What is differentiated is varied with what the function is given, and with nothing beside it."""
+    deps = frozenset().union(*(info.module.value(node).deps for node in event.roots))
+    given = [name for name in info.scope.params if f"@{name}" in deps and name not in ("self", "cls")]
+    passed = frozenset().union(*(info.args[name].deps for name in given if name in info.args))
+    return bool(given) and all(d.startswith(("^", "@")) or d in passed for d in deps)
+
+
+class _Importing(Suites):
+    """One module with further imports, below its first ones."""
+
+    def __init__(self, module: ModuleInfo, names: dict[str, str]) -> None:
+        super().__init__(module)
+        self.names = names
+
+    def whole(self) -> cst.Module:
+        body = list(self.module.tree.body)
+        at = next((i for i, stmt in enumerate(body) if _imports(stmt)), -1)
+        made = list(_statements(self.names))
+        if at < 0:  # below the text that says what the module is for
+            at = 0 if body and _said(body[0]) else -1
+        return self.module.tree.with_changes(body=[*body[: at + 1], *made, *body[at + 1 :]])
+
+
+def _statements(names: dict[str, str]) -> Iterator[cst.SimpleStatementLine]:
+    for name, full in sorted(names.items()):
+        home, _, last = full.rpartition(".")
+        given = "" if name == last or name == full else f" as {name}"
+        text = f"from {home} import {last}{given}" if home and name != full else f"import {full}{given}"
+        yield cst.ensure_type(cst.parse_statement(text), cst.SimpleStatementLine)
+
+
+def _imports(stmt: cst.CSTNode) -> bool:
+    small = stmt.body if isinstance(stmt, cst.SimpleStatementLine) else ()
+    kinds = (n for n in small if isinstance(n, (cst.Import, cst.ImportFrom)))
+    return any(dotted(getattr(n, "module", None) or cst.Name("_")) != "__future__" for n in kinds)
+
+
+def _said(stmt: cst.CSTNode) -> bool:
+    only = stmt.body[0] if isinstance(stmt, cst.SimpleStatementLine) and len(stmt.body) == 1 else None
+    return isinstance(only, cst.Expr) and isinstance(only.value, cst.BaseString)
+
+
+__all__ = ["brought", "parts"]
