@@ -5,8 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, qualified
-from torch2ms.analysis.syntax.names import canonical, is_foreign
-from torch2ms.analysis.syntax.tree import changed
+from torch2ms.analysis.syntax.names import canonical, dotted, is_foreign
+from torch2ms.analysis.syntax.tree import changed, constant
 from torch2ms.analysis.values import Value
 from torch2ms.api import Outcome, Rule, apply_attribute, apply_class, apply_partial, apply_value, apply_whole
 from torch2ms.api.template import parenthesised
@@ -46,6 +46,13 @@ def keeps_tensors(value: Value, work: Translation) -> bool:
     return any(holds_tensors(held) for name, held in kept if name not in work.project.buffers)
 
 
+def _has_keys(name: str, work: Translation) -> bool:
+    """The options of a program, whatever their name says: they are asked for by texts, `opt["type"]`."""
+    stmts = work.stmt.block.scope.body.walk() if work.stmt is not None else ()
+    asked = (n for s in stmts for n in s.nodes if type(n) is cst.Subscript and dotted(n.value) == name)
+    return any(isinstance(constant(n.slice[0].slice.value), str) for n in asked if type(n.slice[0].slice) is cst.Index)
+
+
 def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, where: Positions) -> cst.BaseExpression:
     """A call of an imported name."""
     if name == "functools.partial" and original.args:
@@ -64,7 +71,8 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
             work.notes.needs.add("deep_copied")
             work.tell("T2M601", name, "a deep copy of a tensor shares its memory in MindSpore")
             return updated.with_changes(func=cst.Name("deep_copied"))
-        if "optimizer" in {held.kind, *(item.kind for item in held.items or ())}:
+        options = held.likely and _has_keys(dotted(original.args[0].value), work)
+        if not options and "optimizer" in {held.kind, *(item.kind for item in held.items or ())}:
             todo = "make another one, and load the state of the first"
             work.refuse("T2M605", "copy.deepcopy of an optimizer", "MindSpore's optimizers cannot be copied", todo)
     if name in ("itertools.chain", CHAINED) and (parameters := joined(original, work)) is not None:

@@ -1,7 +1,7 @@
 """`def backward(self, loss, **kwargs): loss.backward(**kwargs)` without the options that no call of it gives.
 
 So are options that may be left out, `step_kwargs=None` that becomes `{}`, where nobody gives them. What a gradient call
-is given behind stars is not seen, and where it is nothing there need not be any.
+or an initialiser is given behind stars is not seen, and where it is nothing there need not be any.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.wrappers.suites import Suites
 
-OPTIONS = re.compile(r"\.(?:backward|step|zero_grad)\(\s*\*\*\w+\s*\)")
+OPTIONS = re.compile(r"\.(?:backward|step|zero_grad)\(\s*\*\*\w+\s*\)|\binit\.\w+_\([^()]*\*\*\w+\s*\)")
+UNSEEN = re.compile(r"(?:backward|step|zero_grad|\w+_)$")  # what must not be given anything unseen
 OF_TORCH = ("tensor", "param", "optimizer", "scheduler", "scaler", "api", "dict", "list")
 Options = dict[int, frozenset[str]]  # names of options, by id of the definition
 
@@ -31,6 +32,7 @@ def without_options(project: Project) -> dict[str, Plain]:
     calls = [(m, f, c) for m in modules for f in (None, *m.functions.values()) for c in _calls(f, m)]
     while given := _given(idle, calls, project) if functions else None:
         idle = {key: left for key, names in idle.items() if (left := names - given.get(key, frozenset()))}
+    idle = _wanted(idle, calls)
     plain = {}
     for module in modules:
         if any(id(f.scope.node) in idle for f in module.functions.values()):
@@ -108,6 +110,23 @@ def _given(
                 if names := frozenset().union(*own):
                     found[key] = names & idle[key]
     return {key: names for key, names in found.items() if names}
+
+
+def _wanted(idle: Options, calls: list[tuple[ModuleInfo, FunctionInfo | None, cst.Call]]) -> Options:
+    """Those that reach a gradient call or an initialiser, through other functions too."""
+    kept: Options = {}
+    names: set[str] = set()
+    handing = [(f, c, idle[id(f.scope.node)]) for _, f, c in calls if f is not None and id(f.scope.node) in idle]
+    handing = [(f, c, own) for f, c, own in handing if any(a.star == "**" and dotted(a.value) in own for a in c.args)]
+    while True:
+        before = len(kept)
+        for info, call, own in handing:
+            called = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
+            if UNSEEN.match(called) or called in names:
+                kept[id(info.scope.node)] = own
+                names.add(info.name)
+        if len(kept) == before:
+            return kept
 
 
 def _names(call: cst.Call, info: FunctionInfo, module: ModuleInfo) -> bool:

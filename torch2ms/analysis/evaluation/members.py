@@ -74,7 +74,7 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
     if found is not None and found.kind in ("unknown", "none"):
         found = _meant(found, attr, place, ev.uses)
     if found is not None:
-        there = rebase(found, "self", base.place or place.rpartition(".")[0])
+        there = _by_own_names(rebase(found, "self", base.place or place.rpartition(".")[0]), base, cls)
         if there.kind in STEPPING and place and base.place and ev.env.get(base.place.partition(".")[0]) is None:
             there = replace(there, place=place)  # its object has another name where it came from: `self.alg = alg`
         if there.deps and base.place != "self":
@@ -102,6 +102,16 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
     if guessed.kind != "unknown":
         return replace(guessed, place=place)
     return Value("unknown", place=place, deps=base.deps if base.keys is not None else NO_DEPS)
+
+
+def _by_own_names(value: Value, base: Value, cls: ClassInfo) -> Value:
+    """What is made of a network by the name that this one has in its object, where it is in no other place."""
+    for key, item in entries(base).items() if base.kind == "object" and base.place and base.place != "self" else ():
+        if item.kind == "module" and item.place == f"{base.place}.{key}":
+            within = cls.attr(key)
+            if within is not None and "." not in within.place:
+                value = rebase(value, within.place, item.place)
+    return value
 
 
 def _meant(found: Value, attr: str, place: str, uses: frozenset[str]) -> Value:
