@@ -267,7 +267,7 @@ def _instance(target: Value, given: Given, ev: Evaluator) -> Value:
     kind = cls.kind if cls.kind in ("module", "dataset", "optimizer") else "object"
     held = ev.exchange.ask(records.kept, cls, given) if kind == "object" else None
     if kind == "object" and any(a.kind == "module" and not a.place for a in given.args):
-        if own := _beside_others(ev.exchange.ask(records.unnamed, cls, given), ev):
+        if own := ev.exchange.ask(records.unnamed, cls, given):
             return _with_own(own, held or Value(kind, cls.qualified), f"{UNPLACED}{id(given.node):x}>")
     if held is not None:
         return held
@@ -276,16 +276,6 @@ def _instance(target: Value, given: Given, ev: Evaluator) -> Value:
     parts = tuple(a for a in given.args if a.kind == "module" and a.place) if kind == "module" else None
     ordered = owns is not None and len(owns) == 1 and given.args[0].kind == "params"
     return Value(kind, name=cls.qualified, owns=owns, items=parts or None, ordered=ordered)
-
-
-def _beside_others(given: dict[str, tuple[str, Value]], ev: Evaluator) -> dict[str, Value]:
-    """Networks without a name whose name in the class is another network's here: `Stage(nn.Linear(3, 2))` with
-    `def __init__(self, net)`, beside a `net` of the caller."""
-    found = {}
-    for attr, (name, value) in given.items():
-        if (other := ev.env.get(name)) is not None and other.kind == "module":
-            found[attr] = value
-    return found
 
 
 def _with_own(own: dict[str, Value], held: Value, place: str) -> Value:

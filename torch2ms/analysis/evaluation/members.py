@@ -105,12 +105,11 @@ def _of_class(cls: ClassInfo, base: Value, attr: str, place: str, ev: Evaluator)
 
 
 def _by_own_names(value: Value, base: Value, cls: ClassInfo) -> Value:
-    """What is made of a network by the name that this one has in its object, where it is in no other place."""
+    """What is made of a network that the object was given, by the place where that is."""
     for key, item in entries(base).items() if base.kind == "object" and base.place and base.place != "self" else ():
-        if item.kind == "module" and item.place == f"{base.place}.{key}":
-            within = cls.attr(key)
-            if within is not None and "." not in within.place:
-                value = rebase(value, within.place, item.place)
+        within = cls.attr(key) if item.kind == "module" and item.place else None
+        if within is not None and within.place and "." not in within.place:
+            value = rebase(value, within.place, item.place)
     return value
 
 

@@ -127,19 +127,22 @@ def kept(cls: ClassInfo, given: Given) -> Value | None:
     return replace(_of(cls, entries(fields) | held), deps=fields.deps)
 
 
-def unnamed(cls: ClassInfo, given: Given) -> dict[str, tuple[str, Value]]:
-    """Networks without a name that the object is given, by the attribute, each with the name of the parameter."""
+def unnamed(cls: ClassInfo, given: Given) -> dict[str, Value]:
+    """Networks without a name that the object is given, by the attribute: `Stage(nn.Linear(3, 2))`.
+
+    The name that the class has for them may be another network's outside, or that of another object's.
+    """
     init = cls.method("__init__")
     if init is None or init.cls is None or any(a.star for a in given.node.args):
         return {}
     if not any(a.kind == "module" and not a.place for a in given.args):
         return {}
     bound = bind_arguments(init, given.node, given.args, skip_self=True)
-    found: dict[str, tuple[str, Value]] = {}
+    found: dict[str, Value] = {}
     for attr, value in init.cls.attrs.items():
         passed = bound.get(value.place) if value.kind == "module" else None
         if passed is not None and passed.kind == "module" and not passed.place and value.place in init.scope.params:
-            found[attr] = value.place, passed
+            found[attr] = passed
     return found
 
 
