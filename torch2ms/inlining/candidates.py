@@ -207,8 +207,11 @@ def _candidate(
     return plain(info, sites, line) if line and movable(info) else None
 
 
-def plain(info: FunctionInfo, sites: list[Site], line: int, ends: bool = False) -> Candidate | None:
-    """A function or method as it is usually defined; `ends`: at its end, where it returns nothing."""
+def plain(
+    info: FunctionInfo, sites: list[Site], line: int, ends: bool = False, guarded: bool = False
+) -> Candidate | None:
+    """A function or method as it is usually defined; `ends`: at its end, where it returns nothing, or before that,
+    where it is `guarded`."""
     node = info.scope.node
     if not isinstance(node, cst.FunctionDef) or not isinstance(node.body, cst.IndentedBlock):
         return None
@@ -221,8 +224,8 @@ def plain(info: FunctionInfo, sites: list[Site], line: int, ends: bool = False) 
         return None
     body = [line for line in node.body.body if not _docstring(line)]
     returned = [s.node.value for s in info.scope.body.walk() if isinstance(s.node, cst.Return)]
-    if ends and not any(returned):
-        body = [*unguarded(body), cst.parse_statement("return None")]
+    if ends and not (any(returned) if guarded else returned):
+        body = [*(unguarded(body) if guarded else body), cst.parse_statement("return None")]
     return Candidate(info, body, sites, line) if body else None
 
 

@@ -79,7 +79,7 @@ def _candidate(info: FunctionInfo, sites: list[Site]) -> Candidate | None:
     events = find(info.scope, info.module)
     if not events or _whole(info, events) or not movable(info) or any(s.scope is info.scope for s in sites):
         return None
-    return plain(info, sites, events[0].lineno, ends=True)
+    return plain(info, sites, events[0].lineno, ends=True, guarded=True)
 
 
 def _whole(info: FunctionInfo, events: list[Event]) -> bool:
