@@ -47,6 +47,7 @@ from torch2ms.wrappers.named_items import named_items
 from torch2ms.wrappers.numbered import numbered
 from torch2ms.wrappers.objects import wraps
 from torch2ms.wrappers.on_cuda import switched_off
+from torch2ms.wrappers.one_output import one_output
 from torch2ms.wrappers.only_network import only_networks
 from torch2ms.wrappers.opened import opened
 from torch2ms.wrappers.options import without_options
@@ -58,6 +59,7 @@ from torch2ms.wrappers.picked_items import picked_items
 from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.reexported import reexported
 from torch2ms.wrappers.regrouped import regrouped
+from torch2ms.wrappers.retained import retained
 from torch2ms.wrappers.run_early import run_early
 from torch2ms.wrappers.saturated import saturated
 from torch2ms.wrappers.selfless import renamed
@@ -110,6 +112,8 @@ def understood(project: Project) -> Project:
     project = _with(project, told_inside(project))
     project = _with(project, begun(project))
     project = _with(project, run_early(project))
+    project = _with(project, retained(project))
+    project = _with(project, one_output(project))
     wrapped = [m for m in project.modules.values() if not m.uses_mindspore and (wraps(m) or mentioned(m))]
     project = _with(project, unwrapped(project, wrapped) if wrapped else {})
     project = _with(project, as_loops(project))

@@ -137,6 +137,8 @@ def swapped(node: cst.CSTNode, work: Translation) -> bool:
     """A call of what grad_and_value made: MindSpore gives the value first."""
     if type(node) is not cst.Call or work.module.value(node.func).name != "torch.func:grad_and_value":
         return False
+    if structured.takes_dicts(node.func, compiled.Functions(work.project, work.module)):
+        return False  # a definition, which gives them in torch's order
     return not any(f.code == "T2M220" for f in work.notes.findings)
 
 

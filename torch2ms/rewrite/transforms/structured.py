@@ -5,7 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.project import FunctionInfo
-from torch2ms.analysis.program.structures import takes_dict
+from torch2ms.analysis.program.structures import takes_dict, used_as_dict
 from torch2ms.rewrite.transforms.compiled import Functions, transform
 
 OVER_SAMPLES, GRADIENT, JACOBIAN = "over_samples", "gradient_of_dicts", "jacobian_of_dicts"
@@ -20,8 +20,11 @@ def takes_dicts(node: cst.BaseExpression, functions: Functions) -> bool:
     if isinstance(node, cst.Call):
         last = transform(functions.module.value(node.func).name)
         return bool(last and node.args) and takes_dicts(node.args[0].value, functions)
-    info = functions.resolve(node)
     project = functions.project
+    if isinstance(node, cst.Lambda):
+        params = [p.name.value for p in node.params.params]
+        return any(used_as_dict(node.body, name, functions.module, project) for name in params)
+    info = functions.resolve(node)
     return isinstance(info, FunctionInfo) and any(takes_dict(info, i, project) for i in range(len(info.scope.params)))
 
 

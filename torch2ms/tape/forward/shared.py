@@ -28,6 +28,8 @@ def join(regions: Regions, takers: dict[int, list[Owner]], records: Records, pla
             continue
         if not _alike(first, second) or not _joinable(first, second, takers):
             continue
+        if (first.inputs or second.inputs) and {*map(id, takers[id(first)])} != {*map(id, takers[id(second)])}:
+            continue  # each reaches parameters of its own
         waits = not _changed(first, second) & {root(u) for u in first.stmt.uses}  # the root is the same later
         inner = {id(e) for e in records.events if e.kind == "gradcall" and e.create_graph and e.stmt in two.all}
         if waits and all(id(e) in inner for e in _between(first, second, records)):  # a penalty on its gradient

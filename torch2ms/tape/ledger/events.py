@@ -11,7 +11,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
-from torch2ms.analysis.values import UNKNOWN, Value
+from torch2ms.analysis.values import UNKNOWN, Value, replace
 from torch2ms.tape.ledger.clears import SOME, clears, for_some, grads_of, only_clears, sliced, some_dropped
 from torch2ms.tape.ledger.layer_loops import over_layers
 from torch2ms.tape.ledger.lists import list_of, made_of
@@ -131,7 +131,7 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
 
 def _left_out(event: Event, events: list[Event]) -> str:
     """A tensor whose gradient is looked at, and which the inputs of the only backward call do not name."""
-    given = [dotted(node) for node in _listed(event.inputs)]
+    given = [dotted(node) for node in listed(event.inputs)]
     if not all(given) or sum(e.kind == "backward" for e in events) > 1:
         return ""
     read = [e.place for e in events if e.kind == "leaf_grad"]
@@ -253,7 +253,8 @@ def _on(node: cst.BaseExpression | None) -> bool:
     return node is not None and constant(node) not in (False, None)
 
 
-def _listed(node: cst.BaseExpression | None) -> list[cst.BaseExpression]:
+def listed(node: cst.BaseExpression | None) -> list[cst.BaseExpression]:
+    """What a list or tuple that is written there holds, or the one thing that stands in its place."""
     if type(node) is cst.List or type(node) is cst.Tuple:
         return [e.value for e in node.elements]
     return [node] if node is not None else []
@@ -337,18 +338,26 @@ def _backward(call: cst.Call, func: cst.Attribute, receiver: Value, stmt: Stmt, 
     event.retain_graph = _on(argument(call, 1, "retain_graph"))
     event.create_graph = _on(argument(call, 2, "create_graph"))
     event.inputs = _given(call, 3, "inputs")
-    event.value = module.value(root)
+    event.value = _towards(event.inputs, module.value(root), module)
     if event.create_graph:
         event.problem = "create_graph=True makes .grad part of a graph"
     return event
 
 
+def _towards(inputs: cst.BaseExpression | None, value: Value, module: ModuleInfo) -> Value:
+    """What goes backward, varied with the parameters that the call names as its inputs, if it names any."""
+    given = [module.value(node) for node in listed(inputs)]
+    if not given or any(v.kind not in ("params", "list") or not v.deps for v in given):
+        return value
+    return replace(value, deps=frozenset().union(*(v.deps for v in given)))
+
+
 def _api_call(name: str, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Event | None:
     if name == "torch.autograd.backward":
         event = Event("backward", stmt, call)
-        event.roots = _listed(argument(call, 0, "tensors"))
+        event.roots = listed(argument(call, 0, "tensors"))
         given = argument(call, 1, "grad_tensors")
-        cotangents = _listed(given) if given is not None and constant(given) is not None else []
+        cotangents = listed(given) if given is not None and constant(given) is not None else []
         event.cotangents = [c if constant(c) is not None else None for c in cotangents] or [None] * len(event.roots)
         event.create_graph = _on(argument(call, 3, "create_graph"))
         event.inputs = _given(call, 5, "inputs")
@@ -358,10 +367,10 @@ def _api_call(name: str, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Even
         return event
     if name == "torch.autograd.grad":
         event = Event("gradcall", stmt, call)
-        event.roots = _listed(argument(call, 0, "outputs"))
+        event.roots = listed(argument(call, 0, "outputs"))
         event.inputs = argument(call, 1, "inputs")
         given = argument(call, 2, "grad_outputs")
-        cotangents = _listed(given) if given is not None and constant(given) is not None else []
+        cotangents = listed(given) if given is not None and constant(given) is not None else []
         event.cotangents = [c if constant(c) is not None else None for c in cotangents] or [None] * len(event.roots)
         event.create_graph = _on(argument(call, 4, "create_graph"))
         event.retain_graph = _on(argument(call, 3, "retain_graph"))

@@ -14,12 +14,13 @@ from torch2ms.analysis.values import any_overlap
 from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.absent import mark_absent
 from torch2ms.tape.ledger.clears import SOME, zeroes
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.events import Event, listed
 from torch2ms.tape.ledger.ledger import ENTRY, Ledger, Owner, State
 from torch2ms.tape.ledger.peers import refuse_peers
 from torch2ms.tape.ledger.renewed import OTHER, bindings
 from torch2ms.tape.ledger.several import Several
 
+LEFT_OUT = "its inputs leave out some of what `{}` has, whose gradients stay as they are"
 LOADS = ("step", "scaler_step", "clip_norm", "clip_value", "grad_loop", "leaf_grad", "unscale", "taken")
 STEPS = ("step", "scaler_step", "handed")
 
@@ -89,6 +90,9 @@ class Records:
                 for number in {n for n, _ in state.held if n != ENTRY} if state.swapped else ():
                     events[number].problem = events[number].problem or OTHER
 
+        for event in (e for e in events if e.kind == "backward" and e.inputs is not None):
+            if partly := [o for o in self.owners if o.takes(event.value.deps) and not self.named(o, event)]:
+                event.problem = event.problem or LEFT_OUT.format(partly[0].place)
         if self.several.bound or self.several.args:
             self.refuse_several()
         refuse_peers(events, self.owners, self.scope)
@@ -105,6 +109,14 @@ class Records:
                 loads = [e for e in self.events if e.kind in LOADS and owners.concerns(e, owner, self.owners)]
                 if any(carried for load in loads for _, carried in self.held(load, owner)):
                     event.problem = "whose gradients it clears is not seen"
+
+    def named(self, owner: Owner, event: Event) -> bool:
+        """The inputs of a backward call name all that the owner has: nothing of it keeps the gradient that it had."""
+        if owner.kind == "leaf" and not owner.parameter:
+            return True  # those that are looked at are found with the events
+        named = [self.module.value(n).deps for n in listed(event.inputs)]
+        given = frozenset().union(*named)
+        return owner.owns is not None and all(any(o == d or o.startswith(f"{d}.") for d in given) for o in owner.owns)
 
     def refuse_several(self) -> None:
         """What one of several objects of a kind has in its gradients may be of other calls, and of another name."""
