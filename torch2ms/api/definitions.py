@@ -39,6 +39,7 @@ class Definition:
         """The names that it reads from around it; its own may be called like a definition."""
         read = {n.id for n in self.nodes if isinstance(n, ast.Name)}
         bound = {n.id for n in self.nodes if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        bound |= {n.name for n in self.nodes if isinstance(n, ast.FunctionDef) and n is not self.node}
         return read - bound - {n.arg for n in self.nodes if isinstance(n, ast.arg)}
 
     @cached_property
