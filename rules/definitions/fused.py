@@ -12,7 +12,8 @@ def fuse_conv_bn_weights(weight, bias, mean, var, eps, gamma=None, beta=None, tr
     beta = ops.zeros_like(mean) if beta is None else beta
     scale = gamma * ops.rsqrt(var + eps)
     shape = (1, -1) if transpose else (-1, 1)
-    return weight * scale.reshape(*shape, *(1,) * (weight.ndim - 2)), (bias - mean) * scale + beta
+    weight = weight * scale.reshape(*shape, *(1,) * (weight.ndim - 2))
+    return ops.stop_gradient(weight), ops.stop_gradient((bias - mean) * scale + beta)  # new parameters in torch
 
 
 def fused_with_norm(cell, norm, transpose=False):
