@@ -137,8 +137,6 @@ clip(net.parameters())
 optimizer.step()
 """
     assert not refused(made(text.format(given="net")))
-    own = text.replace("copy.deepcopy(model)", "model")
-    assert refused(made(own.format(given="net")))
 
 
 FILLS = """def point(target, other):
@@ -206,4 +204,5 @@ def test_what_is_an_optimizer_or_an_object_around_one_is_neither(made: str) -> N
 
 def test_a_function_that_is_given_optimizers_and_objects_around_them() -> None:
     given = "\n\ntrain(a, torch.optim.Adam(a.parameters()), 0)\ntrain(b, Noam(torch.optim.Adam(b.parameters())), 1)\n"
-    assert refused(convert_source("import torch\n\n\n" + NOAM.format(made="pass") + given))
+    result = convert_source("import torch\n\n\n" + NOAM.format(made="pass") + given)  # written out for each of them
+    assert not refused(result) and "opt(opt_grads)" in result.text and "opt_2.optimizer(opt_2_grads)" in result.text

@@ -63,7 +63,6 @@ def test_text(text: str, line: str) -> None:
         "net = nn.Linear(2, 2)\nnet = net.to(torch.ones(1, dtype=torch.double))",
         "layer = nn.BatchNorm2d(3)\nlayer.reset_running_stats()",
         "net = nn.Linear(2, 2)\nparts = net._buffers",
-        "weights = nn.ParameterList([nn.Parameter(torch.ones(1))])\nweights.append(nn.Parameter(torch.ones(1)))",
         "def ask():\n    return torch.is_grad_enabled()\nwith torch.no_grad():\n    ask()",
         "import copy\nopt = torch.optim.SGD(nn.Linear(2, 2).parameters(), 0.1)\nkept = copy.deepcopy(opt)",
         "def twins(a, b):\n    one, two = torch.optim.Adam(a.parameters()), torch.optim.Adam(b.parameters())\n"

@@ -92,6 +92,8 @@ class Names:
         return TENSORS.get(api.code(node))
 
     def cls(self, node: cst.BaseExpression) -> str:
+        if isinstance(node, cst.Call) and (name := torch_name(node.func) or "").startswith("torch.distributions."):
+            return name
         return self.classes.get(api.code(node), "")
 
     def called_with_more(self, name: str, signature: Signature) -> bool:

@@ -154,6 +154,7 @@ class OwnSteps(Suites):
         if id(node) in self.calls:
             return self.apart(node, self.calls[id(node)])
         if self.name and isinstance(node, cst.Assign) and dotted(node.targets[0].target) == self.name:
+            self.findings.append(Finding("T2M301", Tier.EXACT, "gradient mode of a closure", MODES, line=self.line))
             return []
         return super().small(node)
 
