@@ -111,7 +111,7 @@ def _attempted(
     if written_out and (left := _left_over(results)):
         other = _translated(sources, config, written_out=True)
         less = _left_over(other) < left and _unread(other) <= _unread(results) or not _left_over(other)
-        if less and not any(other[path].error for path in other if not results[path].error):
+        if other and less and not any(other[path].error for path in other if not results[path].error):
             results = other
 
     @cache
@@ -158,6 +158,9 @@ def _translated(
             results[path] = Result(path, text, text, error=problem)
     try:
         project = understood(project)
+        if written_out and not project.written_out:
+            project.close()
+            return {}  # as it was before
         modules = [(path, project.modules[module.name]) for path, module in modules]
         rules = Rules.load(config.target, config.device)
         plans = plan_project(project, config)

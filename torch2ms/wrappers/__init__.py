@@ -137,7 +137,10 @@ def understood(project: Project) -> Project:
     project = inlined(project, ascents)
     project = _with(project, around_closures(project))
     project = inlined(project, handed_on)
-    project = whole_steps(project) if project.written_out else project
+    if project.written_out:
+        whole = whole_steps(project)
+        whole.written_out = whole is not project  # else there is nothing to write out
+        project = whole
     project = _with(project, unkept(project))
     project = _with(project, left_out(project))
     project = _with(project, decided(project))
