@@ -115,17 +115,33 @@ def _called(stmt: Stmt, call: cst.Call, module: ModuleInfo, project: Project, de
         if toggle.flag is False and _put_back(toggle, inner, info.scope, info.module, project):
             continue
         head, _, rest = toggle.place.removeprefix("^").partition(".")
+        each = _each(head, info, bound)
         place = receiver if head == "self" else _given(bound[head]) if head in bound else ""
         if not place and head not in info.scope.locals:  # a name from around it
             place = head if info.module is module else NOBODY_KNOWS
-        elif not place:
+        elif not place and each is None:
             continue
+        places = [place] if place or not each else each
         flag = toggle.flag
         if toggle.name:
             text = texts[toggle.name].name if toggle.name in texts else repr(constant(_default(info, toggle.name)))
             flag = {"True": True, "False": False}.get(text)
-        found.append(Toggle(stmt, f"{place}.{rest}" if place and rest else place, flag))
+        found += [Toggle(stmt, f"{one}.{rest}" if one and rest else one, flag) for one in places]
     return found
+
+
+def _each(name: str, info: FunctionInfo, bound: dict[str, Value]) -> list[str] | None:
+    """The places of the modules that a loop of the function runs over, where a caller lists them: `for m in modules`.
+
+    None where the name is not bound by such a loop; a module whose place is not seen is one that nobody knows.
+    """
+    for stmt in info.scope.body.walk():
+        loop = stmt.node
+        if isinstance(loop, cst.For) and dotted(loop.target) == name and (listed := dotted(loop.iter)) in bound:
+            value = bound[listed]
+            items = value.items if value.kind in ("list", "tuple") and value.items else (value,)
+            return [item.place if item.kind == "module" else NOBODY_KNOWS for item in items]
+    return None
 
 
 def _given(value: Value) -> str:
