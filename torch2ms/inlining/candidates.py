@@ -12,6 +12,7 @@ import libcst as cst
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, constant, descend
 from torch2ms.analysis.values import overlaps
@@ -164,12 +165,12 @@ def _leads(site: Site) -> bool:
     """The statement of the call leads to a gradient, with respect to weights, that is part of a graph."""
     for stmt in site.scope.body.walk():
         for call in stmt.calls:
-            kept = given(call, 4, "create_graph")
-            output = given(call, 0, "outputs")
+            kept = argument(call, 4, "create_graph")
+            output = argument(call, 0, "outputs")
             value = site.module.value(call.func)
             if value.kind != "api" or value.name != GRAD or kept is None or output is None or constant(kept) is False:
                 continue
-            inputs = given(call, 1, "inputs")
+            inputs = argument(call, 1, "inputs")
             if inputs is None or not isinstance(inputs, (cst.Call, cst.BaseComp)):
                 if inputs is None or site.module.value(inputs).kind not in ("params", "list"):
                     continue
@@ -236,7 +237,8 @@ def _differentiates(
     for call in stmt.calls:
         value = info.module.value(call.func)
         if value.kind == "api" and value.name == GRAD:
-            if len(call.args) > 1 and _from_callers(given(call, 0, "outputs"), given(call, 1, "inputs"), stmt, info):
+            output, inputs = argument(call, 0, "outputs"), argument(call, 1, "inputs")
+            if len(call.args) > 1 and _from_callers(output, inputs, stmt, info):
                 return True
         other = reached.get(id(call))
         if other is not None and id(other.scope) in inner and len(call.args) > 1:
@@ -245,13 +247,6 @@ def _differentiates(
             if len(names & set(info.scope.params) - made) > 1 or not names & made:
                 return True
     return False
-
-
-def given(call: cst.Call, position: int, name: str) -> cst.BaseExpression | None:
-    """The value of an argument."""
-    named = [a.value for a in call.args if a.keyword is not None and a.keyword.value == name]
-    plain = [a.value for a in call.args if a.keyword is None and not a.star]
-    return named[0] if named else plain[position] if len(plain) > position else None
 
 
 def _from_callers(

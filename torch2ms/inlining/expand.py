@@ -10,6 +10,7 @@ import libcst as cst
 from torch2ms.analysis.program import flow
 from torch2ms.analysis.program.project import ModuleInfo, qualified
 from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.findings import Finding, Tier
@@ -18,7 +19,6 @@ from torch2ms.inlining.candidates import (
     Candidate,
     arguments,
     branches,
-    given,
     missing,
     runs_once,
     simple,
@@ -253,7 +253,7 @@ def _derivative(node: cst.BaseExpression, module: ModuleInfo) -> str:
     call = node.value if isinstance(node, cst.Subscript) else node
     if not isinstance(call, cst.Call) or qualified(call.func, module.imports) != GRAD:
         return ""
-    output, inputs = (_short(given(call, i, name)) for i, name in enumerate(("outputs", "inputs")))
+    output, inputs = (_short(argument(call, i, name)) for i, name in enumerate(("outputs", "inputs")))
     if not inputs:
         return output and f"{output}_grad"
     again = re.search(rf"_(?:{inputs})+$", output)

@@ -15,9 +15,9 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted, is_foreign
-from torch2ms.inlining.candidates import Candidate, fits, free_names, movable, plain, unasked
+from torch2ms.inlining.candidates import Candidate, calls_of, fits, free_names, movable, plain, unasked
 from torch2ms.inlining.handed_on import mentioned
-from torch2ms.tape.functions.sites import Site, overriding, resolved
+from torch2ms.tape.functions.sites import Site, overriding
 from torch2ms.tape.ledger.events import Event, find
 from torch2ms.wrappers.suites import Suites
 
@@ -60,15 +60,7 @@ def brought(project: Project) -> dict[str, Plain]:
 
 def _sites(project: Project) -> dict[int, tuple[FunctionInfo, list[Site]]]:
     """The functions that may touch gradients, and all their calls, by id of the scope."""
-    known = resolved(project)
-    found: dict[int, tuple[FunctionInfo, list[Site]]] = {}
-    for module in project.modules.values():
-        for scope in module.scope.walk():
-            for stmt in scope.body.walk():
-                for call in stmt.calls:
-                    if (info := known.get(id(call))) is not None and info.module.says(TOUCHING):
-                        found.setdefault(id(info.scope), (info, []))[1].append(Site(module, scope, stmt, call))
-    return found
+    return {key: each for key, each in calls_of(project).items() if each[0].module.says(TOUCHING)}
 
 
 def _candidate(info: FunctionInfo, sites: list[Site]) -> Candidate | None:

@@ -6,6 +6,7 @@ import libcst as cst
 
 from torch2ms.analysis.known.activations import NAMED
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import changed, code, constant
 from torch2ms.analysis.values import FILLING, Value
@@ -25,7 +26,6 @@ from torch2ms.rewrite.settings import idle, steers
 from torch2ms.rewrite.unrecorded import KeptApart
 from torch2ms.rewrite.writer import Writer
 from torch2ms.tape.forward.dependents import silenced
-from torch2ms.tape.ledger.events import argument
 
 
 class Statements:

@@ -15,6 +15,7 @@ from torch2ms.analysis.program.boundness import perhaps_missing
 from torch2ms.analysis.program.flow import TRANSPARENT, expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo, Project, qualified
 from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import overlaps
@@ -23,7 +24,7 @@ from torch2ms.rewrite import layout
 from torch2ms.tape.forms.interface import definition_order
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.effects import leaves
-from torch2ms.tape.ledger.events import LEFT, argument, marked
+from torch2ms.tape.ledger.events import LEFT, marked
 from torch2ms.tape.plan import Function, Item, Plan, Text, Whole
 
 CUTS = ("no_grad", "inference_mode")

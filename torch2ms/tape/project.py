@@ -11,6 +11,7 @@ from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project, qualified
 from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.tape.copies import freezes_copy, freezes_untrained
@@ -18,7 +19,6 @@ from torch2ms.tape.derivatives.paths import drawing
 from torch2ms.tape.entries import left_to_others
 from torch2ms.tape.inside import Inside
 from torch2ms.tape.ledger.beyond import weighted_parts
-from torch2ms.tape.ledger.events import argument
 from torch2ms.tape.silent import silent
 
 # an InstanceNorm keeps statistics only where it is asked to

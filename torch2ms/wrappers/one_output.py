@@ -10,8 +10,8 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import name_called
-from torch2ms.tape.ledger.events import argument
 from torch2ms.wrappers.suites import Suites
 
 GRAD = "torch.autograd.grad"

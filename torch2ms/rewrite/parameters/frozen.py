@@ -8,8 +8,8 @@ import libcst as cst
 
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import Project, qualified
+from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.tree import constant
-from torch2ms.tape.ledger.events import argument
 
 MAKING = re.compile(r"Parameter\(|from_pretrained\(")
 

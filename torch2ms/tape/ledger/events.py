@@ -9,6 +9,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.arguments import argument, is_on, listed, to_clip, unless_none
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value, replace
@@ -223,43 +224,6 @@ def _methods_as_values(stmt: Stmt, module: ModuleInfo) -> list[Event]:
     return found
 
 
-def argument(call: cst.Call, position: int, name: str) -> cst.BaseExpression | None:
-    for arg in call.args:
-        if arg.keyword is not None and arg.keyword.value == name:
-            return arg.value
-        if arg.star == "**" and type(arg.value) is cst.Dict:  # `backward(**{"retain_graph": True})`
-            for each in arg.value.elements:
-                if type(each) is cst.DictElement and constant(each.key) == name:
-                    return each.value
-    if position < len(call.args):
-        arg = call.args[position]
-        if arg.keyword is None and not arg.star:
-            return arg.value
-    return None
-
-
-def _given(call: cst.Call, position: int, name: str) -> cst.BaseExpression | None:
-    """The argument, where it is not the None that torch takes as well."""
-    node = argument(call, position, name)
-    return node if node is not None and constant(node) is not None else None
-
-
-def to_clip(call: cst.Call) -> cst.BaseExpression:
-    """What a call clips; keywords may stand in any order."""
-    return argument(call, 0, "parameters") or call.args[0].value
-
-
-def _on(node: cst.BaseExpression | None) -> bool:
-    return node is not None and constant(node) not in (False, None)
-
-
-def listed(node: cst.BaseExpression | None) -> list[cst.BaseExpression]:
-    """What a list or tuple that is written there holds, or the one thing that stands in its place."""
-    if type(node) is cst.List or type(node) is cst.Tuple:
-        return [e.value for e in node.elements]
-    return [node] if node is not None else []
-
-
 def _call(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Event | None:
     func = call.func
     target = module.value(func)
@@ -335,9 +299,9 @@ def _backward(call: cst.Call, func: cst.Attribute, receiver: Value, stmt: Stmt, 
     event.roots = [root]
     gradient = argument(call, 0, "gradient")
     event.cotangents = [gradient if gradient is not None and constant(gradient) is not None else None]
-    event.retain_graph = _on(argument(call, 1, "retain_graph"))
-    event.create_graph = _on(argument(call, 2, "create_graph"))
-    event.inputs = _given(call, 3, "inputs")
+    event.retain_graph = is_on(argument(call, 1, "retain_graph"))
+    event.create_graph = is_on(argument(call, 2, "create_graph"))
+    event.inputs = unless_none(call, 3, "inputs")
     event.value = _towards(event.inputs, module.value(root), module)
     if event.create_graph:
         event.problem = "create_graph=True makes .grad part of a graph"
@@ -359,9 +323,10 @@ def _api_call(name: str, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Even
         given = argument(call, 1, "grad_tensors")
         cotangents = listed(given) if given is not None and constant(given) is not None else []
         event.cotangents = [c if constant(c) is not None else None for c in cotangents] or [None] * len(event.roots)
-        event.create_graph = _on(argument(call, 3, "create_graph"))
-        event.inputs = _given(call, 5, "inputs")
-        event.value = Value("tensor", deps=frozenset().union(*(module.value(r).deps for r in event.roots)))
+        event.create_graph = is_on(argument(call, 3, "create_graph"))
+        event.inputs = unless_none(call, 5, "inputs")
+        made = Value("tensor", deps=frozenset().union(*(module.value(r).deps for r in event.roots)))
+        event.value = _towards(event.inputs, made, module)
         if event.create_graph:
             event.problem = "create_graph=True makes .grad part of a graph"
         return event
@@ -372,9 +337,9 @@ def _api_call(name: str, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Even
         given = argument(call, 2, "grad_outputs")
         cotangents = listed(given) if given is not None and constant(given) is not None else []
         event.cotangents = [c if constant(c) is not None else None for c in cotangents] or [None] * len(event.roots)
-        event.create_graph = _on(argument(call, 4, "create_graph"))
-        event.retain_graph = _on(argument(call, 3, "retain_graph"))
-        if _on(argument(call, 7, "is_grads_batched")):
+        event.create_graph = is_on(argument(call, 4, "create_graph"))
+        event.retain_graph = is_on(argument(call, 3, "retain_graph"))
+        if is_on(argument(call, 7, "is_grads_batched")):
             event.problem = "its cotangents are a batch of them"
         return event
     last = name.rpartition(".")[2]

@@ -8,13 +8,14 @@ from collections.abc import Callable, Collection
 import libcst as cst
 
 from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.syntax.arguments import argument, to_clip
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.ledger.events import Event, argument, to_clip
+from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import concerns, kinship, relation
 from torch2ms.tape.plan import Plan, Text

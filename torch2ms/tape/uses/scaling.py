@@ -13,12 +13,13 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
+from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import any_overlap
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.ledger.events import Event, argument
+from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.plan import Plan, Text
 
