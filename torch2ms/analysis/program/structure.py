@@ -97,6 +97,15 @@ class Stmt:
             yield owner
             owner = owner.block.owner
 
+    def excludes(self, other: Stmt) -> bool:
+        """At most one of the two runs: they stand in different branches of an `if`."""
+        mine, theirs = (
+            {id(s.block.owner): s.block for s in (stmt, *stmt.ancestors())
+             if s.block.owner is not None and type(s.block.owner.node) is cst.If}
+            for stmt in (self, other)
+        )  # fmt: skip
+        return any(theirs.get(key, block) is not block for key, block in mine.items())
+
 
 @dataclass(eq=False, slots=True)
 class Block:

@@ -172,7 +172,7 @@ def _store(
     from torch2ms.tape.functions.clearing import clearing  # it knows liftings
 
     def everything(scope: Scope, module: ModuleInfo) -> list[Event]:
-        return _all_events(scope, module, lifting, events)
+        return all_events(scope, module, lifting, events)
 
     def cleared(scope: Scope, module: ModuleInfo) -> list[Event]:
         return clearing(scope, module, lifting)
@@ -286,7 +286,7 @@ def _offer(info: FunctionInfo, lifting: Lifting, events: dict[int, list[Event]])
     """Enter the function if it and all its calls fit."""
     key = id(info.scope)
     sites = lifting.sites.get(key, [])
-    own = _all_events(info.scope, info.module, lifting, events)
+    own = all_events(info.scope, info.module, lifting, events)
     names = set(info.scope.locals) | set(info.module.imports.table)
     stored = lifting.stores.of(info.scope)
     handed = handed_of(info, own, names, stored)
@@ -312,9 +312,16 @@ def _offer(info: FunctionInfo, lifting: Lifting, events: dict[int, list[Event]])
             lifting.takings |= {id(s.call): t for s, t in zip(sites, takings, strict=True) if t is not None}
 
 
-def _all_events(scope: Scope, module: ModuleInfo, lifting: Lifting, events: dict[int, list[Event]]) -> list[Event]:
-    found = [*events[id(scope)], *lifted(scope, module, lifting), *called_events(scope, module, lifting)]
-    return sorted(found, key=lambda e: e.stmt.number)
+def all_events(
+    scope: Scope, module: ModuleInfo, lifting: Lifting, events: dict[int, list[Event]] | None = None
+) -> list[Event]:
+    """The events of a scope, those of the functions that it calls among them; `events` are known ones of its own."""
+    own = find(scope, module) if events is None else events[id(scope)]
+    return sorted([*own, *lifted(scope, module, lifting), *called_events(scope, module, lifting)], key=_number)
+
+
+def _number(event: Event) -> int:
+    return event.stmt.number
 
 
 def _all_empty(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bool:
@@ -322,7 +329,7 @@ def _all_empty(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bo
     if lifting.handed[key].clears or lifting.stores.of(lifting.handed[key].info.scope):
         return True
     for site in lifting.sites.get(key, []):
-        own = _all_events(site.scope, site.module, lifting, events)
+        own = all_events(site.scope, site.module, lifting, events)
         records = lifting.records.of(site.scope, site.module, own)
         for event in own:
             if event.handing is None or event.node is not site.call:
@@ -348,7 +355,7 @@ def _all_fed(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bool
     for site in lifting.sites.get(key, []):
         if site.scope.name == "step" and site.scope.cls is not None and site.scope.cls is info.scope.cls:
             continue  # `step(closure)` of SAM goes backward through its closure: it is refused by itself
-        own = _all_events(site.scope, site.module, lifting, events)
+        own = all_events(site.scope, site.module, lifting, events)
         records = lifting.records.of(site.scope, site.module, own)
         used = [e for e in own if e.kind == "taken" and e.node is site.call]
         if not all(fed(e, records) for e in used):

@@ -94,7 +94,7 @@ class Source:
         between = [s for s in scope.body.walk() if first < s.number < last]
         renewed = any(root(place) in stmt.defs for stmt in between for place in self.places)
         cleared = any(first < number < last for number in clears)
-        return first < last and not renewed and not cleared and not _exclude(self.stmt, until)
+        return first < last and not renewed and not cleared and not self.stmt.excludes(until)
 
     def reaches(self, own: list[Event], scope: Scope, clears: Collection[int]) -> bool:
         """A backward call of this very scope, for another optimizer, adds to what is left."""
@@ -142,18 +142,6 @@ def _sources(
         if id(call.info.scope) in leaving:
             name = f"`{dotted(call.node.func)}`, which is called before it,"
             yield Source(call.stmt, call.networks(events, module), name, call.optimizers(events))
-
-
-def _exclude(one: Stmt, other: Stmt) -> bool:
-    """Two statements of which at most one runs: they are in different branches of a condition."""
-    branches = [{id(a): id(b.block) for b, a in _upwards(stmt) if type(a.node) is cst.If} for stmt in (one, other)]
-    return any(branches[1].get(key, block) != block for key, block in branches[0].items())
-
-
-def _upwards(stmt: Stmt) -> Iterator[tuple[Stmt, Stmt]]:
-    """A statement and the one around it, from the inside out."""
-    around = list(stmt.ancestors())
-    yield from zip([stmt, *around], around, strict=False)
 
 
 __all__ = ["remaining"]

@@ -446,7 +446,7 @@ class _Search:
                 apart = mine is not None and others is not None and not any_nested(mine, others)
                 rebound = self.aliases.find(key) == self.aliases.find(other_key)  # `global opt` in a function
                 near = one.module is other.module and (one.stmt.block.scope is other.stmt.block.scope or rebound)
-                if near and not apart and not _exclusive(one.stmt, other.stmt):
+                if near and not apart and not one.stmt.excludes(other.stmt):
                     return False
         return True
 
@@ -492,12 +492,3 @@ def _told_apart(records: Records) -> bool:
     """Gradients are unscaled, or the scale is updated, in another function than the step that has to know of it."""
     kinds = {e.kind for e in records.events}
     return bool(kinds & {"unscale", "scaler_update"}) and "scaler_step" not in kinds
-
-
-def _exclusive(one: Stmt, other: Stmt) -> bool:
-    """The two stand in different branches of one `if`."""
-    blocks = {id(s.block.owner): s.block for s in [one, *one.ancestors()] if s.block.owner is not None}
-    return any(
-        isinstance(s.block.owner.node, cst.If) and blocks.get(id(s.block.owner), s.block) is not s.block
-        for s in [other, *other.ancestors()] if s.block.owner is not None
-    )  # fmt: skip

@@ -84,7 +84,7 @@ class Scaling:
 
     def update(self, event: Event, rounds: list[Round]) -> None:
         """An update takes what was checked since the last one, or what the update in another branch took."""
-        taken = [r for e, rs in self.updates if e.scaler == event.scaler and _exclusive(e.stmt, event.stmt) for r in rs]
+        taken = [r for e, rs in self.updates if e.scaler == event.scaler and e.stmt.excludes(event.stmt) for r in rs]
         rounds = rounds or taken
         if not rounds:
             raise _Untold("an update of the scaler without a step before it")
@@ -101,7 +101,7 @@ class Scaling:
         """A round that this step in another branch shares: it was unscaled before the branches."""
         for done in self.rounds:
             same = done.place == step.place and done.scaler == step.scaler and bool(done.unscales)
-            apart = all(_exclusive(s.stmt, step.stmt) for s in done.steps)
+            apart = all(s.stmt.excludes(step.stmt) for s in done.steps)
             if same and apart and _around(done.site.block, step.stmt):
                 return done
         return None
@@ -341,13 +341,3 @@ def _skipped(sites: list[Stmt], stmt: Stmt) -> Stmt | None:
     below = line[: next(i for i, s in enumerate(line) if s.block is block)]
     owners = [s.block.owner for s in below]
     return owners[-1] if owners and all(o is not None and isinstance(o.node, cst.If) for o in owners) else None
-
-
-def _exclusive(first: Stmt, second: Stmt) -> bool:
-    """Whether the two stand in different branches of one `if`."""
-    owners = {id(s.block.owner): s.block for s in _line(first) if s.block.owner is not None}
-    for holder in _line(second):
-        owner = holder.block.owner
-        if owner is not None and isinstance(owner.node, cst.If) and id(owner) in owners:
-            return owners[id(owner)] is not holder.block
-    return False

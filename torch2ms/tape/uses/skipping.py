@@ -21,9 +21,9 @@ from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN, any_overlap
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forward.asked import asks
-from torch2ms.tape.functions.lifting import Lifting, called_events, lifted
+from torch2ms.tape.functions.lifting import Lifting, all_events
 from torch2ms.tape.ledger.clears import SOME
-from torch2ms.tape.ledger.events import Event, find
+from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import STEPS, Records
@@ -92,8 +92,7 @@ def _wanted(scope: Scope, module: ModuleInfo, project: Project, lifting: Lifting
 
 
 def _records(scope: Scope, module: ModuleInfo, lifting: Lifting) -> Records:
-    events = [*find(scope, module), *lifted(scope, module, lifting), *called_events(scope, module, lifting)]
-    return Records(scope, module, sorted(events, key=lambda e: e.stmt.number))
+    return Records(scope, module, all_events(scope, module, lifting))
 
 
 def _seen(modules: list[ModuleInfo]) -> bool:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import inspect
 import itertools
 import os
 import sys
@@ -25,9 +24,18 @@ from mindspore.ops.composite import base as composite
 from mindspore.ops.function.grad import grad_func
 
 from torch2ms.verify.sides.layers import fit, layer_table
+from torch2ms.verify.sides.mindspore_values import (
+    all_ones,
+    argument_names,
+    explicit,
+    members,
+    recorded,
+    tensors,
+    to_array,
+)
 from torch2ms.verify.sides.nested import Nested
 from torch2ms.verify.sides.owned import FRAMEWORKS, Owned, OwnParameters
-from torch2ms.verify.sides.replay import RANDOM_INITIALIZERS, Stream
+from torch2ms.verify.sides.replay import Stream
 from torch2ms.verify.sides.samples import marks
 from torch2ms.verify.sides.session import Quiet, Session, Unavailable
 from torch2ms.verify.sides.statements import Statements
@@ -35,16 +43,6 @@ from torch2ms.verify.sides.updates import run_uncompiled
 from torch2ms.verify.trace import Array, key_of
 
 HALF = (ms.float16, ms.bfloat16)
-CONSTANTS = ("zeros", "zero", "ones", "one")
-
-
-def to_array(value: Any) -> Array | None:
-    """The numbers of a tensor, or None for anything else."""
-    if not isinstance(value, ms.Tensor):
-        return None
-    if value.dtype == ms.bfloat16:
-        value = value.astype(ms.float32)
-    return value.asnumpy()
 
 
 class MindSporeSide:
@@ -96,7 +94,7 @@ class MindSporeSide:
             with self.quiet:
                 construct(cell, *args, **kwargs)
             if not self.quiet.active:
-                self._made(cell, name, _explicit(kwargs))
+                self._made(cell, name, explicit(kwargs))
 
         cls.__init__ = __init__  # type: ignore[misc]
 
@@ -188,11 +186,11 @@ class MindSporeSide:
         for record, cell in self.layers:
             kept = {
                 name: {"value": self.trace.sample(to_array(parameter)), "name": parameter.name}
-                for name, parameter in _recorded(record, cell).items()
+                for name, parameter in recorded(record, cell).items()
             }
             self.trace.add("final", id=record["id"], parameters=kept)
         for identity, cell in self.owned.modules:
-            kept = {n: {"value": self.trace.sample(to_array(v)), "name": n} for n, v in _members(cell).items()}
+            kept = {n: {"value": self.trace.sample(to_array(v)), "name": n} for n, v in members(cell).items()}
             self.trace.add("owned", id=identity, parameters=kept)
         if "torch" in sys.modules:
             self.trace.meta.setdefault("notes", []).append("the translation still imports torch")
@@ -203,10 +201,10 @@ class MindSporeSide:
         held = {
             f"{record['id']}.{name}": parameter
             for record, cell in self.layers
-            for name, parameter in _recorded(record, cell).items()
+            for name, parameter in recorded(record, cell).items()
         }
         for identity, cell in self.owned.modules:
-            held.update({f"{identity}.{name}": value for name, value in _members(cell).items()})
+            held.update({f"{identity}.{name}": value for name, value in members(cell).items()})
         return {uid: self.trace.sample(to_array(held[uid])) for uid in sorted(self.buffered & held.keys())}
 
     # -- gradients --------------------------------------------------------------------------------------------------
@@ -231,7 +229,7 @@ class MindSporeSide:
         def observed_backward(fn: Any, operation: Any, weights: Any, position: Any, has_aux: Any, *args: Any) -> Any:
             result = backward(fn, operation, weights, position, has_aux, *args)
             outputs, depth = self._forward_of(fn)
-            part = bool(getattr(operation, "sens_param", False)) and not _ones(args[-1])
+            part = bool(getattr(operation, "sens_param", False)) and not all_ones(args[-1])
             self._gradient(fn, operation, weights, position, has_aux, outputs, depth, result, part)
             return result
 
@@ -285,12 +283,12 @@ class MindSporeSide:
         result: Any,
         part: bool = False,  # what follows the function was differentiated before: its output is not the loss
     ) -> None:
-        roots = _tensors(outputs[0] if has_aux and isinstance(outputs, tuple) else outputs)
+        roots = tensors(outputs[0] if has_aux and isinstance(outputs, tuple) else outputs)
         if any(root.dtype in HALF for root in roots):
             self.trace.meta["half"] = True
         arrays = [array for array in map(to_array, roots) if array is not None]
-        names = _argument_names(fn, position, operation)
-        gradients = _tensors(result)
+        names = argument_names(fn, position, operation)
+        gradients = tensors(result)
         listed = [weights] if isinstance(weights, ms.Parameter) else list(weights or [])
         offset = len(gradients) - len(listed)
         entries = []
@@ -320,10 +318,10 @@ class MindSporeSide:
 
         @functools.wraps(call)
         def __call__(optimizer: Any, *args: Any, **kwargs: Any) -> Any:
-            gradients = _tensors(args[0] if args else next(iter(kwargs.values()), ()))
+            gradients = tensors(args[0] if args else next(iter(kwargs.values()), ()))
             if self.session.options.get("zero"):
                 args, kwargs = (self._zeroed(optimizer, gradients),), {}
-                gradients = _tensors(args[0])
+                gradients = tensors(args[0])
             before = [self.trace.sample(to_array(g)) for g in gradients]
             self.nested.begin()
             result = call(optimizer, *args, **kwargs)
@@ -377,62 +375,6 @@ class MindSporeSide:
         for name in ("auto_mixed_precision", "custom_mixed_precision", "build_train_network"):
             marks(ms.amp, name, lambda *a, **k: True)
         marks(nn.Cell, "to_float", lambda _, dtype: dtype in HALF)
-
-
-def _recorded(record: dict[str, Any], cell: Any) -> dict[str, Any]:
-    """The parameters of a cell by the names of the torch layer it stands for."""
-    own = dict(cell.parameters_and_names())
-    found = {entry["name"]: own.get(entry["other"], own.get(entry["name"])) for entry in record["parameters"]}
-    return {name: parameter for name, parameter in found.items() if parameter is not None}
-
-
-def _members(cell: Any) -> dict[str, Any]:
-    """The tensors a cell of the program holds itself, as parameters, buffers or plain attributes."""
-    members = {**cell.__dict__, **cell._buffers, **cell._params}
-    return {name: value for name, value in members.items() if isinstance(value, ms.Tensor)}
-
-
-def _explicit(arguments: dict[str, Any]) -> dict[str, str]:
-    """The parameters whose initial values a constructor call states itself: as a constant, or at random."""
-    stated = {}
-    for name, value in arguments.items():
-        if value is not None and (name.endswith("_init") or name in ("embedding_table", "w")):
-            random = type(value).__name__ in RANDOM_INITIALIZERS or (isinstance(value, str) and value not in CONSTANTS)
-            stated[name.removesuffix("_init")] = "random" if random else "constant"
-    return stated
-
-
-def _tensors(value: Any) -> list[Any]:
-    """The tensors of a nested tuple or list, in order."""
-    if isinstance(value, ms.Tensor):
-        return [value]
-    if isinstance(value, (tuple, list)):
-        return [tensor for item in value for tensor in _tensors(item)]
-    return []
-
-
-def _ones(cotangent: Any) -> bool:
-    """The cotangent of a loss."""
-    arrays = [to_array(value) for value in _tensors(cotangent)]
-    return all(array is not None and bool((array == 1).all()) for array in arrays)
-
-
-def _argument_names(fn: Any, position: Any, operation: Any) -> list[str]:
-    """What the program calls the arguments a gradient is taken for."""
-    while getattr(fn, "__name__", "") == "aux_fn" and fn.__closure__:  # MindSpore's own wrapper for has_aux
-        inner = [cell.cell_contents for cell in fn.__closure__ if callable(cell.cell_contents)]
-        if not inner:
-            break
-        fn = inner[0]
-    target = fn.construct if isinstance(fn, nn.Cell) else fn
-    try:
-        names = list(inspect.signature(target).parameters)
-    except (TypeError, ValueError):
-        return []
-    if getattr(operation, "get_by_position", False) and position is not None:
-        positions = (position,) if isinstance(position, int) else position
-        return [names[p] for p in positions if p < len(names)]
-    return names if getattr(operation, "get_all", False) else names[:1]
 
 
 def preload() -> None:
