@@ -10,7 +10,7 @@ import libcst as cst
 from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project, qualified
-from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import constant, descend
@@ -142,26 +142,34 @@ def stepping(project: Project) -> frozenset[str]:
             for func in (c.func for s in scope.body.walk() for c in s.calls if name_called(c) == "step"):
                 if isinstance(func, cst.Attribute) and module.value(func.value).kind in ("optimizer", "scaler"):
                     names.add("step")
-    return frozenset(_callers(names, project))
+    return frozenset(callers(names, project))
 
 
 def deriving(project: Project) -> set[str]:
     """Names under which gradients may be taken by compiled functions, which keep the storage of weights they met."""
-    return _callers({"grad"}, project)
+    return callers({"grad"}, project)
 
 
-def _callers(names: set[str], project: Project) -> set[str]:
-    """The names, and those of the functions that call one of them, hand it on, or have such a function inside."""
+def callers(names: set[str], project: Project) -> set[str]:
+    """The names, and those of the functions that call one of them, hand it on, or have such a function inside.
+
+    The class stands for the function that makes its objects.
+    """
     called: list[tuple[str, set[str]]] = []
     for module in project.modules.values():
         for info in module.functions.values() if names else ():
             used = {use.rpartition(".")[2] for s in info.scope.body.walk() for use in s.uses}
-            called.append((info.name, used.union(inner.name for inner in info.scope.children)))
+            called.append((called_as(info.scope), used.union(inner.name for inner in info.scope.children)))
     before = -1
     while len(names) != before:
         before = len(names)
         names |= {name for name, calls in called if calls & names and name}
     return names
+
+
+def called_as(scope: Scope) -> str:
+    """The name by which a function is called."""
+    return scope.cls.name if scope.cls is not None and scope.name == "__init__" else scope.name
 
 
 def forwards_draw(project: Project) -> bool:

@@ -46,6 +46,7 @@ from torch2ms.tape.functions.within import reachable
 from torch2ms.tape.ledger.events import Event, find
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import Read, Records
+from torch2ms.tape.uses.frozen_first import frozen_first
 
 
 @dataclass(eq=False)
@@ -60,6 +61,7 @@ class Lifting:
     taken: dict[int, Taken] = field(default_factory=dict)  # by id of the scope
     takings: dict[int, Taking] = field(default_factory=dict)  # by id of the call
     freezes: bool = False  # somewhere a parameter's requires_grad is written that may be trained
+    frozen_first: bool = True  # ... but not once an optimizer was made
     handed: dict[int, Handed] = field(default_factory=dict)  # by id of the scope
     handings: dict[int, Handing] = field(default_factory=dict)  # by id of the call
     episodes: dict[int, Episode] = field(default_factory=dict)  # by id of the scope
@@ -88,6 +90,7 @@ def lift(project: Project, stores: bool = True) -> Lifting:
     `stores`: optimizers may keep gradients from one call to the next.
     """
     lifting = Lifting(freezes=project.freezes_trained)
+    lifting.frozen_first = not lifting.freezes or frozen_first(project)
     functions = [(m, i) for m in project.modules.values() for i in m.functions.values()]
     events: dict[int, list[Event]] = {}
     unseen, certain = Unseen(), resolved(project)
@@ -360,9 +363,17 @@ def _all_fed(key: int, lifting: Lifting, events: dict[int, list[Event]]) -> bool
         used = [e for e in own if e.kind == "taken" and e.node is site.call]
         if not all(fed(e, records) for e in used):
             return False
-        if lifting.freezes and any(e.value.kind != "optimizer" for e in used):  # not all parameters have gradients
+        if lifting.freezes and not all(_told_apart(e, lifting) for e in used):  # not all parameters have gradients
             return False
     return True
+
+
+def _told_apart(event: Event, lifting: Lifting) -> bool:
+    """The function knows which parameters its gradients belong to, where some are frozen and have none."""
+    assert event.taking is not None
+    taken = event.taking.taken
+    by_network = all(o.kind == "module" for o in taken.owners if o.place == event.name)
+    return event.value.kind == "optimizer" or lifting.frozen_first and (by_network or taken.clips)
 
 
 def called_events(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
