@@ -9,6 +9,7 @@ from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.tape.project import called_as, callers, switched
 
+
 def frozen_first(project: Project) -> bool:
     """Nothing is frozen or thawed once an optimizer was made; functions are told by their names."""
     scopes = [(scope, module) for module in project.modules.values() for scope in module.scope.walk()]
