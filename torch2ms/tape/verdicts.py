@@ -20,6 +20,7 @@ from torch2ms.tape.forward.unreached import unreached
 from torch2ms.tape.forward.unseen import through_unseen, unseen_step
 from torch2ms.tape.functions.brought import kept_elsewhere
 from torch2ms.tape.functions.handing import Handed
+from torch2ms.tape.functions.reversible import weights_beside
 from torch2ms.tape.functions.taking import Taken
 from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.again import comes_again, left_over
@@ -90,6 +91,8 @@ class Verdicts:
                 )  # clipped or looked at, at most
                 if apart and (name := unseen_step(event, self.scope, self.module)):
                     return f"`{name}` may use the gradients it stores"
+                if place := weights_beside(event, self.scope, self.records, self.project):
+                    return f"a custom function runs it, and the weights of `{place}` get gradients from it as well"
                 if not takers[id(event)] and (name := self.stepped_elsewhere(event)):
                     return f"`{name}` was given an optimizer of what it fills, and may step"
                 waiting = self.loadless() and has_hooks(self.module) and watched(event, self.module)
