@@ -70,7 +70,7 @@ def norm_except_dim(v, dim):
 
 
 def select_copy(x, dim, index):
-    return x[(slice(None),) * (dim % x.ndim) + (index,)].copy()
+    return x[(slice(None),) * (dim % x.ndim) + (int(index),)].copy()
 
 
 def slice_copy(x, dim, start=None, end=None, step=1):

@@ -233,7 +233,7 @@ def histogramdd(x, bins, range=None, weight=None, density=False):
     if isinstance(bins, (list, tuple)):
         bins = [edges.asnumpy() if isinstance(edges, ms.Tensor) else edges for edges in bins]
     weight = None if weight is None else weight.asnumpy()
-    counts, edges = np.histogramdd(x.asnumpy(), bins, range, density, weight)
+    counts, edges = np.histogramdd(x.asnumpy().reshape(-1, x.shape[-1]), bins, range, density, weight)
     return ms.Tensor(counts, x.dtype), tuple(ms.Tensor(part, x.dtype) for part in edges)
 
 

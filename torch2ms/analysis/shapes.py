@@ -18,7 +18,7 @@ Shape = tuple[str, int | None]
 UNKNOWN_SHAPE: Shape = ("", None)
 Arguments = dict[str, tuple[cst.BaseExpression, Value]]
 
-_BITS = {"bool": 1, "uint8": 8, "int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint16": 16, "uint32": 32,
+BITS = {"bool": 1, "uint8": 8, "int8": 8, "int16": 16, "int32": 32, "int64": 64, "uint16": 16, "uint32": 32,
          "uint64": 64, "float16": 16, "bfloat16": 16, "float32": 32, "float64": 64, "complex64": 64,
          "complex128": 128}  # fmt: skip
 _OTHER_NAMES = {"float": "float32", "double": "float64", "half": "float16", "long": "int64", "int": "int32",
@@ -69,26 +69,6 @@ _PARAMETERS = {
 }  # fmt: skip
 
 
-_NUMPY_FUNCTIONS = set("sqrt exp log log2 log10 log1p expm1 abs absolute power sin cos tan tanh floor ceil sign "
-                       "maximum minimum square add subtract multiply divide".split())  # fmt: skip
-_NUMPY_DRAWS = {"uniform": 2, "normal": 2, "random": 0, "rand": 0, "randn": 0, "random_sample": 0}  # Python's own
-_NUMPY_NUMBERS = {
-    "argmax": 1,
-    "argmin": 1,
-    "choice": 1,
-    "integers": 2,
-    "mean": 1,
-    "sum": 1,
-    "std": 1,
-    "var": 1,
-    "median": 1,
-    "prod": 1,
-    "max": 1,
-    "min": 1,
-    "average": 1,
-}  # a number, given so many arguments at most
-
-
 def category(dtype: str) -> str:
     """b, i, f or c; "" for an unknown type."""
     if dtype == "bool":
@@ -102,7 +82,7 @@ def dtype_of(value: Value) -> str:
         return ""
     last = value.name.rpartition(".")[2]
     last = _OTHER_NAMES.get(last, last)
-    return last if last in _BITS else ""
+    return last if last in BITS else ""
 
 
 def shaped(value: Value, shape: Shape) -> Value:
@@ -162,7 +142,7 @@ def called(name: str, node: cst.Call, values: Sequence[Value], receiver: Value |
 def _called(name: str, node: cst.Call, values: Sequence[Value], given: Arguments, method: bool) -> Shape:
     first = next(iter(given.values()))[1] if given else Value()
     one = _shape(first)
-    if name in ("tensor", "as_tensor", "asarray", "scalar_tensor") and not method and node.args:
+    if name in ("tensor", "as_tensor", "asarray", "scalar_tensor", "from_numpy") and not method and node.args:
         return literal(node.args[0].value, first)
     if name in _OLD_TYPES and not method:
         data = node.args[0].value if len(node.args) == 1 else None
@@ -254,8 +234,8 @@ def promoted(left: Value, right: Value) -> Shape:
         if high[0] == low[0]:
             return high[0], rank
         if high[1] == low[1]:
-            wide, thin = (high, low) if _BITS[high[0]] > _BITS[low[0]] else (low, high)
-            return wide[0] if "u" not in (wide[0][0], thin[0][0]) and _BITS[wide[0]] > _BITS[thin[0]] else "", rank
+            wide, thin = (high, low) if BITS[high[0]] > BITS[low[0]] else (low, high)
+            return wide[0] if "u" not in (wide[0][0], thin[0][0]) and BITS[wide[0]] > BITS[thin[0]] else "", rank
         if None in (high[1], low[1]):
             return "", rank
         return max(high, low, key=lambda one: one[1] or 0)[0], rank
@@ -333,7 +313,7 @@ def _sequence(name: str, values: Sequence[Value], given: Arguments) -> Shape:
         return "int64", None
     if name == "full":
         size, fill = given.get("size", (None, Value()))[1], given.get("fill_value", (None, Value()))[1]
-        dtype = {"int": "int64", "float": "float32", "bool": "bool"}.get(fill.kind, "")
+        dtype = {"int": "int64", "float": "float32", "bool": "bool", "complex": "complex64"}.get(fill.kind, "")
         return dtype, len(size.items) if size.items is not None and size.kind in ("tuple", "list") else None
     if name == "arange":
         numbers = [v for key, (_, v) in given.items() if key in ("start", "end", "step", "input", "other", "#2")]
@@ -348,6 +328,8 @@ def literal(node: cst.BaseExpression | None, value: Value) -> Shape:
     """The type and rank that torch.tensor gives data written out."""
     if value.kind == "tensor":
         return _shape(value)
+    if value.kind == "numpy":
+        return value.dtype, value.rank
     if value.kind in ("int", "float", "bool"):
         return {"int": "int64", "float": "float32", "bool": "bool"}[value.kind], 0
     if type(node) is cst.Imaginary or type(node) is cst.Call and dotted(node.func) == "complex":
@@ -377,31 +359,6 @@ def _number(node: cst.BaseExpression) -> Value:
         return Value("float")
     found = constant(node)
     return Value(type(found).__name__) if type(found) in (bool, int, float) else Value()
-
-
-def numpy_made(name: str, node: cst.Call, values: Sequence[Value], method: bool = False) -> Value:
-    """What a function of NumPy returns; its rank where it matters to an index: 0 is a number, which is no array."""
-    count = sum(arg.keyword is None for arg in node.args)
-    named = {arg.keyword.value for arg in node.args if arg.keyword is not None}
-    if name == "randint" and count <= 2 and "size" not in named:
-        return Value("int")
-    if count <= _NUMPY_DRAWS.get(name, -1) and "size" not in named:
-        return Value("float")
-    if name in _BITS and count == 1 and values[0].kind in ("int", "float", "bool"):  # `np.int64(1)`
-        return Value("numpy", rank=0)
-    most = _NUMPY_NUMBERS.get(name, 0) - (method and name not in ("choice", "integers"))
-    if name in _NUMPY_NUMBERS and count <= most and not named & {"size", "axis", "keepdims"}:
-        return Value("numpy", rank=0)
-    if not method and name in ("array", "asarray") and node.args:
-        return Value("numpy", rank=literal(node.args[0].value, values[0])[1])
-    if not method and name in _NUMPY_FUNCTIONS and any(v.kind == "tensor" and not v.likely for v in values):
-        return Value("tensor")
-    if not method and values and name in _NUMPY_FUNCTIONS:
-        numbers = [0 if value.kind in ("int", "float", "bool") else value.rank for value in values]
-        known = [rank for rank in numbers if rank is not None]
-        return Value("numpy", rank=max(known) if len(known) == len(numbers) else None)
-    row = name == "arange" or name == "permutation" and bool(values) and values[0].kind == "int"
-    return Value("numpy", rank=1 if row else None)
 
 
 def element(value: Value, node: cst.Subscript, known: dict[int, Value]) -> Shape:

@@ -24,6 +24,7 @@ ODD = {
 }
 _TUPLES = "tuple:"
 ABSOLUTE = "absolute values"
+_PLACES = {"dim", "dim0", "dim1", "dim2", "axis", "axis0", "axis1", "start_dim", "end_dim"}
 _SIZES = {"kernel_size", "stride", "padding", "dilation", "output_size", "output_padding"}
 
 
@@ -61,6 +62,18 @@ class Detour:
         return _followed(node, self.behind)
 
 
+def counted(use: Use) -> Use:
+    """Dimensions that are tensors, or numbers of NumPy: MindSpore's functions take Python's own alone."""
+    single = dict(use.binding.single)
+    for name in _PLACES & single.keys():
+        kind, value = use.kind(name), single[name].updated.value
+        if kind == "tensor" and use.rank(name) == 0 and not use.guessed(name) or kind == "numpy" and use.number(name):
+            number = cst.Call(cst.Name("int"), [cst.Arg(value)])
+            single[name] = replace(single[name], updated=single[name].updated.with_changes(value=number))
+    changed = any(bound is not use.binding.single[name] for name, bound in single.items())
+    return replace(use, binding=replace(use.binding, single=single)) if changed else use
+
+
 def tupled(use: Use) -> Use:
     """Sizes of layers and of their functions given as lists: most of MindSpore's take tuples alone."""
     single = dict(use.binding.single)
@@ -76,14 +89,14 @@ def tupled(use: Use) -> Use:
 
 def floated(form: Form, use: Use) -> Detour:
     """Arguments of integers and booleans as float32, into which torch converts them by itself."""
-    names = ("self", *form.signature.by_name)
+    names = [n for n in ("self", *form.signature.by_name) if n not in _PLACES]
     whole = [n for n in names if (n == "self" or use.kind(n) == "tensor") and use.dtype(n).startswith(WHOLE)]
     return Detour(dict.fromkeys(whole, ".astype(ms.float32)"))
 
 
 def around(rule: Rule, form: Form, use: Use) -> Detour | str | None:
     """The way around what the rule's function does not take, or why there is none; None where none is needed."""
-    names = [n for n in ("self", *form.signature.by_name) if use.kind(n) == "tensor"]
+    names = [n for n in ("self", *form.signature.by_name) if use.kind(n) == "tensor" and n not in _PLACES]
     if (odd := next((use.odd(n) for n in names if use.odd(n) in rule.lacks), "")) in ODD:
         return ODD[odd]
     for name in names:
@@ -179,7 +192,7 @@ def complex_beside(use: Use) -> bool:
 
 def _made_alike(rule: Rule, form: Form, use: Use) -> Detour | None:
     """Tensors of several types, for a function that takes one: those of another type are converted first."""
-    aside = ("out", "condition")
+    aside = ("out", "condition", *_PLACES)
     names = [n for n in ("self", *form.signature.by_name) if use.kind(n) == "tensor" and n not in aside]
     types = {n: use.dtype(n) for n in names}
     if rule.alike == "narrower":

@@ -162,6 +162,11 @@ class Use:
         node = self.node(name)
         return self.facts.dtype(node) if node is not None else ""
 
+    def number(self, name: str) -> bool:
+        """True where an argument is a number of NumPy."""
+        node, ask = self.node(name), getattr(self.facts, "number", None)
+        return node is not None and ask is not None and bool(ask(node))
+
     def odd(self, name: str) -> str:
         """What is known of a tensor's elements: `empty`, `one`, `nan` or `below zero`; empty text where nothing is."""
         node, ask = self.node(name), getattr(self.facts, "odd", None)

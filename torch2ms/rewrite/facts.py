@@ -72,6 +72,11 @@ class ModuleFacts:
             return "bool"  # whatever is compared
         return value.dtype if not (value.likely and value.dtype != "bool") and not self.module.reshapes else ""
 
+    def number(self, node: cst.BaseExpression) -> bool:
+        """A number of NumPy, which is no array."""
+        value = self.module.value(node)
+        return value.kind == "numpy" and value.rank == 0
+
     def types_held(self, node: cst.BaseExpression) -> list[str]:
         """The element types of the tensors that a list or a tuple under a name holds."""
         return [item.dtype if not item.likely else "" for item in self.module.value(node).items or ()]

@@ -29,13 +29,13 @@ def is_unheld(rule: Rule, original: cst.Call, module: ModuleInfo) -> bool:
     """Whether the call fills a tensor that is made in its own argument."""
     if not rule.name.startswith("torch.nn.init.") or not rule.name.endswith("_"):
         return False
-    made = _tensor(original)
+    made = tensor(original)
     return made is not None and type(made.value) is cst.Call and module.value(made.value.func).name in _FACTORIES
 
 
 def sized(rule: Rule, original: cst.Call, updated: cst.Call, facts: ModuleFacts) -> Outcome | None:
     """The values themselves, of the shape that stands in the argument; None where it does not."""
-    made = _tensor(updated)
+    made = tensor(updated)
     shape, dtype = _sizes(made.value) if made is not None else ("", "")
     if made is None or not shape:
         return None
@@ -94,7 +94,7 @@ def in_parameter(outcome: Outcome) -> Outcome:
     return replace(outcome, node=node.with_changes(args=[first, *node.args[1:]]))
 
 
-def _tensor(call: cst.Call) -> cst.Arg | None:
+def tensor(call: cst.Call) -> cst.Arg | None:
     named = [arg for arg in call.args if arg.keyword is not None and arg.keyword.value == "tensor"]
     return next((arg for arg in (*named, *call.args[:1]) if not arg.star), None)
 

@@ -98,6 +98,7 @@ class Plan:
     expressions: dict[int, str] = field(default_factory=dict)  # id of an expression -> the code it becomes
     about: dict[int, str] = field(default_factory=dict)  # id of an attribute -> code in which `{0}` is its object
     around: dict[int, str] = field(default_factory=dict)  # id of a call -> code in which `{0}` is what it becomes
+    drawn: set[int] = field(default_factory=set)  # calls of initialisers of which the values alone are asked
     temporaries: set[int] = field(default_factory=set)  # in-place calls whose changed tensor nobody reads again
     picks: dict[int, str] = field(default_factory=dict)  # id of an expression -> the part of it that stays
     arguments: dict[int, str] = field(default_factory=dict)  # id of an argument -> the code its value becomes

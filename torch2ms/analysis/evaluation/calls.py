@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torch2ms.analysis import oddities, shapes
-from torch2ms.analysis.evaluation import keeping, masked
+from torch2ms.analysis import arrays, oddities, shapes
+from torch2ms.analysis.evaluation import keeping, lambdas, masked
 from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, left_to_functions
 from torch2ms.analysis.evaluation.containers import STORED, element, entered, picked, picked_out
 from torch2ms.analysis.evaluation.effects import enter
@@ -72,7 +72,7 @@ def call(node: cst.Call, ev: Evaluator) -> Value:
     args = [ev.ev(arg.value) for arg in node.args]
     modules = frozenset(a.place for a in args if a.kind == "module" and a.place)
     given = Given(node, args, joined_deps(args) | modules)
-    if target.kind == "api":
+    if target.kind == "api" or target.kind == "dtype" and target.name.startswith("numpy."):  # `np.int64(1)`
         value = api_call(target.name, given)
         if value is None:
             learn_argument(node, args, target.name, ev)
@@ -177,7 +177,7 @@ def _of_kind(name: str, receiver: Value, given: Given, ev: Evaluator) -> Value |
     if kind == "scaler":
         return Value("tensor", deps=deps, name="scaled") if name == "scale" else Value("unknown")
     if kind == "numpy":
-        return shapes.numpy_made(name, given.node, given.args, method=True)
+        return arrays.numpy_made(name, given.node, given.args, method=True)
     if kind == "dict" and name in ("items", "values") and (held := entered(receiver, name)) is not None:
         return held
     if kind == "dict" and name in ("get", "pop", "setdefault") and (held := picked_out(receiver)) is not None:
@@ -297,6 +297,8 @@ def _function_value(target: Value, given: Given, ev: Evaluator) -> Value:
         if any(a.kind in ("dict", "named_params") for a in given.args):  # gradients have the form of what they are of
             return Value("unknown", deps=given.deps)
         return spread(target.items[0], given.deps)
+    if target.name.startswith(lambdas.PREFIX) and (made := lambdas.called(target, given, ev)) is not None:
+        return made
     info = function_of(target, ev)
     return _function(info, given, ev) if info is not None else Value("unknown", deps=given.deps | target.deps)
 
@@ -394,7 +396,9 @@ def _pass(
         if value.kind == "list" and value.items:
             bound[name] = value = of_groups(value)
         own = alone and value.kind == "tensor" and bool(value.dtype)
-        typed = own and _only_called(info.name, info.module.source, info.cls is not None)
+        typed = own and (
+            _only_called(info.name, info.module.source, info.cls is not None) or _only_network(info, given.node.func)
+        )
         mapped = into(value, name, places, receiver is not None and receiver.place == "self", typed)
         ev.exchange.hand(info, name, mapped)
     return bound
@@ -410,6 +414,17 @@ def _only_called(name: str, source: str, method: bool) -> bool:
         return False
     alone, asked = counts.get(f"{name}(", 0), counts.get(f".{name}(", 0)
     return alone == asked == 1 if method else alone > 1 and not asked
+
+
+def _only_network(info: FunctionInfo, func: cst.BaseExpression) -> bool:
+    """The forward of a class of which one network is made, that is called where it is made or by its only name."""
+    if info.name != "forward" or info.cls is None:
+        return False
+    source, name = info.module.source, info.cls.qualified.rpartition(".")[2]
+    counts = _words(source)
+    if counts.get(name) or counts.get(f".{name}") or counts.get(f".{name}(") or counts.get(f"{name}(") != 2:
+        return False
+    return isinstance(func, cst.Call) or isinstance(func, cst.Name) and lambdas.only_called(func.value, source)
 
 
 @lru_cache(maxsize=8)

@@ -9,7 +9,7 @@ from typing import Any
 import libcst as cst
 
 from torch2ms.analysis import shapes
-from torch2ms.analysis.evaluation import calls, containers, lookup, members
+from torch2ms.analysis.evaluation import calls, containers, lambdas, lookup, members
 from torch2ms.analysis.evaluation.assign import bind, iteration
 from torch2ms.analysis.evaluation.env import Env
 from torch2ms.analysis.evaluation.exchange import Exchange
@@ -66,6 +66,7 @@ class Evaluator:
         self.memo = module.values
         self.former: dict[str, dict[int, str]] = {}  # local names of networks that are bound again, by the statement
         self.twins: dict[str, dict[str, Block]] = {}  # containers that have another name, and the block that gave it
+        self.lambdas: dict[str, tuple[cst.Lambda, dict[str, Value]]] = {}  # with what their calls pass, by their names
         self.entered: tuple[str, ...] = ()  # places into which the functions that a statement calls put something
         self.exchange = Exchange(project, demand)
 
@@ -285,17 +286,14 @@ class Evaluator:
         return Value("dict", deps=joined_deps(made), keys=iterated.keys, items=bounded(tuple(made)))
 
     def lambda_(self, node: cst.Lambda) -> Value:
-        params = [*node.params.posonly_params, *node.params.params, *node.params.kwonly_params]
-        for param in params:
+        for param in lambdas.parameters(node):
             if param.default is not None:
                 self.ev(param.default)
-        self.env.push()
-        for param in params:
-            self.env[param.name.value] = UNKNOWN
-        body = self.ev(node.body)
-        self.env.pop()
+        name = f"{lambdas.PREFIX}{id(node)}"
+        _, passed = self.lambdas.setdefault(name, (node, {}))
+        body = lambdas.run(node, passed, self)
         each = body if body.kind == "tensor" and not body.deps else None
-        return Value("function", deps=body.deps, each=each, starts=activations.of_lambda(node, self.memo))
+        return Value("function", name, body.deps, each=each, starts=activations.of_lambda(node, self.memo))
 
     def binary(self, left: Value, right: Value, operator: cst.CSTNode | None = None) -> Value:
         deps = left.deps | right.deps

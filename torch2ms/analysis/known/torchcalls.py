@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from torch2ms.analysis import oddities, shapes
+from torch2ms.analysis import arrays, oddities, shapes
 from torch2ms.analysis.evaluation.arguments import Given
 from torch2ms.analysis.evaluation.containers import element
 from torch2ms.analysis.known import activations, torchapi
@@ -204,7 +204,7 @@ def _host(name: str, given: Given) -> Value:
     """A call into a library that knows nothing of gradients, as far as the name tells."""
     root = name.partition(".")[0]
     if root == "numpy":
-        return shapes.numpy_made(name.rpartition(".")[2], given.node, given.args)
+        return arrays.numpy_made(name.rpartition(".")[2], given.node, given.args)
     if root == "copy" and given.args:
         return replace(given.first, place="")
     if name == "itertools.chain" and all(a.kind in ("params", "list") for a in given.args):

@@ -203,6 +203,7 @@ class InPlace:
         value = self.module.value(target)
         if value.kind != "tensor" or value.likely or is_parameter(target, value, self.module, self.writer.plan):
             return None
+        self.writer.plan.drawn.add(id(call))
         made, place = self.writer.expression(call), code(self.writer.expression(target))
         if (content := put_in(made)) is None:
             return None
