@@ -1,10 +1,13 @@
-"""apex.amp: the backward of a scaled loss is that of the loss, as long as nothing runs in half precision."""
+"""apex: the backward of a scaled loss is that of the loss, as long as nothing runs in half precision."""
 
 from __future__ import annotations
+
+import re
 
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, qualified
+from torch2ms.analysis.syntax.names import dotted
 
 
 def name_of(node: cst.CSTNode, module: ModuleInfo) -> str:
@@ -13,6 +16,8 @@ def name_of(node: cst.CSTNode, module: ModuleInfo) -> str:
     return name.removeprefix("apex.") if name.startswith("apex.") else ""
 
 
+HALF = {"optimizers.FP16_Optimizer", "fp16_utils.FP16_Optimizer", "contrib.optimizers.FP16_Optimizer"}
+BACKWARD = re.compile(r"opt(?:im\w*)?\.backward\(|FP16_Optimizer").search  # an optimizer goes backward by itself
 REPLACED = {"apex.amp.scale_loss", "apex.amp.initialize", "apex.amp.master_params"}
 
 
@@ -46,3 +51,16 @@ def initialized(call: cst.Call) -> list[cst.BaseExpression]:
     if len(given) == 1 and "optimizers" in named:
         given.append(named["optimizers"])
     return given
+
+
+def differentiated(call: cst.Call, module: ModuleInfo) -> bool:
+    """`optimizer.backward(loss)`: what FP16_Optimizer scales, differentiates and scales back."""
+    func = call.func
+    if not isinstance(func, cst.Attribute) or func.attr.value != "backward" or not call.args or call.args[0].star:
+        return False
+    extra = [a.keyword.value if a.keyword is not None else "" for a in call.args[1:]]
+    if call.args[0].keyword is not None or not set(extra) <= {"update_master_grads", "retain_graph"}:
+        return False
+    value = module.value(func.value)
+    name = dotted(func.value).rpartition(".")[2].lower()
+    return value.kind == "optimizer" or value.kind == "unknown" and name.endswith(("opt", "optim", "optimizer"))

@@ -175,6 +175,13 @@ class Unwrapping:
     def apex(self, original: cst.Call, updated: cst.Call) -> cst.BaseExpression | None:
         """What apex gives back of what it was given."""
         name = apex.name_of(original, self.module)
+        if not name and apex.differentiated(original, self.module):
+            self.tell(objects.text(original.func), "the backward of the loss: nothing is scaled in float32", Tier.ASSUMED)
+            kept = [_last(a) for a in updated.args[1:] if a.keyword is not None and a.keyword.value == "retain_graph"]
+            return cst.Call(cst.Attribute(_atom(updated.args[0].value), cst.Name("backward")), kept)
+        if name in apex.HALF and updated.args and updated.args[0].keyword is None and not updated.args[0].star:
+            self.tell(f"apex.{name}", "the optimizer itself: its weights are float32 already", Tier.ASSUMED)
+            return updated.args[0].value
         if not name:
             return None
         if name == "amp.initialize" and (given := apex.initialized(updated)):

@@ -102,4 +102,6 @@ def empty(node: cst.BaseSuite) -> bool:
 
 def _text(stmt: cst.CSTNode) -> str:
     bare = stmt.with_changes(leading_lines=()) if hasattr(stmt, "leading_lines") else stmt
+    if type(bare) is cst.SimpleStatementLine:  # what is remarked behind it
+        bare = bare.with_changes(trailing_whitespace=cst.TrailingWhitespace())
     return code(bare).strip()

@@ -8,6 +8,7 @@ from torch2ms.analysis.known.wrapped import FAMILIES
 from torch2ms.analysis.program.project import ModuleInfo, qualified
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.wrappers import apex
 
 ROOTS = ("accelerate.", "lightning.", "lightning_fabric.", "pytorch_lightning.", "apex.")
 
@@ -51,7 +52,7 @@ SETTINGS = {"DistributedDataParallelKwargs", "InitProcessGroupKwargs", "GradScal
 
 def wraps(module: ModuleInfo) -> bool:
     """Whether the module may have such an object: it imports their packages, or a value of it is one."""
-    if any(f"{name}.".startswith(ROOTS) for name in module.imports.table.values()):
+    if any(f"{name}.".startswith(ROOTS) for name in module.imports.table.values()) or apex.BACKWARD(module.source):
         return True
     return bool([v for v in module.values.values() if v.kind == "object" and v.name in FAMILIES])  # one call for all
 
