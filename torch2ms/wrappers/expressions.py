@@ -176,7 +176,8 @@ class Unwrapping:
         """What apex gives back of what it was given."""
         name = apex.name_of(original, self.module)
         if not name and apex.differentiated(original, self.module):
-            self.tell(objects.text(original.func), "the backward of the loss: nothing is scaled in float32", Tier.ASSUMED)
+            why = "the backward of the loss: nothing is scaled in float32"
+            self.tell(objects.text(original.func), why, Tier.ASSUMED)
             kept = [_last(a) for a in updated.args[1:] if a.keyword is not None and a.keyword.value == "retain_graph"]
             return cst.Call(cst.Attribute(_atom(updated.args[0].value), cst.Name("backward")), kept)
         if name in apex.HALF and updated.args and updated.args[0].keyword is None and not updated.args[0].star:

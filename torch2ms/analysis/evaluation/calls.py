@@ -362,6 +362,8 @@ def _function(
         return Value("unknown", NOT_RUN, given.deps)
     if returns.kind == "optimizer" and returns.owns is not None:
         returns = replace(returns, owns=returns.owns - ev.exchange.ask(only_passed, returns.owns, info, bound))
+        named = {name: v.place for name, v in bound.items() if v.kind == "unknown" and not v.deps and v.place}
+        depends |= {name: frozenset({named[name]}) for name in named.keys() & {root(o) for o in returns.owns or ()}}
     depends |= dict.fromkeys(left_to_functions(info, given.node, bound, ev.project), NO_DEPS)
     depends = (keeping.built_from(info.cls, receiver) if info.cls is not None else {}) | depends
     own = info.scope.locals - bound.keys()

@@ -337,7 +337,8 @@ class Finder:
                     held = value.kind in HOLDERS or value.leaf or alone and value.kind in ("list", "tuple")
                     held = held or alone and silenced(stmt, self.module)  # a parameter changes its value
                     held = held or value.kind in ("list", "tuple") and value.name in ("of param", "of parameter")
-                    held = held or value.kind in ("list", "dict") and place in optimized(stmt.block.scope, self.module)
+                    rows = value.kind in ("list", "dict", "unknown")  # unknown: what a filter picks
+                    held = held or rows and place in optimized(stmt.block.scope, self.module)
                     tensors = value.name.startswith("torch.distributions.") or value.keys is not None
                     if held and not tensors or value.of_leaves:  # a distribution, or a record, is its tensors
                         continue
