@@ -45,7 +45,7 @@ def whole_steps(project: Project) -> Project:
 def _without(project: Project, found: dict[int, Candidate]) -> Project:
     """The project with the bodies of functions where they are called, by id of the call."""
     changed: dict[str, Plain] = {}
-    for module in project.modules.values():
+    for module in _concerned(project, found):
         inliner = Inliner(module, found)
         tree = inliner.whole()
         if tree is not module.tree:
@@ -58,6 +58,13 @@ def _without(project: Project, found: dict[int, Candidate]) -> Project:
                 "".join(sorted(_texts(module, found))),
             )
     return _with(project, changed)
+
+
+def _concerned(project: Project, found: dict[int, Candidate]) -> list[ModuleInfo]:
+    """The modules with such calls, and those that define or import what goes."""
+    names = {site.module.name for made in found.values() for site in made.sites}
+    gone = {made.info.name for made in found.values() if made.goes}
+    return [m for m in project.modules.values() if m.name in names or any(m.has(name) for name in gone)]
 
 
 def _texts(module: ModuleInfo, found: dict[int, Candidate]) -> set[str]:

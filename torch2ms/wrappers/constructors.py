@@ -65,21 +65,18 @@ def _layer(cls: ClassInfo, module: ModuleInfo) -> Layer | None:
     node = init.scope.node if init is not None else None
     if cls.kind != "module" or cls.torch_base in ("", "torch.nn.Module") or not isinstance(node, cst.FunctionDef):
         return None
-    named = qualified(cst.parse_expression(cls.bases[0]), module.imports) if cls.bases else ""
-    if named != cls.torch_base:
+    if cls.bases[:1] != [cls.torch_base]:
         return None
     calls = [
         n for n in descend(node) if isinstance(n, cst.Call) and isinstance(n.func, cst.Attribute)
-        and n.func.attr.value == INIT and (_is_super(n) or qualified(n.func.value, module.imports) == named)
+        and n.func.attr.value == INIT and (_is_super(n) or qualified(n.func.value, module.imports) == cls.torch_base)
     ]  # fmt: skip
     return Layer(cls, node, calls[0]) if len(calls) == 1 else None
 
 
 def _by_name(cls: ClassInfo, module: ModuleInfo) -> list[cst.Call]:
     """`nn.Linear.reset_parameters(self)` in the methods of a class derived from it first of all."""
-    if cls.kind != "module" or cls.torch_base in ("", "torch.nn.Module") or not cls.bases:
-        return []
-    if qualified(cst.parse_expression(cls.bases[0]), module.imports) != cls.torch_base:
+    if cls.kind != "module" or cls.torch_base in ("", "torch.nn.Module") or cls.bases[:1] != [cls.torch_base]:
         return []
     return [
         call for info in cls.methods.values() if not info.static for s in info.scope.body.walk() for call in s.calls

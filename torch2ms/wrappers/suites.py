@@ -35,9 +35,11 @@ class Suites(Rewriter):
         return {id(node): line for node, line in pairs}
 
     def whole(self) -> cst.Module:
-        """The module rewritten."""
+        """The module rewritten; its own tree where nothing is changed."""
         tree = self.module.tree
         body, footer = self.suite(tree.body)
+        if not footer and _same(body, tree.body):
+            return tree
         return tree.with_changes(body=body, footer=[*footer, *tree.footer])
 
     def plain(self) -> Plain:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import libcst as cst
 
@@ -26,14 +29,14 @@ def columns(dataset: Value, module: ModuleInfo, project: Project) -> int | None:
     if sample.kind in ("tuple", "list") and sample.items:
         if any(item.kind in HOLDING for item in sample.items):
             return 0
-        unseen = [i for i, item in enumerate(sample.items) if item.kind == "unknown" or item.likely]
-        return 0 if unseen and any(_apart(m, unseen, project) for m in project.modules.values()) else len(sample.items)
+        unseen = tuple(i for i, item in enumerate(sample.items) if item.kind == "unknown" or item.likely)
+        return 0 if unseen and _lists(project).among(unseen) else len(sample.items)
     if sample.kind in BARE and not sample.likely:
         return 0
     taken = _all_taken(project)
     if len(taken) > 1 and isinstance(project.find(dataset.name, module), ClassInfo):
         return 0  # put together as torch does it, whatever a sample is
-    if len(taken) == 1 and any(_apart(m, list(range(max(taken))), project) for m in project.modules.values()):
+    if len(taken) == 1 and _lists(project).among(tuple(range(max(taken)))):
         return 0  # a column that a loop takes apart is a list of tensors
     return max(taken) if len(taken) == 1 else None
 
@@ -89,18 +92,86 @@ def _batch(target: cst.BaseExpression, iterated: cst.BaseExpression, module: Mod
     return target if module.value(iterated).kind == "loader" else None
 
 
-def _apart(module: ModuleInfo, columns: list[int], project: Project) -> bool:
-    """Whether a batch is used as if one of these columns were a list: `images[0]`, `cat(images)`."""
-    for scope in module.scope.walk():
-        for stmt in scope.body.walk():
-            for batch, body in _perhaps_batches(stmt.node, scope.node, module):
-                parts = [column for part in _columns(batch, body) for column in _at(part, columns)]
-                if any(isinstance(part, (cst.Tuple, cst.List)) for part in parts):
+@once
+def _lists(project: Project) -> _Lists:
+    return _Lists(project)
+
+
+class _Lists:
+    """Which columns of batches are used as if they were lists, `images[0]`, `cat(images)`: every loader asks for them."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.functions: dict[str, list[FunctionInfo]] = defaultdict(list)  # of any scope, by name
+        for info in (f for m in project.modules.values() for f in m.functions.values()):
+            self.functions[info.name].append(info)
+        self.uses: dict[int, _Uses] = {}  # of bodies, by their id
+        self.known: dict[tuple[int, str, int], bool] = {}
+        self.answers: dict[tuple[int, ...], bool] = {}
+
+    @cached_property
+    def batches(self) -> list[tuple[cst.BaseExpression, cst.CSTNode]]:
+        """The targets that take what is perhaps a batch apart, and where their names are used."""
+        return [
+            (part, body)
+            for module in self.project.modules.values()
+            for scope in module.scope.walk()
+            for stmt in scope.body.walk()
+            for batch, body in _perhaps_batches(stmt.node, scope.node, module)
+            for part in _columns(batch, body)
+        ]
+
+    def among(self, columns: tuple[int, ...]) -> bool:
+        """Whether one of these columns is used as a list somewhere."""
+        if columns not in self.answers:
+            parts = ((part, body) for batch, body in self.batches for part in _at(batch, columns))
+            self.answers[columns] = any(
+                isinstance(part, (cst.Tuple, cst.List))
+                or isinstance(part, cst.Name)
+                and self.taken_apart(body, part.value, 0)
+                for part, body in parts
+            )
+        return self.answers[columns]
+
+    def taken_apart(self, body: cst.CSTNode, name: str, depth: int) -> bool:
+        """Whether the name is used as a list, here or in a function that it is handed to."""
+        key = (id(body), name, depth)
+        if key not in self.known:
+            if id(body) not in self.uses:
+                self.uses[id(body)] = _uses(body)
+            uses = self.uses[id(body)]
+            self.known[key] = name in uses.lists or depth < DEEPEST and self.handed_on(uses, name, depth)
+        return self.known[key]
+
+    def handed_on(self, uses: _Uses, name: str, depth: int) -> bool:
+        """Whether a function that a call may mean uses the parameter as a list that receives the name."""
+        for called, position, keyword in uses.handed.get(name, ()):
+            for info in self.functions.get(called, ()):
+                params = info.scope.params[1:] if info.cls is not None and not info.static else info.scope.params
+                inner = keyword or "".join(params[position : position + 1])
+                if inner in params and self.taken_apart(info.scope.node, inner, depth + 1):
                     return True
-                names = {part.value for part in parts if isinstance(part, cst.Name)}
-                if names and _taken_apart(body, names, project, 0):
-                    return True
-    return False
+        return False
+
+
+@dataclass(slots=True)
+class _Uses:
+    """What a body does with names: those that it uses as lists, and the calls that it hands each to, by position or
+    keyword."""
+
+    lists: set[str] = field(default_factory=set)
+    handed: dict[str, list[tuple[str, int, str]]] = field(default_factory=lambda: defaultdict(list))
+
+
+def _uses(body: cst.CSTNode) -> _Uses:
+    uses = _Uses()
+    for part in descend(body):
+        uses.lists.add(_as_list(part))
+        if isinstance(part, cst.Call) and (called := dotted(part.func).rpartition(".")[2]):
+            for i, arg in enumerate(part.args):
+                if not arg.star and (name := dotted(arg.value)):
+                    uses.handed[name].append((called, i, arg.keyword.value if arg.keyword is not None else ""))
+    return uses
 
 
 def _perhaps_batches(
@@ -146,46 +217,24 @@ def _columns(batch: cst.BaseExpression, body: cst.CSTNode) -> Iterator[cst.BaseE
                 yield part.targets[0].target
 
 
-def _at(batch: cst.BaseExpression, columns: list[int]) -> list[cst.BaseExpression]:
+def _at(batch: cst.BaseExpression, columns: tuple[int, ...]) -> list[cst.BaseExpression]:
     elements = batch.elements if isinstance(batch, (cst.Tuple, cst.List)) else ()
     return [elements[i].value for i in columns if i < len(elements)]
 
 
-def _taken_apart(body: cst.CSTNode, names: set[str], project: Project, depth: int) -> bool:
-    """Whether one of the names is used as a list, here or in a function that it is handed to."""
-    for part in descend(body):
-        if _as_list(part, names):
-            return True
-        if isinstance(part, cst.Call) and depth < DEEPEST:
-            for info, inner in _handed(part, names, project):
-                if _taken_apart(info.scope.node, inner, project, depth + 1):
-                    return True
-    return False
-
-
-def _handed(call: cst.Call, names: set[str], project: Project) -> Iterator[tuple[FunctionInfo, set[str]]]:
-    """The functions that a call may mean, of any scope, and the parameters that they receive the names under."""
-    given = [(i, a) for i, a in enumerate(call.args) if not a.star and dotted(a.value) in names]
-    called = dotted(call.func).rpartition(".")[2]
-    if not given or not called:
-        return
-    for info in (f for m in project.modules.values() for f in m.functions.values() if f.name == called):
-        params = info.scope.params[1:] if info.cls is not None and not info.static else info.scope.params
-        inner = {a.keyword.value if a.keyword is not None else "".join(params[i : i + 1]) for i, a in given}
-        yield info, inner & set(params)
-
-
-def _as_list(node: cst.CSTNode, names: set[str]) -> bool:
+def _as_list(node: cst.CSTNode) -> str:
+    """The name that is used as a list here, "" for none."""
     if isinstance(node, cst.Subscript) and len(node.slice) == 1 and isinstance(node.slice[0].slice, cst.Index):
-        return dotted(node.value) in names and isinstance(constant(node.slice[0].slice.value), (int, str))
+        return dotted(node.value) if isinstance(constant(node.slice[0].slice.value), (int, str)) else ""
     if isinstance(node, (cst.For, cst.CompFor)):
         passed = node.iter
         while isinstance(passed, cst.Call) and dotted(passed.func) in (*PASSING, "zip", "reversed") and passed.args:
             passed = passed.args[0].value
-        return dotted(passed) in names
+        return dotted(passed)
     if isinstance(node, cst.Assign) and isinstance(node.targets[0].target, (cst.Tuple, cst.List)):
-        return dotted(node.value) in names
-    if isinstance(node, cst.Call) and node.args and dotted(node.args[0].value) in names:
+        return dotted(node.value)
+    if isinstance(node, cst.Call) and node.args:
         name = dotted(node.func).rpartition(".")[2]
-        return name in LISTS or name == "isinstance" and dotted(node.args[-1].value) in ("list", "tuple", "dict")
-    return False
+        kinds = name == "isinstance" and dotted(node.args[-1].value) in ("list", "tuple", "dict")
+        return dotted(node.args[0].value) if kinds or name in LISTS else ""
+    return ""
