@@ -7,14 +7,14 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from functools import cache
 
 import libcst as cst
 
 from torch2ms import packages
 from torch2ms.analysis.infer import infer
-from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.program.project import Added, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.settled import apart, marked, settled
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import own_packages
@@ -42,7 +42,7 @@ from torch2ms.tape.uses.freezing import refuse_phases
 from torch2ms.tape.uses.saved import keep_values
 from torch2ms.tape.uses.skipping import decide, refuse_left_out
 from torch2ms.tape.uses.stored import begin_stores
-from torch2ms.wrappers import understood
+from torch2ms.wrappers import understood_from_steps_on, understood_up_to_steps
 
 # how errors begin that no second try mends
 THEIRS = re.compile(r"line \d+: |the source is not valid Python|the code is nested|cannot parse: ")
@@ -107,9 +107,10 @@ def _unread(results: Mapping[str, Result]) -> int:
 def _attempted(
     sources: Mapping[str, str], config: Config, held: frozenset[str] = frozenset(), written_out: bool = False
 ) -> dict[str, Result]:
-    results = _translated(sources, config, held)
+    halfway = Halfway()
+    results = _translated(sources, config, held, halfway=halfway)
     if written_out and (left := _left_over(results)):
-        other = _translated(sources, config, written_out=True)
+        other = _translated(sources, config, written_out=True, halfway=halfway)
         less = _left_over(other) < left and _unread(other) <= _unread(results) or not _left_over(other)
         if other and less and not any(other[path].error for path in other if not results[path].error):
             results = other
@@ -131,33 +132,36 @@ def _failed_here(results: Mapping[str, Result]) -> frozenset[str]:
     return frozenset(path for path, result in results.items() if result.error and not THEIRS.match(result.error))
 
 
+@dataclass
+class Halfway:
+    """A project as it is before parts of training steps are written out: a second attempt goes on from here."""
+
+    modules: list[tuple[str, Added]] = field(default_factory=list)  # with their paths
+    problems: dict[str, Result] = field(default_factory=dict)  # of files that are not among them
+
+
 def _translated(
     sources: Mapping[str, str],
     config: Config,
     held: frozenset[str] = frozenset(),
     whole: bool = True,
     written_out: bool = False,
+    halfway: Halfway | None = None,
 ) -> dict[str, Result]:
     """The translations, before anybody looked at them; trees and analysis are given up when this is done.
 
     Gradient code of files that are `held` back is refused. `whole` says that no file was taken out of the project.
     """
     project = Project(held=held, written_out=written_out)
-    off = config.left_alone
-    results: dict[str, Result] = {}
-    modules: list[tuple[str, ModuleInfo]] = []
-    for path in sorted(sources):
-        text = sources[path]
-        try:
-            problem = unparsable(text)
-            if not problem:
-                modules.append((path, project.add(path, parse(text), text, off.get(path, frozenset()))))
-        except (cst.ParserSyntaxError, SyntaxError, RecursionError) as error:
-            problem = _parse_error(error)
-        if problem:
-            results[path] = Result(path, text, text, error=problem)
+    begun = halfway if written_out and halfway is not None and halfway.modules else None
+    results, modules = _resumed(project, begun) if begun is not None else _read(project, sources, config)
     try:
-        project = understood(project)
+        infer(project)
+        project = project if begun is not None else understood_up_to_steps(project)
+        if halfway is not None and not written_out:
+            halfway.modules = [(path, project.modules[module.name].added) for path, module in modules]
+            halfway.problems = dict(results)
+        project = understood_from_steps_on(project)
         if written_out and not project.written_out:
             project.close()
             return {}  # as it was before
@@ -177,6 +181,31 @@ def _translated(
             results[path] = _failed(path, sources[path], error)
     project.close()
     return results
+
+
+def _read(
+    project: Project, sources: Mapping[str, str], config: Config
+) -> tuple[dict[str, Result], list[tuple[str, ModuleInfo]]]:
+    """The files become modules of the project; results of those that do not parse."""
+    off = config.left_alone
+    results: dict[str, Result] = {}
+    modules: list[tuple[str, ModuleInfo]] = []
+    for path in sorted(sources):
+        text = sources[path]
+        try:
+            problem = unparsable(text)
+            if not problem:
+                modules.append((path, project.add(path, parse(text), text, off.get(path, frozenset()))))
+        except (cst.ParserSyntaxError, SyntaxError, RecursionError) as error:
+            problem = _parse_error(error)
+        if problem:
+            results[path] = Result(path, text, text, error=problem)
+    return results, modules
+
+
+def _resumed(project: Project, halfway: Halfway) -> tuple[dict[str, Result], list[tuple[str, ModuleInfo]]]:
+    """The modules of an attempt before, as they were halfway."""
+    return dict(halfway.problems), [(path, project.add(*added)) for path, added in halfway.modules]
 
 
 def _apart(

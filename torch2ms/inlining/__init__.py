@@ -74,6 +74,8 @@ def _texts(module: ModuleInfo, found: dict[int, Candidate]) -> set[str]:
 
 
 def _with(project: Project, changed: dict[str, Plain]) -> Project:
+    if not changed:
+        return project
     project = project.rewritten(changed)
     infer(project)
     return project

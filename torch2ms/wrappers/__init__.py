@@ -91,6 +91,11 @@ def understood(project: Project) -> Project:
     before it have made.
     """
     infer(project)
+    return understood_from_steps_on(understood_up_to_steps(project))
+
+
+def understood_up_to_steps(project: Project) -> Project:
+    """The passes before parts of training steps are written out where they are called; the values are inferred."""
     project = _with(project, reexported(project))
     project = _with(project, supplied(project))
     project = _with(project, starred(project))
@@ -136,7 +141,11 @@ def understood(project: Project) -> Project:
     project = _with(project, unrated(project))
     project = inlined(project, ascents)
     project = _with(project, around_closures(project))
-    project = inlined(project, handed_on)
+    return inlined(project, handed_on)
+
+
+def understood_from_steps_on(project: Project) -> Project:
+    """These, where that is wanted, and the passes after."""
     if project.written_out:
         whole = whole_steps(project)
         whole.written_out = whole is not project  # else there is nothing to write out
@@ -187,4 +196,4 @@ def _with(project: Project, plain: dict[str, Plain]) -> Project:
     return made
 
 
-__all__ = ["understood"]
+__all__ = ["understood", "understood_from_steps_on", "understood_up_to_steps"]

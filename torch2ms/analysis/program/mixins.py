@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from torch2ms.analysis.syntax.names import dotted
-
 if TYPE_CHECKING:
     from torch2ms.analysis.program.project import ClassInfo, Project
 
@@ -15,5 +13,4 @@ def completes_modules(cls: ClassInfo, project: Project) -> bool:
     last = [heir for heir in cls.below() if not heir.children]
     if not last or any(heir.kind != "module" for heir in last):
         return False
-    stmts = (s for m in project.modules.values() for scope in m.scope.walk() for s in scope.body.walk())
-    return not any(dotted(call.func).rpartition(".")[2] == cls.scope.name for s in stmts for call in s.calls)
+    return not any(cls.scope.name in module.called for module in project.modules.values())

@@ -110,10 +110,20 @@ class ModuleInfo:
         return found - others - {""}
 
     @property
-    def exports(self) -> tuple[object, ...]:
-        """What other modules may find here by its name."""
-        classes = [(name, cls.bases, cls.methods.keys()) for name, cls in self.classes.items()]
-        return classes, self.named.keys(), self.imports.table, self.imports.stars
+    def added(self) -> Added:
+        """What a project can add it from once more."""
+        return self.path, self.tree, self.source, self.directives.off, self.plain, self.lines, self.annotated
+
+    @property
+    def exports(self) -> dict[tuple[str, str], object]:
+        """What other modules may find here, by kind and name."""
+        found: dict[tuple[str, str], object] = {("stars", "*"): self.imports.stars}
+        found |= {("import", name): target for name, target in self.imports.table.items()}
+        found |= {("function", name): True for name in self.named}
+        for cls in self.classes.values():
+            found["class", cls.scope.name] = cls.bases
+            found |= {(f"method of {cls.scope.name}", name): True for name in cls.methods}
+        return found
 
     def forget(self) -> None:
         """What was inferred of others; values of nodes stay until the next inference has new ones."""
@@ -160,6 +170,12 @@ class ModuleInfo:
         return frozenset(n for scope in self.scope.walk() for n in scope.locals) | self.imports.table.keys()
 
     @cached_property
+    def called(self) -> frozenset[str]:
+        """The last names of what is called somewhere in it."""
+        stmts = (s for scope in self.scope.walk() for s in scope.body.walk())
+        return frozenset(dotted(call.func).rpartition(".")[2] for s in stmts for call in s.calls)
+
+    @cached_property
     def own_names(self) -> frozenset[str]:
         """What statements of its own body bind, imports left out."""
         stmts = (s for s in self.scope.body.walk() if type(s.node) not in (cst.Import, cst.ImportFrom))
@@ -200,6 +216,7 @@ class ModuleInfo:
         return self.top_level(next(s for s in scope.parent.body.walk() if s.node is scope.node))
 
 
+Added = tuple[str, cst.Module, str, frozenset[int], Plain | None, list[tuple[int, int]], Annotated]
 Found = ClassInfo | FunctionInfo | ModuleInfo | None
 Seen = TypeVar("Seen", bound=Found)
 
@@ -237,7 +254,7 @@ class Project:
     suffixes: dict[str, dict[str, ModuleInfo]] = field(default_factory=lambda: defaultdict(dict))
     remembered: dict[int, list[Run]] = field(default_factory=dict)  # of the inference before, by id of the scope
     changed: frozenset[str] = frozenset()  # names of the modules that were rewritten since
-    renamed: bool = False  # ... and some of these have other classes, functions or imports now
+    renamed: bool = False  # ... and others name classes, functions or imports of these that are new, other or gone
     touched: set[str] | None = None  # names of the modules that the scope which runs came across
     answers: dict[Callable[..., Any], Any] = field(default_factory=dict)  # to what is asked `once`
 
@@ -271,6 +288,7 @@ class Project:
     def rewritten(self, plain: dict[str, Plain]) -> Project:
         """The same modules, with other trees for some of them; nothing is inferred yet. This project is let go of."""
         made = Project(held=self.held, written_out=self.written_out)
+        renamed: set[str] = set()
         for name, module in self.modules.items():
             if (new := plain.get(name)) is not None:
                 for scope in module.scope.walk():
@@ -279,12 +297,14 @@ class Project:
                 exports = module.exports
                 again = made.add(module.path, new.tree, module.source + new.brought, *known)
                 again.texts = module.texts if not new.brought else {}
-                made.renamed |= exports != again.exports
+                renamed |= {name for _, name in _unequal(exports, again.exports)}
             else:
                 module.forget()
                 made.enter(module)
         made.remembered = self.remembered
         made.changed = frozenset(plain)
+        others = [m for m in made.modules.values() if m.name not in plain]
+        made.renamed = any(name == "*" or m.has(name) for m in others for name in renamed)
         self.close(keeping=made.modules)
         return made
 
@@ -452,6 +472,10 @@ class Project:
             if home is not None and home is not module and (found := self._member(home, name, depth + 1)):
                 return found
         return None
+
+
+def _unequal(one: dict[tuple[str, str], object], other: dict[tuple[str, str], object]) -> set[tuple[str, str]]:
+    return {key for key in one.keys() | other.keys() if one.get(key) != other.get(key)}
 
 
 def qualified(node: cst.CSTNode, imports: Imports) -> str:

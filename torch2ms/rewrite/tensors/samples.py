@@ -98,7 +98,7 @@ def _lists(project: Project) -> _Lists:
 
 
 class _Lists:
-    """Which columns of batches are used as if they were lists, `images[0]`, `cat(images)`: every loader asks for them."""
+    """Which columns of batches are used as if they were lists, `images[0]`, `cat(images)`: every loader asks."""
 
     def __init__(self, project: Project) -> None:
         self.project = project
