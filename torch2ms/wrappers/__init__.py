@@ -36,6 +36,7 @@ from torch2ms.wrappers.gathered import looped
 from torch2ms.wrappers.groups import direct
 from torch2ms.wrappers.grown_lists import gathered_first
 from torch2ms.wrappers.inner_modes import told_inside
+from torch2ms.wrappers.item_inputs import item_inputs
 from torch2ms.wrappers.kept_graphs import kept_graphs
 from torch2ms.wrappers.keyed import keyed
 from torch2ms.wrappers.layers import as_modules
@@ -171,6 +172,7 @@ def understood_from_steps_on(project: Project) -> Project:
     project = _with(project, direct(project))
     project = _with(project, keyed(project))
     project = _with(project, named_items(project))
+    project = _with(project, item_inputs(project))
     project = _with(project, summed(project))
     project = _with(project, unrolled(project))
     project = _with(project, written_out(project))

@@ -33,7 +33,7 @@ def plan_beside(event: Event, around: Around, finder: Finder) -> bool:
     region = finder.find(event, None, active=tainted)
     if not any(id(s) in finder.taken for s in region.all) or not _repeatable(region, event, around):
         return False
-    if renamed(call.inputs, event, around.scope, region.all) or unused(call, _used(event, region)):
+    if renamed(call.inputs, event, around.scope, region.all, puts_back=True) or unused(call, _used(event, region)):
         return False
     _write(call, region, around)
     return True

@@ -79,7 +79,7 @@ def plan_gradcall(
         return region.problem
     if call.weights is not None:  # what lists the weights is there before the forward is a function
         _list_before(call, region, finder)
-    if renamed(call.inputs, event, scope, region.all):
+    if renamed(call.inputs, event, scope, region.all, puts_back=True):
         return "its forward uses an input under another name as well"
     again = [s for s in region.all if id(s) in finder.taken]
     if again and not repeats and not all(finder.pure(s) for s in again):

@@ -108,7 +108,7 @@ def _apart(call: GradCall, region: Region, around: Around) -> bool:
     used = {root(u) for s in region.all for u in s.all_uses}
     if made & set(call.inputs) or unused(call, used) or any("." in name for name in call.inputs):
         return True
-    return bool(renamed(call.inputs, call.event, around.scope, region.all))
+    return bool(renamed(call.inputs, call.event, around.scope, region.all, puts_back=True))
 
 
 def _goes_on(event: Event, around: Around) -> bool:

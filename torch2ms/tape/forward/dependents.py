@@ -51,6 +51,7 @@ def dependents(inputs: list[str], event: Event, scope: Scope, module: ModuleInfo
             and {p for u in stmt.uses for p in (u, root(u))} & tainted
             and (type(stmt.node) not in (cst.Assign, cst.AnnAssign) or varied_uses(stmt.node, tainted))
             and not silenced(stmt, module)
+            and switch(stmt, inputs) is None  # it changes nothing of what the input is taken out of
         ):
             written = {root(d) for d in stmt.defs | stmt.muts}
             if entry or written - set(inputs):
@@ -126,14 +127,26 @@ def varied_uses(node: cst.CSTNode, names: set[str]) -> bool:
     return any(varied_uses(child, names) for child in children(node))
 
 
-def renamed(names: list[str], event: Event, scope: Scope, stmts: list[Stmt]) -> bool:
-    """The statements use an input under another name as well: `pos = data.pos` is `data.pos`."""
+def renamed(names: list[str], event: Event, scope: Scope, stmts: list[Stmt], puts_back: bool = False) -> bool:
+    """The statements use an input under another name as well: `pos = data.pos` is `data.pos`.
+
+    `puts_back`: not where they first write `data.pos = pos`; compiled code would keep that to itself.
+    """
     for name in names:
         made = [s for s in scope.body.walk() if name in s.defs and s.number < event.stmt.number]
         other = _same_object(made[-1].node) if made else None
-        if other is not None and dotted(other) != name and _used_since(other, made[-1], scope, stmts):
+        if other is None or dotted(other) == name or puts_back and _put_back(other, name, stmts):
+            continue
+        if _used_since(other, made[-1], scope, stmts):
             return True
     return False
+
+
+def _put_back(other: cst.BaseExpression, name: str, stmts: list[Stmt]) -> bool:
+    """The first statement that uses the expression puts the input there: `data["pos"] = pos`."""
+    node = next((s.node for s in stmts if _uses(other, s)), None)
+    plain = isinstance(node, cst.Assign) and len(node.targets) == 1 and dotted(node.value) == name
+    return plain and code(node.targets[0].target) == code(other)  # type: ignore[union-attr]
 
 
 def _used_since(other: cst.BaseExpression, made: Stmt, scope: Scope, stmts: list[Stmt]) -> bool:

@@ -28,6 +28,7 @@ from torch2ms.tape.forward.steps import (
     lasting,
     made_by,
     optimized,
+    puts_back,
     same_object,
     unseen,
     written_directly,
@@ -378,7 +379,7 @@ class Finder:
         region.block = block
         if not active:
             return
-        grown = {root(m) for s in active for m in s.all_muts}
+        grown = {root(m) for s in active if not puts_back(s, region.event) for m in s.all_muts}
         makers = [s for s in feeding if {root(d) for d in s.defs} & grown and not s.blocks and not same_object(s.node)]
         active = sorted([*active, *makers], key=lambda s: s.number)  # a list is made where it is filled
         feeding = [s for s in feeding if s not in makers]
@@ -415,12 +416,12 @@ class Finder:
                 inside.remove(stmt)
                 region.after.insert(0, stmt)
         for stmt in list(inside):
-            filled = {root(m) for s in inside if s is not stmt for m in s.all_muts}
+            filled = {root(m) for s in inside if s is not stmt and not puts_back(s, region.event) for m in s.all_muts}
             if {root(d) for d in stmt.all_defs} & filled and not same_object(stmt.node):
                 continue  # it makes what a later one fills
             if id(stmt) not in {id(s) for s in active} and self.moves(stmt, inside[: inside.index(stmt)]):
                 inside.remove(stmt)
-        filled = {root(m) for s in inside for m in s.all_muts}
+        filled = {root(m) for s in inside if not puts_back(s, region.event) for m in s.all_muts}
         more = [
             s
             for s in feeding

@@ -11,6 +11,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import Value
+from torch2ms.tape.ledger.events import Event
 
 CUTTING = {"detach", "item", "tolist", "shape", "size", "dim", "device", "dtype"}  # what has no graph
 SHOWING = {"torch.from_numpy", "torch.as_tensor", "torch.asarray"}  # tensors in the memory of arrays
@@ -144,6 +145,16 @@ def written_directly(stmt: Stmt) -> str:
     while isinstance(held, cst.Subscript):
         held = held.value
     return dotted(held).removesuffix(".data")
+
+
+def puts_back(stmt: Stmt, event: Event) -> bool:
+    """`data["pos"] = pos`, where a gradient is taken at `pos`: the dict is what it was."""
+    node = stmt.node
+    if event.inputs is None or not isinstance(node, cst.Assign) or not isinstance(node.value, cst.Name):
+        return False
+    target = node.targets[0].target
+    kept = len(node.targets) == 1 and isinstance(target, (cst.Subscript, cst.Attribute))
+    return kept and any(isinstance(n, cst.Name) and n.value == node.value.value for n in descend(event.inputs))
 
 
 def changed_before(stmts: list[Stmt], call: Stmt, module: ModuleInfo) -> str:
