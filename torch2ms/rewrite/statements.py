@@ -58,7 +58,8 @@ class Statements:
             above = raise_changes(self.in_place, stmt)
             above += hoisted(self.in_place, stmt)
             if above:
-                return [*above, *below] if (below := self.small(stmt)) else self.commented(stmt, above)
+                below = self.writer.marked_apart(lambda: self.small(stmt))
+                return [*above, *below] if below else self.commented(stmt, above)
         if stmt.calls and not self.module.uses_mindspore and (below := activated(self.writer, stmt, self.looked_at)):
             return [*self.small(stmt), *below]
         if self.module.uses_mindspore:

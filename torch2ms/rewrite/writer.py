@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 import libcst as cst
 
@@ -122,10 +123,14 @@ class Writer:
 
     def marked_text(self, item: Text) -> list[cst.BaseStatement]:
         """New statements, with what was refused in them marked above."""
+        return self.marked_apart(lambda: self.text(item.template, *item.nodes))
+
+    def marked_apart(self, made: Callable[[], list[cst.BaseStatement]]) -> list[cst.BaseStatement]:
+        """Statements that stand behind others made of the same one: what is refused in them is marked above them."""
         waiting, self.marked = self.marked, []
-        nodes = self.text(item.template, *item.nodes)
+        nodes = made()
         marks = dict.fromkeys(m.mark.replace("\n", " ") for m in self.marked if self.counts(m))
-        if marks:
+        if marks and nodes:
             nodes[0] = layout.led(nodes[0], tuple(layout.comment_line(m) for m in marks))
         self.marked = waiting
         return nodes

@@ -7,15 +7,13 @@ would train otherwise than the program does. As decorators they stay as they are
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project, qualified
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
-from torch2ms.rewrite import layout
-from torch2ms.wrappers.suites import Made, Suites
+from torch2ms.wrappers.suites import Suites
 
 NAMES = {
     "torch.cuda.amp.autocast": 0,  # where `enabled` stands
@@ -48,16 +46,7 @@ class Switch(Suites):
     def __init__(self, module: ModuleInfo, found: dict[int, int], torch: str) -> None:
         super().__init__(module)
         self.found = found
-        self.imported = bool(torch)
-        self.available = f"{torch or 'torch'}.cuda.is_available()"
-
-    def suite(self, body: Sequence[cst.CSTNode]) -> Made:
-        made, pending = super().suite(body)
-        if body is self.module.tree.body and not self.imported:
-            first = next((i for i, s in enumerate(made) if _imports_torch(s)), None)
-            if first is not None:
-                made = [*made[: first + 1], layout.parse("import torch")[0], *made[first + 1 :]]
-        return made, pending
+        self.available = f"{torch}.cuda.is_available()"
 
     def leave_Call(self, original: cst.Call, updated: cst.Call) -> cst.Call:
         position = self.found.get(id(original))
@@ -123,13 +112,6 @@ def _asked(value: cst.BaseExpression, module: ModuleInfo) -> bool:
     return any(isinstance(s.node, cst.Assign) and ASKS.search(code(s.node.value)) for s in stmts)
 
 
-def _imports_torch(stmt: cst.BaseStatement) -> bool:
-    return isinstance(stmt, cst.SimpleStatementLine) and any(
-        isinstance(s, cst.ImportFrom) and s.module is not None and dotted(s.module).partition(".")[0] == "torch"
-        for s in stmt.body
-    )
-
-
 def _torch(module: ModuleInfo) -> str:
     """The module's name for torch."""
-    return next((name for name, target in module.imports.table.items() if target == "torch"), "")
+    return next((name for name, target in module.imports.table.items() if target == "torch"), "torch")

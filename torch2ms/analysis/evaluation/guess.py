@@ -74,5 +74,5 @@ def of_attribute(place: str, attr: str) -> Value:
 
 
 def of_settings(place: str) -> bool:
-    """An attribute of what holds the settings of a program, by its name."""
-    return _SETTINGS.search(place.rpartition(".")[0].rpartition(".")[2]) is not None
+    """An attribute of what holds the settings of a program, or of a part of these, by its name."""
+    return any(_SETTINGS.search(part) for part in place.split(".")[:-1])

@@ -71,6 +71,7 @@ class Imports:
         if isinstance(node, cst.Import):
             for alias in node.names:
                 name = dotted(alias.name)
+                self.along(name)
                 if alias.asname is not None and type(alias.asname.name) is cst.Name:
                     self.table[alias.asname.name.value] = name
                 else:
@@ -79,9 +80,10 @@ class Imports:
                     self.roots.add(root)
             return
         module = self.source(node)
+        self.along(module)
         if isinstance(node.names, cst.ImportStar):
             self.stars.append(module)
-            self.table.setdefault("torch", "torch")  # where this name is read and nothing else binds it, it came along
+            self.along("torch")
             return
         for alias in node.names:
             name = alias.name.value if type(alias.name) is cst.Name else dotted(alias.name)
@@ -89,6 +91,11 @@ class Imports:
             if alias.asname is not None and type(alias.asname.name) is cst.Name:
                 local = alias.asname.name.value
             self.table[local] = f"{module}.{name}" if module else name
+
+    def along(self, module: str) -> None:
+        """Where the name torch is read and nothing binds it, it came along with a star, or its import was forgotten."""
+        if module.partition(".")[0] == "torch":
+            self.table.setdefault("torch", "torch")
 
     def source(self, node: cst.ImportFrom) -> str:
         """The absolute name of the module a `from` import reads."""

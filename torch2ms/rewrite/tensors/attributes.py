@@ -88,7 +88,12 @@ def attribute(
             why = "a cell of MindSpore reads its arguments once, when it is made"
             work.refuse("T2M605", name, why, "make the layer anew")
             return updated
-        return work.take(apply_attribute(rule, original, updated, work.facts), updated)
+        outcome = apply_attribute(rule, original, updated, work.facts)
+        if stored and not isinstance(outcome.node, (cst.Attribute, cst.Subscript, type(None))):
+            why = "what MindSpore has in its place is computed, and takes no value"
+            work.refuse("T2M605", name, why, "set it where the object is made")
+            return updated
+        return work.take(outcome, updated)
     if attr == "data" and (made := _data(receiver, original, updated, work, where)) is not None:
         return made
     if stored and attr in ("size_average", "reduce") and receiver.name.endswith("Loss"):
@@ -227,7 +232,12 @@ def _of_tensor(
         return known
     rule = work.rules.find(f"torch.Tensor.{attr}")
     if rule is not None:
-        return work.take(apply_attribute(rule, original, updated, work.facts), updated)
+        outcome = apply_attribute(rule, original, updated, work.facts)
+        if stored and not isinstance(outcome.node, (cst.Attribute, cst.Subscript, type(None))):
+            why = "what MindSpore has in its place is computed, and takes no value"
+            work.refuse("T2M605", name, why, "set it where the object is made")
+            return updated
+        return work.take(outcome, updated)
     flagged = attr == "requires_grad" and not stored and not is_weight(receiver)
     if (flagged or attr in ("grad", "grad_fn", "is_leaf")) and id(original) not in work.plan.refused:
         work.refuse("T2M115", f"Tensor.{attr}", *GRADIENTS)
