@@ -346,7 +346,8 @@ def translate(
     gone = imports.lost(module.tree, tree, module.imports)
     kept = imports.kept_names(module.scope)
     said = project.said if writer.needs & definitions.table().keys() else None
-    tree = imports.rewrite(tree, module.imports, writer.needs, aliases, kept, said, gone)
+    bound = module.bound if module.imports.stars else frozenset()
+    tree = imports.rewrite(tree, module.imports, writer.needs, aliases, kept, said, gone, bound)
     findings = sorted((f for f in writer.findings if writer.counts(f)), key=lambda f: f.line)
     return code(tree, tree), findings
 

@@ -239,7 +239,11 @@ class Assignments:
                 if mode != EVALUATION:
                     above += self.writer.text(f"{flag} = {part}.training")
                 below += self.writer.text(f"{part}.set_train({flag})")
-        lines = [*above, layout.line(stmt, self.writer.expression(node)), *below]
+
+        def line() -> list[cst.BaseStatement]:
+            return [layout.line(stmt, self.writer.expression(node))]
+
+        lines = [*above, *(self.writer.marked_apart(line) if above else line()), *below]
         stmt.trailing = None
         return lines
 

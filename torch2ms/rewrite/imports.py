@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import builtins
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
 
 import libcst as cst
 
+from torch2ms.analysis.evaluation.lookup import exports, known_star
 from torch2ms.analysis.program.project import SAID
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.mentions import used_names
@@ -94,6 +96,7 @@ def rewrite(
     keeps: set[str],
     said: AbstractSet[str] | None,
     gone: set[str] | frozenset[str] = frozenset(),
+    bound: AbstractSet[str] = frozenset(),
 ) -> cst.Module:
     """Drop what is imported from torch and no longer used; put the new imports where the first of it stood, and the
     definitions that rules brought behind them, with what `said` names of them."""
@@ -104,7 +107,7 @@ def rewrite(
     needs = (needs - definitions.table().keys()).union(*(d.imports for d in wanted))
     brought = {n for n in needs if n in IMPORTS} | {d.name for d in wanted}
     used = keeps | used_names(tree) - (brought - aliases.keys())
-    transformer = _Imports(used, imports, gone)
+    transformer = _Imports(used, imports, gone, bound)
     before: Sequence[cst.BaseStatement] = tree.body
     tree = transformer.rewrite(tree)  # type: ignore[assignment]
     if gone:
@@ -266,8 +269,11 @@ def _without_gone(before: Sequence[cst.BaseStatement], tree: cst.Module) -> tupl
 class _Imports(Rewriter):
     """Shortens import statements; a module-level one that becomes empty leaves an anchor."""
 
-    def __init__(self, used: set[str], imports: Imports, gone: set[str] | frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self, used: set[str], imports: Imports, gone: set[str] | frozenset[str], bound: AbstractSet[str]
+    ) -> None:
         self.used = used
+        self.bound = bound  # by the module and its functions
         self.gone = gone
         self.imports = imports
         self.comments: list[cst.EmptyLine] = []
@@ -344,12 +350,22 @@ class _Imports(Rewriter):
         if isinstance(node, cst.ImportFrom):
             if not is_foreign(self.imports.source(node)) or node.relative:
                 return node
-            if isinstance(node.names, cst.ImportStar):  # of torch, whose names became others; a library's own stay
-                return None if self.imports.source(node).partition(".")[0] in STAYS else node
+            if isinstance(node.names, cst.ImportStar):  # its names became others; of other libraries they stay
+                return self.star(node)
             return self.names(node, list(node.names))
         if not any(is_foreign(dotted(a.name)) for a in node.names):
             return node
         return self.names(node, list(node.names))
+
+    def star(self, node: cst.ImportFrom) -> cst.ImportFrom | None:
+        """`from torch.nn import *` stays where names are left that nothing else may bring."""
+        source = self.imports.source(node)
+        if not known_star(source):
+            return node
+        alone = all(known_star(star) for star in self.imports.stars)
+        left = {name for name in self.used - self.bound if not hasattr(builtins, name)} if alone else set()
+        brought = {name for name in left if any(exports(star, name) for star in self.imports.stars)}
+        return node if left - brought or any(exports(source, name) for name in brought) else None
 
     def names(self, node: cst.Import | cst.ImportFrom, aliases: list[cst.ImportAlias]) -> cst.BaseSmallStatement | None:
         kept = []

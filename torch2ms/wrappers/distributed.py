@@ -5,7 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, qualified
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, is_foreign, name_called
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.wrappers.objects import keyword
 
 MODELS = {
@@ -32,6 +33,26 @@ def name_of(call: cst.Call, module: ModuleInfo) -> str:
     name = qualified(call.func, module.imports)
     home, _, last = name.rpartition(".")
     return last if home in ("torch.distributed", "torch.distributed.distributed_c10d") else ""
+
+
+QUIET = {"detach", "clone", "item", "to", "cpu", "cuda", "contiguous", "float", "double", "half", "long", "int", "view",
+         "reshape", "flatten", "squeeze", "unsqueeze", "mean", "sum", "size", "get"}  # fmt: skip
+
+
+def still_done(call: cst.Call, module: ModuleInfo) -> list[cst.BaseExpression]:
+    """The arguments of a call that is dropped which do more than to give a value: `all_reduce(x.div_(n))`."""
+    return [arg.value for arg in call.args if any(_acts(n, module) for n in descend(arg.value))]
+
+
+def _acts(node: cst.CSTNode, module: ModuleInfo) -> bool:
+    if type(node) is not cst.Call:
+        return isinstance(node, (cst.Await, cst.NamedExpr))
+    last = name_called(node).rpartition(".")[2]
+    if last.endswith("_"):
+        return True
+    if is_foreign(qualified(node.func, module.imports)) or isinstance(node.func, cst.Attribute) and last in QUIET:
+        return False
+    return dotted(node.func) not in ("len", "int", "float", "bool", "str")
 
 
 def model_of(call: cst.Call, updated: cst.Call, module: ModuleInfo) -> cst.BaseExpression | None:

@@ -197,7 +197,7 @@ class Unwrapper(Unwrapping, Suites):
         name = distributed.name_of(call, self.module)
         if name in distributed.NOTHING and objects.keyword(call, "async_op") is None:
             self.tell(f"torch.distributed.{name}", "one process runs: nobody else takes part", Tier.ASSUMED)
-            return []
+            return [self.rewrite(cst.Expr(value)) for value in distributed.still_done(call, self.module)]
         if name in distributed.GATHERED and (made := distributed.gathered(call)) is not None:
             self.tell(f"torch.distributed.{name}", "one process runs: its part is the first and only", Tier.ASSUMED)
             return [self.rewrite(made)]

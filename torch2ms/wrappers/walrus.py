@@ -60,7 +60,8 @@ class Walrus(Suites):
             named = _first(held)
             if named is None or dotted(named.target) not in self.wanted:
                 break
-            target, value = cst.Name(dotted(named.target)), named.value.with_changes(lpar=(), rpar=())
+            target, value = cst.Name(dotted(named.target)), layout.standing(named.value.with_changes(lpar=(), rpar=()))
+            assert isinstance(value, cst.BaseExpression)
             above.append(cst.SimpleStatementLine([cst.Assign([cst.AssignTarget(target)], value)]))
             if held is named and isinstance(_small(stmt), cst.Expr):
                 return self.led(source, above, ())

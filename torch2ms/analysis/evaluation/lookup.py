@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import TYPE_CHECKING
 
 import libcst as cst
@@ -50,7 +51,7 @@ def lookup(name: str, ev: Evaluator) -> Value:
             return there
         return Value("api", name=full)
     for star in module.imports.stars:
-        if is_foreign(star) and not name.startswith("_") and _exports(star, name):
+        if is_foreign(star) and not name.startswith("_") and exports(star, name):
             return api(f"{star}.{name}")
         starred = project.modules.get(star) or project.by_suffix(star)
         if starred is None or name.startswith("_"):
@@ -134,8 +135,18 @@ def _definition(found: Found) -> Value | None:
     return Value("function", name=f"{found.module.name}.{found.name}") if isinstance(found, FunctionInfo) else None
 
 
-def _exports(star: str, name: str) -> bool:
+PARTS = ("functional", "init", "utils", "lr_scheduler")
+CLASSES = ("torch.nn", "torch.optim", "torch.utils.data", "torchvision.datasets", "torchvision.transforms")
+FUNCTIONS = ("torch.nn.functional", "torch", "torch.autograd")
+
+
+def known_star(star: str) -> bool:
+    """Whether it is seen what `from star import *` brings."""
+    return star in CLASSES or star in FUNCTIONS
+
+
+def exports(star: str, name: str) -> bool:
     """Whether `from star import *` brings a name of torch."""
-    if star in ("torch.nn", "torch.optim", "torch.utils.data"):
-        return name[:1].isupper() or name in ("functional", "init", "utils", "lr_scheduler")
-    return star in ("torch.nn.functional", "torch", "torch.autograd") and name not in PURE_BUILTINS
+    if star in CLASSES:
+        return name[:1].isupper() and not hasattr(builtins, name) or name in PARTS
+    return star in FUNCTIONS and name not in PURE_BUILTINS

@@ -113,7 +113,7 @@ class _Builder:
         stmt.off = stmt.lineno in self.off or (block.scope.off if block.owner is None else block.owner.off)
         block.stmts.append(stmt)
         if type(node) is cst.Import or type(node) is cst.ImportFrom:
-            self.imports.add(node)
+            self.imports.add_of_module(node)
         collect(stmt)
         return stmt
 

@@ -71,7 +71,6 @@ class Imports:
         if isinstance(node, cst.Import):
             for alias in node.names:
                 name = dotted(alias.name)
-                self.along(name)
                 if alias.asname is not None and type(alias.asname.name) is cst.Name:
                     self.table[alias.asname.name.value] = name
                 else:
@@ -80,10 +79,8 @@ class Imports:
                     self.roots.add(root)
             return
         module = self.source(node)
-        self.along(module)
         if isinstance(node.names, cst.ImportStar):
             self.stars.append(module)
-            self.along("torch")
             return
         for alias in node.names:
             name = alias.name.value if type(alias.name) is cst.Name else dotted(alias.name)
@@ -92,9 +89,11 @@ class Imports:
                 local = alias.asname.name.value
             self.table[local] = f"{module}.{name}" if module else name
 
-    def along(self, module: str) -> None:
-        """Where the name torch is read and nothing binds it, it came along with a star, or its import was forgotten."""
-        if module.partition(".")[0] == "torch":
+    def add_of_module(self, node: cst.Import | cst.ImportFrom) -> None:
+        """What a module imports; where the name torch is read and nothing binds it, it came along, or was forgotten."""
+        self.add(node)
+        names = [dotted(alias.name) for alias in node.names] if isinstance(node, cst.Import) else [self.source(node)]
+        if isinstance(node.names, cst.ImportStar) or any(name.partition(".")[0] == "torch" for name in names):
             self.table.setdefault("torch", "torch")
 
     def source(self, node: cst.ImportFrom) -> str:

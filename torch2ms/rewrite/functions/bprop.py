@@ -31,15 +31,21 @@ class Edits:
     findings: list[Finding] = field(default_factory=list)
 
 
-def translate(cls: ClassInfo) -> Edits:
-    """The edits that make a Cell of the class; Refused says why there are none."""
+def translate(cls: ClassInfo, first: bool = False) -> Edits:
+    """The edits that make a Cell of the class; Refused says why there are none.
+
+    The `first` time it is decided whether there are any: calls are planned by that.
+    """
     if not {"forward", "backward"} & set(cls.methods):
         return Edits()
     if not {"forward", "backward"} <= set(cls.methods):
         raise Refused("forward and backward are not both written in this class")
     if "jvp" in cls.methods:
         raise Refused("a jvp of its own: MindSpore's cells have no forward-mode rule")
-    return _Writer(cls).edits()
+    writer = _Writer(cls)
+    if first:
+        writer.refuse_writes()
+    return writer.edits()
 
 
 class _Writer(Methods):

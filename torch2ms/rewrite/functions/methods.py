@@ -163,6 +163,9 @@ class Methods:
                     self.attr_reads.setdefault(name, []).append(part)
             elif isinstance(part, cst.Name) and part.value == self.bctx and id(part) not in accounted:
                 raise Refused("backward passes the context on")
+
+    def refuse_writes(self) -> None:
+        """Asked before it is known of calls what they may change of what they are given."""
         for stmt in self.backward.scope.body.walk():
             if any(d.startswith(self.bctx + ".") for d in stmt.defs | stmt.muts):
                 raise Refused("backward writes to the context")

@@ -27,7 +27,7 @@ def prepare(project: Project) -> None:
     for cls in functions:
         cls.shared = cls.qualified in shared
         try:
-            translate(cls)
+            translate(cls, first=True)
             cls.refused = PRODUCTS_TWICE if twice and _products(cls) else ""
             cls.twice = twice
         except Refused as reason:

@@ -7,10 +7,11 @@ Compiled derivatives that have run keep the storage as well.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
 
 import libcst as cst
 
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
@@ -20,16 +21,20 @@ CALLERS = 4  # functions around functions that are looked at
 
 def at_work(project: Project, stmt: Stmt) -> bool:
     """An optimizer may have made a step before the statement, and make another after it."""
-    return bool(project.moving) and _passed(project, stmt, stmt.block.scope, 0)
-
-
-def _passed(project: Project, stmt: Stmt, scope: Scope, depth: int) -> bool:
-    steps = stepped(scope, project) or unseen(stmt, scope)
-    if steps:
-        return between(stmt, scope, steps, project) and not _new_optimizer(stmt, scope, steps)
-    if not scope.is_function or scope.name == "__init__" or depth == CALLERS:
+    if not project.moving:
         return False
-    return any(_passed(project, at, home, depth + 1) for at, home in _mentioned(project, scope))
+    level, seen = [(stmt, stmt.block.scope)], set[int]()  # methods of one name may all call one another
+    for _ in range(CALLERS + 1):
+        around: dict[int, tuple[Stmt, Scope]] = {}
+        for at, scope in level:
+            if steps := stepped(scope, project) or unseen(at, scope):
+                if between(at, scope, steps, project) and not _new_optimizer(at, scope, steps):
+                    return True
+            elif scope.is_function and scope.name != "__init__" and id(scope) not in seen:
+                seen.add(id(scope))
+                around |= {id(s): (s, home) for s, home in _mentions(project).get(scope.name, ()) if home is not scope}
+        level = [*around.values()]
+    return False
 
 
 def unseen(stmt: Stmt, scope: Scope) -> list[Stmt]:
@@ -58,16 +63,17 @@ def _made_between(stmt: Stmt, step: Stmt, scope: Scope) -> bool:
     return any(value.kind == "optimizer" and place in stepping for s in between for place, value in s.out.items())
 
 
-def _mentioned(project: Project, scope: Scope) -> Iterator[tuple[Stmt, Scope]]:
-    """The statements that call a function, or hand it on: `net.apply(init_weights)`."""
+@once
+def _mentions(project: Project) -> dict[str, list[tuple[Stmt, Scope]]]:
+    """The statements that call a function, or hand it on, by its name: `net.apply(init_weights)`."""
+    found: dict[str, list[tuple[Stmt, Scope]]] = defaultdict(list)
     for module in project.modules.values():
-        if scope.name not in module.source:
-            continue
         for home in module.scope.walk():
-            for stmt in home.body.walk() if home is not scope else ():
+            for stmt in home.body.walk():
                 named = (node for call in stmt.calls for node in (call.func, *(a.value for a in call.args)))
-                if any(dotted(node).rpartition(".")[2] == scope.name for node in named):
-                    yield stmt, home
+                for name in {dotted(node).rpartition(".")[2] for node in named} - {""}:
+                    found[name].append((stmt, home))
+    return found
 
 
 def stepped(scope: Scope, project: Project) -> list[Stmt]:

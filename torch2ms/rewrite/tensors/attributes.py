@@ -14,6 +14,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.api import apply_attribute, definitions
+from torch2ms.api.rules import Rule
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.layers import either
 from torch2ms.rewrite.layers.derived import base_layer
@@ -88,12 +89,7 @@ def attribute(
             why = "a cell of MindSpore reads its arguments once, when it is made"
             work.refuse("T2M605", name, why, "make the layer anew")
             return updated
-        outcome = apply_attribute(rule, original, updated, work.facts)
-        if stored and not isinstance(outcome.node, (cst.Attribute, cst.Subscript, type(None))):
-            why = "what MindSpore has in its place is computed, and takes no value"
-            work.refuse("T2M605", name, why, "set it where the object is made")
-            return updated
-        return work.take(outcome, updated)
+        return _by_rule(rule, receiver, original, updated, work, stored)
     if attr == "data" and (made := _data(receiver, original, updated, work, where)) is not None:
         return made
     if stored and attr in ("size_average", "reduce") and receiver.name.endswith("Loss"):
@@ -109,6 +105,20 @@ def attribute(
     if not stored and (found := either.read(receiver, original, updated, work)) is not updated:
         return found
     return _of_layer(receiver, attr, updated, work)
+
+
+def _by_rule(
+    rule: Rule, receiver: Value, original: cst.Attribute, updated: cst.Attribute, work: Translation, stored: bool
+) -> cst.BaseExpression:
+    """The form of a rule; what MindSpore computes takes no value."""
+    outcome = apply_attribute(rule, original, updated, work.facts)
+    if stored and not isinstance(outcome.node, (cst.Attribute, cst.Subscript, type(None))):
+        if receiver.likely:  # PyTorch's object takes none either: it is something else
+            return updated
+        why, todo = "what MindSpore has in its place is computed, and takes no value", "set it where the object is made"
+        work.refuse("T2M605", rule.name, why, todo)
+        return updated
+    return work.take(outcome, updated)
 
 
 def _index(original: cst.Attribute, updated: cst.Attribute, work: Translation) -> cst.BaseExpression:
@@ -232,12 +242,7 @@ def _of_tensor(
         return known
     rule = work.rules.find(f"torch.Tensor.{attr}")
     if rule is not None:
-        outcome = apply_attribute(rule, original, updated, work.facts)
-        if stored and not isinstance(outcome.node, (cst.Attribute, cst.Subscript, type(None))):
-            why = "what MindSpore has in its place is computed, and takes no value"
-            work.refuse("T2M605", name, why, "set it where the object is made")
-            return updated
-        return work.take(outcome, updated)
+        return _by_rule(rule, receiver, original, updated, work, stored)
     flagged = attr == "requires_grad" and not stored and not is_weight(receiver)
     if (flagged or attr in ("grad", "grad_fn", "is_leaf")) and id(original) not in work.plan.refused:
         work.refuse("T2M115", f"Tensor.{attr}", *GRADIENTS)

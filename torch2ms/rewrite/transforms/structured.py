@@ -15,11 +15,16 @@ NAMES = {"in_dims": "in_axes", "out_dims": "out_axes"}
 
 def takes_dicts(node: cst.BaseExpression, functions: Functions) -> bool:
     """A function, or what a transform makes of one, has an argument that is a dict of tensors."""
-    if isinstance(node, cst.Name) and (made := _made(node.value, functions)) is not None:
-        node = made
-    if isinstance(node, cst.Call):
-        last = transform(functions.module.value(node.func).name)
-        return bool(last and node.args) and takes_dicts(node.args[0].value, functions)
+    seen: set[str] = set()  # `f = vmap(f)`
+    while isinstance(node, cst.Call) or isinstance(node, cst.Name) and node.value not in seen:
+        if isinstance(node, cst.Name):
+            seen.add(node.value)
+            if (made := _made(node.value, functions)) is None:
+                break
+            node = made
+        if not transform(functions.module.value(node.func).name) or not node.args:
+            return False
+        node = node.args[0].value
     project = functions.project
     if isinstance(node, cst.Lambda):
         params = [p.name.value for p in node.params.params]
