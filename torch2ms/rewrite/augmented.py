@@ -217,7 +217,8 @@ class Augmented:
             return True
         if any(self.module.value(d).kind == "tensor" for g in given if (d := default(g.parameter, scope)) is not None):
             return True  # a default is made once: the next call has it as this one leaves it
-        homes = [(h, m) for m in self.writer.project.modules.values() for h in m.scope.walk()] if given else []
+        modules = [m for m in self.writer.project.modules.values() if scope.name in m.called or scope.name == "forward"]
+        homes = [(h, m) for m in modules for h in m.scope.walk()] if given else []
         return any(one.read_again(scope, home, m, self.writer.project, tensors) for home, m in homes for one in given)
 
     def counts(self, stmt: Stmt, node: cst.BaseExpression) -> bool:
@@ -238,8 +239,7 @@ class Augmented:
         scope = self.writer.scope
         if self.writer.differentiated or not behind(cst.Name(name), stmt, scope):
             return False
-        stmts = (s for m in self.writer.project.modules.values() for h in m.scope.walk() for s in h.body.walk())
-        return not any(dotted(c.func).rpartition(".")[2] == scope.name for s in stmts for c in s.calls)
+        return not any(scope.name in module.called for module in self.writer.project.modules.values())
 
     def lost(self, target: cst.BaseExpression) -> None:
         """`z.real[0] = 1`, `z.imag += y`"""

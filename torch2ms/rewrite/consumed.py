@@ -46,7 +46,7 @@ def _last(item: cst.WithItem) -> str:
 def _consumers(name: str, project: Project) -> Iterator[Stmt]:
     """The statements that run while a generator waits: the loop over it, or all around where it is kept."""
     for module in project.modules.values():
-        for scope in module.scope.walk():
+        for scope in module.scope.walk() if name in module.called else ():
             for stmt in scope.body.walk():
                 used_up = {id(a.value) for c in stmt.calls if dotted(c.func) in AT_ONCE for a in c.args}
                 if not any(dotted(c.func).rpartition(".")[2] == name and id(c) not in used_up for c in stmt.calls):

@@ -168,13 +168,7 @@ class ModuleFacts:
 
     def varied_targets(self, criterion: str) -> bool:
         """A gradient flows into what a criterion of this class is given second, somewhere in the project."""
-        for module in self.project.modules.values():
-            calls = (c for s in module.scope.walk() for stmt in s.body.walk() for c in stmt.calls)
-            for call in calls:
-                if len(call.args) > 1 and module.value(call.func).name == criterion:
-                    if any(not d.startswith("@") for d in module.value(call.args[1].value).deps):
-                        return True
-        return False
+        return criterion in _varied_targets(self.project)
 
     @property
     def draws(self) -> bool:
@@ -244,6 +238,17 @@ def _may_be_none(node: cst.BaseExpression) -> bool:
 def parameter_lists_grow(module: ModuleInfo) -> bool:
     calls = (c for c in module.of_kind(cst.Call) if isinstance(c.func, cst.Attribute) and c.func.attr.value in GROWING)
     return any(module.value(c.func.value).name == "parameter list" for c in calls)  # type: ignore[attr-defined]
+
+
+@once
+def _varied_targets(project: Project) -> frozenset[str]:
+    """The names of what is called with a second argument that a gradient flows into; every criterion asks."""
+    found: set[str] = set()
+    for module in project.modules.values():
+        for call in (c for s in module.scope.walk() for stmt in s.body.walk() for c in stmt.calls if len(c.args) > 1):
+            if any(not d.startswith("@") for d in module.value(call.args[1].value).deps):
+                found.add(module.value(call.func).name)
+    return frozenset(found)
 
 
 @once

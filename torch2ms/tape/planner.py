@@ -9,6 +9,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.findings import Finding, Tier
+from torch2ms.tape.between import cleared_between, looked_at, made_between
 from torch2ms.tape.cells import CellWriter
 from torch2ms.tape.derivatives.again import plan_again
 from torch2ms.tape.derivatives.beside import plan_beside
@@ -22,7 +23,6 @@ from torch2ms.tape.forms.calls import Call, Repeats
 from torch2ms.tape.forms.function import write
 from torch2ms.tape.forms.interface import of_only_module
 from torch2ms.tape.forms.naming import name_gradients
-from torch2ms.tape.forms.placement import adjacent
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forward.shared import absorb, following, join
@@ -307,7 +307,7 @@ class _ScopePlanner:
                 call.played, call.inputs = self.handed.playback, [self.handed.root]
             call.several = len(regions) > 1
             call.deferred = id(event) in self.deferred
-            call.delayed = self.looked_at(event, region, takers[id(event)])
+            call.delayed = looked_at(event, region, takers[id(event)], self.records)
             call.keep = bool(event.branches) and holds_more(event) or event.episode is not None and event.episode.kept
             calls.append(call)
         return calls
@@ -364,7 +364,7 @@ class _ScopePlanner:
 
     def write(self, call: Call, cells: CellWriter) -> str:
         """Write one gradient call; a reason if it has no form."""
-        if any(o.unmade and not o.weights for o in call.owners) or self.made_between(call):
+        if any(o.unmade and not o.weights for o in call.owners) or made_between(call, self.scope, self.writer):
             return "it fills parameters that an optimizer is given later"
         for owner in call.owners if call.event.kind == "backward" else ():
             if self.records.accumulates(call.event, owner):
@@ -373,7 +373,7 @@ class _ScopePlanner:
             elif any(call.event in stores for _, stores in self.records.gaps(owner)):
                 owner.accumulating = True
                 call.delayed.add(owner.place)
-            elif self.cleared_between(call, owner):
+            elif cleared_between(call, owner, self.records, self.writer, self.dropped):
                 call.delayed.add(owner.place)
         plain = self.plan.config.style != "cell" or call.event.episode is not None or bool(call.event.beside)
         plain = plain or any(o.stored for o in call.owners)
@@ -388,39 +388,6 @@ class _ScopePlanner:
         tell_call(call, self.verdicts, self.plan)
         return ""
 
-    def made_between(self, call: Call) -> bool:
-        """An optimizer is made after the forward, where the gradient is taken, and before the backward call."""
-        stmts = call.region.stmts
-        for owner in call.owners:  # one that is made within the forward moves behind the call
-            if owner.kind == "optimizer" and any(owner.place in s.defs for s in call.region.after):
-                owner.weights = owner.weights or of_only_module(owner)
-                if not owner.weights:
-                    return True
-        if not stmts or adjacent(self.writer, stmts[-1], call.event.stmt):
-            return False
-        bound = [(o, [s.number for s in self.scope.body.walk() if o.place in s.defs]) for o in call.owners]
-        return any(
-            o.kind == "optimizer" and not o.weights and found and stmts[-1].number < min(found) < call.event.stmt.number
-            for o, found in bound
-        )
-
-    def cleared_between(self, call: Call, owner: Owner) -> bool:
-        """A reset that stays stands between the forward, where the gradient is taken, and the backward call."""
-        stores = [e for e in self.records.events if e.kind == "backward" and owner in self.records.takers(e)]
-        if not any(self.records.accumulates(e, owner) for e in stores):
-            return False
-        stmts = call.region.stmts
-        for owner in call.owners:  # one that is made within the forward moves behind the call
-            if owner.kind == "optimizer" and any(owner.place in s.defs for s in call.region.after):
-                owner.weights = owner.weights or of_only_module(owner)
-                if not owner.weights:
-                    return True
-        if not stmts or adjacent(self.writer, stmts[-1], call.event.stmt):
-            return False
-        between = [e for e in self.records.events if stmts[-1].number < e.stmt.number < call.event.stmt.number]
-        resets = [e for e in between if e.kind == "clear" and id(e.stmt) not in self.dropped]
-        return any(owner.cleared_by(e, len(self.records.owners) == 1) for e in resets)
-
     def gradcall(self, event: Event, finder: Finder, around: Around) -> str:
         """Write one `autograd.grad`; a reason if it has no form."""
         compiled, again = self.compiled, self.again
@@ -434,15 +401,6 @@ class _ScopePlanner:
                 event, self.scope, self.module, self.plan, self.writer, finder, self.verdicts.repeats(), compiled
             )
         )
-
-    def looked_at(self, event: Event, region: Region, takers: list[Owner]) -> set[str]:
-        """Owners whose gradients are used between the forward and the backward call; kept ones: or changed there."""
-        start = region.stmts[-1].number if region.stmts else event.stmt.number
-        between = [e for e in self.records.events if start < e.stmt.number < event.stmt.number]
-        loads = [e for e in between if e.kind in LOADS]
-        found = {o.place for o in takers for e in loads if owners.concerns(e, o, self.records.owners)}
-        changed = [e for e in between if e.kind in ("clear", "touch", "backward", "handed")]
-        return found | {o.place for o in takers if o.stored and changed}
 
     def without(self, event: Event, takers: list[Owner], why: str) -> None:
         """Refuse an event with all that has to do with its owners; plan the rest again."""

@@ -11,6 +11,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import NO_DEPS, UNKNOWN, any_overlap, overlaps
 from torch2ms.tape.forward.carried import carried, reads_itself
+from torch2ms.tape.forward.harmless import asked_only, filled_only, only_cut
 from torch2ms.tape.forward.partial import never_recorded
 from torch2ms.tape.forward.properties import computed_anew
 from torch2ms.tape.forward.refilled import emptied, kept_anew, left_in_object
@@ -264,7 +265,7 @@ class Verdicts:
                     continue
                 real = frozenset(d for d in value.deps if not d.startswith("@") and not overlaps(d, place))
                 if real and (owns is None or any(d.startswith("^") for d in real) or any_overlap(real, owns)):
-                    if self.only_cut(node, source) or computed_anew(node, self.module, self.project):
+                    if only_cut(node, source) or computed_anew(node, self.module, self.project):
                         continue
                     if root(place) in region.handed_in:
                         region.graphless.add(root(place))
@@ -314,17 +315,6 @@ class Verdicts:
             if real and not own and (owns is None or any_overlap(real, owns)):
                 return place
         return ""
-
-    def only_cut(self, node: cst.CSTNode, source: cst.CSTNode) -> bool:
-        """The use is detached on the spot."""
-        for outer in descend(source):
-            if (
-                type(outer) is cst.Attribute
-                and outer.value is node
-                and outer.attr.value in ("detach", "data", "item", "shape", "size", "device", "dtype")
-            ):
-                return True
-        return False
 
     def unread(self, event: Event) -> bool:
         """Nobody can read what the event stores: nothing here does, and its parameters do not leave the function."""
@@ -478,27 +468,3 @@ class Verdicts:
     def repeats(self) -> bool:
         """Running a forward twice gives the same values both times, and changes nothing."""
         return not (self.project.moves_state or self.project.draws)
-
-
-def asked_only(source: cst.CSTNode) -> set[int]:
-    """Ids of what only decides what runs: `if self.recurrent`, `a if flag else b`, `x is None`."""
-    found: set[int] = set()
-    for node in descend(source):
-        if type(node) is cst.If or type(node) is cst.While or type(node) is cst.IfExp or type(node) is cst.Assert:
-            found |= {id(n) for n in descend(node.test)}
-        elif type(node) is cst.Comparison:
-            found |= {id(n) for n in descend(node)}
-    return found
-
-
-def filled_only(source: cst.CSTNode) -> set[int]:
-    """Ids of the expressions that something is put into: `losses["l1"] = l1`, `history.append(l1)`."""
-    found: set[int] = set()
-    for node in descend(source):
-        if type(node) is cst.AssignTarget and type(node.target) is cst.Subscript:
-            found.add(id(node.target.value))
-        elif type(node) is cst.Expr and type(node.value) is cst.Call:
-            func = node.value.func
-            if type(func) is cst.Attribute and func.attr.value in ("append", "extend", "update"):
-                found |= {id(func), id(func.value)}
-    return found

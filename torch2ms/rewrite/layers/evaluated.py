@@ -11,6 +11,7 @@ from collections.abc import Iterator
 
 import libcst as cst
 
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
@@ -47,7 +48,7 @@ def kept_modes(
                     found[code(part)] = mode
         for cls in _classes(call.func, module, project):
             found |= {f"{place}.{part}": EVALUATION for part in _by_constructor(cls)}
-            _ask_parts(cls, project, {id(cls)})
+            _ask_parts(cls, project)
     return found
 
 
@@ -147,13 +148,31 @@ def _by_constructor(cls: ClassInfo) -> Iterator[str]:
             yield part.removeprefix("self.")
 
 
-def _ask_parts(cls: ClassInfo, project: Project, seen: set[int]) -> None:
+def _ask_parts(cls: ClassInfo, project: Project) -> None:
     """Raise Hidden where a class whose objects are made in a class puts parts of its own into evaluation mode."""
-    for part in cls.lineage():
-        named = (n for n in descend(part.scope.node) if type(n) is cst.Name or type(n) is cst.Attribute)
-        for inner in (one for n in named for one in _classes(n, part.module, project)):
+    seen, waiting = {id(cls)}, [cls]
+    while waiting:
+        for inner in _makes_inside(waiting.pop(), project):
             if id(inner) not in seen:
                 seen.add(id(inner))
                 if list(_by_constructor(inner)):
                     raise Hidden
-                _ask_parts(inner, project, seen)
+                waiting.append(inner)
+
+
+@once
+def _made_inside(project: Project) -> dict[int, list[ClassInfo]]:
+    """By id of a class: the classes that it names, and those above it; as far as that was asked for."""
+    return {}
+
+
+def _makes_inside(cls: ClassInfo, project: Project) -> list[ClassInfo]:
+    known = _made_inside(project)
+    if id(cls) not in known:
+        found: dict[int, ClassInfo] = {}
+        for part in cls.lineage():
+            for node in descend(part.scope.node):
+                if type(node) is cst.Name or type(node) is cst.Attribute:
+                    found |= {id(one): one for one in _classes(node, part.module, project)}
+        known[id(cls)] = list(found.values())
+    return known[id(cls)]

@@ -1,0 +1,39 @@
+"""Uses of what carries a graph that no gradient flows through."""
+
+from __future__ import annotations
+
+import libcst as cst
+
+from torch2ms.analysis.syntax.tree import descend
+
+CUTTING = ("detach", "data", "item", "shape", "size", "device", "dtype")
+
+
+def only_cut(node: cst.CSTNode, source: cst.CSTNode) -> bool:
+    """The use is detached on the spot."""
+    outer = (n for n in descend(source) if type(n) is cst.Attribute and n.value is node)
+    return any(n.attr.value in CUTTING for n in outer)
+
+
+def asked_only(source: cst.CSTNode) -> set[int]:
+    """Ids of what only decides what runs: `if self.recurrent`, `a if flag else b`, `x is None`."""
+    found: set[int] = set()
+    for node in descend(source):
+        if type(node) is cst.If or type(node) is cst.While or type(node) is cst.IfExp or type(node) is cst.Assert:
+            found |= {id(n) for n in descend(node.test)}
+        elif type(node) is cst.Comparison:
+            found |= {id(n) for n in descend(node)}
+    return found
+
+
+def filled_only(source: cst.CSTNode) -> set[int]:
+    """Ids of the expressions that something is put into: `losses["l1"] = l1`, `history.append(l1)`."""
+    found: set[int] = set()
+    for node in descend(source):
+        if type(node) is cst.AssignTarget and type(node.target) is cst.Subscript:
+            found.add(id(node.target.value))
+        elif type(node) is cst.Expr and type(node.value) is cst.Call:
+            func = node.value.func
+            if type(func) is cst.Attribute and func.attr.value in ("append", "extend", "update"):
+                found |= {id(func), id(func.value)}
+    return found
