@@ -42,13 +42,6 @@ def vjp(func, inputs, v=None):
     return output, gradients[0] if single else gradients
 
 
-def dense_matrix(indices, values, size, dtype=None):
-    """The dense form of a sparse matrix; what has the same place is added up."""
-    indices, values = (part if isinstance(part, ms.Tensor) else ms.tensor(part) for part in (indices, values))
-    values = values if dtype is None else values.astype(dtype)
-    return ops.scatter_nd(indices.t(), values, tuple(size))
-
-
 def multi_dot(matrices):
     result, *rest = matrices
     for matrix in rest:
