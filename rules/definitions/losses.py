@@ -15,6 +15,13 @@ class BCEWithLogitsLoss(nn.Cell):
         return loss.mean() if self.reduction == "mean" else loss.sum() if self.reduction == "sum" else loss
 
 
+def loss_of_logits(logits, target, weight=None, reduction="mean", pos_weight=None):
+    """Binary cross entropy, in double precision too."""
+    scale = 1.0 if pos_weight is None else (pos_weight - 1) * target + 1
+    loss = (1 - target) * logits + scale * (ops.log1p(ops.exp(-ops.abs(logits))) + ops.relu(-logits))
+    return reduced(loss if weight is None else loss * weight, reduction)
+
+
 def kl_div(input, target, reduction="mean", log_target=False):
     """Gradients reach the target too, which MindSpore's passes over."""
     logs = target if log_target else ops.log(ops.where(target > 0, target, ops.ones_like(target)))

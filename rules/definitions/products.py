@@ -16,6 +16,14 @@ def cosine_similarity(x1, x2, dim=1, eps=1e-08):
     return ops.cosine_similarity(x1.broadcast_to(shape), x2.broadcast_to(shape), dim, eps)
 
 
+def similarity(x1, x2, dim=1, eps=1e-08):
+    """In double precision too."""
+    shape = np.broadcast_shapes(x1.shape, x2.shape)
+    x1, x2 = x1.broadcast_to(shape), x2.broadcast_to(shape)
+    one, other = (ops.clamp(ops.sqrt((x * x).sum(dim)), min=eps) for x in (x1, x2))
+    return (x1 * x2).sum(dim) / (one * other)
+
+
 def einsum(equation, *operands):
     """One operand after the other as a product of matrices."""
     operands = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (list, tuple)) else list(operands)

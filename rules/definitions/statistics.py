@@ -89,6 +89,15 @@ def euclidean_norm(x, dim=None, keepdim=False):
     return ops.where(total == 0, ops.zeros_like(total), ops.sqrt(above))
 
 
+def finite(x, nan=None, posinf=None, neginf=None):
+    """Numbers for what is none, in double precision too."""
+    most = float(np.finfo(np.float64).max)
+    given = (0.0 if nan is None else nan, most if posinf is None else posinf, -most if neginf is None else neginf)
+    none, above, below = (ms.Tensor(number, x.dtype) for number in given)
+    x = ops.where(ops.isnan(x), none, x)
+    return ops.where(x == -math.inf, below, ops.where(x == math.inf, above, x))
+
+
 def signbit(x):
     """Where the sign is set, that of -0.0 too."""
     bits = {ms.float16: ms.int16, ms.bfloat16: ms.int16, ms.float32: ms.int32, ms.float64: ms.int64}

@@ -38,26 +38,38 @@ def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseS
             way = order.path(stmt.node, call)
             bound = order.own_scope(way, name)  # then the tensor is an element of something, or an argument of a lambda
             outside = called.kind == "api" and not writer.scope.is_function  # whoever imports the module may look
-            here, later = _looking(stmt, call, name, bound, outside)
+            here, later = _looking(writer, stmt, call, name, bound, outside)
             if not here and not later:
                 continue
             looked_at.add(id(stmt))
             perhaps = any(type(n) in LATE for n in way[:-1] if n is not bound) or bound is not None and bool(later)
+            if not here and not perhaps and called.kind == "api" and (target := _whole(stmt, call)):
+                why = f"torch changes `{name}` in place: it is the same tensor as `{target}`"
+                writer.tell("T2M614", f"{code(call.func)}({name})", why)
+                lines += [line for other in sorted(later) for line in writer.text(f"{other} = {target}")]
+                continue
             lines += _told(writer, call, name, acts, perhaps, here, later)
         if id(stmt) in looked_at:
             return lines
     return []
 
 
+def _whole(stmt: Stmt, call: cst.Call) -> str:
+    """The name that an assignment gives what the call returns, "" where it does something else with it."""
+    node = stmt.node
+    whole = isinstance(node, cst.Assign) and len(node.targets) == 1 and node.value is call
+    return dotted(node.targets[0].target) if whole and isinstance(node.targets[0].target, cst.Name) else ""
+
+
 def _looking(
-    stmt: Stmt, call: cst.Call, name: str, bound: cst.CSTNode | None, outside: bool
+    writer: Writer, stmt: Stmt, call: cst.Call, name: str, bound: cst.CSTNode | None, outside: bool
 ) -> tuple[list[cst.Name], set[str]]:
     """The uses in the statement that see what the call has changed, and the names by which later ones do."""
     after = liveness.read_after(stmt.block, [stmt], stmt.block.stmts.index(stmt))
     if bound is not None:
         names, root, later = {name}, bound, order.sources(bound) & after
     else:
-        names, root = {name} | other_names(name, stmt), stmt.node
+        names, root = {name} | other_names(name, stmt, writer), stmt.node
         later = (names if outside else names & after) - stmt.defs
     inside = {id(n) for n in descend(call)}
     uses = [n for n in order.reads(root, names) if id(n) not in inside]
@@ -98,17 +110,31 @@ def applied(writer: Writer, text: str, name: str) -> str:
     return code(made)
 
 
-def other_names(name: str, stmt: Stmt) -> set[str]:
-    """Names of the same tensor at the statement: `identity = x`, neither of the two bound again since."""
+def other_names(name: str, stmt: Stmt, writer: Writer) -> set[str]:
+    """Names of the same tensor at the statement: `identity = x`, `y = F.relu_(x)`, neither of the two bound again since."""
     body = list(stmt.block.scope.body.walk())
-    found = set()
-    for other in body:
-        node = other.node
-        if other.number >= stmt.number or not isinstance(node, cst.Assign) or len(node.targets) != 1:
-            continue
-        pair = {dotted(node.targets[0].target), dotted(node.value)}
-        if name not in pair or len(pair) != 2 or any(not n or "." in n for n in pair):
-            continue
-        if not any(other.number < s.number < stmt.number and s.defs & pair for s in body):
-            found |= pair - {name}
-    return found
+    found, todo = {name}, {name}
+    while todo:
+        fresh: set[str] = set()
+        for other in body:
+            node = other.node
+            if other.number >= stmt.number or not isinstance(node, cst.Assign) or len(node.targets) != 1:
+                continue
+            pair = {dotted(node.targets[0].target), _same(node.value, writer)}
+            if not todo & pair or len(pair) != 2 or any(not n or "." in n for n in pair):
+                continue
+            if not any(other.number < s.number < stmt.number and s.defs & pair for s in body):
+                fresh |= pair - found
+        found |= fresh
+        todo = fresh
+    return found - {name}
+
+
+def _same(value: cst.BaseExpression, writer: Writer) -> str:
+    """The name of the tensor that an expression is: itself, or what a function of torch changes in place."""
+    if not isinstance(value, cst.Call):
+        return dotted(value)
+    if writer.module.value(value.func).kind != "api":
+        return ""
+    subjects = activations.subjects(value, writer.module, writer.project)
+    return next((dotted(arg.value) for arg, acts in subjects if activations.UNSURE not in acts), "")
