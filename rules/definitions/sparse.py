@@ -16,7 +16,8 @@ def dense_matrix(indices, values, size=None, dtype=None):
 
 def dense_rows(row_ends, columns, values, size=None, dtype=None):
     """The dense form of a matrix whose rows are stored one behind the other."""
-    ends, columns = (np.asarray(part.asnumpy() if isinstance(part, ms.Tensor) else part) for part in (row_ends, columns))
+    parts = (part.asnumpy() if isinstance(part, ms.Tensor) else part for part in (row_ends, columns))
+    ends, columns = map(np.asarray, parts)
     rows = np.repeat(np.arange(len(ends) - 1), np.diff(ends))
     size = (len(ends) - 1, int(columns.max()) + 1) if size is None else size
     return dense_matrix(ms.Tensor(np.stack([rows, columns])), values, size, dtype)

@@ -57,8 +57,10 @@ def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseS
 def _whole(stmt: Stmt, call: cst.Call) -> str:
     """The name that an assignment gives what the call returns, "" where it does something else with it."""
     node = stmt.node
-    whole = isinstance(node, cst.Assign) and len(node.targets) == 1 and node.value is call
-    return dotted(node.targets[0].target) if whole and isinstance(node.targets[0].target, cst.Name) else ""
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1 or node.value is not call:
+        return ""
+    target = node.targets[0].target
+    return target.value if isinstance(target, cst.Name) else ""
 
 
 def _looking(
@@ -111,7 +113,7 @@ def applied(writer: Writer, text: str, name: str) -> str:
 
 
 def other_names(name: str, stmt: Stmt, writer: Writer) -> set[str]:
-    """Names of the same tensor at the statement: `identity = x`, `y = F.relu_(x)`, neither of the two bound again since."""
+    """Names of the same tensor at the statement: `identity = x`, `y = F.relu_(x)`, neither bound again since."""
     body = list(stmt.block.scope.body.walk())
     found, todo = {name}, {name}
     while todo:
