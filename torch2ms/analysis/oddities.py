@@ -80,11 +80,14 @@ def _single(data: cst.BaseExpression) -> str:
 
 
 def _below(data: cst.BaseExpression) -> bool:
-    """`[-1, 0]`: whole numbers, one of them below zero."""
+    """`[-1, 0]`, `[0, -n]`: whole numbers, one of them below zero."""
     if not isinstance(data, (cst.List, cst.Tuple)):
         return False
-    numbers = [constant(element.value) for element in data.elements]
-    return all(type(n) is int for n in numbers) and any(n < 0 for n in numbers if isinstance(n, int))
+    numbers = [(element.value, constant(element.value)) for element in data.elements]
+    return not any(type(n) is float for _, n in numbers) and any(
+        n < 0 if type(n) is int else isinstance(part, cst.UnaryOperation) and isinstance(part.operator, cst.Minus)
+        for part, n in numbers
+    )
 
 
 def _zero(arg: cst.Arg) -> bool:
