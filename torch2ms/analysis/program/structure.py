@@ -45,6 +45,7 @@ class Stmt:
     out: dict[str, Value] = field(default_factory=dict)  # the places it writes, as they are afterwards
     refills: set[str] = field(default_factory=set)  # of what it mutates: what was in there before is gone
     sums: set[str] = field(default_factory=set)  # attributes of which methods that it calls make something anew
+    shown: set[str] = field(default_factory=set)  # of what it gives a function: what that gives back shows its memory
     rebinds: bool = False  # a nested function that it calls binds names of this scope
     off: bool = False  # left as it is, because a person asked for it
     gradients: list[cst.Attribute] | None = None  # every `something.grad` in it, once somebody asked (see events)

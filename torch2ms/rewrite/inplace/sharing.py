@@ -100,7 +100,7 @@ def _either(node: cst.BaseExpression) -> list[cst.BaseExpression]:
 def _new(value: cst.BaseExpression, stmt: Stmt) -> bool:
     if dotted(value) == "None":
         return True
-    if isinstance(value, cst.Call) and stmt.muts & {dotted(a.value) for a in value.args} - {""}:
+    if isinstance(value, cst.Call) and (stmt.shown or stmt.muts & {dotted(a.value) for a in value.args} - {""}):
         return False  # a helper that writes into what it is given may return it
     if isinstance(value, cst.Call):
         shared = isinstance(value.func, cst.Attribute) and value.func.attr.value in VIEWS
@@ -111,6 +111,8 @@ def _new(value: cst.BaseExpression, stmt: Stmt) -> bool:
 def shares(stmt: Stmt, name: str) -> bool:
     """The statement stores the tensor itself somewhere: in another name, an attribute, a container."""
     node = stmt.node
+    if name in stmt.shown and name not in stmt.defs:
+        return True
     if isinstance(node, cst.Assign) and not changes_itself(node, name):
         values = (
             [e.value for e in node.value.elements] if isinstance(node.value, (cst.Tuple, cst.List)) else [node.value]

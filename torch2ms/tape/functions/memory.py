@@ -11,7 +11,7 @@ import libcst as cst
 
 from torch2ms.analysis.known import activations
 from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.program.project import ModuleInfo, Project, qualified
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project, qualified
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import children, descend
@@ -51,6 +51,8 @@ def spread_writes(project: Project) -> bool:
                 written += [(s, p, True) for s, p, changes in found if not changes and _fills(s, p)]
             if not written:
                 continue
+            for stmt in scope.body.walk():
+                stmt.shown |= _handed_back(stmt, module, project)
             shared = _Shared(scope, module)
             for stmt, place, fills in written if shared.aliases else ():
                 for other in shared.names(place, stmt, fills):
@@ -116,6 +118,27 @@ def _writes(stmt: Stmt, place: str, module: ModuleInfo) -> bool:
         held = module.value(node.target)
         return held.kind in ("tensor", "numpy") or held.kind == "unknown" and bool(held.deps)
     return value is None or value.kind in ("tensor", "unknown", "param", "numpy")
+
+
+def _handed_back(stmt: Stmt, module: ModuleInfo, project: Project) -> set[str]:
+    """The tensors whose memory a function of the project shows in what it returns: `first = head(rows)`."""
+    value = stmt.node.value if type(stmt.node) is cst.Assign else None
+    if type(value) is not cst.Call or type(value.func) is not cst.Name or not value.args:
+        return set()
+    info = project.find(value.func.value, module)
+    if type(info) is not FunctionInfo or not (shown := _shown_by(info)):
+        return set()
+    names = zip(info.scope.params, value.args, strict=False)
+    given = ((arg.keyword.value if arg.keyword is not None else name, dotted(arg.value)) for name, arg in names)
+    return {place for name, place in given if place and name in shown}
+
+
+def _shown_by(info: FunctionInfo) -> set[str]:
+    """The parameters of a function that it returns as they are, or views of."""
+    stmts = list(info.scope.body.walk())
+    ends = (s.node.value for s in stmts if type(s.node) is cst.Return and s.node.value is not None)
+    found = {_shown(value, info.module) for value in ends} & set(info.scope.params)
+    return found - {name for s in stmts for name in s.defs} if found else found
 
 
 def _fills(stmt: Stmt, place: str) -> bool:
@@ -194,7 +217,7 @@ def _shares(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[str, str]]:
         if name and type(node.value) is cst.Call and module.value(node.value.func).kind not in ("api", "module"):
             # a helper that writes into what it is given may return it
             given = {dotted(a.value) for a in node.value.args}
-            yield from ((name, place) for place in sorted(stmt.muts & given - {name, ""}))
+            yield from ((name, place) for place in sorted(stmt.shown | stmt.muts & given) if place not in (name, ""))
     for call in stmt.calls:
         if type(call.func) is cst.Attribute and call.func.attr.value == "append" and call.args:
             if (name := dotted(call.func.value)) and (source := _shown(call.args[0].value, module)):
