@@ -395,7 +395,7 @@ def test_precision_switched_off() -> None:
 @pytest.mark.parametrize(
     ("inside", "why"),
     [
-        ("if x is None: break", "a `break` stands inside the block"),
+        ("if check(x): break", "a `break` stands inside the block"),
         ("opt.step()", "an optimizer steps inside the block"),
         ("g = torch.autograd.grad(y.sum(), x)", "gradients are taken inside the block"),
     ],

@@ -77,6 +77,7 @@ class Value(NamedTuple):
         return bool(self.deps)
 
 
+ARRAY = "array or tensor"  # likewise: NumPy's where the caller gave it, and a tensor that is made where not
 EITHER = "number or tensor"  # the name of an unknown value that is one or the other: `best = 0.0`, later a metric
 OPTIMIZERS = "a class of optimizers"  # the name of an unknown value out of a table of them, or of a module of theirs
 AROUND = "an optimizer or an object"  # the name of an unknown value: a factory gives the one, or a class around one
@@ -110,6 +111,7 @@ STR, NONE = Value("str"), Value("none")
 
 
 CHOSEN = ("class", "function")  # what tables of names hold, and callers choose from
+_ARRAYS = ("numpy", "tensor", "unknown", "none")
 _NUMBERS = ("int", "float", "tensor", "unknown", "none")
 
 
@@ -136,6 +138,8 @@ def join(a: Value, b: Value) -> Value:
     for one, other in ((a, b), (b, a)):
         if other.kind == "tensor" and one.kind in ("int", "float") or one.name == EITHER and other.kind in _NUMBERS:
             return Value("unknown", EITHER, a.deps | b.deps)
+        if one.name == ARRAY and other.kind in _ARRAYS or one.kind == "numpy" and other.kind == "tensor":
+            return Value("unknown", ARRAY if one.rank != 0 and not other.likely else "", a.deps | b.deps)
         bare = one.kind == "optimizer" and not one.likely and other.kind == "object" and other.name != ""
         if bare or one.name == AROUND and other.kind in ("object", "optimizer", "unknown", "none"):
             return Value("unknown", AROUND, a.deps | b.deps)

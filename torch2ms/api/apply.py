@@ -129,6 +129,7 @@ def fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | N
     use = detours.counted(use)
     if rule.name.startswith("torch.nn."):
         use = detours.tupled(use)
+    use = detours.counted(use)
     form, detour = detours.taken(rule, form, use)
     if isinstance(detour, str):
         return refused(rule, ARGUMENT, detour)

@@ -11,7 +11,7 @@ from torch2ms.api import template
 from torch2ms.api.facts import Use
 from torch2ms.api.promotion import narrowed, promoted
 from torch2ms.api.rules import Form, Rule
-from torch2ms.api.signature import literal
+from torch2ms.api.signature import Bound, literal
 from torch2ms.api.transforms import axes
 
 WHOLE = ("int", "uint", "bool")
@@ -26,6 +26,12 @@ _TUPLES = "tuple:"
 ABSOLUTE = "absolute values"
 _PLACES = {"dim", "dim0", "dim1", "dim2", "axis", "axis0", "axis1", "start_dim", "end_dim"}
 _SIZES = {"kernel_size", "stride", "padding", "dilation", "output_size", "output_padding"}
+_COUNTS = _SIZES | {
+    "in_features", "out_features", "in_channels", "out_channels", "num_features", "num_channels", "num_embeddings",
+    "embedding_dim", "input_size", "hidden_size", "num_layers", "normalized_shape", "embed_dim", "d_model",
+    "dim_feedforward", "in1_features", "in2_features", "groups", "num_groups", "dim", "start_dim", "end_dim", "start",
+    "end", "step",
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,27 @@ def tupled(use: Use) -> Use:
             single[name] = replace(bound, updated=bound.updated.with_changes(value=as_tuple))
     changed = any(bound is not use.binding.single[name] for name, bound in single.items())
     return replace(use, binding=replace(use.binding, single=single)) if changed else use
+
+
+def counted(use: Use) -> Use:
+    """Numbers of NumPy (`nn.Linear(np.prod(shape), 3)`), of which MindSpore takes none for one of Python's."""
+    single, variadic = dict(use.binding.single), dict(use.binding.variadic)
+    for name in _COUNTS & single.keys():
+        if use.kind(name) == "numpy" and not use.rank(name):
+            single[name] = _whole(single[name])
+    if use.short in ("randn", "rand") and "size" in variadic:
+        kinds = [use.facts.kind(bound.original.value) for bound in variadic["size"]]
+        if "numpy" in kinds:
+            given = zip(kinds, variadic["size"], strict=True)
+            variadic["size"] = tuple(_whole(bound) if kind == "numpy" else bound for kind, bound in given)
+    if (single, variadic) == (use.binding.single, use.binding.variadic):
+        return use
+    return replace(use, binding=replace(use.binding, single=single, variadic=variadic))
+
+
+def _whole(bound: Bound) -> Bound:
+    value = bound.updated.value.with_changes(lpar=[], rpar=[])
+    return replace(bound, updated=bound.updated.with_changes(value=cst.Call(cst.Name("int"), [cst.Arg(value)])))
 
 
 def floated(form: Form, use: Use) -> Detour:

@@ -40,6 +40,7 @@ from torch2ms.wrappers.item_inputs import item_inputs
 from torch2ms.wrappers.kept_graphs import kept_graphs
 from torch2ms.wrappers.keyed import keyed
 from torch2ms.wrappers.layers import as_modules
+from torch2ms.wrappers.left_between import left_between
 from torch2ms.wrappers.left_out import left_out
 from torch2ms.wrappers.levelled import levelled
 from torch2ms.wrappers.listed import listed
@@ -160,6 +161,7 @@ def understood_from_steps_on(project: Project) -> Project:
     project = _with(project, parted(project))
     project = _with(project, switched(project))
     project = _with(project, conditional(project))
+    project = _with(project, left_between(project))
     project = _with(project, ternary(project))
     project = _with(project, levelled(project))
     project = _with(project, sunk(project))

@@ -27,7 +27,7 @@ from torch2ms.analysis.evaluation.methods import (
     tensor_method,
 )
 from torch2ms.analysis.evaluation.narrow import CLASS, itself
-from torch2ms.analysis.evaluation.transfer import into, only_passed, outward, sole, spread, unplaced
+from torch2ms.analysis.evaluation.transfer import into, kept_inside, only_passed, outward, sole, spread, unplaced
 from torch2ms.analysis.known import torchapi
 from torch2ms.analysis.known.torchcalls import api_call, new_optimizer, tensor_function
 from torch2ms.analysis.known.wrapped import FAMILIES
@@ -213,8 +213,8 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
         ev.memo[id(func.value)] = replace(receiver, kind="tensor", likely=True)
         learn(func.value, ev)
         return tensor_method(name, replace(receiver, kind="tensor"), given.deps, given.args)
-    if name == "item":
-        return Value("float")
+    if name in ("item", "tolist"):  # numbers, whatever it is: a graph ends there
+        return Value(torchapi.HOST[name])
     if name == "sample" and unknown and REPLAY.search(place):
         return Value("unknown")  # what was seen before, to learn from again
     if unknown and not receiver.place and not receiver.deps:
@@ -266,7 +266,10 @@ def _instance(target: Value, given: Given, ev: Evaluator) -> Value:
         ev.exchange.returned(init)
     kind = cls.kind if cls.kind in ("module", "dataset", "optimizer") else "object"
     held = ev.exchange.ask(records.kept, cls, given) if kind == "object" else None
-    if kind == "object" and any(a.kind == "module" and not a.place for a in given.args):
+    handed = kind == "object" and any(a.kind == "module" for a in given.args)
+    if handed and init is not None and init.cls is not None:  # kept under names that are perhaps not seen yet
+        ev.exchange.attributes(init.cls)
+    if handed and any(a.kind == "module" and not a.place for a in given.args):
         if own := ev.exchange.ask(records.unnamed, cls, given):
             return _with_own(own, held or Value(kind, cls.qualified), f"{UNPLACED}{id(given.node):x}>")
     if held is not None:
@@ -376,6 +379,9 @@ def _function(
     if returns.kind == "module":  # what it was made of has no name outside: it is the module's own
         returns = replace(returns, deps=frozenset(d for d in returns.deps if root(d) not in own))
     fresh = sole(returns, info.scope, bound)
+    if returns.kind == "object" and (homes := kept_inside(returns, own, bound, id(given.node))):
+        homeless |= homes
+        returns = replace(returns, place=next(iter(homes)))
     return outward(returns, depends, receiver.place if receiver is not None else "", homeless, fresh)
 
 

@@ -26,6 +26,7 @@ class Exchange:
         self._returns: dict[FunctionInfo, Known] = {}  # the first answers
         self._attributes: dict[tuple[ClassInfo, str], Known] = {}
         self._kept: dict[FunctionInfo, dict[str, frozenset[str]]] = {}
+        self._bound: dict[ClassInfo, frozenset[str]] = {}
         self._globals: dict[tuple[ModuleInfo, str], Known] = {}
         self._log: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = []
         self.whole = True  # nothing was told to others past the log
@@ -50,6 +51,13 @@ class Exchange:
         found = cls.attr(name)
         self._attributes.setdefault((cls, name), found)
         self._log.append((ClassInfo.attr, (cls, name), found))
+        return found
+
+    def attributes(self, cls: ClassInfo) -> frozenset[str]:
+        """Which attributes a class has, as far as its methods were run."""
+        found = _attributes(cls)
+        self._bound.setdefault(cls, found)
+        self._log.append((_attributes, (cls,), found))
         return found
 
     def member(self, module: ModuleInfo, name: str) -> Known:
@@ -84,6 +92,7 @@ class Exchange:
             all(info.returns == value for info, value in self._returns.items())
             and all(info.kept == found for info, found in self._kept.items())
             and all(cls.attr(name) == value for (cls, name), value in self._attributes.items())
+            and all(_attributes(cls) == names for cls, names in self._bound.items())
             and all(module.env.get(name) == value for (module, name), value in self._globals.items())
         )
 
@@ -123,6 +132,10 @@ def _kept(info: FunctionInfo) -> dict[str, frozenset[str]]:
 
 def _keep(info: FunctionInfo, place: str, deps: frozenset[str]) -> None:
     info.kept[place] = info.kept.get(place, NO_DEPS) | deps
+
+
+def _attributes(cls: ClassInfo) -> frozenset[str]:
+    return frozenset(cls.attrs)
 
 
 def _bound(module: ModuleInfo, name: str) -> Known:

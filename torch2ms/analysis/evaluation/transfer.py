@@ -96,7 +96,8 @@ def outward(
     each = value.each if value.each is None else outward(value.each, params, receiver, made, fresh)
     place = value.place
     if value.kind in OBJECTS and not place.startswith("self."):
-        place = made.get(place, "")  # made inside: it lives where the caller puts it
+        home = moved(place, made)  # made inside: it lives where the caller puts it
+        place = home if home != place else ""
     elif place.startswith("self.") and receiver:
         place = receiver + place[4:]
     return replace(value, deps=deps, items=items, each=each, place=place, owns=owns, leaf=False)
@@ -114,10 +115,31 @@ def unplaced(returned: Value, local: frozenset[str] | set[str], call: int) -> di
         return {}
     found: dict[str, str] = {}
     for item in returned.items:
-        if item.kind in OBJECTS and item.place.partition(".")[0] in local:
+        if item.kind in OBJECTS and (item.place.startswith(UNPLACED) or item.place.partition(".")[0] in local):
             found[item.place] = f"{UNPLACED}{call:x}>{item.place}"
         found |= unplaced(item, local, call)
     return found
+
+
+def kept_inside(
+    returned: Value, local: frozenset[str] | set[str], bound: dict[str, Value], call: int
+) -> dict[str, str]:
+    """Where networks are for the caller that a returned object keeps, and that have names of the function that made it.
+
+    Those made there live in the object, whose place comes first and is one until it is bound; others the caller gave.
+    """
+    found: dict[str, str] = {}
+    if returned.place.partition(".")[0] in bound:
+        return found
+    for attr, item in entries(returned).items():
+        head = item.place.partition(".")[0]
+        if item.kind not in OBJECTS or item.place in found:
+            continue
+        if head in bound and bound[head].place:
+            found[item.place] = moved(item.place, {head: bound[head].place})
+        elif head in local or head in bound:
+            found[item.place] = f"{UNPLACED}{call:x}>.{attr}"
+    return {returned.place or UNPLACED: f"{UNPLACED}{call:x}>"} | found if found else {}
 
 
 def sole(returned: Value, scope: Scope, params: Iterable[str]) -> frozenset[str]:

@@ -89,6 +89,8 @@ def typed(use: Use) -> Choice:
     if use.count("data") == 0:
         return Choice(f"ops.zeros((0,){element})")
     kind = use.kind("data")
+    if use.short == "Tensor" and _either(use):
+        return Choice("({data} if isinstance({data}, ms.Tensor) else ms.tensor({data}, dtype=ms.float32))")
     if kind == "tensor" and use.short == "Tensor":
         return Choice("{*data}", assume="" if use.known("data") else f"{use.text('data')} is a tensor")
     if use.count("data") > 1 or use.starred("data") or kind in ("int", "float"):
@@ -109,6 +111,14 @@ def typed(use: Use) -> Choice:
     if kind != "tensor" and _SIZE.search(use.text("data").rpartition(".")[2]):
         return Choice(f"ops.zeros({{data}}{element})", assume=f"{use.text('data')} is a size, not data")
     return Choice(made, assume="the argument is data, not a size")
+
+
+def _either(use: Use) -> bool:
+    """It may be a tensor, whose gradient `ms.tensor` would lose, as well as data: `forward(obs)`, `forward(net(x))`."""
+    kind = use.kind("data")
+    if use.count("data") != 1 or use.starred("data") or not use.simple("data"):
+        return False
+    return kind == "tensor" and use.guessed("data") or kind == "unknown" and use.varied("data")
 
 
 def view(use: Use) -> Choice:

@@ -7,7 +7,7 @@ import libcst as cst
 from torch2ms.analysis.oddities import BELOW
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.syntax.tree import code, constant
-from torch2ms.analysis.values import Value
+from torch2ms.analysis.values import ARRAY, Value
 from torch2ms.api.template import atomic, parenthesised
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.layers.rows import without_axis
@@ -238,7 +238,8 @@ def _part(
         return new.with_changes(value=_called("int", new.value))
     if value.kind == "numpy" and value.dtype != "bool" and _picked(old.value, work.module):
         return new.with_changes(value=cst.Call(cst.Attribute(new.value, cst.Name("tolist"))))  # a number, or a row
-    if _array(value) or arrays and value.kind == "unknown" and isinstance(old.value, (cst.Name, cst.Attribute)):
+    named = value.kind == "unknown" and isinstance(old.value, (cst.Name, cst.Attribute))
+    if _array(value) or value.name == ARRAY or arrays and named:
         work.notes.needs.add("ms")  # what stands beside an array is one as well, or a number
         return new.with_changes(value=_called(f"{work.alias('ms')}.Tensor", new.value))
     if value.name == "range" and not code(old.value).startswith("list("):

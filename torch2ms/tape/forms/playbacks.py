@@ -16,6 +16,7 @@ from torch2ms.tape.forms.bodies import body_of, declare
 from torch2ms.tape.forms.calls import Call, Outputs
 from torch2ms.tape.forms.interface import definition_order, joined, outputs_of, parameters_of, weight_nodes, weights_of
 from torch2ms.tape.forms.receiving import receive
+from torch2ms.tape.forward.asked_again import asked_again
 from torch2ms.tape.forward.asked_first import invariant
 from torch2ms.tape.forward.regions import Region
 from torch2ms.tape.ledger.events import Event
@@ -287,8 +288,11 @@ def _early(writer: Writer, call: Call) -> Early | str:
     crossing = [n for n in definition_order(early) if n in used and writer.varied(n, early)]
     places = {u for s in late for u in s.all_uses} | (event.stmt.uses if event.lifted else set())
     attributes = sorted({d for s in early for d in s.all_defs if "." in d and d in places and writer.varied(d, early)})
-    if container := next((n for n in crossing if writer.kinds(n, early) & CONTAINERS), ""):
+    shared = ((n, writer.kinds(n, early)) for n in [*crossing, *attributes])
+    if container := next((n for n, kinds in shared if kinds & {*CONTAINERS, "object"}), ""):
         return f"`{container}`, which its two parts share, is no tensor"
+    if asked := asked_again(early, late, writer.module):
+        return f"what `{asked}` keeps of the first of its two parts is not seen"
     loop = writer.hoist(call) if event.kind != "handed" else None
     if loop is not None and any(writer.kinds(n, early) & CONTAINERS for n in liveness.exposed(early)):
         loop = None  # what ms.vjp is given are tensors: the function is made where it sees the others

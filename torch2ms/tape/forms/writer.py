@@ -136,6 +136,10 @@ class Writer:
         func = home.value(call.func)
         if func.kind == "module":
             return any_overlap(func.own, places)
+        if isinstance(call.func, cst.Attribute) and func.kind in ("unknown", "method"):
+            held = home.value(call.func.value)  # `self.critic.act(inputs)` of a network whose class is not seen
+            if held.kind == "module" and held.place and any_overlap(held.own, places):
+                return True
         if func.kind not in ("function", "method", "object") or not any_overlap(home.value(call).deps, places):
             return False
         found = self.project.find(func.name, home) if self.project is not None and func.name else None
