@@ -126,7 +126,6 @@ def fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | N
         return refused(rule, NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
     if (lacking := lacks_kind(rule, form.template)) is not None:
         return lacking
-    use = detours.counted(use)
     if rule.name.startswith("torch.nn."):
         use = detours.tupled(use)
     use = detours.counted(use)

@@ -26,11 +26,10 @@ _TUPLES = "tuple:"
 ABSOLUTE = "absolute values"
 _PLACES = {"dim", "dim0", "dim1", "dim2", "axis", "axis0", "axis1", "start_dim", "end_dim"}
 _SIZES = {"kernel_size", "stride", "padding", "dilation", "output_size", "output_padding"}
-_COUNTS = _SIZES | {
+_COUNTS = _SIZES | _PLACES | {
     "in_features", "out_features", "in_channels", "out_channels", "num_features", "num_channels", "num_embeddings",
     "embedding_dim", "input_size", "hidden_size", "num_layers", "normalized_shape", "embed_dim", "d_model",
-    "dim_feedforward", "in1_features", "in2_features", "groups", "num_groups", "dim", "start_dim", "end_dim", "start",
-    "end", "step",
+    "dim_feedforward", "in1_features", "in2_features", "groups", "num_groups", "start", "end", "step",
 }  # fmt: skip
 
 
@@ -68,18 +67,6 @@ class Detour:
         return _followed(node, self.behind)
 
 
-def counted(use: Use) -> Use:
-    """Dimensions that are tensors, or numbers of NumPy: MindSpore's functions take Python's own alone."""
-    single = dict(use.binding.single)
-    for name in _PLACES & single.keys():
-        kind, value = use.kind(name), single[name].updated.value
-        if kind == "tensor" and use.rank(name) == 0 and not use.guessed(name) or kind == "numpy" and use.number(name):
-            number = cst.Call(cst.Name("int"), [cst.Arg(value)])
-            single[name] = replace(single[name], updated=single[name].updated.with_changes(value=number))
-    changed = any(bound is not use.binding.single[name] for name, bound in single.items())
-    return replace(use, binding=replace(use.binding, single=single)) if changed else use
-
-
 def tupled(use: Use) -> Use:
     """Sizes of layers and of their functions given as lists: most of MindSpore's take tuples alone."""
     single = dict(use.binding.single)
@@ -94,10 +81,11 @@ def tupled(use: Use) -> Use:
 
 
 def counted(use: Use) -> Use:
-    """Numbers of NumPy (`nn.Linear(np.prod(shape), 3)`), of which MindSpore takes none for one of Python's."""
+    """Numbers of NumPy (`nn.Linear(np.prod(shape), 3)`), and dimensions that are tensors: MindSpore takes Python's."""
     single, variadic = dict(use.binding.single), dict(use.binding.variadic)
     for name in _COUNTS & single.keys():
-        if use.kind(name) == "numpy" and not use.rank(name):
+        tensor = name in _PLACES and use.kind(name) == "tensor" and use.rank(name) == 0 and not use.guessed(name)
+        if tensor or use.kind(name) == "numpy" and (use.number(name) or name not in _PLACES and not use.rank(name)):
             single[name] = _whole(single[name])
     if use.short in ("randn", "rand") and "size" in variadic:
         kinds = [use.facts.kind(bound.original.value) for bound in variadic["size"]]

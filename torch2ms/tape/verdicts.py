@@ -17,7 +17,7 @@ from torch2ms.tape.forward.properties import computed_anew
 from torch2ms.tape.forward.refilled import emptied, kept_anew, left_in_object
 from torch2ms.tape.forward.regions import Finder, Region
 from torch2ms.tape.forward.stashes import feeding
-from torch2ms.tape.forward.unreached import unreached
+from torch2ms.tape.forward.unreached import steps_elsewhere, unreached
 from torch2ms.tape.forward.unseen import through_unseen, unseen_step
 from torch2ms.tape.functions.brought import kept_elsewhere
 from torch2ms.tape.functions.handing import Handed
@@ -204,21 +204,26 @@ class Verdicts:
         if event.value.dtype == "decays" and not self.project.freezes:  # it may hold what is not frozen alone
             if part := never_recorded(owner, self.scope, self.module):
                 return part
-        if not reached or any(d.startswith(("^", "@")) for d in reached):
+        if not reached or any(d.startswith("^") for d in reached):
             return ""
+        if any(d.startswith("@") for d in reached):  # what nobody is seen to give a graph, it hardly has
+            return self.unreached(event, owner, reached, given=True)
         missing = [o for o in sorted(owner.owns) if o in known and not any_overlap(frozenset({o}), reached)]
         return missing[0] if missing else self.unreached(event, owner, reached)
 
-    def unreached(self, event: Event, owner: Owner, reached: frozenset[str]) -> str:
+    def unreached(self, event: Event, owner: Owner, reached: frozenset[str], given: bool = False) -> str:
         """A layer that no loss of a step depends on, where decay or what other losses left moves it."""
         if event.kind not in STEPS or self.project.freezes:
             return ""
         decays = event.value.dtype == "decays"
         filling = [e for e in self.records.events if e.kind in ("backward", "handed")]
         ever = frozenset().union(*(self.records.root_deps(e) for e in filling if owner in self.records.takers(e)))
-        if not decays and ever == reached or any(d.startswith(("^", "@")) for d in ever):
+        others = steps_elsewhere(owner.place, self.scope, self.module, self.project)  # behind losses that reach more
+        if given and not others or any(d.startswith("^" if others else ("^", "@")) for d in ever):
             return ""
-        return unreached(owner, reached, NO_DEPS if decays else ever, self.scope, self.module, self.project)
+        if not decays and not others and ever == reached:
+            return ""
+        return unreached(owner, reached, NO_DEPS if decays or others else ever, self.scope, self.module, self.project)
 
     def kept(self, owner: Owner) -> str:
         """A part of an owner that no clear reaches where others of its parts are cleared one by one, "" if none."""

@@ -11,8 +11,10 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torch2ms.analysis.evaluation.lookup import class_of
-from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.arguments import argument
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import Value
 from torch2ms.tape.forward.skipped import UNSEEN
 from torch2ms.tape.ledger.beyond import weighted, weighted_parts
@@ -34,6 +36,43 @@ def unreached(
             if not ever or _depends(ever, part):
                 return part
     return ""
+
+
+def steps_elsewhere(place: str, scope: Scope, module: ModuleInfo, project: Project) -> bool:
+    """Another method of the class, or another function that its callers give it, steps with the same optimizer."""
+    if place in scope.params and (info := module.functions.get(id(scope))) is not None and info.cls is None:
+        return any(_given_to_others(place, info, home, project) for home in project.modules.values())
+    cls = module.classes.get(scope.cls.name) if scope.cls is not None and place.startswith("self.") else None
+    if cls is None or module.source.count(f"{place}.step(") < 2 and len(cls.lineage()) == 1 and not cls.below():
+        return False
+    methods = [m for c in (*cls.lineage(), *cls.below()) for m in c.methods.values() if m.scope is not scope]
+    return any(_steps(place, method) for method in methods)
+
+
+def _given_to_others(place: str, info: FunctionInfo, home: ModuleInfo, project: Project) -> bool:
+    """Where a module calls the function, it hands the optimizer to another one too, or steps with it there."""
+    for around in home.scope.walk() if f"{info.name}(" in home.source else ():
+        calls = [call for stmt in around.body.walk() for call in stmt.calls]
+        mine = {id(call) for call in calls if dotted(call.func).rpartition(".")[2] == info.name}
+        given = {_argument(call, info, place) for call in calls if id(call) in mine} - {""}
+        for call in (c for c in calls if id(c) not in mine) if given else ():
+            if type(call.func) is cst.Attribute and call.func.attr.value == "step" and dotted(call.func.value) in given:
+                return True
+            other = project.find(home.value(call.func).name, home) if home.value(call.func).kind == "function" else None
+            if isinstance(other, FunctionInfo) and other is not info:
+                params = [p for p in other.scope.params if _argument(call, other, p) in given]
+                if any(_steps(param, other) for param in params):
+                    return True
+    return False
+
+
+def _argument(call: cst.Call, info: FunctionInfo, name: str) -> str:
+    node = argument(call, info.scope.params.index(name), name)
+    return dotted(node) if node is not None else ""
+
+
+def _steps(place: str, info: FunctionInfo) -> bool:
+    return any(dotted(call.func) == f"{place}.step" for stmt in info.scope.body.walk() for call in stmt.calls)
 
 
 def _network(place: str, scope: Scope, module: ModuleInfo) -> Value | None:
@@ -77,8 +116,7 @@ def _seen(cls: ClassInfo) -> bool:
     bases = {base for c in lineage for base in c.bases}
     own = {c.scope.name for c in lineage}
     return (
-        "forward" in {name for c in lineage for name in c.methods}
-        and all(base == "torch.nn.Module" or base.rpartition(".")[2] in own for base in bases)
+        all(base == "torch.nn.Module" or base.rpartition(".")[2] in own for base in bases)
         and not any(c.module.says(UNSEEN) for c in lineage)
     )
 
