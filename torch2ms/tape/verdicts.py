@@ -223,7 +223,8 @@ class Verdicts:
             return ""
         if not decays and not others and ever == reached:
             return ""
-        return unreached(owner, reached, NO_DEPS if decays or others else ever, self.scope, self.module, self.project)
+        part = unreached(owner, reached, NO_DEPS if decays or others else ever, self.scope, self.module, self.project)
+        return part if decays or not others or "[" not in part else ""  # items are run by whatever goes over them
 
     def kept(self, owner: Owner) -> str:
         """A part of an owner that no clear reaches where others of its parts are cleared one by one, "" if none."""

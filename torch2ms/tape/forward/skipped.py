@@ -28,7 +28,8 @@ DRAWN = re.compile(r"\brand|\brandom\b|bernoulli|multinomial|\bchoice\(")
 NAMING = re.compile(
     r"\bgetattr\(|[}\])]\[|= *[{\[(].*self\.\w+ *[,}\])]"
 )  # layers are picked without naming one of them
-UNSEEN = re.compile(r"children\(|_modules\b|getattr\(|__dict__|\bvars\(|\.modules\(\)")
+SETTINGS = r"(?!(?:self\.)?(?:args|opts?|options|conf|config|cfg|flags|hparams)\b)"  # they hold no layers
+UNSEEN = re.compile(rf"children\(|_modules\b|getattr\({SETTINGS}|__dict__|\bvars\({SETTINGS}|\.modules\(\)")
 
 
 @dataclass
