@@ -378,6 +378,10 @@ def _function(
         returns = replace(returns, place=held.place if seen else "")
     if returns.kind == "module":  # what it was made of has no name outside: it is the module's own
         returns = replace(returns, deps=frozenset(d for d in returns.deps if root(d) not in own))
+    same = bound.get(returns.place) if returns.kind == "module" and not returns.name else None
+    if same is not None and same.kind == "module" and not same.place:  # `layer_init(nn.Linear(3, 1))` gives it back
+        if not any(returns.place in stmt.defs for stmt in info.scope.body.walk()):
+            returns = replace(returns, name=same.name)
     fresh = sole(returns, info.scope, bound)
     if returns.kind == "object" and (homes := kept_inside(returns, own, bound, id(given.node))):
         homeless |= homes
