@@ -92,10 +92,20 @@ def between(stmt: Stmt, scope: Scope, steps: list[Stmt], project: Project) -> bo
     return scope.is_function and not here and _runs_again(scope.name, project, 0)
 
 
+@once
+def _calling(project: Project) -> dict[str, list[tuple[Stmt, Scope]]]:
+    """By name of what is called: the statements with such calls, once for each call, and their scopes."""
+    found: dict[str, list[tuple[Stmt, Scope]]] = defaultdict(list)
+    for scope in (s for m in project.modules.values() for s in m.scope.walk()):
+        for stmt in scope.body.walk():
+            for call in stmt.calls:
+                found[name_called(call)].append((stmt, scope))
+    return found
+
+
 def _runs_again(name: str, project: Project, depth: int) -> bool:
     """A function is called in a loop, or at several places: what it does last comes before what it does first."""
-    scopes = [s for m in project.modules.values() for s in m.scope.walk()]
-    calls = [(s, scope) for scope in scopes for s in scope.body.walk() for c in s.calls if name_called(c) == name]
+    calls = _calling(project).get(name, [])
     if len(calls) > 1 or any(a.is_loop for s, _ in calls for a in s.ancestors()):
         return True
     return depth < CALLERS and any(f.is_function and _runs_again(f.name, project, depth + 1) for _, f in calls)

@@ -273,19 +273,17 @@ def _kept_or_set(stmt: Stmt) -> bool:
 def _asked(project: Project, attrs: Set[str]) -> dict[str, dict[int, set[str]]]:
     """By attribute and id of a scope: the places of it which the scope, or a class that it is a method of, knows."""
     found: dict[str, dict[int, set[str]]] = {}
+    kept: dict[int, Set[str]] = {}  # by id of a class
     for module in project.modules.values():
         for scope in module.scope.walk():
             imported = module.imports.table.keys() - scope.locals
             places = {u for s in scope.body.walk() for u in s.uses | s.defs if "." in u and root(u) not in imported}
-            places |= {f"self.{attr}" for attr in attrs & _kept(scope, module, project)}
+            cls = module.classes.get(scope.cls.name) if scope.cls is not None and scope.is_function else None
+            if cls is not None and id(cls) not in kept:
+                kept[id(cls)] = attrs & set().union(*(each.attrs for each in family(cls, project)))
+            places |= {f"self.{attr}" for attr in kept[id(cls)]} if cls is not None else set()
             for place in places:
                 attr = place.rpartition(".")[2]
                 if attr in attrs:
                     found.setdefault(attr, {}).setdefault(id(scope), set()).add(place)
     return found
-
-
-def _kept(scope: Scope, module: ModuleInfo, project: Project) -> set[str]:
-    """The attributes of the class that a method belongs to, and of those above and below it."""
-    cls: ClassInfo | None = module.classes.get(scope.cls.name) if scope.cls is not None and scope.is_function else None
-    return set().union(*(each.attrs for each in family(cls, project))) if cls is not None else set()

@@ -169,15 +169,17 @@ def _helper(call: cst.Call, module: ModuleInfo, project: Project) -> tuple[Funct
 
 def _of_any_class(name: str, project: Project) -> FunctionInfo | None:
     """The method of this name that freezes or thaws, of whichever module of the project."""
-    if name not in _toggling(project):
-        return None
-    return next(i for i in _of_modules(project) if i.name == name and _toggles(i.scope.body, i.module))
+    return _toggling(project).get(name)
 
 
 @once
-def _toggling(project: Project) -> frozenset[str]:
-    """The names of the methods of modules that freeze or thaw something."""
-    return frozenset(i.name for i in _of_modules(project) if _toggles(i.scope.body, i.module))
+def _toggling(project: Project) -> dict[str, FunctionInfo]:
+    """The methods of modules that freeze or thaw something; of several of a name the first."""
+    found: dict[str, FunctionInfo] = {}
+    for info in _of_modules(project):
+        if info.name not in found and _toggles(info.scope.body, info.module):
+            found[info.name] = info
+    return found
 
 
 def _of_modules(project: Project) -> Iterator[FunctionInfo]:
