@@ -8,10 +8,10 @@ from typing import cast
 import libcst as cst
 
 from torch2ms.analysis.program import flow
-from torch2ms.analysis.program.project import ModuleInfo, qualified
+from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.arguments import argument
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.inlining.candidates import (

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ModuleInfo, qualified
-from torch2ms.analysis.syntax.names import canonical, dotted, is_foreign
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.syntax.names import canonical, dotted, is_foreign, qualified
 from torch2ms.analysis.syntax.tree import changed, constant
 from torch2ms.analysis.values import Value
 from torch2ms.api import Outcome, Rule, apply_attribute, apply_class, apply_partial, apply_value, apply_whole

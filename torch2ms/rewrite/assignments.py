@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ModuleInfo, qualified
+from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted, is_foreign
+from torch2ms.analysis.syntax.names import dotted, is_foreign, qualified
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.api.template import atomic
 from torch2ms.findings import Tier

@@ -8,10 +8,10 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation.modes import is_no_grad
 from torch2ms.analysis.program.answers import once
-from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project, qualified
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.annotations import as_written
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import changed
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout

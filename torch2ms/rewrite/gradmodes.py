@@ -9,9 +9,9 @@ import libcst as cst
 from torch2ms.analysis.evaluation.modes import is_no_grad, off
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.flow import WATCHING
-from torch2ms.analysis.program.project import ModuleInfo, qualified
+from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import constant, descend, gathered
 from torch2ms.analysis.values import Value
 from torch2ms.findings import Finding, Tier

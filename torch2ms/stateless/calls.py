@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project, qualified
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.stateless.forwards import Forwards, Unfit
 from torch2ms.stateless.layers import made_by

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project, qualified
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.rewrite.rewriter import Rewriter
 from torch2ms.stateless.layers import PLAIN, WEIGHTED, Unfit, applied, made_by, weights_of

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project, qualified
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.program.structures import takes_dict
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.wrappers.suites import Suites
 

@@ -13,10 +13,10 @@ import libcst as cst
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.boundness import perhaps_missing
 from torch2ms.analysis.program.flow import TRANSPARENT, expression_uses, root
-from torch2ms.analysis.program.project import ModuleInfo, Project, qualified
+from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.arguments import argument
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import overlaps
 from torch2ms.findings import Finding, Tier

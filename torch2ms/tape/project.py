@@ -9,10 +9,10 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project, qualified
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.arguments import argument
-from torch2ms.analysis.syntax.names import dotted, name_called
+from torch2ms.analysis.syntax.names import dotted, name_called, qualified
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.tape.copies import freezes_copy, freezes_untrained
 from torch2ms.tape.derivatives.paths import drawing

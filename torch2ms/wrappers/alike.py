@@ -9,8 +9,8 @@ import re
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import Plain, Project, qualified
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.program.project import Plain, Project
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.wrappers.suites import Suites
 
 SAME = {"shape", "dtype", "device", "ndim", "size", "numel", "dim", "is_cuda", "layout", "element_size"}

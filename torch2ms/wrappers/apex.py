@@ -6,8 +6,8 @@ import re
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ModuleInfo, qualified
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.syntax.names import dotted, qualified
 
 
 def name_of(node: cst.CSTNode, module: ModuleInfo) -> str:

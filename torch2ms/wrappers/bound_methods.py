@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ModuleInfo, Plain, Project, qualified
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.wrappers.boxes import LIVING, closes_over, own_nodes, parts
 from torch2ms.wrappers.suites import Suites

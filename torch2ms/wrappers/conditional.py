@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project, qualified
-from torch2ms.analysis.syntax.names import canonical, dotted
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.syntax.names import canonical, dotted, qualified
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.wrappers.suites import Suites
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project, qualified
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.api.rules import Rules
 from torch2ms.api.signature import Param

@@ -9,7 +9,8 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program import flow
-from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project, qualified
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
+from torch2ms.analysis.syntax.names import qualified
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.wrappers.suites import Made, Suites
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ModuleInfo, qualified
-from torch2ms.analysis.syntax.names import dotted, is_foreign, name_called
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.syntax.names import dotted, is_foreign, name_called, qualified
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.wrappers.objects import keyword
 

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ModuleInfo, qualified
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.findings import Tier
 from torch2ms.wrappers import accumulate, apex, distributed, objects
 from torch2ms.wrappers.fold import folded

@@ -14,9 +14,9 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project, qualified
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.functions.sites import resolve

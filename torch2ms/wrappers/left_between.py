@@ -14,8 +14,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import Plain, Project, qualified
-from torch2ms.analysis.syntax.names import canonical, name_called
+from torch2ms.analysis.program.project import Plain, Project
+from torch2ms.analysis.syntax.names import canonical, name_called, qualified
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.wrappers.suites import Made, Suites
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.known.wrapped import FAMILIES
-from torch2ms.analysis.program.project import ModuleInfo, qualified
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.wrappers import apex
 

@@ -10,8 +10,8 @@ import re
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ModuleInfo, Plain, Project, qualified
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.wrappers.suites import Suites
 

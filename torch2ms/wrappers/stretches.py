@@ -16,8 +16,8 @@ from typing import NamedTuple
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import Plain, Project, qualified
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.program.project import Plain, Project
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout

@@ -15,9 +15,9 @@ import libcst as cst
 from torch2ms.analysis.evaluation.modes import off
 from torch2ms.analysis.program import flow
 from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project, qualified
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted, name_called
+from torch2ms.analysis.syntax.names import dotted, name_called, qualified
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout

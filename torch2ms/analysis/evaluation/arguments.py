@@ -9,7 +9,8 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation import masked
 from torch2ms.analysis.evaluation.containers import element, housed
-from torch2ms.analysis.program.project import FunctionInfo, Project, qualified
+from torch2ms.analysis.program.project import FunctionInfo, Project
+from torch2ms.analysis.syntax.names import qualified
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import UNKNOWN, Value, entries, joined_deps
 

@@ -20,6 +20,7 @@ from torch2ms.analysis.evaluation.methods import (
     MODULE_METHODS,
     NAMED_PARAMETERS,
     PARAMETERS,
+    RETURNING_SELF,
     learn,
     learn_argument,
     module_method,
@@ -201,6 +202,8 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
         if unknown and name in {"buffers", *PARAMETERS, *NAMED_PARAMETERS}:
             ev.memo[id(func.value)] = module
         return module_method(name, module, given.deps)
+    if name in RETURNING_SELF and receiver.kind == "object" and receiver.name:  # the class above it, unseen, has it
+        return receiver
     copied = name == "clone" and not given.args and unknown and not SETTINGS.search(place)
     words = copied or any(a.keyword is not None and a.keyword.value in ("dim", "keepdim") for a in given.node.args)
     swapped = name == "transpose" and len(given.args) == 2

@@ -19,9 +19,8 @@ from torch2ms.analysis.evaluation.methods import taken_for
 from torch2ms.analysis.evaluation.modes import entered
 from torch2ms.analysis.evaluation.narrow import narrowed
 from torch2ms.analysis.program.families import of_family
-from torch2ms.analysis.program.project import qualified
 from torch2ms.analysis.program.structure import Block, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import NONE, UNKNOWN, Value, is_row, replace
 

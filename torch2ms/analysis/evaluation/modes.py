@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ModuleInfo, qualified
-from torch2ms.analysis.syntax.names import dotted, is_foreign
+from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.syntax.names import dotted, is_foreign, qualified
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator

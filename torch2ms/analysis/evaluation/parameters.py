@@ -9,8 +9,8 @@ import libcst as cst
 from torch2ms.analysis.evaluation import guess, masked
 from torch2ms.analysis.evaluation.usage import NONE, a_dict, used
 from torch2ms.analysis.known.wrapped import FAMILIES
-from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project, qualified
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, Project
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.values import AROUND, EITHER, ENDLESS, NO_DEPS, UNKNOWN, Value, replace
 
 READS = re.compile(r"\.grad\b")

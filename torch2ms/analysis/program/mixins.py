@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from torch2ms.analysis.syntax.names import qualified
+
 if TYPE_CHECKING:
     from torch2ms.analysis.program.project import ClassInfo, Project
 
@@ -14,3 +16,14 @@ def completes_modules(cls: ClassInfo, project: Project) -> bool:
     if not last or any(heir.kind != "module" for heir in last):
         return False
     return not any(cls.scope.name in module.called for module in project.modules.values())
+
+
+def runs_layers(cls: ClassInfo, project: Project) -> bool:
+    """A class derived from one of another file that is not seen: it has layers, and its `forward` takes an input."""
+    forward, init = cls.methods.get("forward"), cls.methods.get("__init__")
+    seen = [base for base in cls.bases if "." not in base or project.find(base, cls.module) is not None]
+    if forward is None or init is None or seen or not cls.bases or len(forward.scope.params) < 2:
+        return False
+    stmts = [s for s in init.scope.body.walk() if any(d.startswith("self.") for d in s.defs)]
+    made = [qualified(call.func, cls.module.imports) for s in stmts for call in s.calls]
+    return any(name.startswith("torch.nn.") and name.count(".") == 2 and not name.endswith("Loss") for name in made)

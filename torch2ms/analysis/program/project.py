@@ -20,12 +20,12 @@ from torch2ms.analysis.program.classes import ClassInfo as ClassInfo
 from torch2ms.analysis.program.classes import FunctionInfo as FunctionInfo
 from torch2ms.analysis.program.families import families
 from torch2ms.analysis.program.hooks import Kept, kept_by_hooks
-from torch2ms.analysis.program.mixins import completes_modules
+from torch2ms.analysis.program.mixins import completes_modules, runs_layers
 from torch2ms.analysis.program.reshaping import reshapes
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax import directives
 from torch2ms.analysis.syntax.annotations import Annotated, read_plainly
-from torch2ms.analysis.syntax.names import Imports, dotted
+from torch2ms.analysis.syntax.names import Imports, dotted, qualified
 from torch2ms.analysis.syntax.sources import says
 from torch2ms.analysis.syntax.tree import Node, gathered
 from torch2ms.analysis.values import UNKNOWN, Value, join, replace
@@ -420,7 +420,7 @@ class Project:
                     if kind and cls.kind == "object":
                         cls.kind, cls.torch_base = kind, base
         for cls in everything:
-            if cls.kind == "object" and cls.children and completes_modules(cls, self):
+            if cls.kind == "object" and (cls.children and completes_modules(cls, self) or runs_layers(cls, self)):
                 cls.kind, cls.torch_base = "module", "torch.nn.Module"
 
     def find(self, name: str, module: ModuleInfo) -> Found:
@@ -476,14 +476,6 @@ class Project:
 
 def _unequal(one: dict[tuple[str, str], object], other: dict[tuple[str, str], object]) -> set[tuple[str, str]]:
     return {key for key in one.keys() | other.keys() if one.get(key) != other.get(key)}
-
-
-def qualified(node: cst.CSTNode, imports: Imports) -> str:
-    """The full name of a dotted expression as the imports have it, or the local one."""
-    name = dotted(node)
-    head, _, rest = name.partition(".")
-    full = imports.table.get(head, head)
-    return f"{full}.{rest}" if rest else full
 
 
 def module_name(path: str) -> str:

@@ -107,6 +107,14 @@ class Imports:
         return ".".join([*parts, module]) if module else ".".join(parts)
 
 
+def qualified(node: cst.CSTNode, imports: Imports) -> str:
+    """The full name of a dotted expression as the imports have it, or the local one."""
+    name = dotted(node)
+    head, _, rest = name.partition(".")
+    full = imports.table.get(head, head)
+    return f"{full}.{rest}" if rest else full
+
+
 def canonical(name: str) -> str:
     """One name for the types of tensors on every device: torch.cuda.FloatTensor is torch.FloatTensor."""
     if name.startswith("torch.cuda.") and name.endswith("Tensor"):

@@ -5,9 +5,9 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, qualified
+from torch2ms.analysis.program.project import ClassInfo, FunctionInfo
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.rewrite.functions.contexts import CALLS, Context, Kept, Refused, assigned
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import qualified
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import UNKNOWN
 from torch2ms.api.template import atomic

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import libcst as cst
 
 from torch2ms.analysis.program.answers import once
-from torch2ms.analysis.program.project import ModuleInfo, Project, qualified
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.values import choices
 from torch2ms.api.signature import Signature
 

@@ -7,8 +7,9 @@ import re
 import libcst as cst
 
 from torch2ms.analysis.program.answers import once
-from torch2ms.analysis.program.project import Project, qualified
+from torch2ms.analysis.program.project import Project
 from torch2ms.analysis.syntax.arguments import argument
+from torch2ms.analysis.syntax.names import qualified
 from torch2ms.analysis.syntax.tree import constant
 
 MAKING = re.compile(r"Parameter\(|from_pretrained\(")

@@ -6,9 +6,9 @@ import libcst as cst
 
 from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.program.project import ModuleInfo, qualified
+from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import Value
 from torch2ms.tape.ledger.events import Event

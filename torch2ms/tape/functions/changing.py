@@ -9,9 +9,9 @@ from collections.abc import Iterator
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ModuleInfo, qualified
+from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, qualified
 
 METHODS = {
     "list": {"sort", "reverse"},

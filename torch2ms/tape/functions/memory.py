@@ -11,9 +11,9 @@ import libcst as cst
 
 from torch2ms.analysis.known import activations
 from torch2ms.analysis.program.flow import root
-from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project, qualified
+from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import children, descend
 from torch2ms.analysis.values import UNKNOWN
 from torch2ms.tape.functions.changing import changed
