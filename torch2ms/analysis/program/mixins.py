@@ -1,4 +1,4 @@
-"""Plain classes from which modules take methods."""
+"""Classes that are modules though no class of torch stands above them that is seen."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ def completes_modules(cls: ClassInfo, project: Project) -> bool:
 def runs_layers(cls: ClassInfo, project: Project) -> bool:
     """A class derived from one of another file that is not seen: it has layers, and its `forward` takes an input."""
     forward, init = cls.methods.get("forward"), cls.methods.get("__init__")
-    seen = [base for base in cls.bases if "." not in base or project.find(base, cls.module) is not None]
-    if forward is None or init is None or seen or not cls.bases or len(forward.scope.params) < 2:
+    if forward is None or init is None or len(forward.scope.params) < 2 or not cls.bases:
+        return False
+    if any("." not in base or project.find(base, cls.module) is not None for base in cls.bases):
         return False
     stmts = [s for s in init.scope.body.walk() if any(d.startswith("self.") for d in s.defs)]
     made = [qualified(call.func, cls.module.imports) for s in stmts for call in s.calls]
