@@ -131,3 +131,50 @@ def test_what_a_network_keeps_is_made_in_the_forward_or_refused() -> None:
     assert "        def forward_fn():\n            self.net.encode(x)\n            loss = self.net.loss()\n" in text
     refused = [f for f in convert_source(KEPT.format(first="pass")).findings if f.tier is Tier.REFUSED]
     assert any("`self.net.h` brings a graph along" in f.why for f in refused)
+
+
+UNSEEN_BASE = """\
+import torch
+from torch import nn
+from .base import BaseModel, SegmentationNetwork
+
+
+class UNet(SegmentationNetwork):
+    def __init__(self, width):
+        super().__init__()
+        self.encoder = nn.Linear(6, width)
+        self.decoder = nn.Linear(width, 2)
+
+    def forward(self, x):
+        return self.decoder(torch.tanh(self.encoder(x)))
+
+
+class Trained(BaseModel):
+    def __init__(self, net):
+        super().__init__()
+        self.net = net
+        self.criterion = nn.MSELoss()
+
+    def forward(self):
+        self.out = self.net(self.data)
+
+
+unet = UNet(8).cuda()
+optimizer = torch.optim.SGD(unet.parameters(), lr=0.1)
+x, y = torch.rand(16, 6), torch.rand(16, 2)
+for _ in range(5):
+    optimizer.zero_grad()
+    hidden = unet.encoder(x)
+    loss = (unet.decoder(hidden) - y).pow(2).mean()
+    loss.backward()
+    optimizer.step()
+"""
+
+
+def test_a_class_above_that_is_not_seen_leaves_a_network_a_network() -> None:
+    """What runs in front of the loss is part of the gradient function: the object was taken for a tensor there."""
+    text = convert_source(UNSEEN_BASE).text
+    inside = text.partition("def forward_fn():\n")[2].partition("return loss")[0]
+    assert "    hidden = unet.encoder(x)\n" in inside
+    assert "    def construct(self, x):" in text  # it has layers
+    assert "    def forward(self):" in text  # a loss and no input: no network
