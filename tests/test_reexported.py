@@ -29,6 +29,8 @@ STEP = "from p.common import nn as layers\n\nfrom . import *\n"
         ("import p.common\nF = 3\ny = p.common.F.relu(p.common.torch.ones(F))", ["y = ops.relu(ops.ones(F))"]),
         ("def f(x):\n    from p.common import F, COUNT\n    return F.relu(x) * COUNT",
          ["    from p.common import COUNT", "    return ops.relu(x) * COUNT"]),
+        ("from .backend import torch, ON\ny = torch.as_tensor(x)", ["from .backend import ON", "y = ms.tensor(x)"]),
+        ("from .interfaces import torch\ny = torch.execute(x)", ["from .interfaces import torch"]),
     ],
 )  # fmt: skip
 def test_they_are_translated_where_they_are_used(text: str, lines: list[str]) -> None:

@@ -21,7 +21,7 @@ METHODS = {"backward", "zero_grad", "detach", "detach_", "register_hook", "retai
 HOOKS = re.compile(r"register_(full_|forward_|backward_|state_dict_)*(pre_)?hook$")
 MODES = {"no_grad", "enable_grad", "set_grad_enabled", "inference_mode"}
 GRADIENT_CALLS = {"grad", "backward", "jacobian", "hessian", "vjp", "jvp", "hvp", "vhp"}
-LEFT = MODES | {"backward", "zero_grad", "requires_grad_", "detach_", "retain_grad", "grad_fn"}
+LEFT = {"backward", "zero_grad", "requires_grad_", "detach_", "retain_grad"}
 TREE = os.environ.get("TORCH2MS_SITES", "")
 
 
@@ -36,47 +36,66 @@ def chain(node: ast.AST) -> str:
 
 
 def imported(tree: ast.Module) -> dict[str, str]:
-    """Local names that mean something of torch."""
+    """Local names that mean something of torch, and modules of other libraries with ""."""
     found: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                if alias.name.split(".")[0] == "torch":
-                    found[alias.asname or "torch"] = alias.name if alias.asname else "torch"
+                head = alias.name.split(".")[0]
+                found[alias.asname or head] = "" if head != "torch" else alias.name if alias.asname else "torch"
         elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "torch" and not node.level:
             for alias in node.names:
                 found[alias.asname or alias.name] = f"{node.module}.{alias.name}"
     return found
 
 
-def site(node: ast.AST, names: dict[str, str], reset: set[str]) -> str:
-    """What a node does to the tape, "" if nothing."""
+def site(node: ast.AST, names: dict[str, str], own: set[str]) -> str:
+    """What a node does to the tape, "" if nothing; `own` are the functions of the file."""
     if isinstance(node, ast.ClassDef):
         bases = [full(chain(base), names) for base in node.bases]
         return "Function" if "torch.autograd.Function" in bases or "torch.autograd.function.Function" in bases else ""
     if not isinstance(node, ast.Call):
         return full(chain(node), names) if full(chain(node), names).rpartition(".")[2] in MODES else ""
     name = full(chain(node.func), names)
-    last = name.rpartition(".")[2] if name else getattr(node.func, "attr", "")
-    if name.startswith("torch."):
-        return name if name.startswith(("torch.autograd.", "torch.func.")) and last in GRADIENT_CALLS else ""
-    if isinstance(node.func, ast.Attribute):
-        if last in METHODS or HOOKS.match(last):
-            return f".{last}()"
-        if last == "step" and chain(node.func.value) in reset:
-            return ".step()"
-    return ""
+    if name:
+        called = name.startswith(("torch.autograd.", "torch.func.")) and name.rpartition(".")[2] in GRADIENT_CALLS
+        return name if called else ""
+    if not isinstance(node.func, ast.Attribute):
+        return ""
+    last, held = node.func.attr, chain(node.func.value)
+    if held == "self" and last in own or names.get(held.partition(".")[0]) == "":
+        return ""  # what the file itself defines, or a library
+    if last == "backward" and node.args and last in own or last == "register_hook" and not hooks(node, own):
+        return ""
+    if last in METHODS or HOOKS.match(last):
+        return f".{last}()"
+    return ".step()" if last == "step" and "step" not in own and "opt" in held.lower() else ""
+
+
+def hooks(node: ast.Call, own: set[str]) -> bool:
+    """What is registered is a function: trainers and registries have a `register_hook` for objects."""
+    given = node.args[0] if len(node.args) == 1 else None
+    return isinstance(given, ast.Lambda) or given is not None and chain(given).rpartition(".")[2] in own
 
 
 def full(name: str, names: dict[str, str]) -> str:
+    """What a chain means of torch, "" where it means nothing of it."""
     head, _, rest = name.partition(".")
-    if head not in names:
-        return name if head == "self" else ""
-    return f"{names[head]}.{rest}" if rest else names[head]
+    return "" if not names.get(head) else f"{names[head]}.{rest}" if rest else names[head]
 
 
-def statements(tree: ast.Module) -> Iterator[tuple[ast.AST, int, int]]:
-    """Every node with the lines of the innermost statement it stands in (a compound one: its header)."""
+def takes_gradients(node: ast.AST) -> bool:
+    """`loss.backward()`, `autograd.grad(...)`; no call of a kernel, nor of the method of a class."""
+    func = node.func if isinstance(node, ast.Call) else None
+    return isinstance(func, ast.Attribute) and func.attr == "grad" and "autograd" in chain(func)
+
+
+def statements(tree: ast.Module, whole: set[int]) -> Iterator[tuple[ast.AST, int, int]]:
+    """Every node with the lines of the innermost statement it stands in (a compound one: its header).
+
+    Classes that begin in one of the lines `whole` stay as they are: a finding speaks for all but the gradients that
+    they take. What a context saves is the business of its class.
+    """
 
     def visit(node: ast.AST, span: tuple[int, int]) -> Iterator[tuple[ast.AST, int, int]]:
         if isinstance(node, ast.stmt):
@@ -85,8 +104,12 @@ def statements(tree: ast.Module) -> Iterator[tuple[ast.AST, int, int]]:
             last = getattr(body[0], "lineno", node.lineno + 1) if isinstance(body, list) else 0
             span = (first, max(last - 1, node.lineno) if body else node.end_lineno or node.lineno)
         yield node, *span
+        stays = isinstance(node, ast.ClassDef) and not whole.isdisjoint(range(span[0], span[1] + 1))
+        if isinstance(node, ast.Call) and getattr(node.func, "attr", "") == "save_for_backward":
+            return
         for child in ast.iter_child_nodes(node):
-            yield from visit(child, span)
+            inner = visit(child, span)
+            yield from (i for i in inner if takes_gradients(i[0])) if stays else inner
 
     yield from visit(tree, (0, 0))
 
@@ -95,26 +118,27 @@ def unaccounted(result: Result) -> list[str]:
     """Sites of the source without a finding, and sites left in the output that no refusal speaks of."""
     tree = ast.parse(result.source)
     names = imported(tree)
-    reset = {
-        chain(node.func.value)
-        for node in ast.walk(tree)
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "zero_grad"
-    } - {""}
+    functions = {id(f) for n in ast.walk(tree) if site(n, names, set()) == "Function" for f in n.body}  # type: ignore
+    own = {n.name for n in ast.walk(tree) if isinstance(n, ast.FunctionDef) and id(n) not in functions}
     lines = {finding.line for finding in result.findings}
+    whole = {f.line for f in result.findings if f.code == "T2M402"}
     missing = []
-    for node, first, last in statements(tree):
-        what = site(node, names, reset)
+    for node, first, last in statements(tree, whole):
+        what = site(node, names, own)
         if what and not lines & set(range(first, last + 1)):
             missing.append(f"line {first}: {what} has no finding")
     if any(finding.tier is Tier.REFUSED for finding in result.findings):
         return missing
     output = ast.parse(result.text)
-    own = {n.name for n in ast.walk(output) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
+    mine = {n.name for n in ast.walk(output) if isinstance(n, (ast.FunctionDef, ast.ClassDef))}
     for node in ast.walk(output):
+        called = node.func if isinstance(node, ast.Call) else None
+        if isinstance(called, ast.Attribute) and called.attr in LEFT - mine:
+            missing.append(f"line {called.lineno} of the output still has {ast.unparse(called)}")
         if not isinstance(node, ast.Attribute):
             continue
-        gradient = node.attr == "grad" and chain(node) not in ("ms.grad", "mindspore.grad")
-        if gradient or node.attr in LEFT - own or chain(node).split(".")[0] == "torch":
+        gradient = node.attr in ("grad", "grad_fn") and chain(node) not in ("ms.grad", "mindspore.grad")
+        if gradient or chain(node).split(".")[0] == "torch":
             missing.append(f"line {node.lineno} of the output still has {ast.unparse(node)}")
     return missing
 

@@ -312,10 +312,10 @@ def _mentioned(node: cst.CSTNode) -> set[str]:
 
 
 def _touches_tape(node: cst.CSTNode) -> bool:
-    """A simple statement that differentiates, cuts a graph, or switches its recording."""
-    if not isinstance(node, cst.BaseSmallStatement):
-        return False
-    calls = [n for n in descend(node) if type(n) is cst.Call]
+    """A statement, or the head of one, that differentiates, cuts a graph, or switches its recording."""
+    small = isinstance(node, cst.BaseSmallStatement)
+    parts = [node] if small else [getattr(node, n) for n in ("iter", "test") if hasattr(node, n)]
+    calls = [n for part in parts for n in descend(part) if type(n) is cst.Call]
     return any(dotted(call.func).rpartition(".")[2] in TAPE or _attribute(call) in TAPE for call in calls)
 
 

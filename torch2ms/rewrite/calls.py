@@ -48,6 +48,9 @@ CONTAINERS = ("Module", "Sequential", "ModuleList", "ModuleDict", "ParameterDict
 NAMED = {"state_dict": keys.state, "named_buffers": keys.named_buffers}
 CRITERION = ("forward", "train", "eval", "to", "cuda", "cpu", "float", "double", "half", "requires_grad_", "zero_grad")
 
+HOOKS = ("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook",
+         "register_full_backward_pre_hook", "register_backward_hook")  # fmt: skip
+
 # what answers to these is no tensor of torch: it is NumPy's, or translated already
 MINDSPORE_ONLY = {"asnumpy", "astype", "copy"}
 
@@ -139,16 +142,22 @@ class MethodCalls:
         if receiver.kind in ("tensor", "param"):
             return self.tensor_method(name, receiver, original, updated)
         cls = self.work.class_of(receiver)
+        if name in ("detach", "detach_") and receiver.likely:  # nothing else has it, whatever it sounds like
+            return self.tensor_method(name, Value("tensor", likely=True), original, updated)
         if cls is not None:
             if (own := cls.method(name)) is not None:
                 named = own_name(own) if cls.kind == "module" and own.name == name else name
                 return updated if named == name else renamed(updated, named)
+            if name in HOOKS and cls.kind != "module" and not self.work.mixed:
+                return self.hooked(name, original, updated)
             if cls.kind == "autograd" and name == "apply":
                 if cls.refused:
                     what, todo = f"{cls.scope.name}.apply", "call the Cell that replaces it"
                     self.work.refuse("T2M402", what, "the function itself is refused", todo)
                     return updated
                 return updated.with_changes(func=cst.Call(updated.func.value))
+        if name in HOOKS and not self.work.mixed and (receiver.kind == "unknown" or receiver.likely):
+            return self.hooked(name, original, updated)
         unseen = receiver.kind == "unknown" or receiver.kind == "module" and (receiver.likely or not receiver.place)
         if name in MODES and cls is None and unseen:
             if of_another(original, self.work):
@@ -293,6 +302,14 @@ class MethodCalls:
         if not known and self.of_layer(receiver):
             return self.work.unknown(layer, updated)
         return self.work.ruled(layer if own else f"torch.nn.Module.{name}", original, updated)
+
+    def hooked(self, name: str, original: cst.Call, updated: cst.Call) -> cst.BaseExpression:
+        """Nothing but a network takes such hooks, seen or not."""
+        rule = self.work.rules.find(f"torch.nn.Module.{name}")
+        assert rule is not None
+        outcome = self.work.apply(rule, original, updated)
+        why = "what takes the hook is a network"
+        return self.work.take(replace(outcome, findings=tuple(_assumed(f, why) for f in outcome.findings)), updated)
 
     def of_layer(self, receiver: Value) -> bool:
         """A layer of torch itself, of whose methods the rules know all that there are."""

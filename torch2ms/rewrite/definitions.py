@@ -16,9 +16,9 @@ from torch2ms.analysis.syntax.tree import changed
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.calls import own_name
+from torch2ms.rewrite.leftovers import kept_whole
 from torch2ms.rewrite.parameters.growing import growing
 from torch2ms.rewrite.signatures import with_parameters
-from torch2ms.rewrite.translation import FullNames
 
 if TYPE_CHECKING:
     from torch2ms.rewrite.emit import Emitter
@@ -140,9 +140,7 @@ class Definitions:
         if cls.refused:
             todo = f"write a Cell with construct and bprop: {cls.refused}"
             self.writer.refuse("T2M402", "autograd.Function", cls.refused, todo)
-            kept = as_written(node, self.module.annotated).visit(FullNames(self.module, self.writer.needs))
-            assert isinstance(kept, cst.ClassDef)
-            return kept
+            return kept_whole(as_written(node, self.module.annotated), scope, cls.refused, self.writer)
         decorators = [changed(d, decorator=self.writer.expression(d.decorator)) for d in node.decorators]
         held, self.writer.marked = self.writer.marked, []
         outer, self.writer.scope = self.writer.scope, scope

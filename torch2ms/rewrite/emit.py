@@ -18,6 +18,7 @@ from torch2ms.rewrite import gradmodes, layout
 from torch2ms.rewrite.definitions import Definitions
 from torch2ms.rewrite.items import Items
 from torch2ms.rewrite.layout import BLANK
+from torch2ms.rewrite.leftovers import refuse_left
 from torch2ms.rewrite.statements import Statements
 from torch2ms.rewrite.writer import Writer
 from torch2ms.tape.plan import Class, Function, Item, Text
@@ -269,6 +270,8 @@ class Emitter:
         if stmt.is_small:
             self.writer.stmt = stmt
             lines = self.statements.small(stmt)
+            if lines:
+                refuse_left(stmt, self.writer)
             first, self.writer.first, self.writer.stmt = self.writer.first, [], None
             return [*(node for text in first for node in layout.parse(text)), *lines], ()
         compound, extra = self.compound(stmt)
@@ -307,6 +310,7 @@ class Emitter:
                 handler if handler.type is None else changed(handler, type=self.writer.expression(handler.type))
                 for handler in node.handlers
             ]
+        refuse_left(stmt, self.writer)
         held, above = self.writer.marked, self.writer.above
         self.writer.marked, self.writer.above = [], []
         header = changed(node, **changes)

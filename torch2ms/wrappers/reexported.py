@@ -5,6 +5,7 @@ A translated module no longer has them; each importer says itself what it needs,
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 
 import libcst as cst
@@ -15,14 +16,14 @@ from torch2ms.analysis.syntax.names import dotted, is_foreign
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.wrappers.suites import Suites
 
+# what the torch has that comes through a module that is not seen, if it is no backend of another library
+TORCHS = re.compile(r"\btorch\.(?:autograd|func|nn|optim|no_grad|[Tt]ensor|as_tensor|device|manual_seed)\b")
 DEPTH = 8  # how many modules may hand on a name, one to the other
 
 
 def reexported(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that get names of torch from others, by name."""
     plain: dict[str, Plain] = {}
-    if len(project.modules) == 1:
-        return plain
     for module in project.modules.values():
         if module.uses_mindspore:
             continue
@@ -99,7 +100,8 @@ class Reexported(Suites):
         table = module.imports.table.values()
         sources = {full.rpartition(".")[0] for full in table if not is_foreign(full)} | set(module.imports.stars)
         homes = sources | {full for full in table if not is_foreign(full)}
-        self.asks = any(_of_project(name, project) is not None for name in homes)
+        self.unseen = module.says(TORCHS) and module.imports.table.get("torch", "torch") != "torch"
+        self.asks = self.unseen or any(_of_project(name, project) is not None for name in homes)
 
     def whole(self) -> cst.Module:
         tree = super().whole()
@@ -137,7 +139,9 @@ class Reexported(Suites):
         home = self.module.imports.source(node)
         moved = {}
         for alias in node.names:
-            if origin := _origin(f"{home}.{dotted(alias.name)}", self.project):
+            origin = _origin(full := f"{home}.{dotted(alias.name)}", self.project)
+            if origin or self.unseen and alias.name.value == "torch" and self.from_elsewhere(home, full):
+                origin = origin or "torch"
                 local = dotted(alias.asname.name) if alias.asname is not None else dotted(alias.name)
                 moved[id(alias)] = _import(local, origin)
         if not moved:
@@ -148,6 +152,11 @@ class Reexported(Suites):
             kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
             return [node.with_changes(names=kept), *moved.values()]
         return list(moved.values())
+
+    def from_elsewhere(self, home: str, full: str) -> bool:
+        """No module of the project is seen to have something under the name torch."""
+        owner = _of_project(home, self.project)
+        return self.project.modules.get(full) is None and (owner is None or "torch" not in owner.bound)
 
     def star(self, node: cst.ImportFrom) -> list[cst.CSTNode]:
         """`from .common import *`, with what the module uses of torch."""
