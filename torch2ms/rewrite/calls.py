@@ -156,7 +156,8 @@ class MethodCalls:
                     self.work.refuse("T2M402", what, "the function itself is refused", todo)
                     return updated
                 return updated.with_changes(func=cst.Call(updated.func.value))
-        if name in HOOKS and not self.work.mixed and (receiver.kind == "unknown" or receiver.likely):
+        other = receiver.kind == "unknown" or receiver.likely and receiver.kind != "module"
+        if name in HOOKS and other and not self.work.mixed:
             return self.hooked(name, original, updated)
         unseen = receiver.kind == "unknown" or receiver.kind == "module" and (receiver.likely or not receiver.place)
         if name in MODES and cls is None and unseen:

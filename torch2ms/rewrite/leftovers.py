@@ -56,7 +56,8 @@ def refuse_left(stmt: Stmt, writer: Writer) -> None:
         code, what, todo = METHODS[name]
         writer.refuse(code, what, UNSEEN, f"{todo} ({UNSEEN})")
     if type(stmt.node) is cst.With and any(_hook(item.item) for item in stmt.node.items):
-        writer.refuse("T2M115", "hook", "the handles of MindSpore's hooks are no contexts", "remove it behind the block")
+        why = "the handles of hooks are no contexts in MindSpore"
+        writer.refuse("T2M115", "hook", why, f"remove it behind the block ({why})")
 
 
 def _hook(node: cst.BaseExpression) -> bool:
