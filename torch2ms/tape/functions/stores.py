@@ -236,15 +236,17 @@ class _Search:
                 continue
             used = [o for o in self.optimizers(records) if self.wide(o.place, scope, module) == group]
             kinds = {self.aliases.find(self.aliases.key(o.place, scope, module)) for o in used}
+            met = self.met(group, kinds, scope, module, records)
             if len(kinds) < len(used) and group != ANY and not self.made_apart(used, creations, scope, module):
                 return  # one optimizer under two names
+            if group == ANY and any(_given(o.place, scope) for o in used) and any(not _given(p, scope) for p in met):
+                return  # a caller may hand over the very optimizer that the object has
             if any(not all(p.isidentifier() for p in o.place.split(".")) for o in used):
                 return
             if any(e.scaler for e in records.events) and used and _told_apart(records):
                 return
             if used and _generates(scope):
                 return
-            met = self.met(group, kinds, scope, module, records)
             if module.held and (used or met):
                 return  # what stays as it is knows of no such attribute
             named = met or self.optimizers(records)

@@ -25,14 +25,16 @@ def mark_absent(owners: list[Owner], events: list[Event], scope: Scope) -> None:
     """Tell of the optimizers which may be None where gradients are taken, if others are there in any case."""
     optimizers = [o for o in owners if o.kind == "optimizer"]
     backward = [e.stmt for e in events if e.kind == "backward"]
-    if len(optimizers) < 2 or not backward:
+    if not optimizers or not backward:
         return
     questions = [s for s in scope.body.walk() if type(s.node) is cst.If]
     asked = {o.place: [q for q in questions if _asks(q, o.place)] for o in optimizers if not o.weights}
     asked = {place: some for place, some in asked.items() if some}
-    for owner in [o for o in optimizers if o.place in asked] if len(asked) < len(optimizers) else ():
+    for owner in (o for o in optimizers if o.place in asked):
         unasked = [stmt for stmt in backward if not _known(stmt, owner.place)]
-        if unasked and any(_looks(e, owner) for e in events):
+        if unasked and len(asked) == len(optimizers):
+            owner.assumed.add(f"`{owner.place}` is there where gradients are taken")
+        elif unasked and any(_looks(e, owner) for e in events):
             owner.looked_at = True
         elif unasked:
             ahead = (q for q in asked[owner.place] if any(_ahead(q, stmt, owner.place) for stmt in unasked))
@@ -49,6 +51,11 @@ def _looks(event: Event, owner: Owner) -> bool:
     used = frozenset(d for d in event.value.deps if not d.startswith("@")) or frozenset({event.place})
     seen = owner.owns is not None and not any(o.startswith(("^", "@")) for o in owner.owns)
     return not seen or any_overlap(used, owner.owns or frozenset())
+
+
+def perhaps_none(place: str, scope: Scope) -> bool:
+    """The scope asks whether what the place holds is there."""
+    return any(type(s.node) is cst.If and _asks(s, place) for s in scope.body.walk())
 
 
 def _asks(question: Stmt, place: str) -> bool:

@@ -10,6 +10,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.functions.stores import Stores
+from torch2ms.tape.ledger.absent import perhaps_none
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import concerns
@@ -134,7 +135,9 @@ def begin_stores(stores: Stores, plans: dict[int, Plan]) -> None:
             plans[id(creation.module)].behind.setdefault(id(creation.stmt), []).append(text)
     for group, module, place, first in stores.late:
         if group in stores.used:
-            text = Text(f'{place}.grads = getattr({place}, "grads", None)')
+            begin = f'{place}.grads = getattr({place}, "grads", None)'
+            asked = perhaps_none(place, first.block.scope)
+            text = Text(f"if {place} is not None:\n    {begin}" if asked else begin)
             if (made := _made_later(place, first)) is not None:
                 plans[id(module)].behind.setdefault(id(made), []).append(text)
                 continue
