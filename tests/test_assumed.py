@@ -192,3 +192,47 @@ def test_a_network_that_runs_some_layers_of_another_may_leave_parameters_out() -
     assert event.tier is Tier.ASSUMED and "every parameter of the optimizer takes part" in event.why
     (event,) = [f for f in convert_source(PICKING.format(layer="")).findings if f.what == "backward call"]
     assert event.tier is Tier.EXACT, event.why
+
+
+MAYBE = """\
+import torch
+
+
+def run(model, x, optimizer=None):
+    for part in x:
+        if optimizer is not None:
+            optimizer.zero_grad()
+        model(part).mean().backward()
+        if optimizer is not None:
+            optimizer.step()
+
+"""
+
+
+def test_an_optimizer_that_may_be_none_is_there_where_gradients_are_taken() -> None:
+    result = convert_source(MAYBE)
+    (event,) = [f for f in result.findings if f.code == "T2M101"]
+    assert event.tier is Tier.ASSUMED and "`optimizer` is there where gradients are taken" in event.why
+
+
+MASKED = """\
+import torch
+
+
+class Influence:
+    def gather(self, rows):
+        {}
+        found = []
+        for row in rows:
+            loss = self.model(**row)["loss"]
+            first = torch.autograd.grad(loss, list(self.model.parameters()), retain_graph=True)
+            scores = torch.autograd.grad(loss, list(self.tail.parameters()))
+            found.append((first, scores, loss.item()))
+        return found
+"""
+
+
+@pytest.mark.parametrize(("mode", "tier"), [("pass", Tier.ASSUMED), ("self.model.train()", Tier.REFUSED)])
+def test_a_network_that_is_not_seen_runs_again_unless_it_is_put_into_training_mode(mode: str, tier: Tier) -> None:
+    events = [f for f in convert_source(MASKED.format(mode)).findings if f.what == "torch.autograd.grad"]
+    assert tier in {f.tier for f in events if "same values twice" in f.why or "running values" in f.why}, events

@@ -397,9 +397,7 @@ class _ScopePlanner:
         return (
             compiled.problems.get(id(event))
             or again.get(id(event))
-            or plan_gradcall(
-                event, self.scope, self.module, self.plan, self.writer, finder, self.verdicts.repeats(), compiled
-            )
+            or plan_gradcall(event, self.scope, self.module, self.plan, self.writer, finder, around.again, compiled)
         )
 
     def without(self, event: Event, takers: list[Owner], why: str) -> None:

@@ -35,7 +35,9 @@ def plan_beside(event: Event, around: Around, finder: Finder) -> bool:
         return False
     if renamed(call.inputs, event, around.scope, region.all, puts_back=True) or unused(call, _used(event, region)):
         return False
-    _write(call, region, around)
+    if (assumed := around.again(region.stmts, region.stmts)) is None:
+        return False
+    _write(call, region, around, assumed)
     return True
 
 
@@ -63,7 +65,7 @@ def _repeatable(region: Region, event: Event, around: Around) -> bool:
     return not any(overlaps(w, p) for s in between for w in s.defs | s.muts for p in places)
 
 
-def _write(call: GradCall, region: Region, around: Around) -> None:
+def _write(call: GradCall, region: Region, around: Around, assumed: set[str]) -> None:
     event, plan, writer = call.event, around.plan, around.writer
     owners = placed(call)
     made = Call(event, region, owners, several=True, weights=call.weights)
@@ -87,5 +89,6 @@ def _write(call: GradCall, region: Region, around: Around) -> None:
         plan.moved.add(id(event.stmt))
         plan.replaced[id(event.stmt)] = [event.stmt]
     plan.replaced[id(event.stmt)] = [*definition, line, *plan.replaced[id(event.stmt)]]
-    plan.findings.append(Finding("T2M201", Tier.EXACT, "torch.autograd.grad", WHY, line=event.stmt.lineno))
+    tier, why = (Tier.ASSUMED, f"{WHY}; assumed: {', '.join(sorted(assumed))}") if assumed else (Tier.EXACT, WHY)
+    plan.findings.append(Finding("T2M201", tier, "torch.autograd.grad", why, line=event.stmt.lineno))
     plan.needs.add("ms")

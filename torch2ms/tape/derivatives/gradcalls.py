@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -55,12 +56,13 @@ def plan_gradcall(
     plan: Plan,
     writer: Writer,
     finder: Finder,
-    repeats: bool,
+    repeats: Callable[[list[Stmt], list[Stmt]], set[str] | None],
     compiled: Compiled,
     weights: cst.BaseExpression | None = None,
 ) -> str:
     """Add the edits of one call to the plan; the reason if that cannot be done.
 
+    `repeats` says what is assumed where some statements of a forward run again, None if they may not.
     `weights`: what they are listed from, where the name of the list is not bound in time.
     """
     if turning(event):
@@ -81,8 +83,8 @@ def plan_gradcall(
         _list_before(call, region, finder)
     if renamed(call.inputs, event, scope, region.all, puts_back=True):
         return "its forward uses an input under another name as well"
-    again = [s for s in region.all if id(s) in finder.taken]
-    if again and not repeats and not all(finder.pure(s) for s in again):
+    assumed = repeats([s for s in region.all if id(s) in finder.taken], region.all)
+    if assumed is None:
         return "its forward is run for another gradient too, and would not give the same values twice"
     if any(id(s) in plan.contexts for s in region.all if not compiled.holds(s)) or compiled.cut(region.all):
         return "its forward is part of a compiled function"
@@ -117,8 +119,8 @@ def plan_gradcall(
     for stmt in region.all:
         finder.taken.setdefault(id(stmt), region)
     tier, why = Tier.EXACT, made.form
-    if region.assumed:
-        tier, why = Tier.ASSUMED, f"{why}; assumed: {', '.join(sorted(region.assumed))}"
+    if assumed := assumed | region.assumed:
+        tier, why = Tier.ASSUMED, f"{why}; assumed: {', '.join(sorted(assumed))}"
     plan.findings.append(Finding("T2M201", tier, "torch.autograd.grad", why, line=event.stmt.lineno))
     plan.needs.add("ms")
     return ""

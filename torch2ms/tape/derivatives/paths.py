@@ -12,11 +12,12 @@ from torch2ms.analysis.program import liveness
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.tape.derivatives.closed import layers_of
 from torch2ms.tape.derivatives.gradcalls import GradCall, read
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.dependents import silenced, varied_uses
+from torch2ms.tape.forward.effects import pure
 from torch2ms.tape.ledger.events import Event
 from torch2ms.tape.plan import Plan
 
@@ -47,12 +48,38 @@ class Around:
     # names alone, and by what those are differentiated; MindSpore gives zeros for other inputs than the first time
     gone: set[int] = field(default_factory=set)  # statements that only such functions repeat
 
+    def unseen(self, stmts: list[Stmt]) -> set[str]:
+        """What running the statements again assumes of networks that are not seen."""
+        names = set()
+        for call, home in calls_run(stmts, self):
+            value, name = home.value(call.func), dotted(call.func)
+            given = name in self.scope.params or not self.repeats and name.startswith("self.")
+            if value.kind == "module" and not value.name or value.kind == "unknown" and given:
+                names.add(f"`{name}`")
+        told = f"{', '.join(sorted(names))} {'draw' if len(names) > 1 else 'draws'} no random numbers"
+        return {f"{told} and {'keep' if len(names) > 1 else 'keeps'} no running values"} if names else set()
+
+    def again(self, stmts: list[Stmt], forward: list[Stmt]) -> set[str] | None:
+        """What is assumed where statements of a forward run for another gradient as well; None: they may not.
+
+        Networks that the function itself puts into training mode are taken for what they are then.
+        """
+        if not self.repeats:
+            return set() if all(pure(s, self.module) for s in stmts) else None
+        assumed = self.unseen(forward) if stmts else set()
+        return None if assumed and any(_trains(c) for s in self.scope.body.walk() for c in s.calls) else assumed
+
     def together(self, arguments: Iterable[str]) -> None:
         """One compiled function takes these: the parameters of cells among them need different names."""
         places = set(arguments)
         cells = {v.place for v in self.module.values.values() if v.kind == "module" and v.place in places}
         if len(cells) > 1:
             self.plan.together.append(frozenset(cells))
+
+
+def _trains(call: cst.Call) -> bool:
+    """`model.train()`."""
+    return name_called(call) == "train" and not call.args and isinstance(call.func, cst.Attribute)
 
 
 @dataclass(eq=False)

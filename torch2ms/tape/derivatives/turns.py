@@ -76,15 +76,7 @@ class Turns:
     @property
     def assumed(self) -> set[str]:
         """What running again assumes of networks that are not seen."""
-        names = set()
-        for call, home in calls_run(self.region.stmts, self.around):
-            value, name = home.value(call.func), dotted(call.func)
-            given = name in self.scope.params or not self.around.repeats and name.startswith("self.")
-            if value.kind == "module" and not value.name or value.kind == "unknown" and given:
-                names.add(f"`{name}`")
-        several = len(names) > 1
-        told = f"{', '.join(sorted(names))} {'draw' if several else 'draws'} no random numbers"
-        return {f"{told} and {'keep' if several else 'keeps'} no running values"} if names else set()
+        return self.around.unseen(self.region.stmts)
 
     def makes(self, owners: list[Owner]) -> bool:
         """What is differentiated by is made in the forward."""

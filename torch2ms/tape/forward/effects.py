@@ -121,3 +121,8 @@ def always(stmts: list[Stmt], wanted: set[int]) -> bool:
         if leaves(stmt):
             return False
     return False
+
+
+def pure(stmt: Stmt, module: ModuleInfo) -> bool:
+    """Running the statement twice makes no difference: no effects, no module whose statistics it could move."""
+    return not effects(stmt, module) and not stmt.all_muts and not stmt.blocks

@@ -18,7 +18,7 @@ from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.tape.forward.asked_first import invariant
 from torch2ms.tape.forward.captured import captured
 from torch2ms.tape.forward.dependents import silenced
-from torch2ms.tape.forward.effects import RUN, clash, effects, leaves
+from torch2ms.tape.forward.effects import RUN, clash, effects, leaves, pure
 from torch2ms.tape.forward.outside import freed_each_turn, unseen_made
 from torch2ms.tape.forward.steps import (
     asked_by,
@@ -476,8 +476,8 @@ class Finder:
         return bool(leaves(stmt))
 
     def pure(self, stmt: Stmt) -> bool:
-        """Running the statement twice makes no difference: no effects, no module whose statistics it could move."""
-        return not effects(stmt, self.module) and not stmt.all_muts and not stmt.blocks
+        """Running the statement twice makes no difference."""
+        return pure(stmt, self.module)
 
     def moves(self, stmt: Stmt, others: Iterable[Stmt]) -> bool:
         """The statement commutes with the others: no shared writes, no shared order of effects."""
