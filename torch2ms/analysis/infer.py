@@ -87,9 +87,11 @@ class _Inference:
             elif isinstance(declared, cst.Name) and (made := self._instance(stmt.node, module)) is not None:
                 attrs.setdefault(declared.value, made)
 
-    def _instance(self, node: cst.AnnAssign, module: ModuleInfo) -> Value | None:
+    def _instance(self, node: cst.CSTNode, module: ModuleInfo) -> Value | None:
         """What `optimizer: Wrapper` in the body of a class says of the attribute."""
-        found = self.project.find(dotted(node.annotation.annotation), module) if node.value is None else None
+        if type(node) is not cst.AnnAssign or node.value is not None:
+            return None
+        found = self.project.find(dotted(node.annotation.annotation), module)
         if not isinstance(found, ClassInfo):
             return None
         return Value("module" if found.kind == "module" else "object", name=found.qualified, likely=True)
