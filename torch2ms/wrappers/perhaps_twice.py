@@ -69,10 +69,11 @@ class _Flagged(Suites):
         if id(node) not in self.made:
             return [self.rewrite(node)]
         call, flag, name = self.made[id(node)]
+        lines: list[cst.CSTNode]
         self.on |= {id(a) for a in call.args if a.value is flag}
         value = self.rewrite(node.value)  # type: ignore[attr-defined]
         assert isinstance(value, cst.BaseExpression)
-        whole = value is call or isinstance(value, cst.Call)
+        whole = isinstance(value, cst.Call)
         kept = cst.Assign([cst.AssignTarget(cst.Name(name))], value) if isinstance(node, cst.Return) else None
         lines = [
             kept or node.with_changes(value=value),
