@@ -32,17 +32,21 @@ def moments(optimizer):
 
 
 def optimizer_state(optimizer):
-    """The moments themselves, which go on, and the learning rates as they are now."""
-    return moments(optimizer) | {lr.name: lr.copy() for lr in optimizer.lrs}
+    """The moments themselves, which go on, and the groups with their learning rates as they are now."""
+    groups = []
+    for group in optimizer.param_groups:
+        places = list(range(len(group["params"])))
+        groups.append({**group, "lr": float(group["lr"]), "params": places})
+    return {"state": moments(optimizer), "param_groups": groups}
 
 
 def load_optimizer_state(optimizer, state):
     """What is loaded goes along with the steps from then on, as torch's optimizers go on with these very moments."""
-    for lr in optimizer.lrs:
-        if lr.name in state:
-            ops.assign(lr, state[lr.name])
+    for group, kept in zip(optimizer.param_groups, state["param_groups"]):
+        ops.assign(group["lr"], kept["lr"])
+    held = state["state"]
     for name, value in moments(optimizer).items():
-        if name in state:
-            ops.assign(value, state[name])
+        if name in held:
+            ops.assign(value, held[name])
             if (value != 0).any():
-                state[name] = value
+                held[name] = value

@@ -12,6 +12,10 @@ def fresh_seed():
     return seed
 
 
+def renew_seed():
+    fresh_seed()
+
+
 def rng_state():
     """The draws begin anew with a seed, from which they can begin again."""
     seed = int(np.random.randint(2**31 - 1))

@@ -15,6 +15,17 @@ def joined(tensors, axis=0):
     return ops.cat(parts, axis)
 
 
+def any_norm(x, ord=None, dim=None, keepdim=False):
+    """Of vectors or of matrices, by what is handed in."""
+    if ord is None:
+        return vector_norm(x, dim=dim, keepdim=keepdim)
+    if dim is None and x.ndim == 2:
+        return matrix_norm(x, ord, keepdim=keepdim)
+    if isinstance(dim, (tuple, list)) and len(dim) == 2:
+        return matrix_norm(x, ord, dim, keepdim)
+    return vector_norm(x, ord, dim, keepdim)
+
+
 def matrix_norm(x, ord="fro", dim=(-2, -1), keepdim=False):
     """The norm of the matrices that stand in two dimensions."""
     x = ops.movedim(x, tuple(dim), (-2, -1))
@@ -63,6 +74,8 @@ def as_strided_scatter(x, src, size, stride, storage_offset=0):
 
 def nonzero_static(x, size, fill_value=-1):
     """The first `size` places that are not zero; what is missing is filled."""
+    if not x.ndim:
+        return ops.zeros((size, 0), ms.int64)
     found = ops.nonzero(x)[:size]
     left = size - found.shape[0]
     return ops.cat((found, ops.full((left, x.ndim), fill_value, dtype=ms.int64))) if left else found

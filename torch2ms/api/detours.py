@@ -68,7 +68,8 @@ class Detour:
 
 
 def tupled(use: Use) -> Use:
-    """Sizes of layers and of their functions given as lists: most of MindSpore's take tuples alone."""
+    """Sizes of layers and of their functions given as lists: most of MindSpore's take tuples alone, those of one
+    dimension numbers alone."""
     single = dict(use.binding.single)
     for name in _SIZES & single.keys():
         bound = single[name]
@@ -76,6 +77,8 @@ def tupled(use: Use) -> Use:
         if use.kind(name) == "list" and not isinstance(value, cst.Tuple):
             as_tuple = axes(value) if isinstance(value, cst.List) else cst.Call(cst.Name("tuple"), [cst.Arg(value)])
             single[name] = replace(bound, updated=bound.updated.with_changes(value=as_tuple))
+        elif use.short.endswith("1d") and use.kind(name) == "tuple" and isinstance(value, cst.Name):
+            single[name] = replace(bound, updated=bound.updated.with_changes(value=_followed(value, "[0]")))
     changed = any(bound is not use.binding.single[name] for name, bound in single.items())
     return replace(use, binding=replace(use.binding, single=single)) if changed else use
 
@@ -126,7 +129,7 @@ def around(rule: Rule, form: Form, use: Use) -> Detour | str | None:
         kept = form.returns in ("tensor", "tensor:int", "tensor:bool", "tensor:like") and not others
         if wider is None or not kept:
             return f"MindSpore's form takes no tensors of {dtype}"
-        same = form.returns in ("tensor", "tensor:like")
+        same = form.returns in ("tensor", "tensor:like") and not use.given("dtype")
         return Detour(dict.fromkeys(alike, f".astype(ms.{wider})"), f".astype(ms.{TYPES.get(dtype, dtype)})" * same)
     if _DIMENSIONLESS in rule.lacks and any(use.rank(n) == 0 for n in ("self", "input") if n in names):
         flat = [n for n in names if use.rank(n) == 0]

@@ -89,12 +89,12 @@ def typed(use: Use) -> Choice:
     if use.count("data") == 0:
         return Choice(f"ops.zeros((0,){element})")
     kind = use.kind("data")
-    if use.count("data") > 1 or use.starred("data") or kind in ("int", "float"):
-        return Choice(f"ops.zeros({{data}}{element})")
     if use.short == "Tensor" and _either(use):
         return Choice("({data} if isinstance({data}, ms.Tensor) else ms.tensor({data}, dtype=ms.float32))")
     if kind == "tensor" and use.short == "Tensor":
         return Choice("{*data}", assume="" if use.known("data") else f"{use.text('data')} is a tensor")
+    if use.count("data") > 1 or use.starred("data") or kind in ("int", "float"):
+        return Choice(f"ops.zeros({{data}}{element})")
     if kind == "size":
         return Choice(f"ops.zeros({{*data}}{element})")
     if kind == "numpy" and _TOTAL.match(use.text("data")):  # a number: of something else than whole ones, torch raises
@@ -122,15 +122,11 @@ def _either(use: Use) -> bool:
 
 
 def view(use: Use) -> Choice:
-    """`x.view(shape)` reshapes, `x.view(dtype)` reinterprets memory."""
+    """`x.view(shape)` and `x.view(dtype)`, which shows the same memory as another type."""
     if use.passed("size"):
         return Choice("{self}.view({size|axes})")
     if use.passed("dtype"):
-        viewed = "ms.Tensor({self}.asnumpy().view(ms.dtype_to_nptype({dtype})))"
-        return Choice(viewed, assume="nothing is differentiated through it, and nothing is written through the view")
-    if use.count("shape") == 1 and use.kind("shape") == "dtype":
-        viewed = "ms.Tensor({self}.asnumpy().view(ms.dtype_to_nptype({*shape})))"
-        return Choice(viewed, assume="nothing is differentiated through it, and nothing is written through the view")
+        return Choice("{self}.view({dtype})")
     return Choice("{self}.view({*shape})")
 
 

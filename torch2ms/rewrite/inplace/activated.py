@@ -43,6 +43,7 @@ def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseS
                 continue
             looked_at.add(id(stmt))
             perhaps = any(type(n) in LATE for n in way[:-1] if n is not bound) or bound is not None and bool(later)
+            perhaps = perhaps or called.kind == "api" and _again(writer, stmt, call, name, acts)
             if not here and not perhaps and called.kind == "api" and (target := _whole(stmt, call)):
                 why = f"torch changes `{name}` in place: it is the same tensor as `{target}`"
                 writer.tell("T2M614", f"{code(call.func)}({name})", why)
@@ -52,6 +53,17 @@ def activated(writer: Writer, stmt: Stmt, looked_at: set[int]) -> list[cst.BaseS
         if id(stmt) in looked_at:
             return lines
     return []
+
+
+def _again(writer: Writer, stmt: Stmt, call: cst.Call, name: str, acts: frozenset[str]) -> bool:
+    """The statement holds the result, the tensor itself, and changes it once more: `[F.elu_(x), F.elu_(x)]`."""
+    if all(text.startswith(("relu(", "relu6(")) for text in acts):  # twice is once
+        return False
+    others = (other for other in stmt.calls if other is not call)
+    return any(
+        type(arg.value) is cst.Name and arg.value.value == name
+        for other in others for arg, _ in activations.subjects(other, writer.module, writer.project)
+    )  # fmt: skip
 
 
 def _whole(stmt: Stmt, call: cst.Call) -> str:

@@ -336,7 +336,9 @@ class InPlace:
         if shown == views.WHOLE or isinstance(target, cst.Subscript) and self.contained(target):
             if self.writer.differentiated and not text.startswith(f"{self.writer.alias('ops')}.stop_gradient("):
                 return self.recorded(stmt, target, place, text)
-            return self.writer.translated(self.whole(place, text))
+            value = self.module.value(target)
+            unindexed = isinstance(target, cst.Name) and (value.dtype == "bfloat16" or value.odd == "empty")
+            return self.writer.translated(f"{place}.copy_({text})" if unindexed else self.whole(place, text))
         if isinstance(target, cst.Subscript) and place.startswith("strided("):
             place = code(target.with_changes(value=self.writer.expression(target.value)))  # read in another form
         known = isinstance(target, cst.Subscript) and self.module.value(target.value).kind in views.TENSORS
