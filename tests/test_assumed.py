@@ -236,3 +236,33 @@ class Influence:
 def test_a_network_that_is_not_seen_runs_again_unless_it_is_put_into_training_mode(mode: str, tier: Tier) -> None:
     events = [f for f in convert_source(MASKED.format(mode)).findings if f.what == "torch.autograd.grad"]
     assert tier in {f.tier for f in events if "same values twice" in f.why or "running values" in f.why}, events
+
+
+CURVATURE = """\
+import torch
+from cherry import hessian_vector_product
+
+
+def step(policy, surrogate):
+    loss, kl = surrogate(policy), policy(torch.ones(2, 3)).pow(2).mean()
+    total = loss + kl
+    grad = torch.autograd.grad(total, policy.parameters(), retain_graph=True)
+    return grad, hessian_vector_product(kl, {})
+"""
+
+
+@pytest.mark.parametrize(("given", "refused"), [("policy.parameters()", True), ("damping", False)])
+def test_a_graph_that_is_kept_may_be_for_a_function_that_is_given_weights(given: str, refused: bool) -> None:
+    events = [f for f in convert_source(CURVATURE.format(given)).findings if f.what == "torch.autograd.grad"]
+    assert [f.tier is Tier.REFUSED for f in events] == [refused], events
+
+
+def test_a_flag_that_is_off_by_default_is_no_optimizer() -> None:
+    source = CURVATURE.split("def step")[0] + (
+        "\n\nclass Book(torch.nn.Module):\n    def __init__(self, table, update_optimizer=False):\n"
+        "        super().__init__()\n        self.table, self.update_optimizer = table, update_optimizer\n\n"
+        "    def forward(self, x):\n        loss = (self.table(x) - x).pow(2).mean()\n        loss.backward()\n"
+        "        if not self.update_optimizer:\n            self.renew()\n        return loss\n"
+    )
+    (event,) = [f for f in convert_source(source).findings if f.what == "backward call"]
+    assert event.tier is Tier.REFUSED and "grads" not in convert_source(source).text

@@ -38,7 +38,8 @@ from torch2ms.tape.inside import Inside
 from torch2ms.tape.plan import Plan
 from torch2ms.tape.planner import plan_scope
 from torch2ms.tape.project import UNRECORDED, differentiate, prepare
-from torch2ms.tape.uses.freezing import refuse_phases
+from torch2ms.tape.uses.late_thaws import refuse_late_thaws
+from torch2ms.tape.uses.phases import refuse_phases
 from torch2ms.tape.uses.saved import keep_values
 from torch2ms.tape.uses.skipping import decide, refuse_left_out
 from torch2ms.tape.uses.stored import begin_stores
@@ -269,6 +270,7 @@ def plan_project(project: Project, config: Config) -> dict[str, Plan]:
             plan_scope(scope, module, plan, module.functions.get(id(scope)), lifting, project)
             plan_transforms(scope, module, project, plan, lifting.callee)
             refuse_phases(scope, module, project, plan)
+            refuse_late_thaws(scope, module, project, plan)
             keep_values(scope, module, project, plan)
         refuse_left_out(module, plan)
         planning.plan_functions(module, plan)

@@ -15,7 +15,8 @@ from torch2ms.analysis.evaluation.run import Run
 from torch2ms.analysis.evaluation.usage import NONE, by_use
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
-from torch2ms.analysis.values import replace
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.values import Value, replace
 
 DEEPEST = 20  # functions that are run for their callers, one inside the other
 ROUNDS = 3  # kinds travel one call further each round; three reach through factory, trainer and step
@@ -83,6 +84,17 @@ class _Inference:
             declared = stmt.node.target if type(stmt.node) is cst.AnnAssign else None
             if isinstance(declared, cst.Name) and (held := env.get(declared.value)) and held.kind == "tensor":
                 attrs.setdefault(declared.value, replace(held, place="", likely=False))  # of a record
+            elif isinstance(declared, cst.Name) and (made := self._instance(stmt.node, module)) is not None:
+                attrs.setdefault(declared.value, made)
+
+    def _instance(self, node: cst.CSTNode, module: ModuleInfo) -> Value | None:
+        """What `optimizer: Wrapper` in the body of a class says of the attribute."""
+        if type(node) is not cst.AnnAssign or node.value is not None:
+            return None
+        found = self.project.find(dotted(node.annotation.annotation), module)
+        if not isinstance(found, ClassInfo):
+            return None
+        return Value("module" if found.kind == "module" else "object", name=found.qualified, likely=True)
 
     def demand(self, info: FunctionInfo) -> None:
         """Run a function of a module, or a method, before the call that asks what it returns; once."""

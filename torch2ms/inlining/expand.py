@@ -29,6 +29,7 @@ from torch2ms.inlining.unread import without_unread
 from torch2ms.rewrite import layout
 from torch2ms.wrappers.suites import Made, Suites
 
+WHOLE = (cst.Name, cst.Call, cst.Subscript, cst.Attribute, cst.Dict, cst.List)  # they need no parentheses anywhere
 TAPE = {"grad", "backward", "zero_grad", "step", "detach", "detach_", "requires_grad_", "no_grad", "enable_grad",
         "retain_grad"}  # fmt: skip
 
@@ -214,7 +215,7 @@ class Inliner(Suites):
             own = _fresh(label, taken)
             self.above.append(_assigned(own, result))
             return cst.Name(own)
-        whole = isinstance(result, (cst.Name, cst.Call, cst.Subscript, cst.Attribute)) or bool(result.lpar)
+        whole = isinstance(result, WHOLE) or bool(result.lpar)
         if original is self.direct or whole:
             return result
         return result.with_changes(lpar=[cst.LeftParen()], rpar=[cst.RightParen()])

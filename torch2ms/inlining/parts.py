@@ -15,6 +15,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Plain, Project
 from torch2ms.analysis.syntax.names import dotted, is_foreign
+from torch2ms.analysis.values import any_overlap
 from torch2ms.inlining.candidates import Candidate, calls_of, fits, free_names, movable, plain, unasked
 from torch2ms.inlining.handed_on import mentioned
 from torch2ms.tape.functions.sites import Site, overriding
@@ -75,9 +76,21 @@ def _candidate(info: FunctionInfo, sites: list[Site]) -> Candidate | None:
 
 
 def _whole(info: FunctionInfo, events: list[Event]) -> bool:
-    """It has the forward, goes backward and steps."""
-    made_here = any(not _by_caller(e, info) for e in events if e.kind == "backward")
-    return made_here and any(e.kind in STEPS for e in events)
+    """It has the forward, all of it, goes backward and steps."""
+    backward = [e for e in events if e.kind == "backward"]
+    steps = [e for e in events if e.kind in STEPS]
+    made_here = any(not _by_caller(e, info) for e in backward)
+    return made_here and bool(steps) and not any(_begun_by_caller(e, info, steps) for e in backward)
+
+
+def _begun_by_caller(event: Event, info: FunctionInfo, steps: list[Event]) -> bool:
+    """`update_actor(x, action)` with `action = self.policy(x)`: it is given a part of the forward."""
+    deps = frozenset().union(*(info.module.value(node).deps for node in event.roots))
+    given = [info.args[n].deps for n in info.scope.params if f"@{n}" in deps and n in info.args]
+    real = frozenset(d for each in given for d in each if not d.startswith(("@", "^")))
+    names = {"self", *info.scope.params, *info.scope.locals}  # other weights are named where the optimizer is made
+    known = [frozenset(o for o in s.value.owns or () if o.partition(".")[0] in names) for s in steps]
+    return any(any_overlap(real, owns) if owns else bool(real) for owns in known)
 
 
 def _by_caller(event: Event, info: FunctionInfo) -> bool:

@@ -136,6 +136,8 @@ class Augmented:
         if unsure and (_counts(name, self.writer.scope, self.module) or _of_others(self.module, value)):
             return None
         shown = value.kind == "unknown" and taken_as_tensor(name, self.writer.scope, self.module)
+        if value.kind == "unknown" and not shown and _starts_as_number(name, self.writer.scope):
+            return None
         if unsure and self.given_by_callers(stmt, target, tensors=not shown):
             return self.written_into(stmt, target, node)
         others = stmt.muts - {name}  # other names of the same memory
@@ -261,6 +263,13 @@ def _counts(name: str, scope: Scope, module: ModuleInfo) -> bool:
         if name in stmt.uses and any(dotted(bound) == name for n in stmt.nodes for bound in _bounds(n)):
             return True
     return False
+
+
+def _starts_as_number(name: str, scope: Scope) -> bool:
+    """`start = 0` is all that the name is given otherwise: what is not seen to be a tensor goes on as a number."""
+    given = [s.node for s in scope.body.walk() if name in s.defs and type(s.node) is not cst.AugAssign]
+    numbers = [n for n in given if type(n) is cst.Assign and isinstance(constant(n.value), int | float)]
+    return bool(given) and len(numbers) == len(given) and name not in scope.params
 
 
 def _measures(call: cst.Call, module: ModuleInfo) -> bool:

@@ -266,7 +266,7 @@ class Verdicts:
                 ):
                     continue
                 if value.name in ("module_param", "parameter", "of param", "of parameter") or (
-                    value.place and value.place == place and value.kind == "unknown"
+                    value.place and value.place == place and value.kind == "unknown" and place not in self.scope.params
                 ):
                     continue
                 real = frozenset(d for d in value.deps if not d.startswith("@") and not overlaps(d, place))

@@ -57,6 +57,7 @@ from torch2ms.wrappers.outdated import outdated
 from torch2ms.wrappers.own_names import renewed
 from torch2ms.wrappers.own_steps import around_closures, own_steps
 from torch2ms.wrappers.partials import called_out
+from torch2ms.wrappers.perhaps_twice import perhaps_twice
 from torch2ms.wrappers.picked_items import picked_items
 from torch2ms.wrappers.rebound import told_apart
 from torch2ms.wrappers.reexported import reexported
@@ -188,7 +189,8 @@ def understood_from_steps_on(project: Project) -> Project:
     project = _with(project, looped(project))
     project = _with(project, without_state(project))
     project = _with(project, as_calls(project))
-    return inlined(_with(project, branched(project)))
+    project = inlined(_with(project, branched(project)))
+    return _with(project, perhaps_twice(project))
 
 
 def _with(project: Project, plain: dict[str, Plain]) -> Project:

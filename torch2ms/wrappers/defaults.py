@@ -29,15 +29,15 @@ WHY = "written as the element type of what is made after it"
 
 
 def defaults(project: Project) -> dict[str, Plain]:
-    """What becomes of a module that sets the default type, where it is the only one of its project."""
-    modules = list(project.modules.values())
-    if len(modules) != 1 or modules[0].uses_mindspore or "set_default_" not in modules[0].source:
+    """What becomes of a module that sets the default type, where it is the only one of its project, and of modules
+    that set the type which is the default anyway."""
+    setting = [m for m in project.modules.values() if not m.uses_mindspore and "set_default_" in m.source]
+    writers = [Defaults(module) for module in setting]
+    if len(project.modules) > 1 and any(set(w.settings.values()) - {FLOAT} for w in writers):
         return {}
-    module = modules[0]
-    writer = Defaults(module)
-    if not writer.settings or not writer.certain():
+    if not all(w.certain() for w in writers):
         return {}
-    return {module.name: writer.plain()}
+    return {w.module.name: w.plain() for w in writers if w.settings}
 
 
 class Defaults(Suites):
@@ -45,7 +45,11 @@ class Defaults(Suites):
 
     def __init__(self, module: ModuleInfo) -> None:
         super().__init__(module)
-        self.settings = {id(s.node): dtype for s in module.scope.body.stmts if (dtype := self.set_to(s.node))}
+        every = [s for scope in module.scope.walk() for s in scope.body.walk()]
+        anywhere = {id(s.node): dtype for s in every if (dtype := self.set_to(s.node))}
+        here = {id(s.node) for s in module.scope.body.stmts}
+        plain = set(anywhere.values()) == {FLOAT}  # wherever they stand, they change nothing
+        self.settings = {place: dtype for place, dtype in anywhere.items() if plain or place in here}
         self.now = FLOAT
         self.inside = next(iter(self.settings.values()), FLOAT)  # functions run after the only setting
         self.depth = 0

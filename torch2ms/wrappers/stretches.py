@@ -5,7 +5,8 @@
     ...
     torch.set_grad_enabled(before)
 
-So do two calls of one suite that switch recording off and on again.
+So do two calls of one suite that switch recording off and on again, or on and off: what stands below is then a block
+without gradients.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ class Stretch(NamedTuple):
     first: int
     last: int
     saved: int | None
+    below: bool = False  # what follows in the suite is of the other mode
 
 
 class Gatherer(Suites):
@@ -63,10 +65,16 @@ class Gatherer(Suites):
                 continue
             if constant(mode) is False and constant(back) is True:
                 return Stretch(first, last, None)
+            if constant(mode) is True and constant(back) is False and not self.jumps(body[last + 1 :]):
+                return Stretch(first, last, None, below=True)
             saved = next((i for i in range(first) if self.saves(body[i], dotted(back))), None)
             if saved is not None and _named(dotted(back), body) == 2:
                 return Stretch(first, last, saved)
         return None
+
+    def jumps(self, body: Sequence[cst.CSTNode]) -> bool:
+        """Definitions below are found by who comes after."""
+        return any(isinstance(stmt, (cst.FunctionDef, cst.ClassDef)) for stmt in body)
 
     def switched(self, stmt: cst.CSTNode) -> cst.BaseExpression | None:
         """The argument of `torch.set_grad_enabled(...)` as a statement of its own."""
@@ -117,7 +125,14 @@ class Gatherer(Suites):
             inside = [cst.SimpleStatementLine([cst.Pass()])]
         block = cst.With([cst.WithItem(expr.value)], cst.IndentedBlock(inside, footer=ends), leading_lines=lines)  # type: ignore[arg-type]
         self.number(block, expr)
-        return [*before, block, *body[found.last + 1 :]]
+        rest = list(body[found.last + 1 :])
+        if found.below and rest:
+            ended = closing.body[0]
+            assert isinstance(ended, cst.Expr)
+            off = cst.With([cst.WithItem(ended.value)], cst.IndentedBlock(rest))  # type: ignore[arg-type]
+            self.number(off, expr)
+            rest = [off]
+        return [*before, block, *rest]
 
     def tell(self, stmt: cst.CSTNode) -> None:
         node = stmt.body[0]  # type: ignore[attr-defined]

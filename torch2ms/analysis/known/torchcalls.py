@@ -64,7 +64,7 @@ def api_call(name: str, given: Given) -> Value | None:
         return Value("unknown")
     if (transformed := torchapi.transformed(name, given.node, given.args, given.deps)) is not None:
         return transformed
-    if name == "torch.distributions.kl_divergence":
+    if name in ("torch.distributions.kl_divergence", "torch.distributions.kl.kl_divergence"):
         return Value("tensor", deps=given.deps)
     if name.startswith("torch.distributions.") and last in OF_VALUES:
         return Value("tensor", deps=given.deps if last != "check" else NO_DEPS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 
 
@@ -37,6 +38,17 @@ def to_clip(call: cst.Call) -> cst.BaseExpression:
 def is_on(node: cst.BaseExpression | None) -> bool:
     """A flag that is given, and not as one that is off."""
     return node is not None and constant(node) not in (False, None)
+
+
+def decided(node: cst.BaseExpression | None) -> bool:
+    """A flag that is given as neither on nor off; whether gradients are on, or a network trains, are no questions.
+
+    Nobody differentiates again what was computed where they are not.
+    """
+    if node is None or constant(node) in (True, False, None):
+        return False
+    last = dotted(node.func if isinstance(node, cst.Call) else node).rpartition(".")[2]
+    return last not in ("is_grad_enabled", "training", "is_training")
 
 
 def listed(node: cst.BaseExpression | None) -> list[cst.BaseExpression]:

@@ -89,12 +89,12 @@ def typed(use: Use) -> Choice:
     if use.count("data") == 0:
         return Choice(f"ops.zeros((0,){element})")
     kind = use.kind("data")
+    if use.count("data") > 1 or use.starred("data") or kind in ("int", "float"):
+        return Choice(f"ops.zeros({{data}}{element})")
     if use.short == "Tensor" and _either(use):
         return Choice("({data} if isinstance({data}, ms.Tensor) else ms.tensor({data}, dtype=ms.float32))")
     if kind == "tensor" and use.short == "Tensor":
         return Choice("{*data}", assume="" if use.known("data") else f"{use.text('data')} is a tensor")
-    if use.count("data") > 1 or use.starred("data") or kind in ("int", "float"):
-        return Choice(f"ops.zeros({{data}}{element})")
     if kind == "size":
         return Choice(f"ops.zeros({{*data}}{element})")
     if kind == "numpy" and _TOTAL.match(use.text("data")):  # a number: of something else than whole ones, torch raises

@@ -8,7 +8,7 @@ from torch2ms.analysis.program.flow import free_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import PART, UNKNOWN, Value
 from torch2ms.rewrite.inplace.chains import base, is_change
 from torch2ms.tape.plan import Plan
@@ -40,7 +40,8 @@ def fresh(target: cst.CSTNode, scope: Scope, but: Stmt | None = None) -> bool:
 
 
 def begun(name: str, stmt: Stmt) -> int:
-    """The number of the last statement that is sure to have given the name a new tensor, 0 if none is."""
+    """The number of the last statement that is sure to have given the name a new tensor, or a number to which one is
+    added, 0 if none is."""
     around = [stmt.block, *(owner.block for owner in stmt.ancestors())]
     made = (s for block in around for s in block.stmts if s.number < stmt.number and not s.blocks and name in s.defs)
     return max((s.number for s in made if type(s.node) is cst.Assign and _computes(s.node, name)), default=0)
@@ -52,7 +53,8 @@ def _computes(node: cst.Assign, name: str) -> bool:
         return False
     called = node.value.func if isinstance(node.value, cst.Call) else None
     cloned = isinstance(called, cst.Attribute) and called.attr.value == "clone"
-    return cloned or isinstance(node.value, cst.BinaryOperation)
+    number = isinstance(constant(node.value), int | float)
+    return number or cloned or isinstance(node.value, cst.BinaryOperation)
 
 
 def shared(

@@ -9,7 +9,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.arguments import argument, is_on, listed, to_clip, unless_none
+from torch2ms.analysis.syntax.arguments import argument, decided, is_on, listed, to_clip, unless_none
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value, replace
@@ -338,6 +338,8 @@ def _api_call(name: str, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Even
         cotangents = listed(given) if given is not None and constant(given) is not None else []
         event.cotangents = [c if constant(c) is not None else None for c in cotangents] or [None] * len(event.roots)
         event.create_graph = is_on(argument(call, 4, "create_graph"))
+        if decided(argument(call, 4, "create_graph")):
+            event.problem = "whether its gradients have a graph is decided as the program runs"
         event.retain_graph = is_on(argument(call, 3, "retain_graph"))
         if is_on(argument(call, 7, "is_grads_batched")):
             event.problem = "its cotangents are a batch of them"

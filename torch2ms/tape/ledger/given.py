@@ -59,16 +59,23 @@ def given_elsewhere(
 
 
 def backward_elsewhere(events: list[Event], scope: Scope, module: ModuleInfo) -> str:
-    """A function that is not seen goes backward from a loss, by its name: `self.regularizer.backward_with(loss)`."""
+    """A function that is not seen goes backward from a loss, by its name: `self.regularizer.backward_with(loss)`.
+
+    Or it is given parameters beside it, behind a gradient that kept the graph: `hessian_vector_product(kl, weights)`.
+    """
     known = {id(e.node) for e in events}
-    for stmt in scope.body.walk() if module.says(NAMED) else ():
+    kept = min((e.stmt.number for e in events if e.retain_graph), default=None)
+    for stmt in scope.body.walk() if kept is not None or module.says(NAMED) else ():
         for call in stmt.calls:
             name = call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
-            if id(call) in known or not BACKWARD.search(name):
+            behind = kept is not None and stmt.number > kept and len(call.args) > 1
+            if id(call) in known or not behind and not BACKWARD.search(name):
                 continue
-            target, losses = module.value(call.func), (module.value(a.value) for a in call.args)
+            target, given = module.value(call.func), [module.value(a.value) for a in call.args]
             unseen = target.kind == "unknown" or target.kind == "api" and not is_foreign(target.name)
-            if unseen and any(v.kind == "tensor" and v.deps for v in losses):
+            weights = behind and any(v.kind == "params" for v in given)
+            varied = [v.kind for v in given if v.kind in ("tensor", "unknown") and v.deps]
+            if unseen and (weights and varied or BACKWARD.search(name) and "tensor" in varied):
                 return dotted(call.func) or name
     return ""
 

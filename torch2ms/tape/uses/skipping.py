@@ -28,8 +28,10 @@ from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import STEPS, Records
 from torch2ms.tape.plan import Plan
-from torch2ms.tape.uses.freezing import Toggle, phases, thaws, toggles
+from torch2ms.tape.uses.freezing import thaws
 from torch2ms.tape.uses.gradients import inside_loop
+from torch2ms.tape.uses.phases import phases
+from torch2ms.tape.uses.toggles import Toggle, toggles
 
 ADDS = "add_param_group"
 FLAG = "left_out"  # of a parameter
@@ -162,9 +164,7 @@ def _next(stmt: Stmt, owner: Owner, records: Records) -> Event | None:
     return next((e for e in mine if e.stmt.number > stmt.number), None)
 
 
-def _fresh(
-    call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, project: Project, lifting: Lifting
-) -> bool:
+def _fresh(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, project: Project, lifting: Lifting) -> bool:
     """What is added has no gradients yet: it was frozen till now, or the optimizer clears first."""
     place = dotted(call.func.value) if isinstance(call.func, cst.Attribute) else ""
     records = _records(scope, module, lifting)

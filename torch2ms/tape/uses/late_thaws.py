@@ -1,0 +1,240 @@
+"""Optimizers made of parameters that are frozen then and thawed while it still steps.
+
+torch's optimizer has them all and passes over what has no gradient; MindSpore's is made of what is trainable at the
+time, and never moves the others. Who freezes, who makes and who thaws may stand in three places that only meet when
+the program runs (a callback out of a list), so functions are told by their names here, and the order of what happens
+by the statements in which those names stand.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import libcst as cst
+
+from torch2ms.analysis.program.answers import once
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.syntax.names import name_called
+from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.values import overlaps
+from torch2ms.findings import Finding, Tier
+from torch2ms.tape.plan import Plan
+from torch2ms.tape.project import called_as, callers
+from torch2ms.tape.uses.toggles import NOBODY_KNOWS, Toggle, direct, put_back, toggles
+
+
+def refuse_late_thaws(scope: Scope, module: ModuleInfo, project: Project, plan: Plan) -> None:
+    """Mark the optimizers of a scope that miss what is thawed later."""
+    for make, line in late_thaws(project) if project.freezes and not (module.uses_mindspore or module.skips) else ():
+        if make.scope is scope:
+            what = f"`{make.place}` made while parameters are frozen that line {line} may thaw"
+            why = "MindSpore's optimizer holds what is trainable when it is made, and would never move the others"
+            todo = "make a new optimizer when they are thawed, or give them to it with add_param_group"
+            plan.refuse(make.stmt, Finding("T2M308", Tier.REFUSED, what, why, todo, make.stmt.lineno))
+
+
+HOLDING = ("unknown", "object", "module")  # kinds of what may have methods that freeze
+
+
+@dataclass(frozen=True)
+class Make:
+    """A statement that makes an optimizer, or that calls a function which makes one and leaves it behind."""
+
+    scope: Scope
+    module: ModuleInfo
+    stmt: Stmt
+    place: str  # of the optimizer, or of the object that has it
+    owns: frozenset[str] | None  # where its parameters stand; None: not seen from here
+
+
+@once
+def late_thaws(project: Project) -> list[tuple[Make, int]]:
+    """The optimizers that lack what is thawed while they still step, and a line that does so."""
+    order = _Order(project)
+    found = []
+    for scope, module in order.scopes if order.thaws else ():
+        for make in _makes(scope, module):
+            if _filtered(make) or not order.frozen_before(make, set()):
+                continue
+            if (thaw := next(order.thawed_after(make, set()), None)) is not None:
+                found.append((make, thaw.lineno))
+    return found
+
+
+def _makes(scope: Scope, module: ModuleInfo) -> Iterator[Make]:
+    for stmt in scope.body.walk():
+        for place, value in stmt.out.items() if not stmt.blocks else ():
+            if value.kind == "optimizer" and place in stmt.defs and value.name.startswith("torch."):
+                yield Make(scope, module, stmt, place, value.owns)
+
+
+def _filtered(make: Make) -> bool:
+    """It is given only what is trainable: nobody moves the others, in torch neither."""
+    wanted = set(make.stmt.uses)
+    for stmt in [s for s in reversed(make.scope.body.walk()) if s.number <= make.stmt.number and not s.blocks]:
+        if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
+            continue
+        if stmt is make.stmt or (stmt.defs | stmt.muts) & wanted:
+            tests = [s.node.test for s in (*stmt.block.stmts, *stmt.ancestors()) if isinstance(s.node, cst.If)]
+            if any(map(_asks, (stmt.node, *tests))):
+                return True
+            wanted |= stmt.uses
+    return False
+
+
+def _asks(node: cst.CSTNode) -> bool:
+    return any(isinstance(n, cst.Attribute) and n.attr.value == "requires_grad" for n in descend(node))
+
+
+class _Order:
+    """What freezes and thaws in front of a statement and behind it, in whichever function of the project."""
+
+    def __init__(self, project: Project) -> None:
+        self.project = project
+        self.scopes = [(s, m) for m in project.modules.values() for s in m.scope.walk()]
+        self.freezing: set[str] = set()
+        self.thawing: set[str] = set()
+        self.thaws = False
+        for scope, module in self.scopes:
+            own = direct(scope.body, module)
+            back = any(t.flag is False and put_back(t, own, scope, module, project) for t in own)
+            self.thaws = self.thaws or not back and any(t.flag is not False for t in own)
+            if scope.is_function and not back:
+                self.freezing |= {called_as(scope) for t in own if t.flag is not True}
+                self.thawing |= {called_as(scope) for t in own if t.flag is not False}
+        self.freezing, self.thawing = callers(self.freezing, project), callers(self.thawing, project)
+        self.seen: dict[int, list[Toggle]] = {}
+
+    def frozen_before(self, make: Make, asked: set[int]) -> bool:
+        """Something that the optimizer holds may be frozen when it is made."""
+        if any(t.flag is not True and _early(t.stmt, make.stmt) and _concerns(t, make) for t in self._switches(make)):
+            return True
+        if id(make.scope) in asked or not make.scope.is_function or _made_here(make):
+            return False
+        asked.add(id(make.scope))
+        return any(self.frozen_before(there, asked) for there in self._calls(make))
+
+    def thawed_after(self, make: Make, asked: set[int]) -> Iterator[Stmt]:
+        """The statements that may thaw what it holds while it is there to step."""
+        used = _used(make)
+        yield from (
+            t.stmt for t in self._switches(make) if t.flag is not False and t.stmt.number in used and _concerns(t, make)
+        )
+        if id(make.scope) in asked or not make.scope.is_function or not _left_behind(make):
+            return
+        asked.add(id(make.scope))
+        if make.scope.cls is not None and root(make.place) == "self":
+            yield from self._in_methods(make)
+        for there in self._calls(make):
+            yield from self.thawed_after(there, asked)
+
+    def _in_methods(self, make: Make) -> Iterator[Stmt]:
+        """... in the other methods of the object that has it, but for those that are done with before."""
+        before = {name_called(c) for s in make.scope.body.walk() if _early(s, make.stmt) for c in s.calls}
+        for scope, module in self.scopes:
+            if scope.cls is make.scope.cls and scope is not make.scope and scope.name not in before | {"__init__"}:
+                there = replace(make, scope=scope, module=module)
+                yield from (t.stmt for t in self._switches(there) if t.flag is not False and _concerns(t, there))
+
+    def _calls(self, make: Make) -> Iterator[Make]:
+        """The statements that call the function; of what they give it, and get, the optimizer holds something."""
+        for scope, module in self.scopes:
+            for stmt in scope.body.walk():
+                if not stmt.blocks and any(name_called(c) == called_as(make.scope) for c in stmt.calls):
+                    yield Make(scope, module, stmt, next(iter(sorted(stmt.defs)), ""), None)
+
+    def _switches(self, make: Make) -> list[Toggle]:
+        """What a scope freezes and thaws; of calls that are not followed the name is all that is known."""
+        scope, module = make.scope, make.module
+        if id(scope) not in self.seen:
+            found = toggles(scope, module, self.project)
+            known = {id(inner) for t in found for inner in t.stmt.walk()}
+            seen = {"self", *scope.locals, *scope.params, *module.scope.locals}
+            found = [t if root(t.place) in seen else replace(t, place=NOBODY_KNOWS) for t in found]
+            for stmt in scope.body.walk():
+                if not stmt.blocks and id(stmt) not in known:
+                    found += [t for call in stmt.calls for t in self._named(call, stmt, module)]
+            self.seen[id(scope)] = found
+        return self.seen[id(scope)]
+
+    def _named(self, call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Iterator[Toggle]:
+        """What a call may do to the flags that is known by its name only: `hook(net)`, `callback.begin(trainer)`."""
+        name, places = name_called(call), {NOBODY_KNOWS}
+        if module.value(call.func).kind in ("function", "class"):
+            places = stmt.defs | stmt.uses or places  # what it makes or is given is what it may freeze
+        elif type(call.func) is cst.Name and module.value(call.func).kind in ("unknown", "object"):
+            name = "__call__"
+        elif type(call.func) is not cst.Attribute or module.value(call.func.value).kind not in HOLDING:
+            return
+        if name in self.freezing:
+            yield from (Toggle(stmt, place, False) for place in places)
+        if name in self.thawing:
+            yield Toggle(stmt, NOBODY_KNOWS, True)
+
+
+def _concerns(toggle: Toggle, make: Make) -> bool:
+    return make.owns is None or toggle.place == NOBODY_KNOWS or any(overlaps(toggle.place, o) for o in make.owns)
+
+
+def _early(stmt: Stmt, make: Stmt) -> bool:
+    """It runs in front of the other, in a turn of a loop at least."""
+    return stmt.number < make.number or any(a.is_loop and make in a.walk() for a in stmt.ancestors())
+
+
+def _made_here(make: Make) -> bool:
+    """The networks that it moves come into being in the scope itself."""
+    made = {d for s in make.scope.body.walk() if isinstance(s.node, cst.Assign) and s.calls for d in s.defs}
+    return bool(make.owns) and all(o in made or root(o) in made for o in make.owns or ())
+
+
+def _left_behind(make: Make) -> bool:
+    """Others have the optimizer when the function is over."""
+    if "." in make.place or not make.place:
+        return True
+    stmts = (s for s in make.scope.body.walk() if not s.blocks and make.place in s.uses)
+    kept = (s for s in stmts if isinstance(s.node, (cst.Return, cst.Assign)) and s is not make.stmt)
+    return any(isinstance(s.node, cst.Return) or any("." in d for d in s.defs) for s in kept)
+
+
+def _used(make: Make) -> range:
+    """The numbers of the statements from the make to the last that has what was made, loops whole."""
+    later = [s for s in make.scope.body.walk() if s.number > make.stmt.number]
+    around = [a for a in make.stmt.ancestors() if a.is_loop]
+    anew = next((s for s in later if _made_anew(s, make)), None)
+    uses = [s for s in make.scope.body.walk() if s is not make.stmt and not s.blocks and _has(s, make.place)]
+    looped = [a for a in around if any(a in s.ancestors() and s.number < make.stmt.number for s in uses)]
+    ends = [s.number for s in uses if s.number > make.stmt.number and (anew is None or s.number < anew.number)]
+    ends += [
+        i.number
+        for s in uses
+        for a in s.ancestors()
+        if a.is_loop and make.stmt not in a.walk()
+        for i in a.walk()
+        if s.number in ends
+    ]
+    ends += [i.number for a in looped for i in a.walk()]
+    if _captured(make):
+        ends += [s.number for s in later]
+    begin = min([make.stmt.number, *(a.number for a in looped)])
+    return range(begin, max(ends, default=begin) + 1)
+
+
+def _made_anew(stmt: Stmt, make: Make) -> bool:
+    """Whatever comes after the statement has another under the name."""
+    outer = {id(make.stmt.block), *(id(a.block) for a in make.stmt.ancestors())}
+    return make.place in stmt.defs and make.place not in stmt.uses and id(stmt.block) in outer
+
+
+def _has(stmt: Stmt, place: str) -> bool:
+    return any(overlaps(use, place) for use in stmt.uses | stmt.defs)
+
+
+def _captured(make: Make) -> bool:
+    """A nested function, or one that reads names of the module, has the optimizer."""
+    return any(
+        make.place in s.uses and root(make.place) not in child.locals
+        for child in make.scope.walk() if child is not make.scope for s in child.body.walk()
+    )  # fmt: skip
