@@ -2,7 +2,8 @@
 
 To compile an update takes longer than all else that most of the programs do, and it is the same for many of them. What
 the compiler alone can make wrong lies in what an optimizer is given, and in what changes under it between its steps:
-a program that does anything of the kind runs compiled, and so does the first with each way of making an optimizer.
+the first program with each way of making an optimizer runs compiled, the first in which something changes under
+optimizers that are made so, and the first with each line that changes something, whatever its names are.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ CHANGING = re.compile(
     r"param_groups|lr_scheduler|\.lrs?\b|\bjit\b|GRAPH_MODE|set_data|assign_value|insert_param|load_|\bpickle\b|Optimizer\b"
     r"|parameters\.|float(16|64)|\bamp\b"
 )
+FREE = re.compile(r"(?<![\w.])[^\W\d]\w*|\b\d[\w.]*|#.*")  # names that are no attributes, numbers and comments
 OPTIMIZERS = {"Adadelta", "Adagrad", "Adam", "Adamax", "AdamW", "ASGD", "NAdam", "RAdam", "RMSprop", "Rprop", "SGD"}
 
 
@@ -42,9 +44,17 @@ def compiled(programs: Iterable[Iterable[str]]) -> Iterator[bool]:
     known: set[tuple[object, ...]] = set()
     for texts in programs:
         text = "\n".join(texts)
-        new = set() if CHANGING.search(text) else set(_made(text)) - known
-        known |= new
-        yield bool(new) or CHANGING.search(text) is not None
+        ways = set(_made(text))
+        changes = {found[0] for found in CHANGING.finditer(text)}
+        ways |= {(*way, change) for way in ways or {()} for change in changes}
+        ways |= {(_shape(line),) for line in text.splitlines() if CHANGING.search(line)}
+        yield not ways <= known
+        known |= ways
+
+
+def _shape(line: str) -> str:
+    """A line without what its author was free to choose."""
+    return FREE.sub(lambda found: found[0] if CHANGING.search(found[0]) else "_", line.strip())
 
 
 def _made(text: str) -> Iterator[tuple[object, ...]]:

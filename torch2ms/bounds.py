@@ -7,13 +7,16 @@ import os
 import re
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from itertools import accumulate
 
 from torch2ms.source import SourceError, check_syntax
 
 SECONDS, LINES_PER_SECOND = 60, 50  # far more than the slowest file on the slowest machine was seen to take
+TOGETHER = 300  # seconds for a project before its first line: up to three conversions of one that is small
+BYTES_PER_CHARACTER = 200  # of the texts of a project; 130 to 160 were measured
+GIVEN = re.compile(r"\d+(\.\d+)?")
 DEPTH = 5000  # frames: an `elif` is a level of its own, and costs seven
 EXPRESSION_DEPTH = 1000  # LibCST's parser needs seven times longer for every doubling, and no time limit reaches it
 PATTERN_DEPTH = 8  # LibCST's parser needs ten times longer for every two brackets more
@@ -32,9 +35,32 @@ class TookTooLong(BaseException):
 def seconds_for(text: str) -> float:
     """How long the conversion of a text may take; $TORCH2MS_TIMEOUT sets it for every file."""
     given = os.environ.get("TORCH2MS_TIMEOUT", "")
-    if re.fullmatch(r"\d+(\.\d+)?", given):
+    if GIVEN.fullmatch(given):
         return float(given)
     return SECONDS + text.count("\n") / LINES_PER_SECOND
+
+
+def seconds_for_all(texts: Collection[str]) -> float:
+    """How long texts may take that are converted together: what they have in common is done once."""
+    if GIVEN.fullmatch(os.environ.get("TORCH2MS_TIMEOUT", "")):
+        return sum(map(seconds_for, texts))
+    return TOGETHER + sum(text.count("\n") for text in texts) / LINES_PER_SECOND
+
+
+def too_large(texts: Collection[str]) -> bool:
+    """The memory that is left does not hold texts that are converted together; $TORCH2MS_MEMORY sets it, in MiB."""
+    given = os.environ.get("TORCH2MS_MEMORY", "")
+    left = float(given) * 2**20 if GIVEN.fullmatch(given) else _memory_left()
+    return left is not None and BYTES_PER_CHARACTER * sum(map(len, texts)) > left
+
+
+def _memory_left() -> float | None:
+    """Bytes that can be had without swapping; None where nobody says it."""
+    try:
+        with open("/proc/meminfo", encoding="ascii") as lines:
+            return next(float(line.split()[1]) * 1024 for line in lines if line.startswith("MemAvailable:"))
+    except (OSError, StopIteration):
+        return None
 
 
 @contextmanager

@@ -108,13 +108,7 @@ def _unread(results: Mapping[str, Result]) -> int:
 def _attempted(
     sources: Mapping[str, str], config: Config, held: frozenset[str] = frozenset(), written_out: bool = False
 ) -> dict[str, Result]:
-    halfway = Halfway()
-    results = _translated(sources, config, held, halfway=halfway)
-    if written_out and (left := _left_over(results)):
-        other = _translated(sources, config, written_out=True, halfway=halfway)
-        less = _left_over(other) < left and _unread(other) <= _unread(results) or not _left_over(other)
-        if other and less and not any(other[path].error for path in other if not results[path].error):
-            results = other
+    results = _best(sources, config) if written_out else _translated(sources, config, held)
 
     @cache
     def moved() -> set[str]:
@@ -126,6 +120,18 @@ def _attempted(
 
     among = together if len(results) > 1 else None
     return {path: _checked(result, config, held, moved, among) for path, result in results.items()}
+
+
+def _best(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
+    """The better one of two translations: with functions that do a part of a training step as they are, and without."""
+    halfway = Halfway()  # let go of when this is done: it has every tree of the project
+    results = _translated(sources, config, halfway=halfway)
+    if left := _left_over(results):
+        other = _translated(sources, config, written_out=True, halfway=halfway)
+        less = _left_over(other) < left and _unread(other) <= _unread(results) or not _left_over(other)
+        if other and less and not any(other[path].error for path in other if not results[path].error):
+            return other
+    return results
 
 
 def _failed_here(results: Mapping[str, Result]) -> frozenset[str]:
@@ -172,9 +178,27 @@ def _translated(
     except Exception as error:  # a bug of ours: it must not take the other files along
         if os.environ.get("TORCH2MS_DEBUG"):
             raise
-        if len(sources) > 1:
-            return results | _apart({path: sources[path] for path, _ in modules}, config, held, error, whole)
-        return results | {path: _failed(path, sources[path], error) for path, _ in modules}
+        if len(sources) < 2:
+            return results | {path: _failed(path, sources[path], error) for path, _ in modules}
+        said, blamed = _said(error), _blamed(error) if whole else ""
+        error.__traceback__ = None
+        left = {path: sources[path] for path, _ in modules}
+    else:
+        return results | _written(project, modules, plans, rules, sources)
+    del project, modules, begun  # before all of it is done again
+    gc.collect()
+    return results | _apart(left, config, held, said, blamed)
+
+
+def _written(
+    project: Project,
+    modules: list[tuple[str, ModuleInfo]],
+    plans: Mapping[str, Plan],
+    rules: Rules,
+    sources: Mapping[str, str],
+) -> dict[str, Result]:
+    """The translations by what was planned; the project is given up."""
+    results = {}
     for path, module in modules:
         try:
             results[path] = _convert(project, module, plans[module.name], rules, sources[path], path)
@@ -210,13 +234,12 @@ def _resumed(project: Project, halfway: Halfway) -> tuple[dict[str, Result], lis
 
 
 def _apart(
-    sources: Mapping[str, str], config: Config, held: frozenset[str], error: Exception, whole: bool
+    sources: Mapping[str, str], config: Config, held: frozenset[str], said: str, blamed: str
 ) -> dict[str, Result]:
     """Translations of files that could not be analysed together: all without the one to blame, or each alone."""
-    blamed = _blamed(error) if whole else ""
     names = [sources.keys() - {blamed}, {blamed}] if blamed in sources else [{path} for path in sources]
     place = f" in {blamed}" if blamed in sources else ""
-    why = f"an error of torch2ms{place} ({_said(error)}); TORCH2MS_DEBUG=1 shows where"
+    why = f"an error of torch2ms{place} ({said}); TORCH2MS_DEBUG=1 shows where"
     groups = [{path: sources[path] for path in sorted(group)} for group in names]
     made = [_translated(group, config, held, whole=False) for group in groups]
     return {path: told_apart(result, why) for results in made for path, result in results.items()}

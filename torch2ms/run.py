@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -265,16 +266,20 @@ def convert_guarded(sources: Mapping[str, str], config: Config) -> dict[str, Res
     """`convert_project`, which checks what it gives; where it raises, file by file: one file's trouble stays there."""
     if len(sources) < 2:
         return {key: _convert_one(key, text, config) for key, text in sources.items()}
-    from torch2ms.bounds import TookTooLong, seconds_for, time_limit
+    from torch2ms.bounds import TookTooLong, seconds_for_all, time_limit, too_large
     from torch2ms.pipeline import convert_project
 
-    try:
-        with time_limit(sum(map(seconds_for, sources.values()))):
-            return dict(convert_project(sources, config))
-    except (Exception, TookTooLong) as error:  # found again below, for the one file that it belongs to
-        long = isinstance(error, TookTooLong)
-        why = "its project takes too long" if long else f"an error of torch2ms ({type(error).__name__}: {error})"
-        return {key: told_apart(_convert_one(key, text, config), why) for key, text in sources.items()}
+    if too_large(sources.values()):
+        why = "its project needs more memory than there is"
+    else:
+        try:
+            with time_limit(seconds_for_all(sources.values())):
+                return dict(convert_project(sources, config))
+        except (Exception, TookTooLong) as error:  # found again below, for the one file that it belongs to
+            long = isinstance(error, TookTooLong)
+            why = "its project takes too long" if long else f"an error of torch2ms ({type(error).__name__}: {error})"
+        gc.collect()  # of the project, before its files are converted one by one
+    return {key: told_apart(_convert_one(key, text, config), why) for key, text in sources.items()}
 
 
 def _convert_one(key: str, text: str, config: Config) -> Result:

@@ -12,7 +12,7 @@ import pytest
 from tests.fixture_cases import FIXTURES, FixtureCase
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
-from torch2ms.bounds import TookTooLong, deep_recursion, seconds_for, time_limit
+from torch2ms.bounds import TookTooLong, deep_recursion, seconds_for, seconds_for_all, time_limit
 from torch2ms.config import Config
 from torch2ms.pipeline import convert_project
 from torch2ms.report import json, text
@@ -112,7 +112,9 @@ def test_the_limit_ends_with_its_block_and_in_its_thread() -> None:
     assert stopped == [True]
 
 
-@pytest.mark.parametrize("case", ["vision/mnist_cnn", "gan/dcgan", "text/char_rnn", "project/actor_critic"])
+@pytest.mark.parametrize(
+    "case", ["vision/mnist_cnn", "gan/dcgan", "text/char_rnn", "project/actor_critic", "project/agent_modes"]
+)
 def test_nothing_is_left_to_the_cyclic_collector(case: str) -> None:
     """Trees and what is known of them refer to each other; a conversion takes that apart when it is done."""
     sources = FixtureCase(FIXTURES / case).texts("original")
@@ -142,8 +144,20 @@ def test_time_grows_with_the_file(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("TORCH2MS_TIMEOUT", raising=False)
     assert seconds_for("") == 60
     assert seconds_for("\n" * 100_000) == 2060
+    assert seconds_for_all([""] * 1000) == 300  # a project is not given a minute for each small file
+    assert seconds_for_all(["\n" * 50_000] * 2) == 2300
     monkeypatch.setenv("TORCH2MS_TIMEOUT", "soon")
     assert seconds_for("") == 60
+
+
+def test_memory_is_bounded_for_projects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its files are converted one by one then, and say so."""
+    sources = {"a.py": HEAD, "b.py": HEAD}
+    assert not [f for r in convert_guarded(sources, Config()).values() for f in r.findings if f.code == "T2M961"]
+    monkeypatch.setenv("TORCH2MS_MEMORY", "0.001")
+    results = convert_guarded(sources, Config())
+    assert all(result.changed and result.findings[0].code == "T2M961" for result in results.values())
+    assert {result.findings[0].why for result in results.values()} == {"its project needs more memory than there is"}
 
 
 TRAINS = (

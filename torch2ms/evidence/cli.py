@@ -47,7 +47,6 @@ def verify(device: str, only: str, json_path: Path | None, verbose: bool) -> Non
     if not chosen:
         raise click.UsageError(f"no rule is called like {only!r}")
     names = {rule.name for rule in chosen}
-    probes = [probe for probe in probes_of(read_cases(), loaded) if any(name in names for name, _ in probe.taken)]
     try:
         from torch2ms.evidence.measure import measure, versions
 
@@ -55,6 +54,7 @@ def verify(device: str, only: str, json_path: Path | None, verbose: bool) -> Non
     except (NotRun, ModuleNotFoundError) as reason:
         click.echo(f"not run: {reason}", err=True)
         raise SystemExit(FAILED) from None
+    probes = [probe for probe in probes_of(read_cases(), loaded) if any(name in names for name, _ in probe.taken)]
     with click.progressbar(length=2 * len(probes), label="running probes", file=sys.stderr) as bar:
         measured = measure(probes, device, bar.update)
     rows = matrix(chosen, measured)

@@ -9,6 +9,7 @@ import libcst as cst
 from torch2ms.analysis import shapes
 from torch2ms.analysis.evaluation import guess, keeping
 from torch2ms.analysis.evaluation.containers import ELEMENTS, LEARNERS, element, housed, picked
+from torch2ms.analysis.evaluation.exchange import HERE, Exchange
 from torch2ms.analysis.evaluation.transfer import rebase
 from torch2ms.analysis.evaluation.typed import lasting
 from torch2ms.analysis.evaluation.usage import a_dict, used
@@ -31,7 +32,6 @@ from torch2ms.analysis.values import (
 
 if TYPE_CHECKING:
     from torch2ms.analysis.evaluation.evaluate import Evaluator
-    from torch2ms.analysis.evaluation.exchange import Exchange
     from torch2ms.analysis.program.project import ClassInfo
 
 CONTAINERS = ("list", "tuple", "dict")
@@ -134,10 +134,10 @@ def remember(place: str, value: Value, ev: Evaluator, source: cst.CSTNode) -> No
         value = replace(value, owns=None)  # places of one caller: other methods know nothing of them
     value = replace(value, deps=keeping.marked(value, ev)) if value.deps else value
     value = value if value.kind == "tensor" else shapes.forgotten(value)
-    ev.exchange.tell(_bind_attribute, ev.cls, attr, id(source), value, ev.exchange)
+    ev.exchange.tell(_bind_attribute, HERE, ev.cls, attr, id(source), value)
 
 
-def _bind_attribute(cls: ClassInfo, attr: str, source: int, value: Value, exchange: Exchange) -> None:
+def _bind_attribute(exchange: Exchange, cls: ClassInfo, attr: str, source: int, value: Value) -> None:
     """One of the targets that bind an attribute gives it this."""
     bound = cls.bound.setdefault(attr, {})
     bound[source] = value

@@ -10,6 +10,7 @@ from torch2ms.analysis.values import NO_DEPS, NOT_RUN, Value, join
 
 Known = Value | None
 Answer = TypeVar("Answer")
+HERE = object()  # stands for the exchange that tells or asks
 _TOLD = object()  # what stands in the place of an answer where nothing was asked
 
 
@@ -28,7 +29,7 @@ class Exchange:
         self._kept: dict[FunctionInfo, dict[str, frozenset[str]]] = {}
         self._bound: dict[ClassInfo, frozenset[str]] = {}
         self._globals: dict[tuple[ModuleInfo, str], Known] = {}
-        self._log: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = []
+        self._log: list[tuple[Callable[..., Any], tuple[Any, ...], Any]] = []  # by what, of what, the answer
         self.whole = True  # nothing was told to others past the log
 
     def returned(self, info: FunctionInfo) -> Known:
@@ -39,7 +40,7 @@ class Exchange:
             self._kept[info] = known = {**info.kept}
             self._log.append((_kept, (info,), known))
         self._returns.setdefault(info, info.returns)
-        self._log.append((Exchange._returned, (self, info), info.returns))
+        self._log.append((Exchange._returned, (HERE, info), info.returns))
         return info.returns
 
     def keep(self, info: FunctionInfo, place: str, deps: frozenset[str]) -> None:
@@ -74,13 +75,13 @@ class Exchange:
         return answer
 
     def tell(self, news: Callable[..., object], *of: Any) -> None:
-        """Something that other runs may ask for."""
-        news(*of)
+        """Something that other runs may ask for; the exchange itself, if it is `of` that, stands first as HERE."""
+        news(*self._meant(of))
         self._log.append((news, of, _TOLD))
 
     def give(self, info: FunctionInfo, value: Value) -> None:
         """A function returns one value more."""
-        self.tell(Exchange._give, self, info, value)
+        self.tell(Exchange._give, HERE, info, value)
 
     def hand(self, info: FunctionInfo, parameter: str, value: Value) -> None:
         """A caller gives a function this."""
@@ -99,7 +100,11 @@ class Exchange:
     def repeated(self, project: Project, demand: Callable[[FunctionInfo], None]) -> bool:
         """Ask and tell the same in another inference; False from the first answer on that is another one."""
         self.project, self._demand = project, demand
-        return all(say(*of) == answer or answer is _TOLD for say, of, answer in self._log)
+        return all(say(*self._meant(of)) == answer or answer is _TOLD for say, of, answer in self._log)
+
+    def _meant(self, of: tuple[Any, ...]) -> tuple[Any, ...]:
+        """Its log does not hold the exchange: only the cyclic collector would let go of such a circle."""
+        return (self, *of[1:]) if of and of[0] is HERE else of
 
     def forget(self) -> None:
         """It is not going to be repeated."""
