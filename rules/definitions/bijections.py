@@ -128,6 +128,10 @@ class TransformedDistribution(Distribution):
         whole, start = ComposeTransform(self.transforms), len(self.base_dist.event_shape)
         return max(start + whole.codomain_dims - whole.domain_dims, whole.codomain_dims)
 
+    def expand(self, batch_shape):
+        inner = self.base_dist.batch_shape[len(self.batch_shape) :]  # what the transforms have made part of an event
+        return TransformedDistribution(self.base_dist.expand((*batch_shape, *inner)), self.transforms)
+
     @property
     def has_rsample(self):
         return self.base_dist.has_rsample

@@ -252,6 +252,12 @@ class Pareto(Distribution):
     def entropy(self):
         return ops.log(self.scale / self.alpha) + 1 + 1 / self.alpha
 
+    def cdf(self, value):
+        return 1 - ops.pow(self.scale / value, self.alpha)
+
+    def icdf(self, value):
+        return self.scale * ops.pow(1 - value, -1 / self.alpha)
+
 
 class Weibull(Distribution):
     has_rsample = True
@@ -283,6 +289,12 @@ class Weibull(Distribution):
     def entropy(self):
         return 0.5772156649015329 * (1 - 1 / self.concentration) + ops.log(self.scale / self.concentration) + 1
 
+    def cdf(self, value):
+        return 1 - ops.exp(-ops.pow(value / self.scale, self.concentration))
+
+    def icdf(self, value):
+        return self.scale * ops.pow(-ops.log1p(-value), 1 / self.concentration)
+
 
 class Kumaraswamy(Distribution):
     has_rsample = True
@@ -313,3 +325,9 @@ class Kumaraswamy(Distribution):
     def entropy(self):
         a, b = self.concentration1, self.concentration0
         return 1 - 1 / b + (1 - 1 / a) * (ops.digamma(b + 1) + 0.5772156649015329) - ops.log(a) - ops.log(b)
+
+    def cdf(self, value):
+        return 1 - ops.pow(1 - ops.pow(value, self.concentration1), self.concentration0)
+
+    def icdf(self, value):
+        return ops.pow(1 - ops.pow(1 - value, 1 / self.concentration0), 1 / self.concentration1)

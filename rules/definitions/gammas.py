@@ -36,6 +36,9 @@ class Gamma(Distribution):
         a = self.concentration
         return a - ops.log(self.rate) + ops.lgamma(a) + (1 - a) * ops.digamma(a)
 
+    def cdf(self, value):
+        return ops.igamma(self.concentration, self.rate * value)
+
     def divergence(self, other):
         a, b = self.concentration, other.concentration
         scales = b * ops.log(self.rate / other.rate) + a * (other.rate / self.rate - 1)
