@@ -74,7 +74,8 @@ def tupled(use: Use) -> Use:
     for name in _SIZES & single.keys():
         bound = single[name]
         value = bound.updated.value
-        if use.kind(name) == "list" and not isinstance(value, cst.Tuple):
+        sure = use.kind(name) == "list" and not use.guessed(name)
+        if sure and not isinstance(value, cst.Tuple):
             as_tuple = axes(value) if isinstance(value, cst.List) else cst.Call(cst.Name("tuple"), [cst.Arg(value)])
             single[name] = replace(bound, updated=bound.updated.with_changes(value=as_tuple))
         elif use.short.endswith("1d") and use.kind(name) == "tuple" and isinstance(value, cst.Name):

@@ -22,6 +22,7 @@ from torch2ms.rewrite.transforms import compiled
 from torch2ms.rewrite.transforms.calls import transformed
 from torch2ms.rewrite.translation import Translation
 
+ANNOTATED = {"torch.nn": "nn", "torch.nn.functional": "ops", "torch.optim": "optim"}  # `def mlp(sizes, act: nn = None)`
 UNFIT = {"T2M603", "T2M605"}
 
 
@@ -133,6 +134,10 @@ def used(
     name: str, original: cst.BaseExpression, updated: cst.BaseExpression, work: Translation, where: Positions
 ) -> cst.BaseExpression:
     """A name that is not called: a dtype, a class, a function handed on."""
+    if (home := ANNOTATED.get(name)) is not None and id(original) in where.classes:
+        work.notes.needs.add(home)
+        work.tell("T2M601", name, "the module that an annotation names")
+        return cst.Name(work.alias(home))
     rule = work.rules.find(name)
     left = work.full_name(name, updated)
     if rule is None:

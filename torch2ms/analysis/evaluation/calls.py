@@ -15,7 +15,7 @@ from torch2ms.analysis.evaluation.arguments import Given, bind_arguments, left_t
 from torch2ms.analysis.evaluation.containers import STORED, element, entered, picked, picked_out
 from torch2ms.analysis.evaluation.effects import enter
 from torch2ms.analysis.evaluation.guess import makes_optimizers, of_settings
-from torch2ms.analysis.evaluation.lookup import PURE_BUILTINS, class_of, function_of
+from torch2ms.analysis.evaluation.lookup import PURE_BUILTINS, class_of, function_of, makes_instances
 from torch2ms.analysis.evaluation.methods import (
     MODULE_METHODS,
     NAMED_PARAMETERS,
@@ -122,6 +122,8 @@ def _method(func: cst.Attribute, receiver: Value, target: Value, given: Given, e
             return _called(target, given, ev)
         if method is not None:
             value = _function(method, given, ev, receiver)
+            if cls is not None and makes_instances(method, value, receiver, cls):
+                return Value(_kind(cls), name=cls.qualified, likely=True)
             return value if receiver.keys is None else spread(value, receiver.deps)  # of a record: its fields
         if cls is not None and cls.kind == "autograd" and name == "apply":
             return _applied(cls, given, ev)
@@ -267,7 +269,7 @@ def _instance(target: Value, given: Given, ev: Evaluator) -> Value:
     if init is not None:
         _pass(init, given, Value("object", place="self"), ev)
         ev.exchange.returned(init)
-    kind = cls.kind if cls.kind in ("module", "dataset", "optimizer") else "object"
+    kind = _kind(cls)
     held = ev.exchange.ask(records.kept, cls, given) if kind == "object" else None
     handed = kind == "object" and any(a.kind == "module" for a in given.args)
     if handed and init is not None and init.cls is not None:  # kept under names that are perhaps not seen yet
@@ -390,6 +392,10 @@ def _function(
         homeless |= homes
         returns = replace(returns, place=next(iter(homes)))
     return outward(returns, depends, receiver.place if receiver is not None else "", homeless, fresh)
+
+
+def _kind(cls: ClassInfo) -> str:
+    return cls.kind if cls.kind in ("module", "dataset", "optimizer") else "object"
 
 
 def _weighted(cls: ClassInfo) -> bool:

@@ -150,3 +150,11 @@ def exports(star: str, name: str) -> bool:
     if star in CLASSES:
         return name[:1].isupper() and not hasattr(builtins, name) or name in PARTS
     return star in FUNCTIONS and name not in PURE_BUILTINS
+
+
+def makes_instances(method: FunctionInfo, value: Value, receiver: Value, cls: ClassInfo) -> bool:
+    """`Model.from_params(params)`, which looks the class up, or makes one of `cls`: what comes is a `Model`."""
+    if receiver.kind != "class" or not method.of_class or method.cls is None or method.cls is cls:
+        return False
+    of_above = value.kind in ("object", "module") and value.name == method.cls.qualified
+    return of_above or value.kind == "unknown" and method.name.startswith("from_")

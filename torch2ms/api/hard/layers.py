@@ -25,7 +25,7 @@ def _is_number(use: Use, name: str) -> bool | None:
     kind = use.kind(name)
     if node is None or kind in ("int", "float") or isinstance(node, _ARITHMETIC):
         return True
-    if kind in ("tuple", "list", "size"):
+    if kind in ("tuple", "list", "size") and not use.guessed(name):
         return False
     if isinstance(node, cst.Subscript) and isinstance(node.slice[0].slice, cst.Slice):
         return False
