@@ -266,3 +266,42 @@ def test_a_flag_that_is_off_by_default_is_no_optimizer() -> None:
     )
     (event,) = [f for f in convert_source(source).findings if f.what == "backward call"]
     assert event.tier is Tier.REFUSED and "grads" not in convert_source(source).text
+
+
+HEADS = """\
+import torch
+from torch import nn
+
+
+class Heads(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.body, self.one, self.two = nn.Linear(3, 4), nn.Linear(4, 1), nn.Linear(4, 1)
+
+    def forward(self, x):
+        h = torch.tanh(self.body(x))
+        return self.one(h), self.two(h)
+
+
+net = Heads()
+optimizer = torch.optim.SGD(net.parameters(), lr=0.1)
+for x in torch.ones(4, 2, 3):
+    a, b = net(x)
+    found = []
+    losses = [a.mean(), {}.mean()]
+    for loss in losses:
+        optimizer.zero_grad()
+        loss.backward(retain_graph=True)
+        for p in net.parameters():
+            if p.grad is None:
+                found.append(0)
+                continue
+            found.append(1)
+    print(found)
+"""
+
+
+@pytest.mark.parametrize(("second", "refused"), [("b", True), ("(a + 1)", False)])
+def test_losses_in_a_list_may_reach_different_heads(second: str, refused: bool) -> None:
+    asked = [f for f in convert_source(HEADS.format(second)).findings if "asks which parameters" in f.why]
+    assert bool(asked) is refused, asked

@@ -38,9 +38,11 @@ def note_asked(event: Event, region: Region, owners: list[Owner], records: Recor
         if not asking:
             continue
         missing = without_gradient(event, region, owner, records.module, project)
-        missing |= _unreached(owner, records.root_deps(event), records.module)
+        missing |= _unreached(owner, records.root_deps(event), records.module) | _of_others(
+            event, owner, records.module
+        )
         for asker in asking:
-            about = _asked_about(asker, missing)
+            about = missing if _asks_all(asker, owner) else _asked_about(asker, missing)
             if asker.kind == "taken" and about and len(records.held(asker, owner)) == 1:
                 return min(about)
             if asker.without is not None:  # other backward calls fill them, too
@@ -63,6 +65,26 @@ def _unreached(owner: Owner, reached: frozenset[str], module: ModuleInfo) -> fro
     return frozenset(o for o in owner.owns or () if o in known and not any_overlap(frozenset({o}), reached))
 
 
+def _of_others(event: Event, owner: Owner, module: ModuleInfo) -> frozenset[str]:
+    """What some of the losses that a loop goes over do not depend on, and others do: `for loss in losses`."""
+    found: set[str] = set()
+    asked = {n.value for r in event.roots for n in descend(r) if type(n) is cst.Name}
+    for loop in (a.node for a in event.stmt.ancestors()):
+        over = loop.iter if isinstance(loop, cst.For) else None
+        if isinstance(over, cst.Call) and dotted(over.func) == "enumerate" and len(over.args) == 1:
+            over = over.args[0].value
+        taken = {n.value for n in descend(loop.target) if type(n) is cst.Name} if isinstance(loop, cst.For) else set()
+        given = [item.deps for item in module.value(over).items or ()] if over is not None and taken & asked else []
+        every = frozenset(d for deps in given for d in deps if not d.startswith(("^", "@")))
+        found |= {d for deps in given for d in every - deps}
+    return frozenset(d for d in found if owner.owns is None or any(overlaps(d, o) for o in owner.owns))
+
+
+def _asks_all(asker: Event, owner: Owner) -> bool:
+    """It goes over all that the optimizer has, or what the optimizer has is not seen."""
+    return owner.owns is None or asker.place == owner.place or asker.value.name.startswith("param_group")
+
+
 def _asked_about(asker: Event, missing: frozenset[str]) -> frozenset[str]:
     """The places without gradients that the question is about."""
     asked = frozenset(d for d in asker.value.deps or {asker.place} if not d.startswith("@"))
@@ -82,10 +104,21 @@ def asks(event: Event) -> bool:
         return False
     for outer in event.stmt.nodes:
         if isinstance(outer, COMPREHENSIONS) and outer.for_in is clause and _questions(outer):
+            if _zeros_otherwise(_element(outer)):
+                return False
             counted = not any(_is_gradient(n) for n in descend(_element(outer))) or _questions(_element(outer))
             around = {_last(n) for n in event.stmt.nodes if _holds(n, outer)}
             return counted or not around & SUMMING or bool(around & AVERAGING)
     return False
+
+
+def _zeros_otherwise(node: cst.CSTNode) -> bool:
+    """`p.grad.flatten() if p.grad is not None else torch.zeros(n)`: what MindSpore has there, too."""
+    return (
+        type(node) is cst.IfExp
+        and _last(node.orelse) in ("zeros", "zeros_like", "new_zeros")
+        and any(_is_gradient(n) for n in descend(node.body))
+    )
 
 
 def _element(node: cst.CSTNode) -> cst.CSTNode:
