@@ -18,6 +18,7 @@ from torch2ms.wrappers.begun import begun
 from torch2ms.wrappers.bound_methods import called_by_name
 from torch2ms.wrappers.clipped import clipped
 from torch2ms.wrappers.closures import without_closures
+from torch2ms.wrappers.components import components
 from torch2ms.wrappers.conditional import conditional
 from torch2ms.wrappers.constructors import constructors
 from torch2ms.wrappers.contexts import parted
@@ -154,6 +155,7 @@ def understood_from_steps_on(project: Project) -> Project:
         whole.written_out = whole is not project  # else there is nothing to write out
         project = whole
     project = _with(project, unkept(project))
+    project = _with(project, components(project))
     project = _with(project, left_out(project))
     project = _with(project, decided(project))
     project = _with(project, alike(project))

@@ -86,9 +86,20 @@ def _chains(events: list[Event], scope: Scope, module: ModuleInfo) -> list[Chain
     for chain in found:
         own = {id(c.event.stmt) for c in chain.calls}
         chain.steps = sorted((s for s in chain.steps if id(s) not in own), key=lambda s: s.number)
-    around = any(e.kind in ("backward", "handed") for e in events)  # a forward of this scope holds the calls
+    around = [e for e in events if e.kind in ("backward", "handed")]
     watched = {place for stmt in scope.body.walk() for place in hooked(stmt)}  # refused as calls by themselves
-    return [c for c in found if len(c.calls) > (0 if around else 1) and not watched & _tensors(c)]
+    return [c for c in found if len(c.calls) > (0 if _held(c, around) else 1) and not watched & _tensors(c)]
+
+
+def _held(chain: Chain, around: list[Event]) -> bool:
+    """A forward of this scope may hold the calls: they do not stand in another loop."""
+    loops = [_loop(call.event.stmt) for call in chain.calls]
+    return any(_loop(e.stmt) in (None, loop) or loop is None for e in around for loop in loops)
+
+
+def _loop(stmt: Stmt) -> Stmt | None:
+    """The outermost loop around a statement."""
+    return next((a for a in reversed([*stmt.ancestors()]) if a.is_loop), None)
 
 
 def _tensors(chain: Chain) -> set[str]:
