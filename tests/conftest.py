@@ -12,6 +12,7 @@ from tests.fixture_cases import SHARED
 
 def pytest_configure(config: pytest.Config) -> None:
     """The first process makes the folder; the workers that it starts find it named in their environment."""
+    os.environ.setdefault("OMP_NUM_THREADS", "1")  # threads that wait for numbers this few take five times the time
     if SHARED not in os.environ:
         folder = tempfile.TemporaryDirectory(prefix="torch2ms-tests-")
         os.environ[SHARED] = folder.name

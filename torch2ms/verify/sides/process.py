@@ -83,7 +83,8 @@ Watch = Callable[[Job, int], None]
 def environment(job: Job | None = None) -> dict[str, str]:
     """The parent's environment, with what makes two runs comparable unless the user set it."""
     hidden = HIDDEN if job and job.side == "torch" and job.torch_device == "cpu" else {}
-    return {"GLOG_v": "3", "PYTHONHASHSEED": "0", **os.environ, **hidden}
+    # threads that wait for others take all of a core by default: four fifths of what short programs cost
+    return {"GLOG_v": "3", "PYTHONHASHSEED": "0", "OMP_WAIT_POLICY": "PASSIVE", **os.environ, **hidden}
 
 
 def run(job: Job, folder: Path, watch: Watch | None = None) -> Outcome:
