@@ -11,6 +11,8 @@ def dense_matrix(indices, values, size=None, dtype=None):
     values = values if dtype is None else values.astype(dtype)
     if size is None:
         size = (*(int(most) + 1 for most in indices.asnumpy().max(1)), *values.shape[1:])
+    if not values.shape[0]:
+        return ops.zeros(tuple(size), dtype=values.dtype)
     return ops.scatter_nd(indices.t(), values, tuple(size))
 
 

@@ -26,6 +26,7 @@ _TUPLES = "tuple:"
 ABSOLUTE = "absolute values"
 _PLACES = {"dim", "dim0", "dim1", "dim2", "axis", "axis0", "axis1", "start_dim", "end_dim"}
 _SIZES = {"kernel_size", "stride", "padding", "dilation", "output_size", "output_padding"}
+_PYTHONIC = {"xlogy", "xlog1py", "bitwise_left_shift", "bitwise_right_shift"}  # which take numbers of Python alone
 _COUNTS = _SIZES | _PLACES | {
     "in_features", "out_features", "in_channels", "out_channels", "num_features", "num_channels", "num_embeddings",
     "embedding_dim", "input_size", "hidden_size", "num_layers", "normalized_shape", "embed_dim", "d_model",
@@ -91,6 +92,9 @@ def counted(use: Use) -> Use:
         tensor = name in _PLACES and use.kind(name) == "tensor" and use.rank(name) == 0 and not use.guessed(name)
         if tensor or use.kind(name) == "numpy" and (use.number(name) or name not in _PLACES and not use.rank(name)):
             single[name] = _whole(single[name])
+    if use.short in _PYTHONIC and "other" in single and use.kind("other") == "numpy" and use.number("other"):
+        arg = single["other"].updated
+        single["other"] = replace(single["other"], updated=arg.with_changes(value=_followed(arg.value, ".item()")))
     if use.short in ("randn", "rand") and "size" in variadic:
         kinds = [use.facts.kind(bound.original.value) for bound in variadic["size"]]
         if "numpy" in kinds:

@@ -34,7 +34,7 @@ DRAWS = re.compile(r"[Dd]ropout|DropPath|RReLU|rrelu|gumbel|bernoulli|rsample|re
 
 NUMBERS = re.compile(r"rand|normal|multinomial|bernoulli|sample")
 
-RENAMED = re.compile(r"Norm|Embedding|PReLU|Transformer(?:En|De)coder|nn\.Transformer\b|"
+RENAMED = re.compile(r"Norm|Embedding|PReLU|Transformer(?:En|De)coder|\bTransformer\(|nn\.Transformer\b|"
                      r"torchvision|timm|hub\.load|from_pretrained|transformers")  # fmt: skip
 
 

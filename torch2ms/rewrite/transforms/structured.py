@@ -6,6 +6,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import FunctionInfo
 from torch2ms.analysis.program.structures import takes_dict, used_as_dict
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.rewrite.transforms.compiled import Functions, transform
 
 OVER_SAMPLES, GRADIENT, JACOBIAN = "over_samples", "gradient_of_dicts", "jacobian_of_dicts"
@@ -58,6 +59,8 @@ def form(kind: str, updated: cst.Call) -> cst.BaseExpression | None:
     args = []
     for arg in updated.args:
         name = arg.keyword.value if arg.keyword is not None else ""
+        if name in NAMES and isinstance(arg.value, (cst.Dict, cst.Tuple, cst.List)) and "{" in code(arg.value):
+            return None  # an axis for each entry
         if name and name not in ("func", "argnums", *NAMES):
             return None
         args.append(arg.with_changes(keyword=cst.Name(NAMES[name])) if name in NAMES else arg)
