@@ -270,6 +270,8 @@ class Verdicts:
                 ):
                     continue
                 real = frozenset(d for d in value.deps if not d.startswith("@") and not overlaps(d, place))
+                if value.kind == "unknown" and value.place == place:  # whatever callers hand over: data, or an output
+                    real = frozenset(d for d in real if self.is_network(d))
                 if real and (owns is None or any(d.startswith("^") for d in real) or any_overlap(real, owns)):
                     if only_cut(node, source) or computed_anew(node, self.module, self.project):
                         continue
@@ -281,6 +283,11 @@ class Verdicts:
             return self.lifted_crossing(event, made, owns)
         kept = kept_elsewhere(region.all, made, owns, self.module, self.project)
         return kept or left_in_object(region, owns, self.module) or self.carried_over(event, region, owns)
+
+    def is_network(self, place: str) -> bool:
+        """Something of that name is a network in this module."""
+        kind = cst.Attribute if "." in place else cst.Name
+        return any(dotted(n) == place and self.module.value(n).kind == "module" for n in self.module.of_kind(kind))
 
     def carried_over(self, event: Event, region: Region, owns: frozenset[str] | None) -> str:
         """A sum of losses that goes from turn to turn of a loop around the region, which is of one turn."""
