@@ -37,6 +37,8 @@ def clip_norm(event: Event, owners: list[Owner], events: list[Event], plan: Plan
         plan.refuse(event.stmt, refusal(event, "each turn of a loop clips parameters of its own"))
         return
     order = setting(call, 2, "norm_type", "2.0")
+    if order is not None and isinstance(constant(order), str):  # torch makes a number of it
+        order = cst.Call(cst.Name("float"), [cst.Arg(order)])
     other = order is not None and constant(order) not in (2, 2.0)
     clipped = clipping(event, owners, beyond, other)
     if isinstance(clipped, str):
