@@ -64,9 +64,11 @@ def decide(project: Project, lifting: Lifting) -> None:
 
 def _leaves_out(module: ModuleInfo) -> Iterator[Stmt]:
     """Statements that say of a parameter that it has no gradient in the next step."""
-    if "grad" in module.source:
-        every = (s for scope in module.scope.walk() for s in scope.body.walk() if s.is_small)
-        yield from (s for s in every if any(d.endswith(f".{FLAG}") for d in s.all_defs))
+    if module.plain is not None or FLAG in module.source:  # who writes plainly writes it
+        for scope in module.scope.walk():
+            for stmt in scope.body.walk():
+                if not stmt.blocks and any(d.endswith(f".{FLAG}") for d in stmt.defs):
+                    yield stmt
 
 
 def refuse_left_out(module: ModuleInfo, plan: Plan) -> None:
