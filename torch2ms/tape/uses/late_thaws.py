@@ -53,7 +53,7 @@ class Make:
 @once
 def late_thaws(project: Project) -> list[tuple[Make, int]]:
     """The optimizers that lack what is thawed while they still step, and a line that does so."""
-    order = _Order(project)
+    order = _order(project)
     found = []
     for scope, module in order.scopes if order.thaws else ():
         for make in _makes(scope, module):
@@ -89,6 +89,16 @@ def _asks(node: cst.CSTNode) -> bool:
     return any(isinstance(n, cst.Attribute) and n.attr.value == "requires_grad" for n in descend(node))
 
 
+@once
+def _order(project: Project) -> _Order:
+    return _Order(project)
+
+
+def switches(scope: Scope, module: ModuleInfo, project: Project) -> list[Toggle]:
+    """What a scope freezes and thaws; of calls that are not followed the name is all that is known."""
+    return _order(project).switches(scope, module)
+
+
 class _Order:
     """What freezes and thaws in front of a statement and behind it, in whichever function of the project."""
 
@@ -110,7 +120,10 @@ class _Order:
 
     def frozen_before(self, make: Make, asked: set[int]) -> bool:
         """Something that the optimizer holds may be frozen when it is made."""
-        if any(t.flag is not True and _early(t.stmt, make.stmt) and _concerns(t, make) for t in self._switches(make)):
+        if any(
+            t.flag is not True and _early(t.stmt, make.stmt) and _concerns(t, make)
+            for t in self.switches(make.scope, make.module)
+        ):
             return True
         if id(make.scope) in asked or not make.scope.is_function or _made_here(make):
             return False
@@ -121,7 +134,9 @@ class _Order:
         """The statements that may thaw what it holds while it is there to step."""
         used = _used(make)
         yield from (
-            t.stmt for t in self._switches(make) if t.flag is not False and t.stmt.number in used and _concerns(t, make)
+            t.stmt
+            for t in self.switches(make.scope, make.module)
+            if t.flag is not False and t.stmt.number in used and _concerns(t, make)
         )
         if id(make.scope) in asked or not make.scope.is_function or not _left_behind(make):
             return
@@ -137,7 +152,7 @@ class _Order:
         for scope, module in self.scopes:
             if scope.cls is make.scope.cls and scope is not make.scope and scope.name not in before | {"__init__"}:
                 there = replace(make, scope=scope, module=module)
-                yield from (t.stmt for t in self._switches(there) if t.flag is not False and _concerns(t, there))
+                yield from (t.stmt for t in self.switches(scope, module) if t.flag is not False and _concerns(t, there))
 
     def _calls(self, make: Make) -> Iterator[Make]:
         """The statements that call the function; of what they give it, and get, the optimizer holds something."""
@@ -146,9 +161,7 @@ class _Order:
                 if not stmt.blocks and any(name_called(c) == called_as(make.scope) for c in stmt.calls):
                     yield Make(scope, module, stmt, next(iter(sorted(stmt.defs)), ""), None)
 
-    def _switches(self, make: Make) -> list[Toggle]:
-        """What a scope freezes and thaws; of calls that are not followed the name is all that is known."""
-        scope, module = make.scope, make.module
+    def switches(self, scope: Scope, module: ModuleInfo) -> list[Toggle]:
         if id(scope) not in self.seen:
             found = toggles(scope, module, self.project)
             known = {id(inner) for t in found for inner in t.stmt.walk()}

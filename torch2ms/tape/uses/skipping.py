@@ -30,6 +30,7 @@ from torch2ms.tape.ledger.records import STEPS, Records
 from torch2ms.tape.plan import Plan
 from torch2ms.tape.uses.freezing import thaws
 from torch2ms.tape.uses.gradients import inside_loop
+from torch2ms.tape.uses.late_thaws import late_thaws, switches
 from torch2ms.tape.uses.phases import phases
 from torch2ms.tape.uses.toggles import Toggle, toggles
 
@@ -52,9 +53,11 @@ def decide(project: Project, lifting: Lifting) -> None:
         scopes = [(s, m) for m in modules for s in m.scope.walk()]
         adds = list(_adds(modules))
         told = any(m in leaving for m in modules)
-        if not told and not adds and not any(_wanted(s, m, project, lifting) for s, m in scopes):
+        wanted = told or adds or any(_wanted(s, m, project, lifting) for s, m in scopes)
+        late = project.freezes and any(make.module in modules for make, _ in late_thaws(project))
+        if not wanted and not late:
             continue
-        if not _seen(modules) or not all(_settled(s, m, project, lifting) for s, m in scopes):
+        if not _seen(modules) or not all(_settled(s, m, project, lifting, late) for s, m in scopes):
             continue
         if all(_fresh(call, stmt, s, m, project, lifting) for call, stmt, s, m in adds):
             counted = project.freezes or told or not all(name in COUNTLESS for name in _optimizers(modules))
@@ -123,13 +126,16 @@ def _calls(modules: list[ModuleInfo]) -> Iterator[tuple[cst.Call, ModuleInfo]]:
         yield from ((c, module) for scope in module.scope.walk() for s in scope.body.walk() for c in s.calls)
 
 
-def _settled(scope: Scope, module: ModuleInfo, project: Project, lifting: Lifting) -> bool:
-    """Gradients are stepped with, cleared and clipped, and none are waiting where flags change."""
+def _settled(scope: Scope, module: ModuleInfo, project: Project, lifting: Lifting, late: bool) -> bool:
+    """Gradients are stepped with, cleared and clipped, and none are waiting where flags change.
+
+    `late`: what is called may change them that is known by its name only.
+    """
     records = _records(scope, module, lifting)
     if not all(e.kind in KINDS or _of_leaf(e, records) or _sums(e, records) for e in records.events):
         return False
     owners = [o for o in records.owners if o.kind in ("optimizer", "module", "params")]
-    found = toggles(scope, module, project) if owners else []
+    found = (switches if late else toggles)(scope, module, project) if owners else []
     return all(_nothing_waits(t, o, records) for t in found for o in owners)
 
 
