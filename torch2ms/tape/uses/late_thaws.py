@@ -25,6 +25,8 @@ from torch2ms.tape.plan import Plan
 from torch2ms.tape.project import called_as, callers
 from torch2ms.tape.uses.toggles import NOBODY_KNOWS, Toggle, direct, put_back, toggles
 
+HOLDING = ("unknown", "object", "module")  # kinds of what may have methods that freeze
+
 
 def refuse_late_thaws(scope: Scope, module: ModuleInfo, project: Project, plan: Plan) -> None:
     """Mark the optimizers of a scope that miss what is thawed later."""
@@ -34,9 +36,6 @@ def refuse_late_thaws(scope: Scope, module: ModuleInfo, project: Project, plan: 
             why = "MindSpore's optimizer holds what is trainable when it is made, and would never move the others"
             todo = "make a new optimizer when they are thawed, or give them to it with add_param_group"
             plan.refuse(make.stmt, Finding("T2M308", Tier.REFUSED, what, why, todo, make.stmt.lineno))
-
-
-HOLDING = ("unknown", "object", "module")  # kinds of what may have methods that freeze
 
 
 @dataclass(frozen=True)
@@ -66,9 +65,10 @@ def late_thaws(project: Project) -> list[tuple[Make, int]]:
 
 def _makes(scope: Scope, module: ModuleInfo) -> Iterator[Make]:
     for stmt in scope.body.walk():
-        for place, value in stmt.out.items() if not stmt.blocks else ():
-            if value.kind == "optimizer" and place in stmt.defs and value.name.startswith("torch."):
-                yield Make(scope, module, stmt, place, value.owns)
+        for call in stmt.calls if not stmt.blocks else ():
+            value = module.value(call)
+            if value.kind == "optimizer" and module.value(call.func).kind not in ("function", "method"):
+                yield Make(scope, module, stmt, next(iter(sorted(stmt.defs)), ""), value.owns)
 
 
 def _filtered(make: Make) -> bool:
@@ -78,15 +78,26 @@ def _filtered(make: Make) -> bool:
         if isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef)):
             continue
         if stmt is make.stmt or (stmt.defs | stmt.muts) & wanted:
-            tests = [s.node.test for s in (*stmt.block.stmts, *stmt.ancestors()) if isinstance(s.node, cst.If)]
-            if any(map(_asks, (stmt.node, *tests))):
+            if _asks(stmt.node) or stmt is not make.stmt and any(_asks(test) for test in _conditions(stmt)):
                 return True
             wanted |= stmt.uses
     return False
 
 
+def _conditions(stmt: Stmt) -> Iterator[cst.BaseExpression]:
+    """What is asked before it runs: by an `if` around it, or by one in front of it that goes on with the next turn."""
+    for around in stmt.ancestors():
+        if isinstance(around.node, cst.If):
+            yield around.node.test
+    for other in stmt.block.stmts:
+        if isinstance(other.node, cst.If) and any(isinstance(s.node, cst.Continue) for s in other.walk()):
+            yield other.node.test
+
+
 def _asks(node: cst.CSTNode) -> bool:
-    return any(isinstance(n, cst.Attribute) and n.attr.value == "requires_grad" for n in descend(node))
+    """It reads a flag; `p.requires_grad = False` reads none."""
+    read = node.value if isinstance(node, cst.Assign) else node
+    return any(isinstance(n, cst.Attribute) and n.attr.value == "requires_grad" for n in descend(read))
 
 
 @once
@@ -178,8 +189,8 @@ class _Order:
         name, places = name_called(call), {NOBODY_KNOWS}
         if module.value(call.func).kind in ("function", "class"):
             places = stmt.defs | stmt.uses or places  # what it makes or is given is what it may freeze
-        elif type(call.func) is cst.Name and module.value(call.func).kind in ("unknown", "object"):
-            name = "__call__"
+        elif type(call.func) is not cst.Attribute and module.value(call.func).kind in ("unknown", "object"):
+            name = "__call__"  # `hook(net)`, `hooks[0](net)`, `Thaw(3)(net)`
         elif type(call.func) is not cst.Attribute or module.value(call.func.value).kind not in HOLDING:
             return
         if name in self.freezing:
@@ -205,11 +216,19 @@ def _made_here(make: Make) -> bool:
 
 def _left_behind(make: Make) -> bool:
     """Others have the optimizer when the function is over."""
-    if "." in make.place or not make.place:
+    names = _names(make)
+    if not make.place or any("." in name for name in names):
         return True
-    stmts = (s for s in make.scope.body.walk() if not s.blocks and make.place in s.uses)
-    kept = (s for s in stmts if isinstance(s.node, (cst.Return, cst.Assign)) and s is not make.stmt)
-    return any(isinstance(s.node, cst.Return) or any("." in d for d in s.defs) for s in kept)
+    return any(isinstance(s.node, cst.Return) and _has(s, names) for s in make.scope.body.walk())
+
+
+def _names(make: Make) -> set[str]:
+    """The names under which its scope has the optimizer: `some = {"main": SGD(...)}`, `optimizer = some["main"]`."""
+    names = {make.place} - {""}
+    for stmt in make.scope.body.walk():
+        if isinstance(stmt.node, (cst.Assign, cst.For)) and stmt.number > make.stmt.number and _has(stmt, names):
+            names |= stmt.defs
+    return names
 
 
 def _used(make: Make) -> range:
@@ -217,19 +236,14 @@ def _used(make: Make) -> range:
     later = [s for s in make.scope.body.walk() if s.number > make.stmt.number]
     around = [a for a in make.stmt.ancestors() if a.is_loop]
     anew = next((s for s in later if _made_anew(s, make)), None)
-    uses = [s for s in make.scope.body.walk() if s is not make.stmt and not s.blocks and _has(s, make.place)]
+    names = _names(make)
+    uses = [s for s in make.scope.body.walk() if s is not make.stmt and (not s.blocks or s.is_loop) and _has(s, names)]
     looped = [a for a in around if any(a in s.ancestors() and s.number < make.stmt.number for s in uses)]
     ends = [s.number for s in uses if s.number > make.stmt.number and (anew is None or s.number < anew.number)]
-    ends += [
-        i.number
-        for s in uses
-        for a in s.ancestors()
-        if a.is_loop and make.stmt not in a.walk()
-        for i in a.walk()
-        if s.number in ends
-    ]
-    ends += [i.number for a in looped for i in a.walk()]
-    if _captured(make):
+    held = [a for s in uses if s.number in ends for a in (s, *s.ancestors()) if a.is_loop]
+    loops = [a for a in held if make.stmt not in a.walk()]
+    ends += [i.number for a in (*loops, *looped) for i in a.walk()]
+    if _captured(make.scope, names):
         ends += [s.number for s in later]
     begin = min([make.stmt.number, *(a.number for a in looped)])
     return range(begin, max(ends, default=begin) + 1)
@@ -241,13 +255,13 @@ def _made_anew(stmt: Stmt, make: Make) -> bool:
     return make.place in stmt.defs and make.place not in stmt.uses and id(stmt.block) in outer
 
 
-def _has(stmt: Stmt, place: str) -> bool:
-    return any(overlaps(use, place) for use in stmt.uses | stmt.defs)
+def _has(stmt: Stmt, names: set[str]) -> bool:
+    return any(overlaps(use, name) for use in stmt.uses | stmt.defs for name in names)
 
 
-def _captured(make: Make) -> bool:
+def _captured(scope: Scope, names: set[str]) -> bool:
     """A nested function, or one that reads names of the module, has the optimizer."""
     return any(
-        make.place in s.uses and root(make.place) not in child.locals
-        for child in make.scope.walk() if child is not make.scope for s in child.body.walk()
+        name in s.uses and root(name) not in child.locals
+        for child in scope.walk() if child is not scope for s in child.body.walk() for name in names
     )  # fmt: skip

@@ -16,7 +16,7 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.program.together import together
-from torch2ms.analysis.syntax.names import dotted, name_called
+from torch2ms.analysis.syntax.names import dotted, name_called, qualified
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import UNKNOWN, any_overlap
 from torch2ms.findings import Finding, Tier
@@ -114,11 +114,11 @@ def _seen(modules: list[ModuleInfo]) -> bool:
 
 
 def _optimizers(modules: list[ModuleInfo]) -> Iterator[str]:
-    """The names of the classes that optimizers are made of, "" for one that is none of torch's."""
+    """The names of the classes that optimizers are made of, "" for one that is not seen to be torch's."""
     for call, module in _calls(modules):
         if module.value(call).kind == "optimizer" and module.value(call.func).kind != "function":
             name = module.value(call.func).name
-            yield name.removeprefix(MADE) if name.startswith(MADE) else ""
+            yield name.removeprefix(MADE) if qualified(call.func, module.imports).startswith(MADE) else ""
 
 
 def _calls(modules: list[ModuleInfo]) -> Iterator[tuple[cst.Call, ModuleInfo]]:
