@@ -97,7 +97,8 @@ def convert_together(sources: Mapping[str, str], config: Config) -> dict[str, Re
 
 def _left_over(results: Mapping[str, Result]) -> int:
     """How much gradient code of training steps is refused."""
-    return sum(f.tier is Tier.REFUSED and f.code.startswith("T2M11") for r in results.values() for f in r.findings)
+    refused = [f for r in results.values() for f in r.findings if f.tier is Tier.REFUSED]
+    return len([f for f in refused if f.code.startswith("T2M11")])
 
 
 def _unread(results: Mapping[str, Result]) -> int:
@@ -388,6 +389,8 @@ def leaves(module: ModuleInfo) -> tuple[dict[str, str], set[tuple[int, str]]]:
         return found, set()
     owned = {o for v in optimizers for o in v.owns or ()}
     for value in module.values.values():
+        if not (value.leaf or value.items or value.each is not None):  # most: it is neither a leaf nor holds any
+            continue
         for leaf in (value, *value.parts):
             place = leaf.place.partition(PART)[0]
             if leaf.leaf and place in owned:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from typing import Any, NamedTuple
 
 NO_DEPS: frozenset[str] = frozenset()
@@ -276,8 +277,19 @@ def overlaps(a: str, b: str) -> bool:
     return whole != other and overlaps(whole, other)
 
 
-def any_overlap(left: frozenset[str], right: frozenset[str]) -> bool:
-    return any(overlaps(a, b) for a in left for b in right)
+def any_overlap(left: Set[str], right: Set[str]) -> bool:
+    for one in left:  # loops: places are compared with each other again and again
+        for other in right:
+            if overlaps(one, other):
+                return True
+    return False
+
+
+def within(place: str, places: Set[str]) -> bool:
+    """The place is one of these, or inside of one."""
+    while place and place not in places:
+        place = place.rpartition(".")[0]
+    return bool(place)
 
 
 def any_nested(left: frozenset[str], right: frozenset[str]) -> bool:

@@ -305,10 +305,10 @@ def movable(info: FunctionInfo) -> bool:
     """Nothing of its own but its returns is what a caller's block could not hold."""
     stmts = list(info.scope.body.walk())
     kinds = (cst.Global, cst.Nonlocal, cst.FunctionDef, cst.ClassDef, cst.Import, cst.ImportFrom, cst.Try, cst.With)
-    if any(type(s.node) in kinds or s.modes or s.off for s in stmts):
+    if [s for s in stmts if s.node.__class__ in kinds or s.modes or s.off]:
         return False
-    nodes = (n for s in info.scope.body.stmts for n in s.nodes)
-    return not any(n.__class__ in (cst.Lambda, cst.Yield, cst.Await, cst.NamedExpr) for n in nodes)
+    held = (cst.Lambda, cst.Yield, cst.Await, cst.NamedExpr)
+    return not [n for s in info.scope.body.stmts for n in s.nodes if n.__class__ in held]
 
 
 def _docstring(line: cst.CSTNode) -> bool:

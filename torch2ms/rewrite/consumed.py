@@ -24,7 +24,7 @@ def refuse_yielded(mode: cst.With, first: Stmt, writer: Writer) -> None:
     """Mark the `yield` in a block of a gradient mode if what it yields to goes backward."""
     if not first.block.scope.is_function or not any(_last(item) in CUTTING for item in mode.items):
         return
-    stmt = next((s for s in first.block.every if mode in s.modes and not s.blocks and yields(s.node)), None)
+    stmt = next((s for s in first.block.walk() if mode in s.modes and not s.blocks and yields(s.node)), None)
     if stmt is None:
         return
     info = next((f for f in writer.module.functions.values() if f.scope is stmt.block.scope), None)
@@ -52,7 +52,7 @@ def _consumers(name: str, project: Project) -> Iterator[Stmt]:
                 if not any(dotted(c.func).rpartition(".")[2] == name and id(c) not in used_up for c in stmt.calls):
                     continue
                 if type(stmt.node) is cst.For:
-                    yield from (inner for block in stmt.blocks for inner in block.every)
+                    yield from (inner for block in stmt.blocks for inner in block.walk())
                 elif type(stmt.node) is not cst.Expr or yields(stmt.node):
                     yield from scope.body.walk()
 

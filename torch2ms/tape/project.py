@@ -8,6 +8,7 @@ from collections.abc import Iterator
 import libcst as cst
 
 from torch2ms.analysis.evaluation.lookup import class_of
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
@@ -40,14 +41,16 @@ RENAMED = re.compile(r"Norm|Embedding|PReLU|Transformer(?:En|De)coder|\bTransfor
 
 TWICE = re.compile(r"\bcreate_graph\b|\bautograd\b|\bgrad\(")
 
+FLAGS = re.compile(r"\.(?:\s|\\|#.*)*requires_grad")
+
 UNRECORDED = re.compile(r"no_grad|inference_mode|set_grad_enabled")
 
 
 def prepare(project: Project) -> None:
     """Mark the functions whose body may be differentiated."""
     frozen = [
-        (stmt, s, m) for m in project.modules.values() for s in m.scope.walk() for stmt in s.body.walk()
-        if not all(switched(stmt, m))
+        (stmt, s, m) for m in project.modules.values() if flags(m)
+        for s in m.scope.walk() for stmt in s.body.walk() if not all(switched(stmt, m))
     ]  # fmt: skip
     project.freezes = bool(frozen)
     project.freezes_trained = not all(freezes_copy(*f) or freezes_untrained(*f, project) for f in frozen)
@@ -64,7 +67,7 @@ def prepare(project: Project) -> None:
         v.kind == "api" and v.name in ("torch.save", "torch.load")
         for m in project.modules.values() for v in m.values.values()
     )  # fmt: skip
-    project.pickles = any(
+    project.pickles = project.checkpoints and any(
         pickled(call, stmt, m) or unpickled(call, stmt, m)
         for m in project.modules.values() for s in m.scope.walk() for stmt in s.body.walk() for call in stmt.calls
     )  # fmt: skip
@@ -93,6 +96,8 @@ def buffers(project: Project) -> Iterator[str]:
     """The names under which modules register buffers, "" for one that is not seen."""
     for module in project.modules.values():
         normed = "spectral_norm" in module.source
+        if not normed and "register_buffer" not in module.source:
+            continue
         for call in (c for s in module.scope.walk() for stmt in s.body.walk() for c in stmt.calls):
             if name_called(call) == "register_buffer" and call.args:
                 named = [a.value for a in call.args if a.keyword is None or a.keyword.value == "name"]
@@ -139,8 +144,8 @@ def stepping(project: Project) -> frozenset[str]:
     names: set[str] = set()
     for module in project.modules.values():
         for scope in module.scope.walk():
-            for func in (c.func for s in scope.body.walk() for c in s.calls if name_called(c) == "step"):
-                if isinstance(func, cst.Attribute) and module.value(func.value).kind in ("optimizer", "scaler"):
+            for func in [c.func for s in scope.body.walk() for c in s.calls if c.func.__class__ is cst.Attribute]:
+                if func.attr.value == "step" and module.value(func.value).kind in ("optimizer", "scaler"):
                     names.add("step")
     return frozenset(callers(names, project))
 
@@ -352,6 +357,16 @@ def _opens(node: cst.CSTNode, name: str) -> bool:
         and dotted(made.func).rpartition(".")[2] in ("open", "BytesIO")
         for made, target in bound
     )
+
+
+def flags(module: ModuleInfo) -> bool:
+    """A module has statements that set `requires_grad`, perhaps: most have none, and are not walked for them."""
+    return module.plain is not None or module.says(FLAGS)
+
+
+@once
+def flagged(project: Project) -> bool:
+    return any(map(flags, project.modules.values()))
 
 
 def switched(stmt: Stmt, module: ModuleInfo) -> list[bool]:

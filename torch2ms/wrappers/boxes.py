@@ -14,6 +14,7 @@ from itertools import chain
 
 import libcst as cst
 
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
@@ -239,6 +240,7 @@ def _kept(box: Box, stmt: Stmt, scope: Scope, module: ModuleInfo) -> bool:
     return not any(f.attr.value in CHANGING and dotted(f.value) == box.place for f in calls)
 
 
+@once
 def put_elsewhere(project: Project) -> list[tuple[int, str, str]]:
     """Every `place["key"] = value` of the project: id of the class or scope, place ("^" begins what was given), key.
 

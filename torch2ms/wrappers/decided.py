@@ -62,8 +62,9 @@ def _mentions(module: ModuleInfo) -> bool:
 
 def _perhaps_none(module: ModuleInfo) -> set[str]:
     """Names of functions that somebody calls with None."""
-    calls = (c for scope in module.scope.walk() for stmt in scope.body.walk() for c in stmt.calls)
-    return {dotted(c.func).rpartition(".")[2] for c in calls if any(dotted(a.value) == "None" for a in c.args)}
+    calls = [c for scope in module.scope.walk() for stmt in scope.body.walk() for c in stmt.calls]
+    given = [(c, a.value) for c in calls for a in c.args]
+    return {dotted(c.func).rpartition(".")[2] for c, v in given if v.__class__ is cst.Name and v.value == "None"}
 
 
 class Decided(Suites):

@@ -49,7 +49,7 @@ def flagged_together(project: Project) -> dict[str, Plain]:
 
 def _look(stmt: Stmt, loop: cst.For, scope: Scope, module: ModuleInfo, found: Found) -> None:
     """Note a loop that gives each item of a list or a dict the flag, if it was made just before."""
-    inner = [s for block in stmt.blocks for s in block.every]
+    inner = [s for block in stmt.blocks for s in block.walk()]
     if len(inner) != 1 or loop.orelse is not None or dotted(loop.target) != dotted(flag(inner[0].node) or cst.Name("")):
         return
     name = _iterated(loop.iter)

@@ -12,7 +12,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.tree import descend
+from torch2ms.analysis.syntax.tree import descend, gathered
 from torch2ms.tape.ledger.pairs import COMPREHENSIONS, bound, clauses
 from torch2ms.wrappers.suites import Suites
 
@@ -106,9 +106,9 @@ def _gathering(stmt: Stmt, scope: Scope, module: ModuleInfo) -> cst.ListComp | N
 
 def _outermost(node: cst.CSTNode) -> Iterator[cst.ListComp]:
     """Comprehensions that stand in no other and in no lambda."""
-    inner = {id(n) for outer in descend(node) if isinstance(outer, (*COMPREHENSIONS, cst.Lambda))
-             for n in descend(outer) if n is not outer}  # fmt: skip
-    yield from (n for n in descend(node) if isinstance(n, COMPREHENSIONS) and id(n) not in inner)  # type: ignore[misc]
+    held = [n for n in gathered(node) if n.__class__ in COMPREHENSIONS or n.__class__ is cst.Lambda]
+    inner = {id(n) for outer in held for n in descend(outer) if n is not outer}
+    yield from (n for n in held if n.__class__ is not cst.Lambda and id(n) not in inner)  # type: ignore[misc]
 
 
 __all__ = ["looped"]

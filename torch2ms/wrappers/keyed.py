@@ -25,13 +25,12 @@ CHANGING = {"update", "pop", "popitem", "clear", "setdefault"}
 def keyed(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that keep optimizers in such dicts, by name."""
     plain: dict[str, Plain] = {}
-    elsewhere = put_elsewhere(project)
     for module in project.modules.values():
         if module.uses_mindspore or module.directives.off:
             continue
         stmts = [(scope, stmt) for scope in module.scope.walk() for stmt in scope.body.walk()]
         made = ((scope, stmt, table) for scope, stmt in stmts if (table := _table(stmt, scope, module)))
-        tables = [t for scope, stmt, t in made if _alone(t, stmt, scope, module, project, elsewhere)]
+        tables = [t for scope, stmt, t in made if _alone(t, stmt, scope, module, project, put_elsewhere(project))]
         if tables:
             plain[module.name] = Keyed(module, tables).plain()
     return plain
@@ -100,9 +99,11 @@ def _table(stmt: Stmt, scope: Scope, module: ModuleInfo) -> Table | None:
     node = stmt.node
     if type(node) is not cst.Assign or len(node.targets) != 1 or stmt.off:
         return None
-    place = dotted(node.targets[0].target)
     value = module.value(node.value)
-    held = {k: v for k, v in entries(value).items() if v.kind == "optimizer"} if value.kind == "dict" else {}
+    if value.kind != "dict":
+        return None
+    place = dotted(node.targets[0].target)
+    held = {k: v for k, v in entries(value).items() if v.kind == "optimizer"}
     if not place or place.count(".") > place.startswith("self.") or not held:
         return None
     if any(v.place and not v.place.startswith(UNPLACED) for v in held.values()):

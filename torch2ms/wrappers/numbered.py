@@ -168,7 +168,7 @@ class _Finder:
             elif isinstance(stmt.node, cst.For) and place in stmt.uses:
                 names, calls = self.items_in(stmt.node, place), calls_of(stmt.node)
                 pure = bool(names and calls) and all(of_one(call, names, self.module) for call in calls)
-                if not pure and any(s.calls for block in stmt.blocks for s in block.every):
+                if not pure and any(s.calls for block in stmt.blocks for s in block.walk()):
                     return False  # networks and optimizers in turns
                 seen = seen or pure
         return seen

@@ -88,7 +88,7 @@ class _Finder:
     def loop(self, stmt: Stmt, scope: Scope) -> None:
         node = stmt.node
         assert isinstance(node, cst.For)
-        inner = [s for block in stmt.blocks for s in block.every]
+        inner = [s for block in stmt.blocks for s in block.walk()]
         if node.orelse is not None or node.asynchronous is not None:
             return
         if any(type(n) in JUMPS for n in descend(node.body)):

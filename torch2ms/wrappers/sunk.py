@@ -46,7 +46,7 @@ def _parts(stmt: Stmt) -> bool:
     """An `if` statement of which two sides go backward, or one that then leaves."""
     if type(stmt.node) is not cst.If:
         return False
-    sides = [block for block in stmt.blocks if any(_goes_backward(s) for s in block.every)]
+    sides = [block for block in stmt.blocks if any(_goes_backward(s) for s in block.walk())]
     return len(sides) > 1 or bool(sides) and _leaves(stmt.node)
 
 

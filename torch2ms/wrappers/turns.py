@@ -155,7 +155,7 @@ def _turns(stmt: Stmt, scope: Scope, module: ModuleInfo) -> list[Turn]:
     rows = _rows(node.iter, type(node.target) is cst.Tuple)
     if not names or len(set(names)) != len(names) or any(len(r) != len(names) for r in rows):
         return []
-    body = list(stmt.blocks[0].every)
+    body = list(stmt.blocks[0].walk())
     if not 1 < len(rows) <= MOST or len(rows) * len(body) > LONGEST:
         return []
     if len(stmt.blocks) > 1 or not _trains(body) or _jumps(node.body):
@@ -212,7 +212,7 @@ def _jumps(body: cst.BaseSuite) -> bool:
     waiting: list[tuple[cst.CSTNode, bool]] = [(body, False)]
     while waiting:
         node, inner = waiting.pop()
-        if isinstance(node, (cst.Return, cst.Yield, cst.Await, cst.FunctionDef, cst.ClassDef)):
+        if node.__class__ in (cst.Return, cst.Yield, cst.Await, cst.FunctionDef, cst.ClassDef):
             return True
         if (type(node) is cst.Break or type(node) is cst.Continue) and not inner:
             return True

@@ -89,13 +89,22 @@ class Exchange:
 
     def hold(self) -> bool:
         """Whether every answer would still be the same."""
-        return (
-            all(info.returns == value for info, value in self._returns.items())
-            and all(info.kept == found for info, found in self._kept.items())
-            and all(cls.attr(name) == value for (cls, name), value in self._attributes.items())
-            and all(_attributes(cls) == names for cls, names in self._bound.items())
-            and all(module.env.get(name) == value for (module, name), value in self._globals.items())
-        )
+        for info, value in self._returns.items():  # loops: this is asked of every run
+            if info.returns != value:
+                return False
+        for info, found in self._kept.items():
+            if info.kept != found:
+                return False
+        for (cls, name), value in self._attributes.items():
+            if cls.attr(name) != value:
+                return False
+        for cls, names in self._bound.items():
+            if cls.attrs.keys() != names:
+                return False
+        for (module, name), value in self._globals.items():
+            if module.env.get(name) != value:
+                return False
+        return True
 
     def repeated(self, project: Project, demand: Callable[[FunctionInfo], None]) -> bool:
         """Ask and tell the same in another inference; False from the first answer on that is another one."""

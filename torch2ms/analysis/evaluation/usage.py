@@ -26,7 +26,7 @@ ASKED = {
 CHANGED = ("cuda", "half", "float", "double", "bfloat16")  # in place, where nobody takes what is returned
 TOLD = ("zero_grad", "step")
 OF_DICTS = ("pop", "get", "items", "keys", "setdefault")
-SCALES = ("scale", "step", "update")  # a loss, the optimizer, and then the scale
+SCALES = ("scale", "step", "update")
 NONE: frozenset[str] = frozenset()
 
 
@@ -46,7 +46,7 @@ def used(value: Value, place: str, uses: frozenset[str]) -> Value:
         return Value("unknown", deps=value.deps)  # `gan = gan.cuda()`: what is in it is used as a module
     if value.kind == "unknown" and value.name != AROUND and steps(place, uses):
         return Value("optimizer", place=place, likely=True)
-    if value.kind == "unknown" and all(f"{place}.{method}()" in uses for method in SCALES):
+    if value.kind == "unknown" and _scales(place, uses):
         return Value("scaler", place=place, likely=True)
     return value
 
@@ -58,7 +58,12 @@ def a_dict(place: str, uses: frozenset[str]) -> bool:
 
 def steps(place: str, uses: frozenset[str]) -> bool:
     """The place is used as an optimizer."""
-    return all(f"{place}.{method}()" in uses for method in TOLD)
+    return f"{place}.zero_grad()" in uses and f"{place}.step()" in uses
+
+
+def _scales(place: str, uses: frozenset[str]) -> bool:
+    """The place is used as a scaler: of a loss, the optimizer, and then the scale."""
+    return f"{place}.scale()" in uses and f"{place}.step()" in uses and f"{place}.update()" in uses
 
 
 def by_use(scope: Scope) -> dict[int, frozenset[str]]:

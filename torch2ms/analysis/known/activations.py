@@ -59,8 +59,11 @@ def _text(function: str, node: cst.Call, count: int, start: int) -> str:
 
 def subject(call: cst.Call) -> cst.Arg | None:
     """The argument that a call is about: the first one, or the one that is named so."""
-    return next((a for i, a in enumerate(call.args) if not a.star and (
-        i == 0 if a.keyword is None else a.keyword.value == "input")), None)  # fmt: skip
+    for position, arg in enumerate(call.args):  # asked of every call: no generator
+        named = position == 0 if arg.keyword is None else arg.keyword.value == "input"
+        if named and not arg.star:
+            return arg
+    return None
 
 
 def subjects(call: cst.Call, module: ModuleInfo, project: Project) -> Iterator[tuple[cst.Arg, frozenset[str]]]:
@@ -182,7 +185,7 @@ def _of_name(
                 return frozenset(map(_unsure, acts)), perhaps
             perhaps |= left
         for call in stmt.calls if not stmt.blocks else ():
-            given = next((i for i, a in enumerate(call.args) if dotted(a.value) == name), None)
+            given = _given(call, name)
             alone = type(stmt.node) is cst.Expr and stmt.node.value is call and module.value(call.func).kind == "api"
             if given is None or alone or given and not project.says(IN_PLACE):
                 continue
@@ -193,6 +196,14 @@ def _of_name(
         if name in stmt.defs or type(stmt.node) in (cst.Return, cst.Raise, cst.Continue, cst.Break):
             return frozenset(), True
     return frozenset(), perhaps
+
+
+def _given(call: cst.Call, name: str) -> int | None:
+    """The position of the argument that is this variable."""
+    for position, arg in enumerate(call.args):  # asked of call after call: no generator
+        if type(arg.value) is cst.Name and arg.value.value == name:
+            return position
+    return None
 
 
 def _unsure(text: str) -> str:

@@ -109,6 +109,7 @@ class _Builder:
         first, last = self.lines[number] if number < len(self.lines) else (0, 0)
         stmt = Stmt(node, line, block, number, first, last)  # type: ignore[arg-type]
         stmt.modes = modes
+        stmt.is_small = small_kind(node.__class__)
         stmt.gradients = None if self.gradients else []
         stmt.off = stmt.lineno in self.off or (block.scope.off if block.owner is None else block.owner.off)
         block.stmts.append(stmt)

@@ -383,9 +383,10 @@ class Project:
                 continue
             for scope in list(module.scope.walk()):
                 for stmt in list(scope.body.walk()):
-                    stmt.block.every.clear()
-                    stmt.block.stmts.clear()
+                    for block in stmt.blocks:
+                        block.clear()
                     stmt.blocks.clear()
+                scope.body.clear()
                 del scope.body
                 scope.children.clear()
             for cls in module.classes.values():

@@ -47,14 +47,10 @@ class Stmt:
     sums: set[str] = field(default_factory=set)  # attributes of which methods that it calls make something anew
     shown: set[str] = field(default_factory=set)  # of what it gives a function: what that gives back shows its memory
     rebinds: bool = False  # a nested function that it calls binds names of this scope
+    is_small: bool = False  # it has no block of its own
     off: bool = False  # left as it is, because a person asked for it
     gradients: list[cst.Attribute] | None = None  # every `something.grad` in it, once somebody asked (see events)
     _nodes: list[cst.CSTNode] | None = None
-
-    @property
-    def is_small(self) -> bool:
-        """It has no block of its own."""
-        return small_kind(self.node.__class__)
 
     @property
     def nodes(self) -> list[cst.CSTNode]:
@@ -72,7 +68,7 @@ class Stmt:
             return (self,)
         found = [self]
         for block in self.blocks:
-            found += block.every
+            found += block.walk()
         return found
 
     @property
@@ -119,15 +115,20 @@ class Block:
     stmts: list[Stmt] = field(default_factory=list)
     _every: list[Stmt] = field(default_factory=list)
 
-    @property
-    def every(self) -> list[Stmt]:
+    def walk(self) -> list[Stmt]:
         """Its statements and those inside of them, in order; asked for once the program is built."""
         if not self._every:
-            self._every = [inner for stmt in self.stmts for inner in stmt.walk()]
+            self._every = every = []
+            for stmt in self.stmts:
+                every.append(stmt)
+                for block in stmt.blocks:
+                    every += block.walk()
         return self._every
 
-    def walk(self) -> Sequence[Stmt]:
-        return self.every
+    def clear(self) -> None:
+        """Let go of its statements."""
+        self.stmts.clear()
+        self._every.clear()
 
 
 @dataclass(eq=False)
@@ -146,21 +147,14 @@ class Scope:
     shown: dict[str, str] = field(default_factory=dict)  # a name for a part of a tensor -> the tensor, as far as read
 
     twins: bool = False  # a container has two names in it
+    is_function: bool = field(init=False)
+    is_module: bool = field(init=False)
+    cls: Scope | None = field(init=False)  # the class whose method this is
 
-    @property
-    def is_function(self) -> bool:
-        return type(self.node) is cst.FunctionDef
-
-    @property
-    def is_module(self) -> bool:
-        return type(self.node) is cst.Module
-
-    @property
-    def cls(self) -> Scope | None:
-        """The class whose method this is."""
-        if self.is_function and self.parent is not None and type(self.parent.node) is cst.ClassDef:
-            return self.parent
-        return None
+    def __post_init__(self) -> None:
+        self.is_function, self.is_module = type(self.node) is cst.FunctionDef, type(self.node) is cst.Module
+        method = self.is_function and self.parent is not None and type(self.parent.node) is cst.ClassDef
+        self.cls = self.parent if method else None
 
     def walk(self) -> Sequence[Scope]:
         """The scope and those in it, in the order of the source."""

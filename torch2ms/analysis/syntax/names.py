@@ -40,7 +40,8 @@ def dotted(node: cst.CSTNode) -> str:
 
 def name_called(call: cst.Call) -> str:
     """The name of what a call runs: of a method, or of a function with where it is from."""
-    return call.func.attr.value if isinstance(call.func, cst.Attribute) else dotted(call.func)
+    func = call.func
+    return func.attr.value if func.__class__ is cst.Attribute else dotted(func)
 
 
 def is_foreign(name: str) -> bool:

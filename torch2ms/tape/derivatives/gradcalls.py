@@ -192,11 +192,13 @@ def turning(event: Event) -> bool:
     """The call is made with names that a comprehension or a lambda around it binds: it cannot stand above them."""
     used = {n.value for n in descend(event.node) if type(n) is cst.Name}
     for outer in event.stmt.nodes:
-        if isinstance(outer, (*COMPREHENSIONS, cst.Lambda)) and any(n is event.node for n in descend(outer)):
-            if isinstance(outer, cst.Lambda):
-                return True
-            if used & {name for clause in clauses(outer.for_in) for name in bound(clause)}:
-                return True
+        kind = outer.__class__
+        if kind is not cst.Lambda and kind not in COMPREHENSIONS or not any(n is event.node for n in descend(outer)):
+            continue
+        if kind is cst.Lambda:
+            return True
+        if used & {name for clause in clauses(outer.for_in) for name in bound(clause)}:  # type: ignore[attr-defined]
+            return True
     return False
 
 

@@ -5,6 +5,7 @@ What has no second derivative in MindSpore is written out in the functions, as i
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 import libcst as cst
@@ -20,6 +21,7 @@ from torch2ms.tape.plan import Plan
 
 HOMES = ("torch.func", "functorch", "torch.autograd.functional")
 TWICE = ("hessian", "hvp", "vhp")
+SAID = re.compile(r"\bfunctorch\b|\bfunc\b|\bautograd\b|\bvmap\b")
 ONCE = ("grad", "grad_and_value", "jacrev", "jacfwd", "jacobian", "jvp", "vjp", "vmap")
 TODO = "write the loss of operations that have a second derivative"
 
@@ -28,7 +30,7 @@ def plan_transforms(
     scope: Scope, module: ModuleInfo, project: Project, plan: Plan, callee: dict[int, FunctionInfo]
 ) -> None:
     """Plan the losses that the second derivatives of a scope are taken of."""
-    for stmt in scope.body.walk():
+    for stmt in scope.body.walk() if project.says(SAID) else ():
         for call in stmt.calls if not stmt.off else ():
             if id(call) not in plan.refused and (node := _twice(call, module)) is not None:
                 _plan(call, _run(node, stmt, module, callee), stmt, Around(

@@ -13,8 +13,8 @@ from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
-from torch2ms.analysis.values import Value, any_overlap, overlaps
+from torch2ms.analysis.syntax.tree import gathered
+from torch2ms.analysis.values import Value, any_overlap, overlaps, within
 from torch2ms.tape.forward.asked_first import invariant
 from torch2ms.tape.forward.captured import captured
 from torch2ms.tape.forward.dependents import silenced
@@ -157,8 +157,8 @@ class Finder:
             feeding: list[Stmt] = []
             outside = any(active for _, active, _ in levels) and freed_each_turn(event, chain, self.event_stmts)
             for stmt in reversed(block.stmts[:position]):
-                written = {w for s in stmt.walk() for w in s.defs | s.muts if ".grad" not in w}
-                if not any(overlaps(w, u) for w in written for u in wanted):
+                written = {w for s in stmt.walk() for w in (*s.defs, *s.muts) if ".grad" not in w}
+                if not any_overlap(written, wanted):
                     if block is start.block and self.for_others(stmt, wanted, owns, [start, *active_here, *feeding]):
                         active_here.append(stmt)
                         wanted |= stmt.uses
@@ -170,7 +170,7 @@ class Finder:
                 (active_here if varied else feeding).append(stmt)
                 if type(stmt.node) is not cst.AugAssign:
                     made = made_by(stmt) | stmt.refills
-                    wanted = {u for u in wanted if not any(u == d or u.startswith(f"{d}.") for d in made)}
+                    wanted = {u for u in wanted if not within(u, made)}
                 ended &= wanted
                 ends = cut_off(stmt, self.module) if varied else self.ended(stmt, owns)
                 ended |= ends - wanted
@@ -356,11 +356,18 @@ class Finder:
         hidden: set[str] = set()
         for inner in stmt.walk():
             changed = {m for m in inner.muts if root(m) not in self.module.imports.table}  # torch.zeros(2).fill_(1)
-            if changed or not isinstance(inner.node, (cst.Assign, cst.AnnAssign, cst.If, cst.While)):
+            held = inner.node
+            if type(held) is cst.If or type(held) is cst.While:
+                parts: cst.BaseExpression | None = held.test
+            elif type(held) is cst.Assign or type(held) is cst.AnnAssign:
+                parts = held.value
+            else:
+                parts = None
+                changed = inner.uses
+            if changed:
                 hidden |= inner.uses
                 continue
-            parts = inner.node.test if isinstance(inner.node, (cst.If, cst.While)) else inner.node.value
-            for node in descend(parts) if parts is not None else ():
+            for node in gathered(parts) if parts is not None else ():
                 if (type(node) is cst.Name or type(node) is cst.Attribute) and (place := dotted(node)) in inner.uses:
                     shown = node.value if type(node) is cst.Attribute and node.attr.value == "data" else node
                     value = self.module.value(shown)

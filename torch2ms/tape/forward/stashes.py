@@ -16,7 +16,7 @@ from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
-from torch2ms.analysis.values import overlaps
+from torch2ms.analysis.values import any_overlap
 from torch2ms.tape.functions.sites import receiving
 
 NO_GRAPH = ("module", "optimizer", "params", "named_params", "param", "class", "function", "lossfn", "scheduler")
@@ -125,15 +125,10 @@ def cuts(stmt: Stmt) -> bool:
 def feeding(stmt: Stmt, roots: set[str]) -> set[str]:
     """The places of the scope that reach the roots of a statement, whatever the order."""
     wanted = set(roots)
-    body = [s for s in stmt.block.scope.body.walk() if s is not stmt]
-    before = -1
-    while len(wanted) != before:
-        before = len(wanted)
-        for other in body:
-            if cuts(other):
-                continue
-            if any(overlaps(w, u) for w in other.defs | other.muts for u in wanted):
-                wanted |= {u for u in other.uses if u != "self"}
+    waiting = [s for s in stmt.block.scope.body.walk() if s is not stmt and not cuts(s)]
+    while found := {id(s): s for s in waiting if any_overlap(s.defs | s.muts, wanted)}:
+        waiting = [s for s in waiting if id(s) not in found]
+        wanted |= {u for s in found.values() for u in s.uses if u != "self"}
     return wanted
 
 

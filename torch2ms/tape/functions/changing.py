@@ -23,6 +23,7 @@ FIRST = {  # functions that change their first argument
     "numpy.fill_diagonal", "numpy.put_along_axis", "heapq.heappush", "heapq.heappop", "heapq.heapify",
     "heapq.heapreplace", "heapq.heappushpop", "bisect.insort", "bisect.insort_left", "bisect.insort_right",
 }  # fmt: skip
+LAST = {name.rpartition(".")[2] for name in FIRST} | {"at", "shuffle"}
 SHOWN = {"numpy", "detach", "cpu", "view", "reshape", "ravel"}  # methods that show the same memory
 
 
@@ -43,7 +44,11 @@ def changed(stmt: Stmt, module: ModuleInfo) -> Iterator[str]:
 
 def _changes_first(call: cst.Call, module: ModuleInfo) -> bool:
     """A function of the table, one of NumPy's `np.add.at`, or the `shuffle` of a generator of random numbers."""
-    if type(call.func) is not cst.Attribute and type(call.func) is not cst.Name:
+    if type(call.func) is cst.Attribute:
+        perhaps = call.func.attr.value in LAST
+    else:
+        perhaps = type(call.func) is cst.Name and call.func.value in module.imports.table
+    if not perhaps:
         return False
     name = qualified(call.func, module.imports)
     last = name.rpartition(".")[2]

@@ -23,17 +23,16 @@ UNNAMED = "*"  # a place that the caller has no name for: what it owns tells who
 def clearing(scope: Scope, module: ModuleInfo, lifting: Lifting) -> list[Event]:
     """The clears that the functions called in a scope do to what the scope holds."""
     found: list[Event] = []
-    if not any(_method(c) in ("backward", "step") for s in scope.body.walk() for c in s.calls):
+    calls = [(s, c, i) for s in scope.body.walk() for c in s.calls if (i := lifting.callee.get(id(c))) is not None]
+    if not calls or not any(_method(c) in ("backward", "step") for s in scope.body.walk() for c in s.calls):
         return found
-    for stmt in scope.body.walk():
-        for call in stmt.calls:
-            info = lifting.callee.get(id(call))
-            if info is None or id(info.scope) in lifting.exports:
-                continue
-            if _only_clears(info, lifting):
-                found += _events(info, call, stmt, scope, module, lifting)
-            elif id(call) not in lifting.takings and _may_clear(info, lifting):
-                found += _of_leaves(info, call, stmt, scope, module, lifting)
+    for stmt, call, info in calls:
+        if id(info.scope) in lifting.exports:
+            continue
+        if _only_clears(info, lifting):
+            found += _events(info, call, stmt, scope, module, lifting)
+        elif id(call) not in lifting.takings and _may_clear(info, lifting):
+            found += _of_leaves(info, call, stmt, scope, module, lifting)
     return found
 
 

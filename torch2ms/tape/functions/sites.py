@@ -88,25 +88,24 @@ def _gives(scope: Scope) -> bool:
 def resolve(call: cst.Call, stmt: Stmt, scope: Scope, module: ModuleInfo, project: Project) -> FunctionInfo | None:
     """The project's function that a call reaches, where that is certain."""
     func = call.func
+    value = module.value(func)
     if type(func) is cst.Attribute:
         receiver = module.value(func.value)
-        if module.value(func).kind in ("module", "lossfn"):  # a layer, or what a property gives
+        if value.kind in ("module", "lossfn"):  # a layer, or what a property gives
             return None
         if receiver.kind in ("object", "module", "optimizer") and receiver.name:
             cls = _class(receiver.name, module, project)
             method = cls.known(func.attr.value) if cls is not None else None
             if method is not None and method.getter:
-                return _called_object(module.value(func), module, project)
+                return _called_object(value, module, project)
             held = method is None and receiver.kind != "optimizer"  # what the object keeps may be called itself
-            return _called_object(module.value(func), module, project) if held else method
+            return _called_object(value, module, project) if held else method
         if receiver.kind == "class" and receiver.name:
             cls = _class(receiver.name, module, project)
             method = cls.method(func.attr.value) if cls is not None else None
             return method if method is not None and method.static else None
-        of_module = module.value(func)
-        found = project.find(of_module.name, module) if of_module.kind in ("api", "function") else None
-        return found if isinstance(found, FunctionInfo) else _called_object(of_module, module, project)
-    value = module.value(func)
+        found = project.find(value.name, module) if value.kind in ("api", "function") else None
+        return found if isinstance(found, FunctionInfo) else _called_object(value, module, project)
     if value.kind == "function" and value.name:
         current: Scope | None = scope
         while current is not None:

@@ -25,7 +25,7 @@ def refuse_peers(events: list[Event], owners: list[Owner], scope: Scope) -> None
     for event in [e for e in events if e.kind == "backward"] if optimizers else ():
         left = optimizers  # the innermost loop that binds one is that of its turns
         for loop in [a for a in event.stmt.ancestors() if a.is_loop]:
-            inside = [stmt for block in loop.blocks for stmt in block.every]
+            inside = [stmt for block in loop.blocks for stmt in block.walk()]
             named = loop.defs.union(*[stmt.defs for stmt in inside])
             turned = [owner for owner in left if owner.place in named]
             left = [owner for owner in left if owner.place not in named]

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.tape.project import called_as, callers, switched
+from torch2ms.tape.project import called_as, callers, flags, switched
 
 
 def frozen_first(project: Project) -> bool:
     """Nothing is frozen or thawed once an optimizer was made; functions are told by their names."""
     scopes = [(scope, module) for module in project.modules.values() for scope in module.scope.walk()]
     functions = [(scope, module) for scope, module in scopes if scope.is_function]
-    direct = {called_as(s) for s, m in functions if any(switched(stmt, m) for stmt in s.body.walk())}
+    direct = {called_as(s) for s, m in functions if flags(m) and any(switched(stmt, m) for stmt in s.body.walk())}
     freezing = callers(set(direct), project)
     making = callers({called_as(s) for s, _ in functions if any(map(_makes, s.body.walk()))}, project)
     mentioned = {use.rpartition(".")[2] for s, _ in scopes for stmt in s.body.walk() for use in stmt.uses}

@@ -16,7 +16,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
 from torch2ms.analysis.values import Value, any_overlap, overlaps
 from torch2ms.tape.ledger.pairs import paired
-from torch2ms.tape.project import switched
+from torch2ms.tape.project import flagged, flags, switched
 
 DEEP = 3  # calls into which switches are followed
 NOBODY_KNOWS = ""  # the place of parameters that are not told apart
@@ -34,6 +34,8 @@ class Toggle:
 
 def toggles(scope: Scope, module: ModuleInfo, project: Project, depth: int = DEEP) -> list[Toggle]:
     """The statements of a scope that freeze or thaw, in their order; calls of functions that do so are among them."""
+    if not flagged(project):
+        return []
     own = direct(scope.body, module)
     calls = [(s, c) for s in scope.body.walk() if not s.blocks for c in s.calls]
     others = [t for s, c in calls for t in called(s, c, module, project, depth)]
@@ -133,8 +135,8 @@ def _default(info: FunctionInfo, name: str) -> cst.BaseExpression | None:
 
 
 def direct(block: Block, module: ModuleInfo) -> list[Toggle]:
-    found = []
-    for stmt in block.stmts:
+    found: list[Toggle] = []
+    for stmt in block.stmts if flags(module) else ():
         if (toggle := _toggle(stmt, module)) is not None:
             found.append(toggle)
         elif switched(stmt, module):
