@@ -135,8 +135,9 @@ def fill_call(rule: Rule, form: Form, use: Use, receiver: cst.BaseExpression | N
     if detours.complex_beside(use):
         why = "MindSpore's functions take no complex number beside a tensor"
         return refused(rule, ARGUMENT, why, "make a tensor of it, of the type of the result")
-    varied = any(use.varied(name) for name in use.written)
-    if varied and form.assume.startswith(_UNDIFFERENTIATED):
+    undifferentiated = form.assume.startswith(_UNDIFFERENTIATED)
+    varied = (undifferentiated or bool(rule.gradient)) and any(use.varied(name) for name in use.written)
+    if varied and undifferentiated:
         return refused(rule, ARGUMENT, "a gradient flows through it, which MindSpore does not compute like torch")
     if detour is None and rule.floats and "astype" not in (form.to or ""):
         detour = detours.floated(form, use)

@@ -30,6 +30,7 @@ HOLDING = frozenset({  # statements of the same scope
     cst.SimpleStatementLine, cst.SimpleStatementSuite, cst.IndentedBlock, cst.If, cst.Else, cst.For, cst.While,
     cst.With, cst.Try, cst.TryStar, cst.ExceptHandler, cst.ExceptStarHandler, cst.Finally, cst.Match, cst.MatchCase,
 })  # fmt: skip
+IMPORTING = frozenset({cst.Import, cst.ImportFrom})
 ORDER = ("ms", "nn", "ops", "mint", "optim", "lr_scheduler")
 
 
@@ -188,9 +189,7 @@ def _define(body: list[cst.BaseStatement], position: int, texts: list[str]) -> N
 
 
 def _is_import(stmt: cst.CSTNode) -> bool:
-    if not isinstance(stmt, cst.SimpleStatementLine):
-        return False
-    return all(isinstance(small, (cst.Import, cst.ImportFrom)) for small in stmt.body)
+    return type(stmt) is cst.SimpleStatementLine and IMPORTING.issuperset(map(type, stmt.body))
 
 
 def statements(needs: set[str], aliases: dict[str, str]) -> list[str]:
@@ -308,7 +307,7 @@ class _Imports(Rewriter):
     def leave_SimpleStatementLine(
         self, original: cst.SimpleStatementLine, updated: cst.SimpleStatementLine
     ) -> cst.BaseStatement:
-        if not any(type(s) is cst.Import or type(s) is cst.ImportFrom for s in original.body):
+        if IMPORTING.isdisjoint(map(type, original.body)):
             return updated
         kept: list[cst.BaseSmallStatement] = []
         gone = False

@@ -13,7 +13,7 @@ TIGHT = cst.AssignEqual(cst.SimpleWhitespace(""), cst.SimpleWhitespace(""))
 def with_arguments(original: cst.Call, updated: cst.Call, plan: Plan) -> cst.Call:
     """The call with what the plan puts behind its arguments: `name=value`, by position where its neighbour is."""
     beside, last = plan.beside, plan.added.get(id(original), [])
-    if not last and not any(id(a) in beside for a in original.args):
+    if not last and not (beside and any(id(a) in beside for a in original.args)):
         return updated
     args: list[cst.Arg] = []
     named = False

@@ -129,8 +129,9 @@ def _changed(name: str, scope: Scope, module: ModuleInfo) -> bool:
     if scope.is_module and f".{name} =" in module.source:
         return True
     stmts = [s for inner in scope.walk() for s in inner.body.walk()]
-    declared = (n.name.value for s in stmts if isinstance(s.node, (cst.Global, cst.Nonlocal)) for n in s.node.names)
-    return name in declared or any(name in s.muts for s in stmts)
+    declaring = [s.node for s in stmts if type(s.node) is cst.Global or type(s.node) is cst.Nonlocal]
+    declared = [n.name.value for node in declaring for n in node.names]
+    return name in declared or bool([s for s in stmts if name in s.muts])
 
 
 def _held(arg: cst.Arg, stmt: Stmt | None, module: ModuleInfo) -> cst.BaseExpression | None:

@@ -8,8 +8,8 @@ from torch2ms.analysis.program.flow import expression_uses, free_uses, root
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import descend
-from torch2ms.analysis.values import NO_DEPS, UNKNOWN, any_overlap, overlaps
+from torch2ms.analysis.syntax.tree import gathered
+from torch2ms.analysis.values import NO_DEPS, UNKNOWN, any_overlap, overlaps, within
 from torch2ms.tape.forward.carried import carried, reads_itself
 from torch2ms.tape.forward.harmless import asked_only, filled_only, only_cut
 from torch2ms.tape.forward.partial import never_recorded
@@ -246,13 +246,14 @@ class Verdicts:
         sources = [(s.node, s) for s in region.all] + [(r, event.stmt) for r in event.roots]
         for source, stmt in sources:
             read = {root(u) for i in stmt.walk() for u in i.uses}
-            filled = filled_only(source) | asked_only(source)
-            for node in descend(source):
+            nodes = gathered(source)
+            filled = filled_only(nodes) | asked_only(nodes)
+            for node in nodes:
                 if type(node) is not cst.Name and type(node) is not cst.Attribute or id(node) in filled:
                     continue
                 place = dotted(node)
                 value = self.module.value(node)
-                if root(place) not in read or any(place.startswith(c + ".") for c in called if c):
+                if root(place) not in read or within(place.rpartition(".")[0], called):
                     continue
                 if place in called or root(place) in region.graphless:
                     continue

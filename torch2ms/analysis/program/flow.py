@@ -465,4 +465,4 @@ def _finish(scope: Scope) -> None:
 def free_uses(scope: Scope) -> set[str]:
     """What a nested function or class reads from around it."""
     hidden = scope.locals if scope.is_function else set()
-    return {u for s in scope.body.walk() for u in s.uses | s.muts if root(u) not in hidden}
+    return {u for s in scope.body.walk() for u in s.uses | s.muts if u.partition(".")[0] not in hidden}

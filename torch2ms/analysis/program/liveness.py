@@ -54,7 +54,7 @@ def _exposed(stmt: Stmt, bound: set[str]) -> list[str]:
 
 def _ordered_uses(stmt: Stmt) -> list[str]:
     """Roots of the places a statement reads; as the text has them where that can be told."""
-    wanted = {root(u) for u in stmt.uses | stmt.muts}
+    wanted = {u.partition(".")[0] for u in stmt.uses | stmt.muts}
     from torch2ms.analysis.syntax.tree import descend
 
     ordered: dict[str, None] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import repeat
+
 import libcst as cst
 
 from torch2ms.analysis.syntax.annotations import names_in_quotes
@@ -76,7 +78,7 @@ class _Mentions:
         elif own and kind is cst.NameItem:
             self.elsewhere.add(node.name.value)  # type: ignore[attr-defined]
         own = own and kind not in SCOPES
-        self.stack += [(part, own) for part in below]
+        self.stack += zip(below, repeat(own))
 
     def imported(self, node: cst.Import | cst.ImportFrom, own: bool) -> None:
         if own and not isinstance(node.names, cst.ImportStar):

@@ -141,18 +141,26 @@ def _by_token(token: str) -> Write:
     return write
 
 
+_COMMA, _DOT = _by_token(","), _by_token(".")
+
+
 def _attribute(node: cst.Attribute, state: CodegenState) -> None:
     for left in node.lpar:
         _write(left, state)
-    _write(node.value, state)
-    _write(node.dot, state)
+    value = node.value
+    if value.__class__ is cst.Name and not value.lpar:
+        state.tokens.append(value.value)
+    else:
+        _write(value, state)
+    _DOT(node.dot, state)
     _name(node.attr, state)
     for right in node.rpar:
         _write(right, state)
 
 
 def _trailing_whitespace(node: cst.TrailingWhitespace, state: CodegenState) -> None:
-    _whitespace(node.whitespace, state)
+    if node.whitespace.value:
+        state.tokens.append(node.whitespace.value)
     if node.comment is not None:
         state.tokens.append(node.comment.value)
     _newline(node.newline, state)
@@ -192,8 +200,12 @@ def _argument(node: cst.Arg, state: CodegenState) -> None:
         _write(node.equal, state)
     _write(node.value, state)
     if type(node.comma) is cst.Comma:
-        _write(node.comma, state)
-    _write(node.whitespace_after_arg, state)
+        _COMMA(node.comma, state)
+    after = node.whitespace_after_arg
+    if after.__class__ is _Space:
+        state.tokens.append(after.value)
+    else:
+        _write(after, state)
 
 
 _TUPLE = _by_layout("lpar elements rpar")
@@ -312,7 +324,7 @@ def _smalls(node: cst.SimpleStatementLine | cst.SimpleStatementSuite, state: Cod
             small._codegen(state, default_semicolon=True)
     if not node.body:
         state.tokens.append("pass")
-    _write(node.trailing_whitespace, state)
+    _trailing_whitespace(node.trailing_whitespace, state)
 
 
 def _line(node: cst.SimpleStatementLine, state: CodegenState) -> None:

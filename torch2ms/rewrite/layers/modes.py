@@ -263,6 +263,7 @@ def _of_torch(value: Value) -> bool:
     return value.name.startswith("torch.nn.")
 
 
+@once
 def _mentions(module: ModuleInfo) -> bool:
     """Whether a mode-sensitive layer is named anywhere in the module."""
     return any(

@@ -12,7 +12,7 @@ from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
-from torch2ms.analysis.syntax.tree import children, code, constant, descend
+from torch2ms.analysis.syntax.tree import children, code, constant, descend, gathered
 from torch2ms.analysis.values import Value, any_overlap
 
 CHOOSING = re.compile(r"Module(List|Dict)|\bgetattr\(|[}\])]\s*\[|[:\[(,]\s*\w+\.\w+\s*[,}\])]|\sif\b.*\belse\b")
@@ -26,7 +26,7 @@ LAYERS = ("torch.nn.ModuleList", "torch.nn.ModuleDict")
 
 def chosen(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[cst.BaseExpression, frozenset[str]]]:
     """What a statement decides by, and the places of the layers that run, or are named, in one case alone."""
-    for node in descend(own(stmt)):
+    for node in gathered(own(stmt)):
         if type(node) is cst.IfExp:
             if sides := held(node.body, module) ^ held(node.orelse, module):
                 yield node.test, sides

@@ -15,10 +15,10 @@ def only_cut(node: cst.CSTNode, source: cst.CSTNode) -> bool:
     return any(n.attr.value in CUTTING for n in outer)
 
 
-def asked_only(source: cst.CSTNode) -> set[int]:
+def asked_only(nodes: list[cst.CSTNode]) -> set[int]:
     """Ids of what only decides what runs: `if self.recurrent`, `a if flag else b`, `x is None`."""
     found: set[int] = set()
-    for node in descend(source):
+    for node in nodes:
         if type(node) is cst.If or type(node) is cst.While or type(node) is cst.IfExp or type(node) is cst.Assert:
             found |= {id(n) for n in descend(node.test)}
         elif type(node) is cst.Comparison:
@@ -26,10 +26,10 @@ def asked_only(source: cst.CSTNode) -> set[int]:
     return found
 
 
-def filled_only(source: cst.CSTNode) -> set[int]:
+def filled_only(nodes: list[cst.CSTNode]) -> set[int]:
     """Ids of the expressions that something is put into: `losses["l1"] = l1`, `history.append(l1)`."""
     found: set[int] = set()
-    for node in descend(source):
+    for node in nodes:
         if type(node) is cst.AssignTarget and type(node.target) is cst.Subscript:
             found.add(id(node.target.value))
         elif type(node) is cst.Expr and type(node.value) is cst.Call:

@@ -116,10 +116,13 @@ def _kinds(info: FunctionInfo, lifting: Lifting, depth: int = DEEP) -> set[str]:
 def _may_clear(info: FunctionInfo, lifting: Lifting, depth: int = DEEP) -> bool:
     """By the names in it."""
     for stmt in info.scope.body.walk():
-        if any(_method(c) == "zero_grad" or _zeroes(c) for c in stmt.calls) or any(
-            d.endswith(".grad") for d in stmt.defs
-        ):
-            return True
+        for call in stmt.calls:
+            name = _method(call)
+            if name == "zero_grad" or name == "zero_" and _zeroes(call):
+                return True
+        for place in stmt.defs:
+            if place.endswith(".grad"):
+                return True
     return depth > 0 and any(_may_clear(inner, lifting, depth - 1) for inner, *_ in _called(info, lifting))
 
 

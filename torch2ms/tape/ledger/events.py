@@ -98,10 +98,11 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
     """All events of a scope in program order; nested definitions are scopes of their own."""
     events: list[Event] = []
     skip: set[int] = set()
+    before = module.plain is not None or module.has("# torch2ms: T2M")  # marks of an earlier conversion
     for stmt in scope.body.walk():
         if id(stmt) in skip:
             continue
-        if type(stmt.node) is cst.FunctionDef or type(stmt.node) is cst.ClassDef or marked(stmt):
+        if type(stmt.node) is cst.FunctionDef or type(stmt.node) is cst.ClassDef or before and marked(stmt):
             continue
         if type(stmt.node) is cst.For and (loop := _loop(stmt, module)):
             loop.problem = LEFT if any(s.off for s in stmt.walk()) else loop.problem

@@ -38,10 +38,14 @@ def given_elsewhere(
     backwards = [e.stmt.number for e in events if e.kind == "backward"]
     steps = [e.stmt.number for e in events if e.kind in ("step", "scaler_step")]
     known = {id(e.node) for e in events}
+    if not backwards or not steps:
+        return ""
     for stmt in scope.body.walk():
+        if not min(backwards) < stmt.number < max(steps):
+            continue
         last = max((b for b in backwards if b < stmt.number), default=-1)
         stepped = max((s for s in steps if s < stmt.number), default=-1)
-        if last <= stepped or not any(s > stmt.number for s in steps):
+        if last <= stepped:
             continue
         for call in stmt.calls:
             uses = _imported(call, module) or dotted(call.func) in clipping or _brought(call, module) in clipping

@@ -23,7 +23,9 @@ def over_layers(stmt: Stmt, module: ModuleInfo) -> tuple[Value, list[tuple[Stmt,
     assert isinstance(stmt.node, cst.For)
     found: list[tuple[Stmt, cst.Attribute]] = []
     for inner in (s for b in stmt.blocks for s in b.walk()):
-        found += [(inner, g) for g in grads_of(inner) if isinstance(g.value, cst.Attribute) and dotted(g.value)]
+        for grad in grads_of(inner):
+            if isinstance(grad.value, cst.Attribute) and dotted(grad.value):
+                found.append((inner, grad))
     if not found:
         return None
     layers = {name.value: module.value(name) for name in _names(stmt.node.target)}

@@ -8,7 +8,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import descend
-from torch2ms.analysis.values import overlaps
+from torch2ms.analysis.values import overlaps, within
 
 OTHER = "the loop goes on with another network, and nothing clears what the one before has in its gradients"
 
@@ -23,7 +23,7 @@ def bindings(places: frozenset[str], scope: Scope, module: ModuleInfo, seen: boo
     found: dict[int, bool] = {}
     row: list[tuple[Stmt, set[str]]] = []  # one after the other, each binds some of the places to new objects
     for stmt in scope.body.walk():
-        bound = {place for d in stmt.defs for place in places if place == d or place.startswith(f"{d}.")}
+        bound = {place for place in places if within(place, stmt.defs)} if stmt.defs else set()
         if row and (stmt.block is not row[0][0].block or type(stmt.node) is not cst.Assign):
             row = []
         if bound and type(stmt.node) is cst.For:
