@@ -157,6 +157,15 @@ class ParameterDict(ModuleDict):
         return ParameterDict([(name, default) for name in names])
 
 
+def set_cell(module, name, cell):
+    """Bind a cell by its name: a SequentialCell runs what it lists."""
+    if isinstance(module, nn.SequentialCell) and name not in module._cells:
+        module._is_dynamic_name.append(False)
+    setattr(module, name, cell)
+    if isinstance(module, nn.SequentialCell):
+        module.cell_list = list(module._cells.values())
+
+
 def popped(cells, place):
     """The cell at a place, taken out."""
     place = range(len(cells))[int(place)]

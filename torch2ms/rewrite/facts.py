@@ -25,6 +25,8 @@ GROWING = ("append", "extend")
 OTHER_TYPE = re.compile(r"\b(half|double|bfloat16|float16|float64)\b")
 SINGLE = re.compile(r"\b((Conv|ConvTranspose|BatchNorm|InstanceNorm)[123]d|SyncBatchNorm|SGD|(LSTM|GRU|RNN)Cell|"
                     r"conv[123]d|batch_norm)\b")  # fmt: skip
+MADE_DICT = re.compile(r"\bModuleDict\(")
+BOUND_DICT = re.compile(r"^(?:\s+self\.\w+|\w+)\s*=\s*[\w.]*\bModuleDict\(", re.MULTILINE)
 _IMPORTING = re.compile(r"^[ \t]*from\s+[\w.]+\s+import\s*(?:\([^)]*\)|[^\n]*)", re.MULTILINE)
 _WRITTEN = frozenset({cst.List, cst.Tuple, cst.UnaryOperation, cst.BinaryOperation, cst.Imaginary})  # data of a tensor
 _RENAMED = r"""["'][\w.]*(?:\brunning_(?:mean|var)|(?:bn|norm|emb)\w*\.(?:weight|bias))["']"""  # by MindSpore's layers
@@ -214,6 +216,11 @@ class ModuleFacts:
     def ordered_parameters(self) -> bool:
         """The project tells the parameters of a network by their places in a list."""
         return any(sees_order(module) for module in self.project.modules.values())
+
+    @property
+    def lists_dicts(self) -> bool:
+        """Dicts of layers may be items of other containers: not each is bound to an attribute where it is made."""
+        return len(MADE_DICT.findall(self.module.source)) > len(BOUND_DICT.findall(self.module.source))
 
     @property
     def pickles(self) -> bool:

@@ -20,6 +20,7 @@ from torch2ms.rewrite.inplace.hoist import hoisted
 from torch2ms.rewrite.inplace.nested import raise_changes
 from torch2ms.rewrite.inplace.stores import InPlace, changes
 from torch2ms.rewrite.layers.delegated import delegated
+from torch2ms.rewrite.layers.replaced import set_by_name
 from torch2ms.rewrite.parameters.lists import told_by_name
 from torch2ms.rewrite.parameters.states import loaded
 from torch2ms.rewrite.settings import idle, steers
@@ -141,7 +142,7 @@ class Statements:
         if target.kind == "api" and target.name.startswith("torch.nn.init."):
             return self.in_place.drawn(stmt, call)
         if type(func) is not cst.Attribute:
-            return None
+            return set_by_name(stmt, call, self.writer)
         receiver = self.module.value(func.value)
         name = func.attr.value
         if name in FILLING and (appended := self.assignments.leaves.appended(call)) is not None:

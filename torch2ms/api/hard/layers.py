@@ -367,12 +367,13 @@ def _named_losses(use: Use) -> bool:
 
 
 def cell_dict(use: Use) -> Choice:
-    """`nn.ModuleDict({...})`: MindSpore's CellDict takes no SequentialCell, CellList or CellDict."""
+    """`nn.ModuleDict({...})`: MindSpore's CellDict takes no other containers, and no CellList takes it."""
     node = use.node("modules")
     plain = isinstance(node, cst.Dict) and not any(w in code(node) for w in ("Sequential", "ModuleList", "ModuleDict"))
     several = {f"torch.nn.{name}" for name in ("Sequential", "ModuleList", "ModuleDict")}
     each = "|each_celled" if _named_losses(use) else ""
-    if not plain or any(_class(held, use) in several for held in _held(use)):
+    listed = getattr(use.facts, "lists_dicts", False)
+    if not plain or listed or any(_class(held, use) in several for held in _held(use)):
         return Choice(f"ModuleDict({{modules|celled{each}}})")
     if each:
         return Choice("nn.CellDict({modules|celled|each_celled})")
@@ -387,7 +388,4 @@ def add_module(use: Use) -> Choice:
     # insert_child_to_cell would leave the cell's name out of its parameters' names, which an optimizer then finds twice
     if cls or (use.receiver is not None and code(use.receiver) == "self"):
         return Choice("setattr({self}, {name}, {module})", assume="its class does not inherit from nn.Sequential")
-    return Choice(
-        refuse="cannot tell whether this is an nn.Sequential, which would not run the new layer",
-        todo="write net.name = layer, or net.append(layer) for a Sequential",
-    )
+    return Choice("set_cell({self}, {name}, {module})")

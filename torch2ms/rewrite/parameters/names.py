@@ -9,6 +9,9 @@ import libcst as cst
 
 from torch2ms.analysis.evaluation.lookup import class_of
 from torch2ms.analysis.known.torchapi import LAYERS_OF, RECURRENT
+from torch2ms.analysis.program.answers import once
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
@@ -16,6 +19,9 @@ from torch2ms.rewrite.parameters.growing import numbered
 from torch2ms.rewrite.parameters.lists import parameter_modules
 from torch2ms.rewrite.translation import Translation
 
+SETS = re.compile(
+    r"\bsetattr\((?!self,|cls,|torch,)[\w.\[\]]+,\s*(?=[^\s\"'])|(?<!self)\._modules\[[^]\n]+\]\s*=[^=]"
+)  # a layer of what is found by its name
 LEAVES = ("weight", "bias")
 NUMBERS = {"0", "1", "2"}
 
@@ -24,8 +30,10 @@ def told_apart(original: cst.Call, updated: cst.Call, work: Translation) -> list
     """Lines that give the parameters of several cells, which one optimizer or compiled function takes, other names."""
     mine = work.module.value(original).owns or frozenset()
     owns = mine.union(*(group for group in work.plan.together if group & mine))
-    if len(owns) < 2 or "CellList(" in code(updated):
+    if "CellList(" in code(updated):
         return []
+    if len(owns) < 2:
+        return _by_path(owns, work)
     lists = _joined_before(original, work)
     if original.args and dotted(original.args[0].value) in lists:
         return []
@@ -37,6 +45,8 @@ def told_apart(original: cst.Call, updated: cst.Call, work: Translation) -> list
             cells[value.place] = value
     held = {item.place for cell in cells.values() for item in cell.items or ()}
     cells = {place: cell for place, cell in cells.items() if place not in held}
+    if len(cells) < 2 and (by_path := _by_path(frozenset(cells), work)):
+        return by_path
     items = _items(original, work)
     lines_of_items = [f'{item}.update_parameters_name("{prefix}.")' for item, prefix in items.items()]
     lines_of_items = lines_of_items if len(items) + len(cells) > 1 else []
@@ -49,8 +59,8 @@ def told_apart(original: cst.Call, updated: cst.Call, work: Translation) -> list
             p for p in mine if any(_alike(cells[p], cells[o], work) for o in places if o != p and p in cells)
         )
     heads = [_heads(cell, work) for cell in cells.values()] if lists else []
-    numbered = any(found is None or found & NUMBERS for found in heads)
-    if not numbered and not any(_alike(cells[a], cells[b], work) for a in places for b in places if a < b):
+    alike = any(found is None or found & NUMBERS for found in heads) or _replaces(work.project)
+    if not alike and not any(_alike(cells[a], cells[b], work) for a in places for b in places if a < b):
         return lines_of_items
     if not lines_of_items:
         work.tell("T2M506", "parameters of several modules", "each cell's get a prefix: they may have equal names")
@@ -58,6 +68,41 @@ def told_apart(original: cst.Call, updated: cst.Call, work: Translation) -> list
     lines = [(place, f'{place}.update_parameters_name("{prefix}.")') for place, prefix in prefixes.items()]
     named_lines = [f"if {p} is not None:\n    {line}" if _perhaps_none(p, work) else line for p, line in lines]
     return [*named_lines, *lines_of_items]
+
+
+def _by_path(owns: frozenset[str], work: Translation) -> list[str]:
+    """A cell that is put in the place of another has the names of its parameters begin with its own."""
+    if not _replaces(work.project):
+        return []
+    scope = work.stmt.block.scope if work.stmt is not None else work.module.scope
+    known = {"self", *scope.locals, *scope.params} if scope.is_function else {root(p) for p in owns}
+    held = {v.place for v in work.module.values.values() if v.kind == "module"} if owns else set()
+    places = [p for p in owns if p in held and root(p) in known and all(n.isidentifier() for n in p.split("."))]
+    if places:
+        work.tell("T2M506", "parameters of layers set later", "named by their path: two layers may name theirs alike")
+    return [f"{place}.update_parameters_name()" for place in places]
+
+
+@once
+def _replaces(project: Project) -> bool:
+    """Layers are put in the place of others below a network: by name, under an index, as attributes of a part."""
+    modules = project.modules.values()
+    return any(SETS.search(m.source) for m in modules) or any(
+        _is_below(t.target, m) and m.value(node.value).kind == "module"
+        for m in modules
+        for node in m.of_kind(cst.Assign)
+        for t in node.targets
+    )
+
+
+def _is_below(target: cst.BaseExpression, module: ModuleInfo) -> bool:
+    """`net.layers[0]`, `net.head.fc`, and `layer.conv` of a layer that a loop goes to."""
+    owner = target.value if type(target) is cst.Attribute or type(target) is cst.Subscript else None
+    if owner is None or module.value(owner).kind != "module":
+        return False
+    if type(owner) is not cst.Name or type(target) is not cst.Attribute:
+        return type(owner) is not cst.Name
+    return re.search(rf"\bfor [\w\s(,]*\b{owner.value}\b[\w\s),]*? in ", module.source) is not None
 
 
 def _items(original: cst.Call, work: Translation) -> dict[str, str]:
