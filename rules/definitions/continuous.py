@@ -314,6 +314,12 @@ class Kumaraswamy(Distribution):
     def variance(self):
         return self.moment(2) - ops.square(self.moment(1))
 
+    @property
+    def mode(self):
+        a, b = self.concentration1, self.concentration0
+        found = ops.exp(ops.log1p(-b) / b - ops.log1p(-b * a))  # no number but for b = 1, as in torch
+        return ops.where(ops.logical_or(a < 1, b < 1), ops.full_like(found, float("nan")), found)
+
     def rsample(self, sample_shape=()):
         draws = unit_draws(self.drawn_shape(sample_shape))
         return ops.pow(1 - ops.pow(draws, 1 / self.concentration0), 1 / self.concentration1)

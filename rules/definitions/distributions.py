@@ -148,6 +148,10 @@ class UniformDistribution(Distribution):
     def variance(self):
         return ops.square(self.high - self.low) / 12
 
+    @property
+    def mode(self):
+        return ops.full_like(self.high, float("nan"))
+
     def rsample(self, sample_shape=()):
         return self.low + unit_draws(self.drawn_shape(sample_shape)) * (self.high - self.low)
 

@@ -226,6 +226,11 @@ class FisherSnedecor(Distribution):
         found = found / (self.df1 * ops.square(self.df2 - 2) * (self.df2 - 4))
         return ops.where(self.df2 > 4, found, ops.full_like(found, float("nan")))
 
+    @property
+    def mode(self):
+        found = (self.df1 - 2) / self.df1 * self.df2 / (self.df2 + 2)
+        return ops.where(self.df1 > 2, found, ops.full_like(found, float("nan")))
+
     def sample(self, sample_shape=()):
         return draws_of(np.random.f(self.df1.asnumpy(), self.df2.asnumpy(), self.drawn_shape(sample_shape)))
 

@@ -74,3 +74,12 @@ def with_requires_grad(net, requires_grad=True):
         if "moving_" not in param.name:  # statistics of normalisation are never trained
             param.requires_grad = requires_grad
     return net
+
+
+def layer_name(cell):
+    """The name of a layer's class as PyTorch has it."""
+    name = type(cell).__name__
+    names = {"Dense": "Linear", "BiDense": "Bilinear", "SequentialCell": "Sequential", "CellList": "ModuleList"}
+    names |= {"CellDict": "ModuleDict", "HShrink": "Hardshrink", "HSigmoid": "Hardsigmoid", "HSwish": "Hardswish"}
+    names |= {f"Conv{n}dTranspose": f"ConvTranspose{n}d" for n in (1, 2, 3)} | {"SoftShrink": "Softshrink"}
+    return names.get(name, name)

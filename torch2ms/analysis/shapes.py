@@ -338,7 +338,7 @@ def literal(node: cst.BaseExpression | None, value: Value) -> Shape:
         parts = [node.expression] if isinstance(node, cst.UnaryOperation) else [node.left, node.right]
         return ("complex64", 0) if any(isinstance(p, cst.Imaginary) for p in parts) else UNKNOWN_SHAPE
     if not isinstance(node, (cst.List, cst.Tuple)):
-        return UNKNOWN_SHAPE
+        return (value.dtype, value.rank) if value.kind in ("list", "tuple") and not value.name else UNKNOWN_SHAPE
     if not node.elements:
         return "float32", 1
     shapes = [literal(e.value, _number(e.value)) for e in node.elements]

@@ -79,6 +79,8 @@ def tupled(use: Use) -> Use:
         if sure and not isinstance(value, cst.Tuple):
             as_tuple = axes(value) if isinstance(value, cst.List) else cst.Call(cst.Name("tuple"), [cst.Arg(value)])
             single[name] = replace(bound, updated=bound.updated.with_changes(value=as_tuple))
+        elif use.short.endswith("Pad1d"):  # which takes the numbers of both ends
+            continue
         elif use.short.endswith("1d") and use.kind(name) == "tuple" and isinstance(value, cst.Name):
             single[name] = replace(bound, updated=bound.updated.with_changes(value=_followed(value, "[0]")))
     changed = any(bound is not use.binding.single[name] for name, bound in single.items())

@@ -195,6 +195,10 @@ class MethodCalls:
             todo = "collect the parameters in a list first"
             self.work.refuse("T2M605", f"torch.nn.ParameterList.{name}", "a ParameterTuple does not grow", todo)
             return updated
+        if receiver.name == "parameter list" and self.work.rules.find(f"torch.nn.Module.{name}") is not None:
+            todo = "ask the module that the list belongs to"
+            self.work.refuse("T2M605", f"torch.nn.ParameterList.{name}", "a ParameterTuple is no cell", todo)
+            return updated
         if receiver.kind == "optimizer" and name == "state_dict" and id(original) in self.where.indexed:
             why, todo = "MindSpore's state has names of parameters", "keep what you need yourself"
             self.work.refuse("T2M605", "torch.optim.Optimizer.state_dict", why, todo)

@@ -27,7 +27,7 @@ from torch2ms.rewrite.stars import spread
 from torch2ms.rewrite.tensors import arrays, named, strings
 from torch2ms.rewrite.tensors.attributes import attribute
 from torch2ms.rewrite.tensors.subscripts import WHOLE, indexed
-from torch2ms.rewrite.transforms.calls import assigned, swapped
+from torch2ms.rewrite.transforms.calls import assigned, misgiven, swapped
 from torch2ms.rewrite.translation import Translation
 from torch2ms.wrappers.fold import folded
 
@@ -88,7 +88,7 @@ class Expressions(Positions):
                 return work.take(outcome, updated)
         if swapped(original, work):
             return cst.parse_expression(f"{code(updated)}[::-1]")
-        if self.mixed:
+        if self.mixed or target.name.startswith("torch.func:") and misgiven(original, work):
             return updated
         if target.kind == "builtin" and (made := named.asked(original, updated, work)) is not None:
             return made
@@ -106,8 +106,8 @@ class Expressions(Positions):
         if rule is not None and starred and self.as_it_is(rule, original):
             return updated
         if rule is not None and not (starred and rule.star == "{self}"):
-            asked = original.with_changes(func=cst.Attribute(original.func, cst.Name("__call__")))
-            spelled = updated.with_changes(func=cst.Attribute(updated.func, cst.Name("__call__")))
+            given = spread(original, updated, None, self.module, work.stmt) if starred else (original, updated)
+            asked, spelled = (c.with_changes(func=cst.Attribute(c.func, cst.Name("__call__"))) for c in given)
             outcome = apply_call(rule, asked, spelled, work.facts)
             if outcome.node is not None and outcome.node.deep_equals(updated):
                 return updated  # a batch, as MindSpore takes it: nothing to tell

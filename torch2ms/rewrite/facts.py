@@ -8,6 +8,7 @@ from functools import cached_property
 import libcst as cst
 
 from torch2ms.analysis import shapes
+from torch2ms.analysis.oddities import EMPTY
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
@@ -36,6 +37,13 @@ NAMED_KEYS = re.compile(r"""\b(?:list|sorted|len|set|tuple|print)\(\s*[\w.\[\]]+
                         r"""|["']\s+(?:not\s+)?in\s+[\w.\[\]]+\.state_dict\(\)|\.state_dict\(\)\[["']"""
                         r"""|for\s+\w+(?:,\s*\w+)?\s+in\s+[\w.]+\.state_dict\(\)(?:\.\w+\(\))?:\s*print\("""
                         )  # fmt: skip
+LAYER_NAMES = re.compile(r"\b(named_(children|modules|parameters)|state_dict|get_submodule|get_parameter|_modules)\b")
+DIFFERENTIATED = re.compile(
+    r"backward|(?<!no_)grad(?!_enabled)|requires_|torch\.func\b|functorch|jac|hessian|[vj]p\b|optim"
+)
+SEEDED = re.compile(r"\bmanual_seed\b|(?<!random)\.seed\(|\.set_state\(")
+# after which a tensor that had no elements may have some
+FILLED = re.compile(r"\bout\s*=\s*(?!None\b)[^=\s]|\.resize_(?:as_)?\(|\.set_\(")
 TYPE = re.compile(r"torch\.(\w+Tensor)")  # the name of a type, which programs give a name of their own
 
 
@@ -61,7 +69,8 @@ class ModuleFacts:
 
     def rank(self, node: cst.BaseExpression) -> int | None:
         value = self.module.value(node)
-        return value.rank if not value.likely and not self.module.reshapes else None
+        listed = value.kind in ("list", "tuple")  # data, of which a tensor may be made
+        return value.rank if not value.likely and not listed and not self.module.reshapes else None
 
     def dtype(self, node: cst.BaseExpression) -> str:
         value = self.module.value(node)
@@ -86,6 +95,8 @@ class ModuleFacts:
     def odd(self, node: cst.BaseExpression) -> str:
         """What the source shows of a tensor's elements: that there are none, or NaN among them."""
         value = self.module.value(node)
+        if value.odd == EMPTY and self.project.says(FILLED):
+            return ""
         return value.odd if not value.likely else ""
 
     def cls(self, node: cst.BaseExpression) -> str:
@@ -196,6 +207,21 @@ class ModuleFacts:
     def torch_keys(self) -> bool:
         """The file asks states for keys that MindSpore's layers have under other names."""
         return self.module.says(TORCH_KEYS) or self.project.renames and self.module.says(NAMED_KEYS)
+
+    def looked_up(self, name: object) -> bool:
+        """The project asks for layers by their names, of which this is one where it is seen."""
+        asked = isinstance(name, str) and name.isidentifier() and self.project.says(re.compile(rf"\.{name}\b"))
+        return asked or self.project.says(LAYER_NAMES)
+
+    @property
+    def differentiates(self) -> bool:
+        """The project may take gradients."""
+        return self.project.says(DIFFERENTIATED)
+
+    @property
+    def seeds(self) -> bool:
+        """The project gives a seed to some generator."""
+        return self.project.says(SEEDED)
 
     @property
     def second_names(self) -> bool:

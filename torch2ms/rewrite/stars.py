@@ -119,9 +119,14 @@ def _assigned(name: str, stmt: Stmt) -> cst.BaseExpression | None:
     node = stmt.node
     if isinstance(node, cst.AnnAssign) and dotted(node.target) == name:
         return node.value
-    if isinstance(node, cst.Assign) and len(node.targets) == 1 and dotted(node.targets[0].target) == name:
-        return node.value
-    return None
+    if not isinstance(node, cst.Assign) or len(node.targets) != 1:
+        return None
+    target = node.targets[0].target
+    if isinstance(target, cst.Tuple) and isinstance(node.value, cst.Tuple):  # `x, dim = torch.ones(2, 3), 1`
+        parts = [dotted(element.value) for element in target.elements]
+        plain = len(parts) == len(node.value.elements) and parts.count(name) == 1
+        return node.value.elements[parts.index(name)].value if plain else None
+    return node.value if dotted(target) == name else None
 
 
 def _changed(name: str, scope: Scope, module: ModuleInfo) -> bool:

@@ -26,6 +26,7 @@ from torch2ms.analysis.values import NONE, UNKNOWN, Value, is_row, replace
 
 PARAM_GROUPS = re.compile(r"\bparam_groups\b")
 GROUP = Value("dict", name="param_group", likely=True)
+_NUMBERS = {cst.Integer, cst.Float, cst.Name, cst.UnaryOperation, cst.BinaryOperation}  # what begins data, maybe
 DEEPEST = 4  # loops in loops that are gone through twice each: more would double the work again and again
 
 
@@ -61,6 +62,8 @@ def _assign(stmt: Stmt, node: cst.Assign, ev: Evaluator) -> None:
     value = masked.number(node.value, ev.ev(node.value))
     if ev.flagged and value.kind == "tensor" and dotted(node.targets[0].target) in ev.flagged:
         value = ev.memo[id(node.value)] = replace(value.cut(), leaf=True)
+    if type(node.value) is cst.List or type(node.value) is cst.Tuple:
+        value = _of_numbers(node, node.value, value, ev)
     for target in node.targets:
         bind(target.target, value, ev)
         if value.kind in LIVING:  # `opt = self.opt = SGD(...)`: one thing, which lives at the first of the places
@@ -71,6 +74,20 @@ def _assign(stmt: Stmt, node: cst.Assign, ev: Evaluator) -> None:
         taken_for(ev.memo.get(id(node.targets[0].target), UNKNOWN), node.value, ev)
     if ev.module.annotated and (was := ev.module.annotated.get(id(node.targets[0].target))) is not None:
         ev.annotation(was.annotation)
+
+
+def _of_numbers(node: cst.Assign, written: cst.List | cst.Tuple, value: Value, ev: Evaluator) -> Value:
+    """`data = [[1.0, 2.0]]`, which nothing changes: the type and rank that a tensor of it has."""
+    first: cst.CSTNode = written
+    while (type(first) is cst.List or type(first) is cst.Tuple) and first.elements:
+        first = first.elements[0].value
+    if type(first) not in _NUMBERS or len(node.targets) != 1 or type(node.targets[0].target) is not cst.Name:
+        return value
+    changed = rf"\b{node.targets[0].target.value}(?:\.\w+\(|\[[^\n=]*\]\s*[-+*/|&]?=[^=]|\s*[+*]=)"
+    if re.search(changed, ev.module.source):
+        return value
+    dtype, rank = shapes.literal(written, value)
+    return replace(value, dtype=dtype, rank=rank)
 
 
 def _annotated(stmt: Stmt, node: cst.AnnAssign, ev: Evaluator) -> None:

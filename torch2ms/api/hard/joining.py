@@ -17,16 +17,33 @@ def joined(use: Use) -> Choice:
     axis = ", {dim:axis}" if name in ("cat", "stack") else ""
     node = use.node("tensors")
     elements = node.elements if isinstance(node, (cst.List, cst.Tuple)) else ()
-    types = [use.facts.dtype(e.value) if isinstance(e, cst.Element) else "" for e in elements]
-    held = getattr(use.facts, "types_held", None)
-    types = held(node) if held and isinstance(node, cst.Name) else types
+    types = _types(use)
     common = promoted(set(types)) if all(types) and len(set(types)) > 1 else ""
     hollow = getattr(use.facts, "hollow", None)
     ranks = {use.facts.rank(e.value) for e in elements if isinstance(e, cst.Element)}
     if name == "cat" and hollow and ranks != {1} and any(hollow(e.value) for e in elements):
         return Choice("joined({tensors}, {dim:axis})")
+    if name == "stack" and types and set(types) == {"bfloat16"}:  # of which MindSpore makes no stack on CPU
+        return Choice(f"ops.stack([part.astype(ms.float32) for part in {{tensors}}]{axis}).astype(ms.bfloat16)")
     parts = f"[part.astype(ms.{common}) for part in {{tensors}}]" if common else "{tensors}"
     return Choice(f"ops.{name}({parts}{axis})")
+
+
+def _types(use: Use) -> list[str]:
+    """The element types of the tensors in a list, "" where one is not seen."""
+    node = use.node("tensors")
+    elements = node.elements if isinstance(node, (cst.List, cst.Tuple)) else ()
+    held = getattr(use.facts, "types_held", None)
+    if held and isinstance(node, cst.Name):
+        return list(held(node))
+    return [use.facts.dtype(e.value) if isinstance(e, cst.Element) else "" for e in elements]
+
+
+def chained(use: Use) -> Choice:
+    """`multi_dot`, whose matrices MindSpore multiplies in few types on CPU."""
+    if "bfloat16" in _types(use):
+        return Choice(refuse="MindSpore's form takes no tensors of bfloat16", todo="convert them to float32")
+    return Choice("multi_dot({tensors})", evidence="pass")
 
 
 def block_diagonal(use: Use) -> Choice:

@@ -137,6 +137,9 @@ def _written(in_place: InPlace, stmt: Stmt, call: cst.Call) -> tuple[list[cst.Ba
         lines += [line for n in floats for line in writer.text(f"{code(n)} = ops.stop_gradient({code(n)})")]
         writer.needs |= {"ops"} if floats else set()
         return lines, place
+    if held.odd == "empty" and not writer.differentiated:
+        writer.tell("T2M611", "out=", f"`{place}` takes the result, and its shape, for all that have it")
+        return writer.translated(f"{place}.assign_value({code(made)})"), place
     why = f"written into `{place}`, which has other names; assumed: it has the shape of the result"
     writer.tell("T2M611", "out=", why, Tier.ASSUMED)
     return in_place.written(stmt, target, place, code(made)) or [], place

@@ -17,6 +17,7 @@ from torch2ms.api import apply_attribute, definitions
 from torch2ms.api.rules import Rule
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.layers import either
+from torch2ms.rewrite.layers.class_names import class_name
 from torch2ms.rewrite.layers.derived import base_layer
 from torch2ms.rewrite.layers.rows import of_rows
 from torch2ms.rewrite.parameters.lists import is_weight, own_parameters
@@ -52,6 +53,12 @@ def attribute(
     if attr == "apply" and work.module.value(original).kind == "autograd":
         cls = work.class_of(receiver)
         return cst.Call(updated.value) if cls is not None and not cls.refused else updated
+    if attr == "__name__" and (named := class_name(original, updated, work)) is not None:
+        return named
+    if attr == "parametrizations" and receiver.kind in ("module", "unknown") and not stored:
+        why = "a cell of MindSpore has its parameters of a weight under names of their own"
+        work.refuse("T2M605", "torch.nn.Module.parametrizations", why, "read what the reparametrisation made")
+        return updated
     wrapped = receiver.name != "torch.optim.swa_utils.AveragedModel"
     if attr == "module" and receiver.kind == "module" and not stored and wrapped:
         if (made := _unwrapped(receiver, updated, work)) is not None:

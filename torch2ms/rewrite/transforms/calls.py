@@ -133,6 +133,20 @@ def _of_dicts(
     return made
 
 
+def misgiven(original: cst.Call, work: Translation) -> bool:
+    """Refused: a call of what `vmap` or `vjp` made with what MindSpore's does not take."""
+    made = work.module.value(original.func).name
+    if made == "torch.func:vmap" and any(a.keyword is not None or a.star == "**" for a in original.args):
+        why, todo = "what ms.vmap returns takes no keywords", "pass the arguments by position, with in_dims for each"
+    elif made == "torch.func:pull" and any(work.module.value(a.value).kind == "dict" for a in original.args):
+        why, todo = "what ms.vjp returns takes tensors, and no dict of them", "return a tuple from the function"
+    else:
+        return False
+    of = "torch.func.vmap" if made.endswith("vmap") else "torch.func.vjp"
+    work.refuse("T2M220", f"call of what {of} returns", why, todo)
+    return True
+
+
 def swapped(node: cst.CSTNode, work: Translation) -> bool:
     """A call of what grad_and_value made: MindSpore gives the value first."""
     if type(node) is not cst.Call or work.module.value(node.func).name != "torch.func:grad_and_value":

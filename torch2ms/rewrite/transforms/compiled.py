@@ -72,7 +72,15 @@ class Functions:
             name = self.changing(first)
             if name:
                 return f"the function is compiled once and would keep the first value of {name}"
+        if kind == "vmap" and self.dots(first):
+            return "MindSpore maps the `dot` of vectors as a product of matrices"
         return ""
+
+    def dots(self, node: cst.BaseExpression) -> bool:
+        """The function calls `dot` of what it is not seen to be a tensor, and keeps the method."""
+        calls = (p.func for _, p in self.parts(node, frozenset()) if isinstance(p, cst.Call))
+        named = (f for f in calls if isinstance(f, cst.Attribute) and f.attr.value == "dot")
+        return any(self.module.value(f.value).kind == "unknown" for f in named)
 
     def fails_mapped(self, node: cst.BaseExpression) -> bool:
         """The function indexes, or multiplies vectors with matrices, where MindSpore's Jacobians fail."""
