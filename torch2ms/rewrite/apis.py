@@ -76,7 +76,7 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
         if not options and "optimizer" in {held.kind, *(item.kind for item in held.items or ())}:
             todo = "make another one, and load the state of the first"
             work.refuse("T2M605", "copy.deepcopy of an optimizer", "MindSpore's optimizers cannot be copied", todo)
-    if name in ("itertools.chain", CHAINED) and (parameters := joined(original, work)) is not None:
+    if name in ("itertools.chain", CHAINED) and (parameters := joined(original, work, where)) is not None:
         return parameters
     if (
         name.startswith("numpy.")

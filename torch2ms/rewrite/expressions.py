@@ -270,7 +270,7 @@ class Expressions(Positions):
     def leave_BinaryOperation(self, original: cst.BinaryOperation, updated: cst.BinaryOperation) -> cst.BaseExpression:
         if self.mixed or id(original) in self.stored_back:
             return updated
-        parameters = joined(original, self.work)
+        parameters = joined(original, self.work, self)
         return parameters if parameters is not None else arrays.beside_tensor(original, updated, self.work)
 
     def leave_UnaryOperation(self, original: cst.UnaryOperation, updated: cst.UnaryOperation) -> cst.BaseExpression:
@@ -323,7 +323,7 @@ class Expressions(Positions):
         self, original: cst.ListComp | cst.GeneratorExp, updated: cst.BaseExpression
     ) -> cst.BaseExpression:
         self.nested -= 1
-        parameters = joined(original, self.work) if not self.mixed else None
+        parameters = joined(original, self.work, self) if not self.mixed else None
         return parameters if parameters is not None else updated
 
     leave_GeneratorExp = leave_ListComp

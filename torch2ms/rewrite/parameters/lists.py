@@ -39,27 +39,37 @@ def enumerated(
         form = "trainable_params" if name == "parameters" else "untrainable_params"
         work.tell("T2M505", f"Module.{name}", f"nothing is frozen in the project: {form}()")
         return _listed(updated, form)
-    bound = work.stmt.defs if work.stmt is not None else set()
-    listed = bool(bound) and bound <= work.module.optimized and id(original) not in where.filtered
-    if name == "parameters" and (listed or id(original) in where.trained) and not work.module.skips:
+    if name == "parameters" and _optimized(original, [original], work, where) and not work.module.skips:
         work.tell("T2M505", "Module.parameters", "an optimizer takes what is trainable when it is made")
         return _listed(updated, "trainable_params")
     if name == "parameters" and id(original) in where.filtered:
         work.tell("T2M505", "Module.parameters", "the comprehension filters by requires_grad")
         return _listed(updated, "get_parameters")
+    return _frozen_among(name, updated.func.value, work)
+
+
+def _optimized(original: cst.BaseExpression, calls: list[cst.Call], work: Translation, where: Positions) -> bool:
+    """Only an optimizer is given the parameters, by name or at once: it takes what is trainable."""
+    bound = work.stmt.defs if work.stmt is not None else set()
+    listed = bool(bound) and bound <= work.module.optimized and id(original) not in where.filtered
+    return listed or any(id(call) in where.trained for call in calls)
+
+
+def _frozen_among(name: str, module: cst.BaseExpression, work: Translation) -> cst.BaseExpression:
+    """All parameters of a module, frozen ones among them, or all of its buffers."""
     if name == "parameters" and work.project.says(ALL_THE_SAME):
         work.notes.needs.add("all_parameters")
         _tell(name, "parameters may be frozen, and layers without weights have ones and zeros in MindSpore", work)
         buffers = sorted(filter(None, work.project.buffers))
         given = f", {tuple(buffers)!r}" if buffers else ""
-        return cst.parse_expression(f"all_parameters({code(updated.func.value)}{given})")
+        return cst.parse_expression(f"all_parameters({code(module)}{given})")
     if name == "parameters" and not work.project.keeps_state:
         _tell(name, "parameters may be frozen, and no layer of the project keeps statistics: get_parameters()", work)
-        return _listed(updated, "get_parameters")
+        return cst.Call(cst.Attribute(module, cst.Name("get_parameters")))
     test = told_by_name(work.project) if name == "parameters" else f"not ({told_by_name(work.project)})"
     test = test.replace("not ('moving_' not in p.name)", "'moving_' in p.name")
     _tell(name, "parameters may be frozen: told apart from statistics and buffers by name", work)
-    return cst.parse_expression(f"[p for p in {code(updated.func.value)}.get_parameters() if {test}]")
+    return cst.parse_expression(f"[p for p in {code(module)}.get_parameters() if {test}]")
 
 
 def _tell(name: str, why: str, work: Translation) -> None:
@@ -154,21 +164,39 @@ def first(original: cst.Call, updated: cst.Call) -> cst.BaseExpression | None:
     return cst.Subscript(made, [cst.SubscriptElement(cst.Index(cst.Integer("0")))])
 
 
-def joined(original: cst.BaseExpression, work: Translation) -> cst.BaseExpression | None:
-    """Parameters of several stand-alone nets in one list: equal names are told apart by a CellList."""
+def joined(original: cst.BaseExpression, work: Translation, where: Positions) -> cst.BaseExpression | None:
+    """Parameters of several stand-alone nets in one list: equal names are told apart by a CellList.
+
+    A loop that freezes and thaws them wants them all, and none to have another name: there they stay on their own.
+    """
     modules = parameter_modules(original, work.module)
     if not modules or len(modules) < 2 and not modules[0].startswith("*"):
         return _alone(original, modules, work)
+    calls = [n for n in descend(original) if type(n) is cst.Call]
+    every = frozen(work.project) and not any(id(n) in where.filtered for n in (original, *calls))
+    every = every and (work.module.skips or not _optimized(original, calls, work, where))
+    if every and not _bound(original, work) and not any(id(n) in where.trained for n in calls):
+        return None
     work.notes.needs.add("nn")
     work.tell("T2M506", "parameters of several modules", "a CellList gives them different names")
-    called = (n.func for n in descend(original) if type(n) is cst.Call and type(n.func) is cst.Attribute)
+    called = (n.func for n in calls if type(n.func) is cst.Attribute)
     dicts = {dotted(f.value) for f in called if work.module.value(f.value).name == "torch.nn.ModuleDict"}
     modules = [f"{work.alias('nn')}.CellList(list({m}.values()))" if m in dicts else m for m in modules]  # no CellDict
     held = modules[0].removeprefix("*") if len(modules) == 1 else ""
     named = [n for n in descend(original) if type(n) is cst.Name or type(n) is cst.Attribute]
     lists = {code(n) for n in named if work.module.value(n).kind == "list"}
     listed = held if held in lists else f"[{', '.join(modules)}]"  # a tuple of networks is not taken
-    return cst.parse_expression(f"{work.alias('nn')}.CellList({listed}).trainable_params()")
+    cells = cst.parse_expression(f"{work.alias('nn')}.CellList({listed})")
+    named_apart = cst.Call(cst.Attribute(cells, cst.Name("trainable_params")))
+    return _frozen_among("parameters", cells, work) if every else named_apart
+
+
+def _bound(original: cst.BaseExpression, work: Translation) -> bool:
+    """`params = list(chain(...))`: a name for the list."""
+    node = work.stmt.node if work.stmt is not None else None
+    value = node.value if isinstance(node, (cst.Assign, cst.AnnAssign)) else None
+    listed = isinstance(value, cst.Call) and dotted(value.func) in ("list", "tuple") and len(value.args) == 1
+    return any(held is original for held in (value, value.args[0].value if listed else None))
 
 
 def _alone(original: cst.BaseExpression, modules: list[str] | None, work: Translation) -> cst.BaseExpression | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.project import ClassInfo, Project
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.api.promotion import narrowed, promoted
 from torch2ms.api.template import parenthesised
@@ -137,8 +138,7 @@ def _the_other_way_round(
     original: cst.BinaryOperation, updated: cst.BinaryOperation, work: Translation
 ) -> cst.BaseExpression:
     """`weights[k] * losses[k]` with the tensor first: what stands to its right is a number to it, NumPy's or not."""
-    # what objects keep as an attribute is a setting: a number of Python
-    simple = not any(isinstance(node, (cst.Call, cst.Attribute)) for node in descend(original.left))
+    simple = not any(isinstance(node, cst.Call) for node in descend(original.left)) and _no_setting(original.left)
     simple = simple or work.module.value(original.left).kind == "numpy"
     commutes = isinstance(original.operator, (cst.Multiply, cst.Add))
     if not simple or not commutes or not _in_use(work.project):
@@ -148,6 +148,12 @@ def _the_other_way_round(
     why = "it may be NumPy's, which would make an array of a tensor to its right: the tensor goes first"
     work.notes.findings.append(Finding("T2M613", Tier.EXACT, f"{code(original.left)} beside a tensor", why))
     return updated.with_changes(left=first, right=updated.left)
+
+
+def _no_setting(node: cst.BaseExpression) -> bool:
+    """Not `args.beta` or `np.pi`; what a class keeps may be `env.action_space.high[0]`, given to its constructor."""
+    attributes = [n for n in descend(node) if isinstance(n, cst.Attribute)]
+    return isinstance(node, cst.Subscript) or all(dotted(n).startswith("self.") for n in attributes)
 
 
 def _in_use(project: Project) -> bool:
