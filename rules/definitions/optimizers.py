@@ -14,7 +14,7 @@ class AdamL2(optim.AdamW):
     def implementation(self, lr, weight_decay, beta1, beta2, amsgrad, eps, grads, start_id, end_id):
         params = self.parameters[start_id:end_id]
         decayed = tuple(grad + weight_decay * param for grad, param in zip(grads, params))
-        return super().implementation(lr, 0.0, beta1, beta2, amsgrad, eps, decayed, start_id, end_id)
+        return optim.AdamW.implementation(self, lr, 0.0, beta1, beta2, amsgrad, eps, decayed, start_id, end_id)
 
 
 class Optimizers:

@@ -195,8 +195,9 @@ def _bound(original: cst.BaseExpression, work: Translation) -> bool:
     """`params = list(chain(...))`: a name for the list."""
     node = work.stmt.node if work.stmt is not None else None
     value = node.value if isinstance(node, (cst.Assign, cst.AnnAssign)) else None
-    listed = isinstance(value, cst.Call) and dotted(value.func) in ("list", "tuple") and len(value.args) == 1
-    return any(held is original for held in (value, value.args[0].value if listed else None))
+    if isinstance(value, cst.Call) and value is not original and dotted(value.func) in ("list", "tuple"):
+        return any(arg.value is original for arg in value.args)
+    return value is original
 
 
 def _alone(original: cst.BaseExpression, modules: list[str] | None, work: Translation) -> cst.BaseExpression | None:
