@@ -77,6 +77,27 @@ class WeightedLoss(Loss):
         self.weight = weight
 
 
+class CrossEntropyLoss(WeightedLoss):
+    def __init__(
+        self, weight=None, size_average=None, ignore_index=-100, reduce=None, reduction="mean", label_smoothing=0.0
+    ):
+        super().__init__(weight, size_average, reduce, reduction)
+        self.ignore_index, self.label_smoothing = ignore_index, label_smoothing
+
+    def construct(self, input, target):
+        settings = (self.weight, self.ignore_index, self.reduction, self.label_smoothing)
+        return ops.cross_entropy(input, target, *settings)
+
+
+class KLDivLoss(Loss):
+    def __init__(self, size_average=None, reduce=None, reduction="mean", log_target=False):
+        super().__init__(size_average, reduce, reduction)
+        self.log_target = log_target
+
+    def construct(self, input, target):
+        return kl_div(input, target, self.reduction, self.log_target)
+
+
 def smooth_log_softmax(scores, dim):
     """The logarithm of a softmax with a second derivative, which ops.log_softmax lacks."""
     return scores - ops.logsumexp(scores, dim, True)

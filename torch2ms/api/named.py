@@ -80,6 +80,10 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
         found = Finding(RENAMED if tier is Tier.EXACT else ASSUMED, tier, rule.name, why)
         return Outcome(template.parenthesised(parsed.root), (found,), needs(parsed), "function")
     bare = _bare(rule, form)
+    if bare is None and not _by_types(rule) and (whole := full_value(rule)):
+        parsed = template.parse(whole)
+        found = Finding(RENAMED, Tier.EXACT, rule.name, f"{whole}: it takes torch's arguments")
+        return Outcome(template.parenthesised(parsed.root.deep_clone()), (found,), needs(parsed), "function")
     if bare is None:
         return refused(
             rule,
@@ -112,8 +116,13 @@ def _plain(rule: Rule, form: Form) -> bool:
 
 def takes_as_written(rule: Rule) -> bool:
     """Whether what stands for the name takes torch's arguments as they are, whatever they are."""
-    typed = rule.floats or any(kind not in detours.ODD for kind in rule.lacks) or rule.narrow or len(rule.forms) > 1
-    return rule.choose is None and not typed and _plain(rule, rule.main)
+    return rule.choose is None and not _by_types(rule) and _plain(rule, rule.main)
+
+
+def _by_types(rule: Rule) -> bool:
+    """What stands for it depends on what it is called with."""
+    typed = bool(rule.floats or rule.narrow) or any(kind not in detours.ODD for kind in rule.lacks)
+    return typed or len(rule.forms) > 1
 
 
 def full_value(rule: Rule) -> str:
@@ -135,7 +144,8 @@ def full_value(rule: Rule) -> str:
     return f"lambda {', '.join(heads)}: {code(template.fill(form.template, binding, None, None))}"
 
 
-_MADE_WITH = ("device", "dtype", "size_average", "reduce")  # arguments that no caller gives a class in a variable
+# arguments that no caller gives a class in a variable
+_MADE_WITH = ("device", "dtype", "size_average", "reduce", "generator")
 _CLASS = re.compile(r"(\w+\.)*[A-Z]\w*|tuple")
 
 

@@ -14,6 +14,7 @@ from torch2ms.api import Rules
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.expressions import Expressions
+from torch2ms.rewrite.layers.derived import written_out
 from torch2ms.rewrite.parameters.lists import told_apart_in
 from torch2ms.rewrite.translation import Notes, Translation
 from torch2ms.tape.plan import Plan, Text
@@ -87,7 +88,7 @@ class Writer:
         work = self.translation()
         expressions = Expressions(work)
         expressions.mark_classes(node)
-        result = expressions.rewrite(node)
+        result = written_out(node, work) or expressions.rewrite(node)
         self.absorb(work.notes)
         assert isinstance(result, cst.BaseExpression)
         return result

@@ -23,6 +23,17 @@ def base_layer(cls: ClassInfo, work: Translation) -> Rule | None:
     return work.rules.find(name)
 
 
+def written_out(node: cst.BaseExpression, work: Translation) -> cst.BaseExpression | None:
+    """The base of a class where MindSpore has functions only, or a class with other arguments."""
+    value = work.module.value(node)
+    rule = work.rules.find(value.name) if value.kind == "api" else None
+    if rule is None or not rule.base:
+        return None
+    work.notes.needs.add(rule.base)
+    work.tell("T2M601", rule.name, f"{rule.base}: a class with torch's arguments, written out")
+    return cst.Name(rule.base)
+
+
 def made(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
     """`MyLinear(3, 4)` of a class without an `__init__`, and `super().__init__(3, 4)` in one that has it."""
     target = work.module.value(original.func)
@@ -35,6 +46,10 @@ def made(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseEx
             return _distribution(original, updated, cls, work)
     if cls is None or not given or (rule := base_layer(cls, work)) is None:
         return None
+    if rule.base:
+        if sum(arg.keyword is None and not arg.star for arg in original.args) > 1:
+            work.refuse("T2M605", f"class {cls.scope.name}", f"{rule.base} has other arguments", "give them by keyword")
+        return updated
     outcome = apply_call(rule, original, updated, work.facts)
     base = apply_class(rule, original.func)
     if outcome.node is None or base.node is None:
