@@ -4,8 +4,17 @@ from mindspore import nn
 
 
 def conv_cell(cls, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True):
-    sizes = {"stride": stride, "padding": padding, "dilation": dilation}
-    return cls(in_channels, out_channels, kernel_size, pad_mode="pad", group=groups, has_bias=bias, **sizes)
+    sizes = {"kernel_size": kernel_size, "stride": stride, "dilation": dilation}
+    sizes = {name: tuple(size) if isinstance(size, list) else size for name, size in sizes.items()}
+    if isinstance(padding, str):
+        sizes["pad_mode"] = padding
+    else:  # both sides of each axis
+        sizes["pad_mode"], sizes["padding"] = "pad", padding if isinstance(padding, int) else sides(padding)
+    return cls(in_channels, out_channels, group=groups, has_bias=bias, **sizes)
+
+
+def sides(padding):
+    return tuple(size for size in padding for _ in range(2))
 
 
 def batch_norm_cell(cls, num_features, eps=1e-05, momentum=0.1, affine=True, track_running_stats=True):

@@ -206,8 +206,9 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
         return module_method(name, module, given.deps)
     if name in RETURNING_SELF and receiver.kind == "object" and receiver.name:  # the class above it, unseen, has it
         return receiver
+    sized = name == "new" and unknown and any(a.star == "*" for a in given.node.args)  # `images[0].new(*shape)`
     copied = name == "clone" and not given.args and unknown and not SETTINGS.search(place)
-    words = copied or any(a.keyword is not None and a.keyword.value in ("dim", "keepdim") for a in given.node.args)
+    words = copied or sized or any(a.keyword is not None and a.keyword.value in ("dim", "keepdim") for a in given.node.args)
     swapped = name == "transpose" and len(given.args) == 2
     if (
         name in torchapi.MODULES_TOO and unknown and type(func.value) is cst.Call

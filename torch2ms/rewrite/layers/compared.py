@@ -61,7 +61,7 @@ def compared(project: Project) -> frozenset[str]:
     for module in project.modules.values():
         if "torch" not in module.source:
             continue
-        asked = module.of_kind(cst.Comparison)
+        asked = (n for n in module.of_kind(cst.Comparison) if code(n.comparisons[0].comparator) != "None")
         named = [(n, {v.name for p in operands(n) if (v := module.value(p)).kind == "api"}) for n in asked]
         if any(names for _, names in named):
             found |= {name for n, names in named if id(n) not in of_classes(module) for name in names}

@@ -48,7 +48,9 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
         return _complex(original, updated, work)
     if left.kind == right.kind == "tensor" and left.dtype != right.dtype and left.dtype and right.dtype:
         return _of_two_types(original, updated, work)
-    if left.kind == "unknown" and right.kind in ("tensor", "param") and right.deps:
+    seen = right.kind in ("tensor", "param") and right.deps
+    weighs = right.kind == "unknown" and _weighs_a_term(original, work)
+    if left.kind == "unknown" and (seen or weighs) or left.kind == "numpy" and weighs:
         return _the_other_way_round(original, updated, work)
     if left.kind != "numpy" or right.kind not in ("tensor", "param"):
         return updated
@@ -150,10 +152,16 @@ def _the_other_way_round(
     return updated.with_changes(left=first, right=updated.left)
 
 
+def _weighs_a_term(node: cst.BinaryOperation, work: Translation) -> bool:
+    """`weights[i] * self.loss(x)` in a cell: what the call gives is hardly anything but a tensor."""
+    first, second = isinstance(node.left, cst.Subscript), isinstance(node.right, cst.Call)
+    return first and second and work.in_cell and type(node.operator) is cst.Multiply
+
+
 def _no_setting(node: cst.BaseExpression) -> bool:
     """Not `args.beta` or `np.pi`; what a class keeps may be `env.action_space.high[0]`, given to its constructor."""
     attributes = [n for n in descend(node) if isinstance(n, cst.Attribute)]
-    return isinstance(node, cst.Subscript) or all(dotted(n).startswith("self.") for n in attributes)
+    return isinstance(node, cst.Subscript) or all(dotted(n.value) == "self" for n in attributes)
 
 
 def _in_use(project: Project) -> bool:
