@@ -209,13 +209,13 @@ def _of_unknown(func: cst.Attribute, receiver: Value, target: Value, given: Give
     sized = name == "new" and unknown and any(a.star == "*" for a in given.node.args)  # `images[0].new(*shape)`
     copied = name == "clone" and not given.args and unknown and not SETTINGS.search(place)
     words = copied or any(a.keyword is not None and a.keyword.value in ("dim", "keepdim") for a in given.node.args)
-    swapped = name == "transpose" and len(given.args) == 2
+    swapped = sized or name == "transpose" and len(given.args) == 2
     if (
         name in torchapi.MODULES_TOO and unknown and type(func.value) is cst.Call
     ):  # `build(cfg).cuda()`: what it is used as
         return replace(receiver, deps=receiver.deps | given.deps)
     settings = of_settings(f"{place}.")  # `hparams.log_softmax(x)`, a layer that the settings have
-    if name in torchapi.TENSOR_METHODS and not settings or words or sized or swapped or (name in ("size", "dim") and unknown):
+    if name in torchapi.TENSOR_METHODS and not settings or words or swapped or (name in ("size", "dim") and unknown):
         ev.memo[id(func.value)] = replace(receiver, kind="tensor", likely=True)
         learn(func.value, ev)
         return tensor_method(name, replace(receiver, kind="tensor"), given.deps, given.args)
