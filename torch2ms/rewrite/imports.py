@@ -13,7 +13,7 @@ from torch2ms.analysis.program.project import SAID
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.mentions import used_names
 from torch2ms.analysis.syntax.names import Imports, dotted, is_foreign
-from torch2ms.analysis.syntax.tree import children, source_order
+from torch2ms.analysis.syntax.tree import children, code, source_order
 from torch2ms.api import definitions
 from torch2ms.api.imports import IMPORTS
 from torch2ms.rewrite import layout
@@ -103,7 +103,7 @@ def rewrite(
     definitions that rules brought behind them, with what `said` names of them."""
     brings = needs & definitions.table().keys()
     if said is not None and definitions.reduces(brings):
-        said = said | set(SAID.findall(tree.code))  # `d.sample_n(3)` became `d.sample((3,))`
+        said = said | set(SAID.findall(code(tree, tree)))  # `d.sample_n(3)` became `d.sample((3,))`
     wanted = definitions.closure(brings, said)
     needs = (needs - definitions.table().keys()).union(*(d.imports for d in wanted))
     brought = {n for n in needs if n in IMPORTS} | {d.name for d in wanted}

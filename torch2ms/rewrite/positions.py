@@ -19,6 +19,15 @@ from torch2ms.rewrite.transforms import compiled
 from torch2ms.tape.plan import Plan
 
 
+@once
+def functions_called(module: ModuleInfo) -> dict[str, list[FunctionInfo]]:
+    """The functions and methods of a module by name."""
+    found: dict[str, list[FunctionInfo]] = {}
+    for info in module.functions.values():
+        found.setdefault(info.name, []).append(info)
+    return found
+
+
 class Positions(Rewriter):
     """Sets of node ids, filled on the way down; what translates the nodes on the way up reads them."""
 
@@ -184,7 +193,7 @@ class Positions(Rewriter):
         functions: Iterable[FunctionInfo] = ()
         if called and self.module.value(arg.value).parts:
             other = self.project.find(dotted(call.func), self.module) if self.project is not None else None
-            functions = [other] if isinstance(other, FunctionInfo) else self.module.functions.values()
+            functions = [other] if isinstance(other, FunctionInfo) else functions_called(self.module).get(called, ())
         for info in functions:
             if info.name == called and (asks := asked_for(info.module)):
                 names = info.scope.params[info.cls is not None and not info.static :]

@@ -78,7 +78,8 @@ class Decided(Suites):
         self.given = {id(stmt.node): _given(scope, stmt) for scope, stmt in asking if scope.name not in unsure}
         self.around = {id(stmt.node): scope.node for scope, stmt in asking if scope.is_function}
         self.tests = {id(stmt.node): stmt.node.test for _, stmt in asking if isinstance(stmt.node, cst.If)}
-        for scope in module.scope.walk():
+        tape = module.plain is not None or any(word in module.source for word in TAPE)
+        for scope in module.scope.walk() if tape else ():
             for stmt in scope.body.walk() if scope.is_function and scope.name != "__init__" else ():
                 name = _none_asked(stmt.node)
                 if not name or not any(word in code(stmt.node) for word in TAPE):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from torch2ms.analysis.program.project import ModuleInfo
 
 CUT = ("detach", "data", "item", "numpy", "cpu", "tolist", "shape")
+PARTLY = re.compile(r"\bpartial\(\s*([\w.]+)")
 ADDING = ("append", "extend", "insert", "appendleft", "update", "__setitem__", "setdefault")
 Callers = dict[str, list[Stmt]]  # the statements that call each network
 KEEPING = {"__setitem__", "update", "setdefault"}  # each call of the network replaces what the one before left
@@ -45,23 +46,27 @@ def kept_by_hooks(module: ModuleInfo) -> list[Kept]:
             if home := _home(root(place), scope):
                 found.setdefault((place, home), Kept(place, home, adds, module)).adds |= adds
 
+    with_more = "with_kwargs" in module.source
+    partly = {name for text in PARTLY.findall(module.source) for name in text.split(".")}
     for info in module.functions.values():
         assert isinstance(info.scope.node, cst.FunctionDef)
         own = info.cls is not None and not info.static
-        if output := _output(info.scope.node.params, module.source, info.name, own):
+        if output := _output(info.scope.node.params, with_more or info.name in partly, own):
             for stmt in info.scope.body.walk():
                 note(info.scope, _stored(stmt.node, output, info.scope))
     for scope in module.scope.walk():
         for node in (n for s in scope.body.walk() if s.is_small for n in s.nodes):
-            if type(node) is cst.Lambda and (output := _output(node.params, module.source)):
+            if type(node) is cst.Lambda and (output := _output(node.params, with_more)):
                 note(scope, _called(node.body, output, {p.name.value for p in node.params.params}))
     return list(found.values())
 
 
-def _output(params: cst.Parameters, source: str, name: str = "", method: bool = False) -> str:
-    """The parameter of a hook that gets what the layer gives: the third, those left out that have a value already."""
+def _output(params: cst.Parameters, given: bool, method: bool = False) -> str:
+    """The parameter of a hook that gets what the layer gives: the third, those left out that have a value already.
+
+    `given`: some may have one.
+    """
     asked = [p.name.value for p in params.params if p.default is None][method:]
-    given = "with_kwargs" in source or bool(name) and re.search(rf"\bpartial\(\s*(?:\w+\.)*{name}\b", source)
     return asked[-1] if len(asked) == 3 or len(asked) > 3 and given else ""
 
 

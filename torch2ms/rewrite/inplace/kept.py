@@ -23,12 +23,11 @@ def held_elsewhere(target: cst.Attribute, stmt: Stmt, module: ModuleInfo) -> boo
     here = [s for s in stmt.block.scope.body.walk() if s.number < stmt.number]
     if new := begun(place, stmt):
         return any(shares(s, place) for s in here if new < s.number)
+    stmts, ending = [s for scope in module.scope.walk() for s in scope.body.walk()], f".{target.attr.value}"
+    others = [(s, other) for s in stmts for other in (*s.uses, *s.defs) if other.endswith(ending)]
     return any(
-        other.rpartition(".")[2] == target.attr.value and "." in other and (shares(s, other) or _taken(s, other))
-        for scope in module.scope.walk()
-        for s in scope.body.walk()
-        for other in (*s.uses, *s.defs)
-        if not value.likely or s in here or _cut_there(s, other)
+        (not value.likely or s in here or _cut_there(s, other)) and (shares(s, other) or _taken(s, other))
+        for s, other in others
     )
 
 

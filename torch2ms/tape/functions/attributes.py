@@ -50,7 +50,7 @@ def spread(info: FunctionInfo, site: Site, callee: Mapping[int, FunctionInfo]) -
     if not base:
         return False
     for stmt in info.scope.body.walk():
-        whole = _whole(stmt, info, callee)
+        whole = "self" in stmt.uses and _whole(stmt, info, callee)
         for place in sorted(stmt.defs):  # the site itself may be among the statements
             if place.startswith("self."):
                 moved = _below(base, place)
