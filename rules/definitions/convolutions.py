@@ -130,6 +130,18 @@ class PaddedConv3d(nn.Conv3d):
         return super().construct(padded(x, self.sides, self.border))
 
 
+def padding_of(layer):
+    """The padding of a convolution as torch has it: a number for each dimension, or 'same'."""
+    if layer.pad_mode == "same":
+        return "same"
+    if hasattr(layer, "sides"):  # of the layers above, from the last dimension to the first
+        return layer.sides[-2::-2]
+    if isinstance(layer.padding, int):
+        return (layer.padding,) * len(layer.kernel_size)
+    one = isinstance(layer, (nn.Conv1d, nn.Conv1dTranspose))  # two-dimensional inside
+    return layer.padding[2 if one else 0 :: 2]
+
+
 def padded(x, sides, mode):
     if mode == "circular":
         return circular_pad(x, sides)

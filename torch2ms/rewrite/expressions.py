@@ -18,7 +18,7 @@ from torch2ms.rewrite.inplace import indirect
 from torch2ms.rewrite.layers import attention, chosen, derived
 from torch2ms.rewrite.layers.keywords import complete, positional
 from torch2ms.rewrite.layers.modes import called_from_list, in_module_class, reached_otherwise, starts_in_training
-from torch2ms.rewrite.layers.rows import given_rows
+from torch2ms.rewrite.layers.rows import given_rows, operated, read_only
 from torch2ms.rewrite.layers.smooth import smooth
 from torch2ms.rewrite.parameters.lists import first, joined
 from torch2ms.rewrite.positions import Positions
@@ -164,6 +164,8 @@ class Expressions(Positions):
         return updated.with_changes(args=[bounded, *updated.args[1:]])
 
     def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
+        if type(original.value) is cst.Attribute and self.work.stmt is not None and not self.mixed:
+            updated = read_only(original, updated, self.work.stmt.block.scope, self.module)
         return assigned(original, updated, self.work)
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.BaseExpression:
@@ -271,6 +273,7 @@ class Expressions(Positions):
         if self.mixed or id(original) in self.stored_back:
             return updated
         parameters = joined(original, self.work, self)
+        updated = operated(original, updated, self.module)
         return parameters if parameters is not None else arrays.beside_tensor(original, updated, self.work)
 
     def leave_UnaryOperation(self, original: cst.UnaryOperation, updated: cst.UnaryOperation) -> cst.BaseExpression:

@@ -5,18 +5,28 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.program.structure import Scope
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import descend
 from torch2ms.rewrite.inplace.sharing import is_data
 
 ROWS = ("torch.nn.Conv1d", "torch.nn.ConvTranspose1d")
+_DERIVING = ("Conv1d)", "ConvTranspose1d)", "Conv1d,", "ConvTranspose1d,")
 _WRITING = ("torch.nn.init.", "torch.nn.utils.", "torch.optim.", "torch.autograd.")
 _OF_ITSELF = ("register_hook", "numel", "nelement", "item", "is_contiguous", "data_ptr")  # whatever its shape
+_SETTINGS = ("data", "grad", "requires_grad", "requires_grad_")
 _KEEPING = ("torch.nn.Parameter", "torch.numel", "torch.is_tensor", "torch.typename")
 
 
 def of_rows(target: cst.CSTNode, module: ModuleInfo) -> bool:
-    """`conv.weight` of such a layer."""
-    named = type(target) is cst.Attribute and target.attr.value == "weight"
-    return named and module.value(target.value).name in ROWS  # type: ignore[attr-defined]
+    """`conv.weight` of such a layer, or of one that is derived from it."""
+    if type(target) is not cst.Attribute or target.attr.value != "weight":
+        return False
+    name = module.value(target.value).name
+    if name in ROWS or not any(word in module.source for word in _DERIVING):
+        return name in ROWS
+    cls = module.classes.get(name.rpartition(".")[2])
+    return cls is not None and any(base in ROWS for c in cls.lineage() for base in c.bases)
 
 
 def without_axis(node: cst.CSTNode, made: cst.BaseExpression, module: ModuleInfo) -> cst.BaseExpression:
@@ -26,6 +36,32 @@ def without_axis(node: cst.CSTNode, made: cst.BaseExpression, module: ModuleInfo
     if not of_rows(node, module):
         return made
     return cst.Call(cst.Attribute(made, cst.Name("squeeze")), [cst.Arg(cst.Integer("2"))])
+
+
+def operated(
+    original: cst.BinaryOperation, updated: cst.BinaryOperation, module: ModuleInfo
+) -> cst.BinaryOperation:
+    """`conv.weight - mean`: what stands beside it has the dimensions of torch's."""
+    left, right = (
+        without_axis(old, new, module) if type(old) is cst.Attribute else new
+        for old, new in ((original.left, updated.left), (original.right, updated.right))
+    )
+    kept = left is updated.left and right is updated.right
+    return updated if kept else updated.with_changes(left=left, right=right)
+
+
+def read_only(original: cst.Assign, updated: cst.Assign, scope: Scope, module: ModuleInfo) -> cst.Assign:
+    """`w = self.weight` in a function that computes with `w` and changes neither it nor its settings."""
+    target = original.targets[0].target
+    if type(target) is not cst.Name or not scope.is_function or not of_rows(original.value, module):
+        return updated
+    stmts = list(scope.body.walk())
+    given = [a.value for s in stmts for c in s.calls if module.value(c.func).name.startswith(_WRITING) for a in c.args]
+    asked = [n for s in stmts if target.value in s.uses for n in descend(s.node) if type(n) is cst.Attribute]
+    settings = any(dotted(n).startswith(f"{target.value}.") and n.attr.value in _SETTINGS for n in asked)
+    if settings or any(target.value in s.muts for s in stmts) or any(dotted(g) == target.value for g in given):
+        return updated
+    return updated.with_changes(value=without_axis(original.value, updated.value, module))
 
 
 def asked_rows(asked: cst.Attribute, updated: cst.Call, module: ModuleInfo) -> cst.Call:
