@@ -481,10 +481,11 @@ def _builtin(name: str, given: Given) -> Value:
         kind = "tuple" if name == "tuple" else "list"
         held = "of numpy" if first.kind == "numpy" else first.name
         known = first.each is not None and (first.each.kind == "tuple" and name != "set" or first.each == STORED)
-        each = first.each if known else None
+        layers = first.name == "of module" and first.kind == "list"
+        each = first.each if known or layers else None
         if first.kind == "params":
             return first if name in ("list", "tuple", "iter") else replace(first, odd=MIXED)
-        return Value(kind, deps=deps, items=first.items, name=held, each=each)
+        return Value(kind, deps=deps, items=first.items, name=held, each=each, place=first.place if layers else "")
     if name == "zip" and (parts := tuple(element(a) for a in given.args)) and any(p.kind == "param" for p in parts):
         return Value("list", deps=deps, each=Value("tuple", items=parts))
     if name in ("sum", "max", "min"):

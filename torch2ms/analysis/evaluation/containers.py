@@ -75,6 +75,20 @@ def picked(params: Value, by: str) -> Value:
     return replace(params, deps=frozenset(f"{dep}{PICKED}{by.replace('.', '_')}>" for dep in params.deps))
 
 
+def layers(node: cst.ListComp, value: Value, by: str) -> Value | None:
+    """`[m for m in net.modules() if isinstance(m, nn.Linear)]`: a list of layers of one network, perhaps not all."""
+    if value.kind != "module" or not value.place or type(node.elt) is not cst.Name:
+        return None
+    return some_layers(value, by) if by else Value("list", name="of module", place=value.place)
+
+
+def some_layers(held: Value, by: str) -> Value:
+    """A list of those layers of a network that a condition or a slice picks."""
+    name = held.name if held.kind == "module" else ""
+    some = f"{held.place}{PICKED}{by.replace('.', '_')}>"
+    return Value("list", name="of module", each=Value("module", name=name, owns=frozenset({some})))
+
+
 def chosen(params: Value, stmt: Stmt, by: str) -> Value:
     """Parameters that a statement keeps where the conditions around it, in the innermost loop, hold."""
     params = _at_home(params, stmt)
@@ -187,6 +201,8 @@ def subscript(base: Value, node: cst.Subscript, known: dict[int, Value]) -> Valu
     if type(index) is int and is_row(base):
         return picked(Value("param", deps=base.deps), f"at {index}")
     if base.kind in ("list", "tuple") and (base.name.startswith("of ") or base.each is not None):
+        if type(only) is cst.Slice and base.name == "of module" and base.place and _cuts(only):
+            return some_layers(base, f"in {code(only)}")
         return element(base) if type(only) is cst.Index else base
     if base.kind == "tensor":
         name = MASKED if base.name == MASKED else ""
@@ -238,6 +254,11 @@ def _part(base: Value, part: cst.Slice) -> Value:
         return replace(base, items=None, keys=None, each=one_of(base, items))
     lower, upper, step = (b if isinstance(b, int) else None for b in bounds)
     return replace(base, items=items[lower:upper:step], keys=None)
+
+
+def _cuts(part: cst.Slice) -> bool:
+    """It may leave something out: `[:]` does not."""
+    return part.lower is not None or part.upper is not None or part.step is not None
 
 
 def _cut(part: cst.Slice) -> str:

@@ -250,6 +250,8 @@ class Evaluator:
                 value = containers.picked(value, "named")
             kind = "list"
         self.env.pop()
+        if type(node) is cst.ListComp and (layers := containers.layers(node, value, " and ".join(tests))) is not None:
+            return layers
         if (grouped := containers.grouped_optimizer(node)) is not None:
             optimizer = self.memo.get(id(grouped), UNKNOWN)
             if optimizer.kind == "optimizer":

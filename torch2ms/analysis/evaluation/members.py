@@ -156,6 +156,8 @@ def _of_module(base: Value, attr: str, place: str) -> Value:
         own = place or base.place
         known = f"{base.place}.{attr}" if base.place and place and not place.startswith(f"{base.place}.") else own
         deps = frozenset({known}) if own and not attr.startswith("running") else NO_DEPS
+        if base.owns is not None and not attr.startswith("running"):  # one of several layers, whatever its name is
+            deps = frozenset(f"{layer}.{attr}" for layer in base.owns)
         return Value("tensor", name="module_param", place=own, deps=deps, likely=base.likely)
     if (layer := named_layer(base, attr)) is not None:
         return layer

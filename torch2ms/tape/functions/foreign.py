@@ -44,15 +44,15 @@ def spread_foreign(known: Known) -> None:
     if not asked:
         return
     for attr in (a for a in written if a in asked):
-        places = asked[attr]
-        reach = Reach(known, set(written[attr]))
+        places, scopes = asked[attr], written[attr]
+        reach, bound = Reach(known, set(scopes)), any(scopes.values())
         for scope, module in known.ways.every:
             here = places.get(id(scope))
             if here is None:
                 continue
             for stmt, _ in reach.calls(scope, module):
                 for place in sorted(here):
-                    _write(stmt, place, scope)
+                    _write(stmt, place, scope, bound)
 
 
 def spread_changes(known: Known) -> bool:
@@ -227,38 +227,42 @@ def _given_on(stmt: Stmt, place: str, call: cst.Call, module: ModuleInfo) -> Non
     stmt.out[place] = replace(known, deps=deps, items=None, each=None)
 
 
-def _write(stmt: Stmt, place: str, scope: Scope) -> None:
-    """The statement may leave something else in the place."""
+def _write(stmt: Stmt, place: str, scope: Scope, bound: bool) -> None:
+    """The statement may leave something else in the place, if it is `bound` anew, or change what is in it."""
     if place in stmt.defs:
         return
     before = [s.out[place] for s in scope.body.walk() if place in s.out]
-    stmt.defs.add(place)
+    if bound:
+        stmt.defs.add(place)
     stmt.muts.add(place)
     stmt.uses.add(place)
     deps = frozenset().union(*(v.deps for v in before))
     stmt.out[place] = replace(before[-1], items=None, keys=None, deps=deps) if before else UNKNOWN
 
 
-def _written(project: Project) -> dict[str, list[int]]:
-    """By attribute: the ids of the scopes of the functions that write it on what is not their own."""
-    found: dict[str, list[int]] = defaultdict(list)
+def _written(project: Project) -> dict[str, dict[int, bool]]:
+    """By attribute: the ids of the scopes of the functions that write it on what is not their own.
+
+    True: they bind it; otherwise they change what it holds (`self.model.net.eval()`).
+    """
+    found: dict[str, dict[int, bool]] = defaultdict(dict)
     for module in project.modules.values():
         for info in module.functions.values():
-            for place in _foreign_places(info):
-                attr = place.rpartition(".")[2]
+            for place, bound in _foreign_places(info):
+                attr, scope = place.rpartition(".")[2], id(info.scope)
                 if attr not in OF_TENSORS:
-                    found[attr].append(id(info.scope))
+                    found[attr][scope] = found[attr].get(scope, False) or bound
     return found
 
 
-def _foreign_places(info: FunctionInfo) -> Iterator[str]:
+def _foreign_places(info: FunctionInfo) -> Iterator[tuple[str, bool]]:
     own = {info.scope.params[0]} if info.cls is not None and not info.static and info.scope.params else set()
     imported = info.module.imports.table.keys() - info.scope.locals  # `torch.nn.utils` is no object
     for stmt in info.scope.body.walk():
         for place in stmt.defs | stmt.muts:
             if "." in place and root(place) not in imported and not (root(place) in own and place.count(".") == 1):
                 if not _kept_or_set(stmt):
-                    yield place
+                    yield place, place in stmt.defs
 
 
 def _kept_or_set(stmt: Stmt) -> bool:

@@ -9,6 +9,7 @@ import libcst as cst
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, gathered
+from torch2ms.analysis.values import PICKED, Value
 
 if TYPE_CHECKING:
     from torch2ms.tape.ledger.events import Event
@@ -114,6 +115,14 @@ def for_some(stmt: Stmt, loop: Stmt) -> bool:
     jumps = [s for b in loop.blocks for s in b.walk() if type(s.node) is cst.Continue or type(s.node) is cst.Break]
     around = [a for s in (stmt, *jumps) if s.number <= stmt.number for a in s.ancestors() if a.number > loop.number]
     return not all(_passed(a.node) for a in around)
+
+
+def some_layers(stmt: Stmt, name: str, layer: Value) -> bool:
+    """`if isinstance(m, nn.Linear): m.zero_grad()` in a loop over the layers of a network: others keep what they have."""
+    if layer.place in ("", name) and not any(PICKED in place for place in layer.owns or ()):
+        return False
+    loops = [a for a in stmt.ancestors() if isinstance(a.node, cst.For) and name in a.defs]
+    return any(for_some(stmt, loop) for loop in loops)
 
 
 def _passed(node: cst.CSTNode) -> bool:

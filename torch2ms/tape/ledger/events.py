@@ -13,7 +13,16 @@ from torch2ms.analysis.syntax.arguments import argument, decided, is_on, listed,
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import UNKNOWN, Value, replace
-from torch2ms.tape.ledger.clears import SOME, clears, for_some, grads_of, only_clears, sliced, some_dropped
+from torch2ms.tape.ledger.clears import (
+    SOME,
+    clears,
+    for_some,
+    grads_of,
+    only_clears,
+    sliced,
+    some_dropped,
+    some_layers,
+)
 from torch2ms.tape.ledger.layer_loops import over_layers
 from torch2ms.tape.ledger.lists import list_of, made_of
 from torch2ms.tape.ledger.pairs import kept_under, paired
@@ -102,7 +111,11 @@ def find(scope: Scope, module: ModuleInfo) -> list[Event]:
     for stmt in scope.body.walk():
         if id(stmt) in skip:
             continue
-        if type(stmt.node) is cst.FunctionDef or type(stmt.node) is cst.ClassDef or before and marked(stmt):
+        if type(stmt.node) is cst.FunctionDef or type(stmt.node) is cst.ClassDef:
+            continue
+        if before and marked(stmt):
+            if stmt.blocks and marked(stmt, "T2M112"):  # a loop that clears was refused as a whole
+                skip |= {id(s) for b in stmt.blocks for s in b.walk()}
             continue
         if type(stmt.node) is cst.For and (loop := _loop(stmt, module)):
             loop.problem = LEFT if any(s.off for s in stmt.walk()) else loop.problem
@@ -164,10 +177,10 @@ def shares_groups(place: str, scope: Scope, module: ModuleInfo) -> bool:
     return mirrored in lines or any("(self.param_groups" in t for t in texts)
 
 
-def marked(stmt: Stmt) -> bool:
+def marked(stmt: Stmt, code: str = "T2M") -> bool:
     """An earlier conversion refused the statement."""
-    lines = stmt.leading
-    return bool(lines) and any(n.comment is not None and n.comment.value.startswith("# torch2ms: T2M") for n in lines)
+    lines, mark = stmt.leading, f"# torch2ms: {code}"
+    return bool(lines) and any(n.comment is not None and n.comment.value.startswith(mark) for n in lines)
 
 
 def _statement(stmt: Stmt, module: ModuleInfo) -> list[Event]:
@@ -247,6 +260,8 @@ def _call(call: cst.Call, stmt: Stmt, module: ModuleInfo) -> Event | None:
             event = Event("clear", stmt, call, receiver.place or place, receiver)
             if receiver.kind == "module" and isinstance(func.value, cst.Subscript):
                 event.partial = module.value(func.value.value).kind == "module"  # a layer of a network
+            elif receiver.kind == "module" and isinstance(func.value, cst.Name):
+                event.partial = some_layers(stmt, func.value.value, receiver)
             return event
     elif name == "step" and receiver.kind == "optimizer":
         if module.uses_mindspore and call.args and module.value(call.args[0].value).kind not in ("function", "method"):
@@ -449,6 +464,8 @@ def _parameter_loop(stmt: Stmt, module: ModuleInfo) -> Event | None:
     event.writes = any(_writes(s, g) for s, g in own)
     if len(own) == len(grads) and only_clears(stmt, own):
         event.kind, event.problem = "clear", SOME if sliced(given, stmt) else ""
+        layer = given.func.value if isinstance(given, cst.Call) and isinstance(given.func, cst.Attribute) else None
+        event.partial = isinstance(layer, cst.Name) and some_layers(stmt, layer.value, module.value(layer))
     elif len(grads) == 1 and _fills(stmt, *grads[0]):
         event.kind = "fill"
     elif some_dropped(stmt, own):

@@ -31,10 +31,11 @@ def over_layers(stmt: Stmt, module: ModuleInfo) -> tuple[Value, list[tuple[Stmt,
     layers = {name.value: module.value(name) for name in _names(stmt.node.target)}
     own = [(s, g) for s, g in found if root(dotted(g.value)) in layers]
     (value, *others) = [layers[name] for name in {root(dotted(g.value)) for _, g in own}] or [Value("unknown")]
-    if others or value.kind != "module" or not value.place or any(clears(s, g) for s, g in own):
+    places = frozenset({value.place} - {""}) if value.owns is None else value.owns
+    if others or value.kind != "module" or not places or any(clears(s, g) for s, g in own):
         return None
     held = "" if value.place.startswith("self.") else kept_under(_given(stmt.node))
-    return Value("params", deps=frozenset({value.place}), place=held or value.place), own
+    return Value("params", deps=places, place=held or value.place), own
 
 
 def _given(loop: cst.For) -> cst.BaseExpression:

@@ -144,8 +144,8 @@ class Owner:
 def emptied(event: Event) -> frozenset[str] | None:
     """The places whose gradients a clear drops, None where they are not seen."""
     value = event.value
-    if value.deps and value.kind in ("params", "named_params", "list", "param"):
-        return value.deps
+    if value.deps and (value.kind in ("params", "named_params", "list", "param") or value.name == "module_param"):
+        return value.deps  # of a layer what it is of its network, whatever a loop calls the layer
     if value.kind == "module" and (value.owns or value.items):
         return value.own  # with the modules that it was built around
     if value.kind in ("params", "named_params", "list", "module", "tensor", "unknown", "object", "param"):
