@@ -118,7 +118,7 @@ def for_some(stmt: Stmt, loop: Stmt) -> bool:
 
 
 def some_layers(stmt: Stmt, name: str, layer: Value) -> bool:
-    """`if isinstance(m, nn.Linear): m.zero_grad()` in a loop over the layers of a network: others keep what they have."""
+    """`if isinstance(m, nn.Linear): m.zero_grad()` in a loop over layers of a network: others keep what they have."""
     if layer.place in ("", name) and not any(PICKED in place for place in layer.owns or ()):
         return False
     loops = [a for a in stmt.ancestors() if isinstance(a.node, cst.For) and name in a.defs]
