@@ -218,7 +218,11 @@ class Expressions(Positions):
             return cst.Call(cst.Attribute(updated, cst.Name("item")))
         if not self.mixed and (named := chosen.looked_up(original, updated, self.work)) is not None:
             return named
-        return updated if self.mixed else indexed(original, updated, self.work, read=id(original) not in self.stores)
+        read = id(original) not in self.stores
+        made = updated if self.mixed else indexed(original, updated, self.work, read=read)
+        if id(original) in self.plan.rows and isinstance(made, cst.Subscript):
+            made = made.with_changes(slice=[*made.slice, cst.SubscriptElement(cst.Index(cst.Ellipsis()))])
+        return made
 
     def learning_rate(self, node: cst.Subscript) -> str:
         """What a subscript reads a learning rate from: `group["lr"]`, `scheduler.get_last_lr()[0]`."""

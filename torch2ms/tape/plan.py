@@ -98,6 +98,8 @@ class Plan:
     expressions: dict[int, str] = field(default_factory=dict)  # id of an expression -> the code it becomes
     about: dict[int, str] = field(default_factory=dict)  # id of an attribute -> code in which `{0}` is its object
     around: dict[int, str] = field(default_factory=dict)  # id of a call -> code in which `{0}` is what it becomes
+    listed: set[int] = field(default_factory=set)  # `net.parameters()` that gradient functions get: a list, not once
+    rows: set[int] = field(default_factory=set)  # subscripts of tensors that get an ellipsis: `losses[i, ...]`
     drawn: set[int] = field(default_factory=set)  # calls of initialisers of which the values alone are asked
     temporaries: set[int] = field(default_factory=set)  # in-place calls whose changed tensor nobody reads again
     picks: dict[int, str] = field(default_factory=dict)  # id of an expression -> the part of it that stays

@@ -182,6 +182,7 @@ class _ScopePlanner:
             give_up(self.records.events, "another gradient event of this scope is not translated", self.plan)
             return
         drop_early(self.records, self.plan)
+        self.plan.listed |= {id(e.inputs) for e in self.records.events if e.kind == "gradcall"}
         takers = {id(e): self.verdicts.fed(e) for e in self.records.events if e.kind in ("backward", "handed")}
         self.scaling = Scaling(self.records.events)
         if reason := self.verdicts.hopeless(takers, self.scaling.problem):

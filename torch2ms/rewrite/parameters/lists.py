@@ -45,7 +45,9 @@ def enumerated(
     if name == "parameters" and id(original) in where.filtered:
         work.tell("T2M505", "Module.parameters", "the comprehension filters by requires_grad")
         return _listed(updated, "get_parameters")
-    return _frozen_among(name, updated.func.value, work)
+    made = _frozen_among(name, updated.func.value, work)
+    once = isinstance(made, cst.Call) and code(made.func).endswith(".get_parameters")
+    return cst.parse_expression(f"list({code(made)})") if once and id(original) in where.plan.listed else made
 
 
 def _optimized(original: cst.BaseExpression, calls: list[cst.Call], work: Translation, where: Positions) -> bool:

@@ -12,7 +12,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.structure import Stmt
-from torch2ms.analysis.syntax.tree import code
+from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.derivatives.gradcalls import GradCall, read, unused
 from torch2ms.tape.derivatives.paths import Around
@@ -43,11 +43,13 @@ def plan_repeated(events: list[Event], around: Around, finder: Finder) -> set[in
         finder.repeating = True
         region = finder.find(event, None, active=tainted)
         finder.repeating = False
-        if _apart(call, region, around) or _goes_on(event, around) and _picked([*region.all, event.stmt], around):
+        rows = _picked([*region.all, event.stmt], around) if _goes_on(event, around) else set()
+        if _apart(call, region, around) or rows is None:
             continue
         turns = repeated(event, region, [], around, call.weights is not None) if not region.problem else None
         if turns is not None:
             _write(call, turns, around)
+            around.plan.rows |= rows
             done.add(id(event))
     return done
 
@@ -122,13 +124,19 @@ def _goes_on(event: Event, around: Around) -> bool:
     return "self" in made or any(made & names for names in given)
 
 
-def _picked(stmts: list[Stmt], around: Around) -> bool:
-    """A tensor is asked for an element by its number, at which MindSpore fails where a forward takes gradients."""
+def _picked(stmts: list[Stmt], around: Around) -> set[int] | None:
+    """Where a tensor is asked for an element by its number: MindSpore fails with a number alone where a forward takes
+    gradients, and takes it beside an ellipsis. None where it is not seen whether it is a number."""
+    found: set[int] = set()
     for node in (n for s in stmts for n in s.nodes if isinstance(n, cst.Subscript)):
-        numbers = all(isinstance(part.slice, cst.Index) for part in node.slice)
-        if numbers and around.module.value(node.value).kind == "tensor":
-            return True
-    return False
+        only = node.slice[0].slice if len(node.slice) == 1 else None
+        held = around.module.value(node.value)
+        if not isinstance(only, cst.Index) or held.kind != "tensor":
+            continue
+        if held.likely or not isinstance(constant(only.value), int) and around.module.value(only.value).kind != "int":
+            return None
+        found.add(id(node))
+    return found
 
 
 def _varies(stmt: Stmt, names: set[str]) -> bool:
