@@ -128,7 +128,16 @@ class Turns:
             held, asked = _held(over)
             if _counts(node) and not {n.value for n in descend(target) if type(n) is cst.Name} & used:
                 continue  # `for k, _ in enumerate(outputs)` that asks `outputs[k]`: a number
-            if held not in made:
+            if (shown := _shown(target, over, used)) is not None:
+                name, place = shown
+                parts = expression_uses(over, loop)
+                turns = (s for b in loop.blocks for s in b.walk())
+                written = {w for s in turns for w in s.defs | s.muts if ".grad" not in w}
+                if any(overlaps(w, u) for w in written for u in parts) or not self.made_of(name, over, used, made):
+                    return False
+                self.item = dotted(name)
+                self.of = loop, "", f"{code(over)}[{{}}]{place}"
+            elif held not in made:
                 numbers = isinstance(over, cst.Call) and dotted(over.func) == "range"
                 if not numbers and {root(u) for u in expression_uses(over, loop)} & made:
                     return False  # made of what the forward gives
@@ -275,6 +284,34 @@ def _beside(
     pairs = [(e.value, a.value) for e, a in zip(target.elements, over.args, strict=False)]
     wanted = [(t, a) for t, a in pairs if {n.value for n in descend(t) if type(n) is cst.Name} & used]
     return wanted[0] if len(wanted) == 1 else (target, over)
+
+
+def _shown(
+    target: cst.BaseExpression, over: cst.BaseExpression, used: set[str]
+) -> tuple[cst.BaseExpression, str] | None:
+    """What takes the output out of a list that stands in the head of a loop, and where it is in each of its items.
+
+    `for loss in [a, b]`, `for name, loss in [("a", a), ("b", 0.5 * b)]`: made again, as long as it calls nothing.
+    """
+    if not isinstance(over, (cst.List, cst.Tuple)) or not over.elements:
+        return None
+    if not all(_is_plain(n) for n in descend(over)):
+        return None
+    if isinstance(target, cst.Name):
+        return target, ""
+    parts = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else []
+    wanted = [n for n, part in enumerate(parts) if dotted(part) in used]
+    rows = [len(e.value.elements) if isinstance(e.value, (cst.List, cst.Tuple)) else 0 for e in over.elements]
+    return (parts[wanted[0]], f"[{wanted[0]}]") if len(wanted) == 1 and set(rows) == {len(parts)} else None
+
+
+def _is_plain(node: cst.CSTNode) -> bool:
+    """Part of an expression that is the same text in MindSpore: names, numbers and what is computed of them."""
+    if isinstance(node, cst.Attribute):
+        return isinstance(node.value, cst.Name) and node.value.value == "self"
+    other = isinstance(node, (cst.BaseExpression, cst.StarredElement))
+    kinds = (cst.Name, cst.BaseNumber, cst.SimpleString, cst.BinaryOperation, cst.UnaryOperation, cst.List, cst.Tuple)
+    return not other or isinstance(node, kinds)
 
 
 def _held(over: cst.BaseExpression) -> tuple[str, str]:
