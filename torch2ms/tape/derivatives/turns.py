@@ -10,6 +10,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
+from torch2ms.tape.derivatives import heads
 from torch2ms.tape.derivatives.paths import RANDOM, Around, calls_run, statements_run
 from torch2ms.tape.forward.regions import Region
 from torch2ms.tape.forward.steps import asked_by
@@ -121,14 +122,14 @@ class Turns:
                 continue
             over = node.iter
             target: cst.BaseExpression = node.target
-            if isinstance(over, cst.Call) and _counts(node):
+            if isinstance(over, cst.Call) and heads.counts(node):
                 over = over.args[0].value
                 target = target.elements[-1].value if isinstance(target, cst.Tuple) else target
-            target, over = _beside(target, over, used)
-            held, asked = _held(over)
-            if _counts(node) and not {n.value for n in descend(target) if type(n) is cst.Name} & used:
+            target, over = heads.beside(target, over, used)
+            held, asked = heads.held(over)
+            if heads.counts(node) and not {n.value for n in descend(target) if type(n) is cst.Name} & used:
                 continue  # `for k, _ in enumerate(outputs)` that asks `outputs[k]`: a number
-            if (shown := _shown(target, over, used)) is not None:
+            if (shown := heads.shown(target, over, used)) is not None:
                 name, place = shown
                 parts = expression_uses(over, loop)
                 turns = (s for b in loop.blocks for s in b.walk())
@@ -146,7 +147,7 @@ class Turns:
             elif asked != "items" and self.made_of(target, over, used, made):
                 self.item = dotted(target)
                 self.of = loop, "", f"list({held}.values())[{{}}]" if asked else f"{held}[{{}}]"
-            elif not (key := _key(target, asked)) or not _picks(output, target, key, made):
+            elif not (key := heads.key_of(target, asked)) or not heads.picks(output, target, key, made):
                 return False
             elif dotted(output):
                 self.of = loop, key, f"{held}[{{}}]"
@@ -243,7 +244,7 @@ class Turns:
 
     def counter(self, node: cst.For) -> str:
         """What counts the turns of a loop, which may count them already."""
-        if _counts(node) and isinstance(node.target, cst.Tuple):
+        if heads.counts(node) and isinstance(node.target, cst.Tuple):
             return dotted(node.target.elements[0].value)
         name = self.writer.fresh_index()
         self.writer.fresh_once(name)
@@ -268,75 +269,6 @@ def _listed(stmt: Stmt) -> set[str]:
 def _turns(stmt: Stmt) -> bool:
     """A compound statement that does more than to choose or to repeat."""
     return any(inner.blocks and not isinstance(inner.node, (cst.If, cst.For)) for inner in stmt.walk())
-
-
-def _counts(node: cst.For) -> bool:
-    """`for i, y in enumerate(outputs)`."""
-    return isinstance(node.iter, cst.Call) and dotted(node.iter.func) == "enumerate" and len(node.iter.args) == 1
-
-
-def _beside(
-    target: cst.BaseExpression, over: cst.BaseExpression, used: set[str]
-) -> tuple[cst.BaseExpression, cst.BaseExpression]:
-    """The part of a loop over several things that is used: `y` and `ys` of `for name, y in zip(names, ys)`."""
-    if not isinstance(over, cst.Call) or dotted(over.func) != "zip" or not isinstance(target, cst.Tuple):
-        return target, over
-    pairs = [(e.value, a.value) for e, a in zip(target.elements, over.args, strict=False)]
-    wanted = [(t, a) for t, a in pairs if {n.value for n in descend(t) if type(n) is cst.Name} & used]
-    return wanted[0] if len(wanted) == 1 else (target, over)
-
-
-def _shown(
-    target: cst.BaseExpression, over: cst.BaseExpression, used: set[str]
-) -> tuple[cst.BaseExpression, str] | None:
-    """What takes the output out of a list that stands in the head of a loop, and where it is in each of its items.
-
-    `for loss in [a, b]`, `for name, loss in [("a", a), ("b", 0.5 * b)]`: made again, as long as it calls nothing.
-    """
-    if not isinstance(over, (cst.List, cst.Tuple)) or not over.elements:
-        return None
-    if not all(_is_plain(n) for n in descend(over)):
-        return None
-    if isinstance(target, cst.Name):
-        return target, ""
-    parts = [e.value for e in target.elements] if isinstance(target, cst.Tuple) else []
-    wanted = [n for n, part in enumerate(parts) if dotted(part) in used]
-    rows = [len(e.value.elements) if isinstance(e.value, (cst.List, cst.Tuple)) else 0 for e in over.elements]
-    return (parts[wanted[0]], f"[{wanted[0]}]") if len(wanted) == 1 and set(rows) == {len(parts)} else None
-
-
-def _is_plain(node: cst.CSTNode) -> bool:
-    """Part of an expression that is the same text in MindSpore: names, numbers and what is computed of them."""
-    if isinstance(node, cst.Attribute):
-        return isinstance(node.value, cst.Name) and node.value.value == "self"
-    other = isinstance(node, (cst.BaseExpression, cst.StarredElement))
-    kinds = (cst.Name, cst.BaseNumber, cst.SimpleString, cst.BinaryOperation, cst.UnaryOperation, cst.List, cst.Tuple)
-    return not other or isinstance(node, kinds)
-
-
-def _held(over: cst.BaseExpression) -> tuple[str, str]:
-    """What a loop runs over, and what it asks of it: `losses`, `losses.items()`, `losses.values()`."""
-    if isinstance(over, cst.Call) and isinstance(over.func, cst.Attribute) and not over.args:
-        asked = over.func.attr.value
-        return (dotted(over.func.value), asked) if asked in ("items", "values") else ("", "")
-    return dotted(over), ""
-
-
-def _key(target: cst.BaseExpression, asked: str) -> str:
-    """The name that stands for the key in each turn."""
-    if asked == "items":
-        pair = isinstance(target, cst.Tuple) and len(target.elements) == 2
-        return dotted(target.elements[0].value) if pair else ""  # type: ignore[attr-defined]
-    return "" if asked else dotted(target)
-
-
-def _picks(output: cst.BaseExpression, target: cst.BaseExpression, key: str, made: set[str]) -> bool:
-    """The output is the value beside the key, or what a dict of the forward has under it."""
-    if isinstance(target, cst.Tuple) and dotted(output):
-        return dotted(output) == dotted(target.elements[1].value)
-    one = isinstance(output, cst.Subscript) and len(output.slice) == 1 and dotted(output.value) in made
-    index = output.slice[0].slice if one else None  # type: ignore[attr-defined]
-    return isinstance(index, cst.Index) and dotted(index.value) == key
 
 
 def _outlasts(stmt: Stmt, info: FunctionInfo) -> bool:
