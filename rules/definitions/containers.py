@@ -26,12 +26,6 @@ def with_cells(sequence, cells):
     return sequence
 
 
-def add_cell(sequence, name, cell):
-    """A cell under a name of its own at the end of a sequence."""
-    setattr(sequence, name, cell)
-    sequence.cell_list = list(sequence.cells())
-
-
 class FunctionCell(nn.Cell):
     """A function among cells."""
 

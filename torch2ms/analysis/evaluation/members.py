@@ -189,6 +189,12 @@ def _of_unknown(base: Value, attr: str, place: str) -> Value:
     return _of_object(base, attr, place)
 
 
+_OF_DISTRIBUTIONS = set(
+    "mean variance stddev mode loc scale probs logits rate concentration concentration1 concentration0 low high df "
+    "covariance_matrix precision_matrix scale_tril".split()
+)  # what distributions answer, and what they were given as tensors
+
+
 def _of_tuple(base: Value, attr: str, place: str) -> Value:
     """A field of one of torch's own tuples."""
     at = torchapi.FIELDS.get(attr, -1) if base.name == "return_types" else -1
@@ -202,6 +208,8 @@ def _of_object(base: Value, attr: str, place: str) -> Value:
         return held
     if attr in ("batch_shape", "event_shape") and base.name.startswith("torch.distributions."):
         return Value("size")
+    if attr in _OF_DISTRIBUTIONS and base.name.startswith("torch.distributions."):
+        return Value("tensor", deps=base.deps)
     guessed = guess.of_attribute(place, attr)
     return replace(guessed, place=place or attr) if guessed.kind != "unknown" else _of_other(base, attr, place)
 

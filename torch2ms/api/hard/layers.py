@@ -386,7 +386,7 @@ def add_module(use: Use) -> Choice:
     if cls == "torch.nn.Sequential":
         looked_up = getattr(use.facts, "looked_up", None)
         if looked_up and looked_up(use.value("name")):
-            return Choice("add_cell({self}, {name}, {module})", evidence="pass")
+            return Choice("set_cell({self}, {name}, {module})", evidence="pass")
         return Choice("{self}.append({module})", uses=("name",), assume="nothing looks the layer up by its name")
     # insert_child_to_cell would leave the cell's name out of its parameters' names, which an optimizer then finds twice
     if cls or (use.receiver is not None and code(use.receiver) == "self"):
