@@ -260,6 +260,8 @@ def works_in_place(form: Form, use: Use) -> bool:
     assert isinstance(root, cst.Call)
     plain = [marks.get(getattr(arg.value, "value", "")) for arg in root.args if arg.keyword is None]
     placed = [mark.param if mark is not None else "" for mark in plain]
+    if "" in placed:  # made of the arguments: `tuple(f(part) for part in {tensors})`
+        return False
     later = [p.name for p in form.signature.params if p.default is None and not p.variadic and not use.given(p.name)]
     return placed[: len(later)] == later and not set(later) & set(placed[len(later) :])
 
