@@ -112,9 +112,17 @@ def zeroes(event: Event) -> bool:
 
 def for_some(stmt: Stmt, loop: Stmt) -> bool:
     """A statement of a loop over parameters does not happen in every turn, or not to every gradient there is."""
-    jumps = [s for b in loop.blocks for s in b.walk() if type(s.node) is cst.Continue or type(s.node) is cst.Break]
+    body = [s for b in loop.blocks for s in b.walk()]
+    if any(type(s.node) is cst.Return or type(s.node) is cst.Break and _left(s) is loop for s in body):
+        return True  # the turns that would follow do not happen
+    jumps = [s for s in body if type(s.node) is cst.Continue or type(s.node) is cst.Break]
     around = [a for s in (stmt, *jumps) if s.number <= stmt.number for a in s.ancestors() if a.number > loop.number]
     return not all(_passed(a.node) for a in around)
+
+
+def _left(jump: Stmt) -> Stmt | None:
+    """The loop that a `break` leaves."""
+    return next((a for a in jump.ancestors() if a.is_loop), None)
 
 
 def some_layers(stmt: Stmt, name: str, layer: Value) -> bool:
