@@ -242,6 +242,7 @@ class Verdicts:
         for loop in (a for a in event.stmt.ancestors() if a.is_loop and a.block is region.block):
             made |= loop.defs if any(root(u) in made for u in loop.uses) else set()  # elements of what the forward made
         made |= emptied(region) | kept_anew(region, self.module, self.project)
+        made -= self.entering(region)
         called = {dotted(c.func) for s in [*region.all, event.stmt] for i in s.walk() for c in i.calls}
         sources = [(s.node, s) for s in region.all] + [(r, event.stmt) for r in event.roots]
         for source, stmt in sources:
@@ -303,6 +304,15 @@ class Verdicts:
             if real and (owns is None or any_overlap(real, owns)):
                 return name
         return ""
+
+    def entering(self, region: Region) -> set[str]:
+        """Parameters of the function that the region reads before it binds their names anew: `loss = loss / steps`."""
+        found: set[str] = set()
+        bound: set[str] = set()
+        for stmt in (i for s in region.all for i in s.walk()):
+            found |= stmt.uses - bound
+            bound |= stmt.defs
+        return found & bound & set(self.scope.params)
 
     def lifted_crossing(self, event: Event, made: set[str], owns: frozenset[str] | None) -> str:
         """What the called function reads, and what something else made before the region: its name or attribute."""

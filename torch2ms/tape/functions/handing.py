@@ -93,6 +93,8 @@ def handed_of(info: FunctionInfo, events: list[Event], taken: set[str], stored: 
     name = made_outside(event, info)
     if not name or any(name in s.defs for s in scope.body.walk() if s.number < event.stmt.number and s.blocks):
         return None
+    if any(_changes(s, name) for s in scope.body.walk() if s.number < event.stmt.number):
+        return None
     own_value(event, name)
     records = Records(scope, module, events, stored=stored)
     wanted = records.takers(event) if event.kind == "backward" else _passed_on(event, records)
@@ -104,6 +106,15 @@ def handed_of(info: FunctionInfo, events: list[Event], taken: set[str], stored: 
     while playback in taken:
         playback += "_"
     return Handed(info, event, name, playback, wanted, clears=not entering, leaves=staying)
+
+
+def _changes(stmt: Stmt, name: str) -> bool:
+    """`loss /= steps`: MindSpore's gradient functions let nobody change what they are given."""
+    node = stmt.node.body[0] if isinstance(stmt.node, cst.SimpleStatementLine) and stmt.node.body else stmt.node
+    if isinstance(node, cst.AugAssign):
+        return dotted(node.target) == name
+    func = node.value.func if isinstance(node, cst.Expr) and isinstance(node.value, cst.Call) else None
+    return isinstance(func, cst.Attribute) and dotted(func.value) == name and func.attr.value.endswith("_")
 
 
 def _before(records: Records, event: Event, owner: Owner) -> frozenset[tuple[int, bool]]:
