@@ -32,6 +32,14 @@ def default_convert(data):
     return data
 
 
+class TensorDataset(list):
+    """Samples of tensors, which the program asks for."""
+
+    def __init__(self, *tensors):
+        super().__init__(zip(*tensors))
+        self.tensors = tensors
+
+
 class ChainDataset:
     """The samples of several iterable datasets, one after the other."""
 

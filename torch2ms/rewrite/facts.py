@@ -26,6 +26,7 @@ GROWING = ("append", "extend")
 OTHER_TYPE = re.compile(r"\b(half|double|bfloat16|float16|float64)\b")
 SINGLE = re.compile(r"\b((Conv|ConvTranspose|BatchNorm|InstanceNorm)[123]d|SyncBatchNorm|SGD|(LSTM|GRU|RNN)Cell|"
                     r"conv[123]d|batch_norm)\b")  # fmt: skip
+HELD_TENSORS = re.compile(r"\.tensors\b(?!\()")
 MADE_DICT = re.compile(r"\bModuleDict\(")
 BOUND_DICT = re.compile(r"^(?:\s+self\.\w+|\w+)\s*=\s*[\w.]*\bModuleDict\(", re.MULTILINE)
 _IMPORTING = re.compile(r"^[ \t]*from\s+[\w.]+\s+import\s*(?:\([^)]*\)|[^\n]*)", re.MULTILINE)
@@ -242,6 +243,11 @@ class ModuleFacts:
     def ordered_parameters(self) -> bool:
         """The project tells the parameters of a network by their places in a list."""
         return any(sees_order(module) for module in self.project.modules.values())
+
+    @property
+    def reads_tensors(self) -> bool:
+        """Some source asks a dataset for the tensors that it was made of."""
+        return self.project.says(HELD_TENSORS)
 
     @property
     def lists_dicts(self) -> bool:

@@ -160,7 +160,17 @@ def turns(writer: Writer, owner: Owner, stmt: Stmt) -> bool:
     name, around = root(owner.place), list(stmt.ancestors())
     own = next((a for a in around if isinstance(a.node, cst.For) and name in a.defs), None)
     met = writer.scope.body.walk() if own is None else own.walk()  # a loop around it that binds the name says which
-    return any(type(s.node) is cst.For and name in s.defs and s not in around for s in met)
+    loops = [s for s in met if type(s.node) is cst.For and name in s.defs and s not in around]
+    return bool(loops) and not _bound_since(name, loops, stmt)
+
+
+def _bound_since(name: str, loops: list[Stmt], stmt: Stmt) -> bool:
+    """A plain statement on the way to this one binds the name behind the loops, in every turn of what is around all."""
+    around = list(stmt.ancestors())
+    before = [s for a in (*around, stmt) for s in a.block.stmts if s.number < a.number and name in s.defs]
+    last = max(before, key=lambda s: s.number, default=None)
+    common = [set(a.walk()) for a in around if a.is_loop]
+    return last is not None and not last.blocks and not any(s in a and last not in a for a in common for s in loops)
 
 
 def decorator_of(
