@@ -37,7 +37,7 @@ def components(project: Project) -> dict[str, Plain]:
 
 
 class _Parted(Suites):
-    """One module; by id of an assignment, the names and the values that it pairs, and the output that it differentiates."""
+    """One module; by id of an assignment, the names and values that it pairs, and the output that it differentiates."""
 
     def __init__(self, module: ModuleInfo) -> None:
         super().__init__(module)
@@ -61,14 +61,17 @@ class _Parted(Suites):
         return self.module.value(call.func).name == GRAD
 
     def _written_inside(self, stmt: Stmt) -> cst.BaseExpression | None:
-        """The output of the derivative that an assignment is about, where it has no name."""
+        """The output of the derivative by parameters that an assignment is about, where it has no name."""
         if not isinstance(stmt.node, cst.Assign):
             return None
         call = stmt.node.value.value if isinstance(stmt.node.value, cst.Subscript) else stmt.node.value
         if not isinstance(call, cst.Call) or not self._derives(call):
             return None
         output, twice = argument(call, 0, "outputs"), argument(call, 4, "create_graph")
-        return output if twice is not None and isinstance(output, (cst.Call, cst.BinaryOperation)) else None
+        inputs = argument(call, 1, "inputs")
+        if twice is None or inputs is None or self.module.value(inputs).kind not in ("params", "list"):
+            return None
+        return output if isinstance(output, (cst.Call, cst.BinaryOperation)) else None
 
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
         if (output := self.outputs.get(id(node))) is not None:
