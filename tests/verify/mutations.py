@@ -191,6 +191,7 @@ EQUAL: dict[str, dict[str, str]] = {
         "accumulation/scaler_across_epochs": "the loss beside 65,536 times itself is within the tolerance",
     },
     "set_train missing": {
+        "accumulation/model_out_of_a_table": "it is called again in every epoch",
         "cell/with_loss_cell": "it is called again in every epoch",
         "backward/asked_by_text": "it is called again in every step",
         "backward/branches_share_a_forward": "it is called where the network is made, too",

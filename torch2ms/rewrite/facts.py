@@ -245,9 +245,9 @@ class ModuleFacts:
         return any(sees_order(module) for module in self.project.modules.values())
 
     @property
-    def reads_tensors(self) -> bool:
-        """Some source asks a dataset for the tensors that it was made of."""
-        return self.project.says(HELD_TENSORS)
+    def forgets_tensors(self) -> bool:
+        """No source asks a dataset for the tensors that it was made of."""
+        return not self.project.says(HELD_TENSORS)
 
     @property
     def lists_dicts(self) -> bool:
