@@ -30,6 +30,19 @@ def all_named_parameters(net, buffers=()):
                 yield f"{path}.{name}" if path else name, param
 
 
+def named_beside(net, buffers):
+    """All parameters under PyTorch's names, frozen ones too, without statistics and the buffers of these classes."""
+    names = {"gamma": "weight", "beta": "bias", "embedding_table": "weight"}
+    seen = set()
+    for path, layer in net.cells_and_names():
+        own = {name for cls in type(layer).__mro__ for name in buffers.get(cls.__name__, ())}
+        for name, param in layer.parameters_and_names(expand=False):
+            if not name.startswith("moving_") and name not in own and id(param) not in seen:
+                seen.add(id(param))
+                name = names.get(name, name) if type(layer).__module__.startswith("mindspore.") else name
+                yield f"{path}.{name}" if path else name, param
+
+
 def all_parameters(net, buffers=()):
     """All parameters, frozen ones too, without the ones and zeros of normalisations that have no weights in PyTorch."""
     plain = [layer for _, layer in net.cells_and_names() if getattr(layer, "affine", True) is False]
