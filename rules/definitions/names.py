@@ -37,7 +37,7 @@ def named_beside(net, buffers):
     for path, layer in net.cells_and_names():
         own = {name for cls in type(layer).__mro__ for name in buffers.get(cls.__name__, ())}
         for name, param in layer.parameters_and_names(expand=False):
-            if not name.startswith("moving_") and name not in own and id(param) not in seen:
+            if name not in ("moving_mean", "moving_variance") and name not in own and id(param) not in seen:
                 seen.add(id(param))
                 name = names.get(name, name) if type(layer).__module__.startswith("mindspore.") else name
                 yield f"{path}.{name}" if path else name, param

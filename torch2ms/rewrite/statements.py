@@ -21,7 +21,7 @@ from torch2ms.rewrite.inplace.nested import raise_changes
 from torch2ms.rewrite.inplace.stores import InPlace, changes
 from torch2ms.rewrite.layers.delegated import delegated
 from torch2ms.rewrite.layers.replaced import set_by_name
-from torch2ms.rewrite.parameters.beside import REFUSED, TODO, beside, buffers_by_class
+from torch2ms.rewrite.parameters.beside import REFUSED, TODO, beside, buffers_by_class, clashes
 from torch2ms.rewrite.parameters.lists import told_by_name
 from torch2ms.rewrite.parameters.states import loaded
 from torch2ms.rewrite.settings import idle, steers
@@ -173,8 +173,8 @@ class Statements:
             statistics = self.writer.project.keeps_state and constant(flag) is not False
             told = told_by_name(self.writer.project)
             params = f"[p for p in {{0}}.get_parameters() if {told}]" if statistics else "{0}.get_parameters()"
-            if statistics and (classes := buffers_by_class(self.writer.project)) != {}:
-                if classes is None:
+            if statistics and clashes(self.writer.project):
+                if buffers_by_class(self.writer.project) is None:
                     self.writer.refuse("T2M307", "requires_grad_", REFUSED, TODO)
                 self.writer.needs.add("named_beside")
                 params = f"[p for _, p in {beside(self.writer.project, '{0}')}]"

@@ -12,6 +12,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import Project
+from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import constant
 
@@ -21,19 +22,27 @@ TODO = "give the buffer another name"
 
 
 @once
+def clashes(project: Project) -> bool:
+    """A buffer has the name of a parameter, or a parameter is called as statistics of normalisation are."""
+    own = _parameters(project)
+    layers = any(OF_LAYERS.fullmatch(name) for name in project.buffers)
+    return layers or bool(project.buffers & own) or any(name.startswith("moving_") for name in own)
+
+
+@once
 def buffers_by_class(project: Project) -> dict[str, tuple[str, ...]] | None:
-    """Classes and the names of their buffers, where one is the name of a parameter too; None if some are not seen."""
-    if not any(OF_LAYERS.fullmatch(name) for name in project.buffers) and not project.buffers & _parameters(project):
-        return {}
+    """Classes and the names of their buffers; None if some are not seen."""
     found: dict[str, set[str]] = {}
     for module in project.modules.values():
         if "register_buffer" not in module.source:
             continue
         for scope in module.scope.walk():
             for call in (c for stmt in scope.body.walk() for c in stmt.calls if name_called(c) == "register_buffer"):
-                name = constant(call.args[0].value) if call.args and call.args[0].keyword is None else ...
+                name = constant(argument(call, 0, "name"))
+                if not isinstance(name, str):
+                    continue  # under a computed name it stays a buffer of MindSpore's
                 own = isinstance(call.func, cst.Attribute) and dotted(call.func.value) == "self"
-                if scope.cls is None or not own or not isinstance(name, str):
+                if scope.cls is None or not own:
                     return None
                 found.setdefault(scope.cls.name, set()).add(name)
     return {cls: tuple(sorted(names)) for cls, names in found.items()}

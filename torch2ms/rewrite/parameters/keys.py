@@ -21,7 +21,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.findings import Finding, Tier
-from torch2ms.rewrite.parameters.beside import TODO, buffers_by_class
+from torch2ms.rewrite.parameters.beside import TODO, clashes
 from torch2ms.rewrite.parameters.frozen import frozen
 from torch2ms.rewrite.translation import Translation
 
@@ -50,7 +50,7 @@ def named_buffers(original: cst.Call, updated: cst.Call, work: Translation) -> c
     buffers = sorted(work.project.buffers)
     if original.args or not isinstance(updated.func, cst.Attribute) or "" in buffers:
         return None
-    if buffers_by_class(work.project) != {}:
+    if clashes(work.project):
         work.refuse("T2M505", "Module.named_buffers", "a buffer has the name of a parameter", TODO)
         return updated
     held = code(updated.func.value)

@@ -13,7 +13,7 @@ from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.rewrite.layers.rows import ROWS
-from torch2ms.rewrite.parameters.beside import REFUSED, TODO, beside, buffers_by_class
+from torch2ms.rewrite.parameters.beside import REFUSED, TODO, beside, buffers_by_class, clashes
 from torch2ms.rewrite.parameters.frozen import frozen
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.translation import Translation
@@ -21,7 +21,8 @@ from torch2ms.rewrite.translation import Translation
 CHAINED = "itertools.chain.from_iterable"
 _WHATEVER_ITS_SHAPE = ("numel", "nelement", "requires_grad", "dtype", "device", "is_leaf")
 WITHOUT_WEIGHTS = re.compile(r"BatchNorm\w*[(,][^)\n]*affine=False")  # MindSpore's layer does not tell
-SPECTRAL = ("weight_u", "weight_v")  # vectors that spectral_norm keeps; weight_norm calls its direction weight_v
+MOVING = re.compile(r"""\.moving_\w+\s*=[^=]|["']moving_""")  # names that the program gives its parts
+SPECTRAL = {"weight_u", "weight_v"}  # vectors that spectral_norm keeps; weight_norm calls its direction weight_v
 ALL_THE_SAME = re.compile(r"GroupNorm\w*[(,][^)\n]*affine=False|\.InstanceNorm\dd\b(?![^)\n]*affine=True)")
 
 
@@ -61,11 +62,12 @@ def _optimized(original: cst.BaseExpression, calls: list[cst.Call], work: Transl
 
 def _frozen_among(name: str, module: cst.BaseExpression, work: Translation) -> cst.BaseExpression:
     """All parameters of a module, frozen ones among them, or all of its buffers."""
-    classes = buffers_by_class(work.project)
-    if classes is None or classes and (name != "parameters" or work.project.says(ALL_THE_SAME)):
+    clash = clashes(work.project)
+    unseen = buffers_by_class(work.project) is None or name != "parameters" or work.project.says(ALL_THE_SAME)
+    if clash and unseen:
         work.refuse("T2M505", f"Module.{name}", REFUSED, TODO)
         return cst.Call(cst.Attribute(module, cst.Name("get_parameters")))
-    if classes:
+    if clash:
         work.notes.needs.add("named_beside")
         _tell(name, "a buffer has the name of a parameter: told apart by the classes of layers", work)
         return cst.parse_expression(f"[p for _, p in {beside(work.project, code(module))}]")
@@ -122,10 +124,10 @@ def named(original: cst.Call, updated: cst.Call, work: Translation, where: Posit
     optimized = id(original) in where.trained or bound and bound <= work.module.optimized or _gathers(original, work)
     if optimized and not work.module.skips:
         return None
-    if (classes := buffers_by_class(work.project)) is None:
+    if clashes(work.project) and buffers_by_class(work.project) is None:
         work.refuse("T2M505", "Module.named_parameters", REFUSED, TODO)
         return None
-    if classes:
+    if clashes(work.project):
         work.notes.needs.add("named_beside")
         work.tell("T2M505", "Module.named_parameters", "a buffer has the name of a parameter: told apart by classes")
         return cst.parse_expression(beside(work.project, code(updated.func.value)))
@@ -162,14 +164,17 @@ def _second(target: cst.BaseExpression) -> str:
 
 def told_by_name(project: Project) -> str:
     """The condition that holds for a parameter `p` and not for statistics of normalisation, nor for buffers."""
-    test, names = "'moving_' not in p.name", sorted(filter(None, project.buffers))
-    vectors = [name for name in names if name in SPECTRAL]
-    if vectors and any("weight_norm" in module.source for module in project.modules.values()):
-        test += f" and (p.ndim > 1 or p.name.rpartition('.')[2] not in {tuple(vectors)!r})"  # a direction is a matrix
-        names = [name for name in names if name not in SPECTRAL]
-    if len(names) == 1:
-        return f"{test} and p.name.rpartition('.')[2] != {names[0]!r}"
-    return f"{test} and p.name.rpartition('.')[2] not in {tuple(names)!r}" if names else test
+    tests, names = ["'moving_' not in p.name"], set(filter(None, project.buffers))
+    sources = [module.source for module in project.modules.values()]
+    if project.says(MOVING):
+        tests, names = [], names | {"moving_mean", "moving_variance"}
+    if names & SPECTRAL and any("weight_norm" in source for source in sources):  # whose direction is a matrix
+        tests.append(f"(p.ndim > 1 or p.name.rpartition('.')[2] not in {tuple(sorted(names & SPECTRAL))!r})")
+        names -= SPECTRAL
+    if names:
+        asked = f"!= {min(names)!r}" if len(names) == 1 else f"not in {tuple(sorted(names))!r}"
+        tests.append(f"p.name.rpartition('.')[2] {asked}")
+    return " and ".join(tests)
 
 
 def first(original: cst.Call, updated: cst.Call) -> cst.BaseExpression | None:
