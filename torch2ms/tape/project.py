@@ -41,7 +41,7 @@ RENAMED = re.compile(r"Norm|Embedding|PReLU|Transformer(?:En|De)coder|\bTransfor
 
 TWICE = re.compile(r"\bcreate_graph\b|\bautograd\b|\bgrad\(")
 
-FLAGS = re.compile(r"\.(?:\s|\\|#.*)*requires_grad")
+FLAGS = re.compile(r"\.\s*(?:(?:\\|#[^\n]*\n)\s*)*requires_grad")  # each turn begins with a sign of its own: linear
 
 UNRECORDED = re.compile(r"no_grad|inference_mode|set_grad_enabled")
 
