@@ -166,6 +166,17 @@ def set_cell(module, name, cell):
         module.cell_list = list(module._cells.values())
 
 
+def take_cell(module, name):
+    """Take a cell out by its name: a SequentialCell no longer runs it."""
+    cell = module._cells[name]
+    if isinstance(module, nn.SequentialCell):
+        del module._is_dynamic_name[list(module._cells).index(name)]
+    delattr(module, name)
+    if isinstance(module, nn.SequentialCell):
+        module.cell_list = list(module._cells.values())
+    return cell
+
+
 def popped(cells, place):
     """The cell at a place, taken out."""
     place = range(len(cells))[int(place)]

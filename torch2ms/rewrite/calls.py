@@ -48,6 +48,7 @@ CONTAINERS = ("Module", "Sequential", "ModuleList", "ModuleDict", "ParameterDict
 NAMED = {"state_dict": keys.state, "named_buffers": keys.named_buffers}
 CRITERION = ("forward", "train", "eval", "to", "cuda", "cpu", "float", "double", "half", "requires_grad_", "zero_grad")
 
+CHANGED_AMONG = ("pop", "popitem", "clear", "update", "setdefault", "move_to_end")  # change the layers of a module
 HOOKS = ("register_forward_hook", "register_forward_pre_hook", "register_full_backward_hook",
          "register_full_backward_pre_hook", "register_backward_hook")  # fmt: skip
 
@@ -116,6 +117,8 @@ class MethodCalls:
             return strings.attributes_formatted(original, updated, self.work)
         receiver = self.module.value(func.value)
         name = func.attr.value
+        if type(func.value) is cst.Attribute and func.value.attr.value == "_modules" and name in CHANGED_AMONG:
+            return self.among_layers(name, updated)
         updated = asked_rows(func, updated, self.module)
         if type(updated.func) is not cst.Attribute:
             return updated
@@ -262,6 +265,17 @@ class MethodCalls:
         stmt = self.work.stmt.node if self.work.stmt is not None else None
         alone = isinstance(stmt, cst.Expr) and stmt.value is original
         return cst.parse_expression(made if alone else f"({made})")
+
+    def among_layers(self, name: str, updated: cst.Call) -> cst.BaseExpression:
+        """`parent._modules.pop(name)`: a SequentialCell runs a list of its own."""
+        held = updated.func.value  # type: ignore[attr-defined]
+        if name != "pop" or len(updated.args) != 1 or updated.args[0].star:
+            why, todo = "a SequentialCell would run the layers that it had", "set or take out one layer after the other"
+            self.work.refuse("T2M605", f"Module._modules.{name}", why, todo)
+            return updated
+        self.work.notes.needs.add("take_cell")
+        self.work.tell("T2M505", "layer taken out by its name", "a SequentialCell is told to run it no more: take_cell")
+        return cst.Call(cst.Name("take_cell"), [cst.Arg(held.value), updated.args[0]])
 
     def is_shape(self, node: cst.BaseExpression) -> bool:
         """`x.shape`, `x.size()`, `torch.Size(...)`, or a name for one."""

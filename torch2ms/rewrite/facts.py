@@ -15,6 +15,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import SEQUENCE
 from torch2ms.api.signature import Signature
 from torch2ms.rewrite.layers.handed import held_calls
+from torch2ms.rewrite.layers.sequentials import is_sequential
 from torch2ms.rewrite.parameters.ordered import sees_order
 from torch2ms.rewrite.parameters.second_names import second_names
 from torch2ms.rewrite.tensors.samples import columns
@@ -208,6 +209,10 @@ class ModuleFacts:
     def torch_keys(self) -> bool:
         """The file asks states for keys that MindSpore's layers have under other names."""
         return self.module.says(TORCH_KEYS) or self.project.renames and self.module.says(NAMED_KEYS)
+
+    def sequential(self, node: cst.BaseExpression) -> bool | None:
+        """A module runs a list of its layers, None where that is not seen."""
+        return is_sequential(self.module.value(node), self.module, self.project)
 
     def looked_up(self, name: object) -> bool:
         """The project asks for layers by their names, of which this is one where it is seen."""

@@ -20,7 +20,7 @@ from torch2ms.rewrite.inplace.hoist import hoisted
 from torch2ms.rewrite.inplace.nested import raise_changes
 from torch2ms.rewrite.inplace.stores import InPlace, changes
 from torch2ms.rewrite.layers.delegated import delegated
-from torch2ms.rewrite.layers.replaced import set_by_name
+from torch2ms.rewrite.layers.replaced import set_by_name, taken_among, taken_by_name
 from torch2ms.rewrite.parameters.beside import REFUSED, TODO, beside, buffers_by_class, clashes
 from torch2ms.rewrite.parameters.lists import told_by_name
 from torch2ms.rewrite.parameters.states import loaded
@@ -72,6 +72,8 @@ class Statements:
             special = self.augmented.changed(stmt, node)
         elif type(node) is cst.Assign:
             special = self.assignments.assign(stmt, node)
+        elif type(node) is cst.Del:
+            special = taken_among(node, self.writer)
         elif type(node) is cst.Return and node.value is not None:
             special = self.cut_return(node, stmt) or delegated(stmt, node, self.writer)
         elif type(node) is cst.Assert and asserts_flag(node, self.module):
@@ -143,7 +145,7 @@ class Statements:
         if target.kind == "api" and target.name.startswith("torch.nn.init."):
             return self.in_place.drawn(stmt, call)
         if type(func) is not cst.Attribute:
-            return set_by_name(stmt, call, self.writer)
+            return set_by_name(stmt, call, self.writer) or taken_by_name(stmt, call, self.writer)
         receiver = self.module.value(func.value)
         name = func.attr.value
         if name in FILLING and (appended := self.assignments.leaves.appended(call)) is not None:

@@ -389,6 +389,7 @@ def add_module(use: Use) -> Choice:
             return Choice("set_cell({self}, {name}, {module})", evidence="pass")
         return Choice("{self}.append({module})", uses=("name",), assume="nothing looks the layer up by its name")
     # insert_child_to_cell would leave the cell's name out of its parameters' names, which an optimizer then finds twice
-    if cls or (use.receiver is not None and code(use.receiver) == "self"):
-        return Choice("setattr({self}, {name}, {module})", assume="its class does not inherit from nn.Sequential")
+    ask = getattr(use.facts, "sequential", None)
+    if ask is not None and use.receiver is not None and ask(use.receiver) is False:
+        return Choice("setattr({self}, {name}, {module})", evidence="pass")
     return Choice("set_cell({self}, {name}, {module})")
