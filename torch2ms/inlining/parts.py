@@ -19,7 +19,8 @@ from torch2ms.analysis.values import any_overlap
 from torch2ms.inlining.candidates import Candidate, calls_of, fits, free_names, movable, plain, unasked
 from torch2ms.inlining.handed_on import mentioned
 from torch2ms.tape.functions.sites import Site, overriding
-from torch2ms.tape.ledger.events import Event, find
+from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.ledger.events import find
 from torch2ms.wrappers.suites import Suites
 
 MOST = 60  # statements that all the calls together become

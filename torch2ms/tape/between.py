@@ -7,9 +7,9 @@ from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.forms.interface import of_only_module
 from torch2ms.tape.forms.placement import adjacent
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.forward.regions import Region
+from torch2ms.tape.forward.region import Region
 from torch2ms.tape.ledger import owners
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import LOADS, Records
 

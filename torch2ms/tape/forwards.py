@@ -15,12 +15,13 @@ from torch2ms.tape.forward.dependents import dependents
 from torch2ms.tape.forward.effects import effects
 from torch2ms.tape.forward.layers import through_layers
 from torch2ms.tape.forward.partial import DEPENDING, left_out_at_times, left_out_of_networks
-from torch2ms.tape.forward.regions import Finder, Region
+from torch2ms.tape.forward.region import Region
+from torch2ms.tape.forward.regions import Finder
 from torch2ms.tape.forward.shared import Regions, together
 from torch2ms.tape.forward.stashes import Stash, feeding, related, used_among
 from torch2ms.tape.forward.unseen import through_unseen
 from torch2ms.tape.functions.handing import more_than
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.hooks import has_hooks
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import LOADS, STEPS

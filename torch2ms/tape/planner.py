@@ -24,7 +24,8 @@ from torch2ms.tape.forms.function import write
 from torch2ms.tape.forms.interface import of_only_module
 from torch2ms.tape.forms.naming import name_gradients
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.forward.regions import Finder, Region
+from torch2ms.tape.forward.region import Region
+from torch2ms.tape.forward.regions import Finder
 from torch2ms.tape.forward.shared import absorb, following, join
 from torch2ms.tape.forward.steps import callers
 from torch2ms.tape.forward.unseen import unseen_step
@@ -36,7 +37,8 @@ from torch2ms.tape.functions.handing import Handed, own_value
 from torch2ms.tape.functions.lifting import Lifting, called_events, lifted
 from torch2ms.tape.functions.taking import Taken, plan_call, plan_definition
 from torch2ms.tape.ledger import owners
-from torch2ms.tape.ledger.events import Event, find, many_times, perhaps
+from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.ledger.events import find, many_times, perhaps
 from torch2ms.tape.ledger.hooks import has_hooks, watched
 from torch2ms.tape.ledger.idle import drop_early, drop_idle
 from torch2ms.tape.ledger.ledger import Owner

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger.clears import SOME
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.plan import Plan
 
 

@@ -9,7 +9,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import any_overlap
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.calls import Call
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import LOADS
 from torch2ms.tape.plan import Plan, Text

@@ -15,7 +15,8 @@ from torch2ms.tape.forward.harmless import asked_only, filled_only, only_cut
 from torch2ms.tape.forward.partial import never_recorded
 from torch2ms.tape.forward.properties import computed_anew
 from torch2ms.tape.forward.refilled import emptied, kept_anew, left_in_object
-from torch2ms.tape.forward.regions import Finder, Region
+from torch2ms.tape.forward.region import Region
+from torch2ms.tape.forward.regions import Finder
 from torch2ms.tape.forward.stashes import feeding
 from torch2ms.tape.forward.unreached import steps_elsewhere, unreached
 from torch2ms.tape.forward.unseen import through_unseen, unseen_step
@@ -27,7 +28,7 @@ from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.again import comes_again, left_over
 from torch2ms.tape.ledger.beyond import read_beyond
 from torch2ms.tape.ledger.clears import grads_of
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.given import backward_elsewhere, given_elsewhere
 from torch2ms.tape.ledger.hooks import has_hooks, watched
 from torch2ms.tape.ledger.ledger import ENTRY, Owner

@@ -47,6 +47,7 @@ from torch2ms.wrappers.levelled import levelled
 from torch2ms.wrappers.listed import listed
 from torch2ms.wrappers.methods_given import parameters_given
 from torch2ms.wrappers.named_items import named_items
+from torch2ms.wrappers.named_outputs import named_outputs
 from torch2ms.wrappers.numbered import numbered
 from torch2ms.wrappers.objects import wraps
 from torch2ms.wrappers.on_cuda import switched_off
@@ -156,6 +157,7 @@ def understood_from_steps_on(project: Project) -> Project:
         project = whole
     project = _with(project, unkept(project))
     project = _with(project, components(project))
+    project = _with(project, named_outputs(project))
     project = _with(project, left_out(project))
     project = _with(project, decided(project))
     project = _with(project, alike(project))

@@ -1,20 +1,17 @@
 """`u_t, u_x = du[:, :1], du[:, 1:]`, where derivatives go on from one of them: each gets a statement of its own.
 
 A compiled function holds the statements that lead to what is differentiated again; with the others in one statement
-with it, it would have to give them back as well. Where the output of a derivative is written inside the call,
-`grad(criterion(net(x), y), params, create_graph=True)`, it gets a statement and a name as well.
+with it, it would have to give them back as well.
 """
 
 from __future__ import annotations
 
 import re
-from itertools import count
 
 import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo, Plain, Project
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.wrappers.suites import Suites
 
@@ -31,27 +28,23 @@ def components(project: Project) -> dict[str, Plain]:
         writer = _Parted(module)
         for scope in module.scope.walk():
             writer.read(scope)
-        if writer.pairs or writer.outputs:
+        if writer.pairs:
             found[module.name] = writer.plain()
     return found
 
 
 class _Parted(Suites):
-    """One module; by id of an assignment, the names and values that it pairs, and the output that it differentiates."""
+    """One module; by id of an assignment, the names and the values that it pairs."""
 
     def __init__(self, module: ModuleInfo) -> None:
         super().__init__(module)
         self.pairs: dict[int, list[tuple[cst.Name, cst.BaseExpression]]] = {}
-        self.outputs: dict[int, cst.BaseExpression] = {}
-        self.named: set[str] = set()
 
     def read(self, scope: Scope) -> None:
         derived: set[str] = set()
         for stmt in scope.body.walk():
             if stmt.blocks or not (derived & stmt.uses or any(map(self._derives, stmt.calls))):
                 continue
-            if (output := self._written_inside(stmt)) is not None:
-                self.outputs[id(stmt.node)] = output
             pairs = _pairs(stmt)
             if pairs and derived & stmt.uses:
                 self.pairs[id(stmt.node)] = pairs
@@ -60,33 +53,9 @@ class _Parted(Suites):
     def _derives(self, call: cst.Call) -> bool:
         return self.module.value(call.func).name == GRAD
 
-    def _written_inside(self, stmt: Stmt) -> cst.BaseExpression | None:
-        """The output of the derivative by parameters that an assignment is about, where it has no name."""
-        if not isinstance(stmt.node, cst.Assign):
-            return None
-        call = stmt.node.value.value if isinstance(stmt.node.value, cst.Subscript) else stmt.node.value
-        if not isinstance(call, cst.Call) or not self._derives(call):
-            return None
-        output, twice = argument(call, 0, "outputs"), argument(call, 4, "create_graph")
-        inputs = argument(call, 1, "inputs")
-        if twice is None or inputs is None or self.module.value(inputs).kind not in ("params", "list"):
-            return None
-        return output if isinstance(output, (cst.Call, cst.BinaryOperation)) else None
-
     def small(self, node: cst.BaseSmallStatement) -> list[cst.CSTNode]:
-        if (output := self.outputs.get(id(node))) is not None:
-            name = self._unused("output")
-            named = cst.ensure_type(node.deep_replace(output, cst.Name(name)), cst.Assign)
-            return [cst.Assign([cst.AssignTarget(cst.Name(name))], output.with_changes(lpar=[], rpar=[])), named]
         pairs = self.pairs.get(id(node), [])
         return [cst.Assign([cst.AssignTarget(name)], value) for name, value in pairs] or [self.rewrite(node)]
-
-
-    def _unused(self, base: str) -> str:
-        numbers = (f"{base}_{n}" if n else base for n in count())
-        name = next(n for n in numbers if n not in self.module.bound | self.named)
-        self.named.add(name)
-        return name
 
 
 def _pairs(stmt: Stmt) -> list[tuple[cst.Name, cst.BaseExpression]]:

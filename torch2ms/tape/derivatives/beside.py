@@ -14,8 +14,9 @@ from torch2ms.tape.derivatives.paths import RANDOM, Around, calls_run
 from torch2ms.tape.forms.calls import Call, Outputs, all_ones
 from torch2ms.tape.forms.interface import differentiated_by, leaves_first, parameters_of, weight_nodes
 from torch2ms.tape.forward.dependents import dependents, renamed
-from torch2ms.tape.forward.regions import Finder, Region
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.forward.region import Region
+from torch2ms.tape.forward.regions import Finder
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.records import STEPS
 from torch2ms.tape.plan import Copy, Function, Item, Text
 

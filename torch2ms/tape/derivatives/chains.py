@@ -26,7 +26,7 @@ from torch2ms.tape.derivatives.written import found_in, unmeasured
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.interface import definition_order
 from torch2ms.tape.forward.dependents import dependents, renamed
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.hooks import hooked
 from torch2ms.tape.plan import Copy, Function, Item, Text
 

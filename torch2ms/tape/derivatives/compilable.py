@@ -22,7 +22,7 @@ from torch2ms.tape.derivatives.written import assumed_of, found_in, problem_of, 
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forms.graphmode import Check
 from torch2ms.tape.forward.dependents import renamed
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.hooks import hooked
 
 BACKWARD = re.compile(r"\.backward\(")

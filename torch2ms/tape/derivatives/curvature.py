@@ -27,8 +27,9 @@ from torch2ms.tape.forms.calls import Call, Outputs, all_ones
 from torch2ms.tape.forms.graphmode import Check, Unfit, lifetime, measured
 from torch2ms.tape.forms.interface import definition_order
 from torch2ms.tape.forms.writer import Writer
-from torch2ms.tape.forward.regions import Finder, Region
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.forward.region import Region
+from torch2ms.tape.forward.regions import Finder
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.plan import Copy, Function, Item, Plan, Text
 

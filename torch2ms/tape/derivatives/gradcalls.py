@@ -19,8 +19,9 @@ from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.forms.function import write
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.dependents import dependents, renamed, undecided
-from torch2ms.tape.forward.regions import Finder, Region
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.forward.region import Region
+from torch2ms.tape.forward.regions import Finder
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.pairs import COMPREHENSIONS, bound, clauses
 from torch2ms.tape.plan import Plan

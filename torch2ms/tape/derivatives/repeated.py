@@ -19,8 +19,9 @@ from torch2ms.tape.derivatives.paths import Around
 from torch2ms.tape.derivatives.turns import WHY, Turns
 from torch2ms.tape.forms.calls import all_ones
 from torch2ms.tape.forward.dependents import dependents, renamed, varied_uses
-from torch2ms.tape.forward.regions import Finder, Region
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.forward.region import Region
+from torch2ms.tape.forward.regions import Finder
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import STEPS
 from torch2ms.tape.plan import Copy, Text

@@ -12,9 +12,9 @@ from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
 from torch2ms.tape.derivatives import heads
 from torch2ms.tape.derivatives.paths import RANDOM, Around, calls_run, statements_run
-from torch2ms.tape.forward.regions import Region
+from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.steps import asked_by
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.records import STEPS
 from torch2ms.tape.plan import Copy, Function, Item, Text

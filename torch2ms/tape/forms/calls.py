@@ -10,8 +10,8 @@ import libcst as cst
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant
-from torch2ms.tape.forward.regions import Region
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.forward.region import Region
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 
 

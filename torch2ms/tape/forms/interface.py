@@ -17,8 +17,8 @@ from torch2ms.tape.forms.bodies import perhaps_unbound, weighted
 from torch2ms.tape.forms.calls import Call, Outputs
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.forward.deletions import forget
-from torch2ms.tape.forward.regions import Region
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.forward.region import Region
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 
 MOVED = re.compile("to|cuda|cpu|float|type|contiguous|clone")

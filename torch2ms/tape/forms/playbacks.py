@@ -18,8 +18,8 @@ from torch2ms.tape.forms.interface import definition_order, joined, outputs_of, 
 from torch2ms.tape.forms.receiving import receive
 from torch2ms.tape.forward.asked_again import asked_again
 from torch2ms.tape.forward.asked_first import invariant
-from torch2ms.tape.forward.regions import Region
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.forward.region import Region
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.plan import Branch, Function, Item, Text
 

@@ -14,8 +14,8 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import constant, descend
 from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.forward.partial import without_gradient
-from torch2ms.tape.forward.regions import Region
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.forward.region import Region
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.pairs import COMPREHENSIONS, clause_of
 from torch2ms.tape.ledger.records import Records

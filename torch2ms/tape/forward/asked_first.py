@@ -9,7 +9,7 @@ from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.values import overlaps
 
 if TYPE_CHECKING:
-    from torch2ms.tape.forward.regions import Region
+    from torch2ms.tape.forward.region import Region
 
 
 def invariant(guard: Stmt, region: Region) -> bool:

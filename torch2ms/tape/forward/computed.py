@@ -11,7 +11,7 @@ import libcst as cst
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.tape.forward.properties import getter_of
-from torch2ms.tape.forward.regions import Region
+from torch2ms.tape.forward.region import Region
 
 # what is asked of a tensor, a dictionary, a list or a module that holds a loss, and computes nothing with parameters
 DATA = frozenset(

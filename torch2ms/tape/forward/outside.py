@@ -9,7 +9,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import Value
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 
 
 def unseen_made(value: Value, stmt: Stmt, module: ModuleInfo) -> bool:

@@ -18,10 +18,10 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.forward.choices import CHOOSING, chosen, elsewhere, one_of_all, tests_of
-from torch2ms.tape.forward.regions import Region
+from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.skipped import skipped
 from torch2ms.tape.ledger.again import given_by_loops
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 
 NOTHING: frozenset[str] = frozenset()

@@ -10,7 +10,7 @@ from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import any_overlap, overlaps
-from torch2ms.tape.forward.regions import Region
+from torch2ms.tape.forward.region import Region
 
 
 def emptied(region: Region) -> set[str]:

@@ -12,7 +12,8 @@ from torch2ms.analysis.values import Value
 from torch2ms.tape.functions.lifting import Lifting
 from torch2ms.tape.functions.sites import receiver
 from torch2ms.tape.ledger.clears import SOME, sliced
-from torch2ms.tape.ledger.events import Event, find
+from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.ledger.events import find
 from torch2ms.tape.ledger.records import LOADS
 from torch2ms.tape.plan import Plan
 

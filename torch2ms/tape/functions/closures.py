@@ -19,7 +19,7 @@ from torch2ms.analysis.values import Value
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.functions.sites import resolve
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.plan import Plan, Text
 
 USES = ("step", "scaler_step", "unscale", "scaler_update", "step_closure", "taken", "handed")

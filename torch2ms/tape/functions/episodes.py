@@ -17,9 +17,9 @@ from torch2ms.analysis.syntax.arguments import argument
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.findings import Finding, Tier
-from torch2ms.tape.forward.regions import Region
+from torch2ms.tape.forward.region import Region
 from torch2ms.tape.functions.sites import Site
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.plan import Plan, Text
 from torch2ms.tape.uses.clipping import clipping, told

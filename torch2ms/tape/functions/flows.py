@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from torch2ms.analysis.program.project import FunctionInfo, ModuleInfo
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.tape.functions.sites import Site
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import LEFT_OVER, Owner, State
 from torch2ms.tape.ledger.records import Records
 

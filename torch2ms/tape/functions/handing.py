@@ -20,10 +20,10 @@ from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import UNKNOWN, Value
 from torch2ms.tape.forward.dependents import dependents
 from torch2ms.tape.forward.effects import always, following
-from torch2ms.tape.forward.regions import Region
+from torch2ms.tape.forward.region import Region
 from torch2ms.tape.functions.sites import receiver, receiving
 from torch2ms.tape.functions.words import Words, pure, taken_out
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import STEPS, Records
 

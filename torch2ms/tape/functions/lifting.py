@@ -43,7 +43,8 @@ from torch2ms.tape.functions.stores import Stores, find_stores
 from torch2ms.tape.functions.taking import Taken, Taking, clips, events_of, fed, taken_of, taking_at, usable
 from torch2ms.tape.functions.valued import spread_valued
 from torch2ms.tape.functions.within import reachable
-from torch2ms.tape.ledger.events import Event, find
+from torch2ms.tape.ledger.event import Event
+from torch2ms.tape.ledger.events import find
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import Read, Records
 from torch2ms.tape.uses.frozen_first import frozen_first

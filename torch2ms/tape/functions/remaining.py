@@ -19,7 +19,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import any_overlap
 from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.functions.spills import Callees, Spills, reached
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.records import LOADS, STEPS
 
 

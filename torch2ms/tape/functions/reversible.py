@@ -10,7 +10,7 @@ from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import name_called
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.records import Records
 
 

@@ -23,7 +23,7 @@ from torch2ms.tape.forward.stashes import Stash, emptied_by, examine, graph_plac
 from torch2ms.tape.functions.episodes import CLIPS, Episode, clip_limit, clip_text
 from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.functions.sites import receiving
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 
 if TYPE_CHECKING:
     from torch2ms.tape.functions.lifting import Lifting

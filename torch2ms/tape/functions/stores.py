@@ -24,7 +24,7 @@ from torch2ms.tape.functions.handing import bound_arguments
 from torch2ms.tape.functions.reach import Known, Reach, used_as_values
 from torch2ms.tape.functions.sites import Site, overriding, receiver, receiving
 from torch2ms.tape.functions.within import by_attribute, own_module, reachable
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import ENTRY, LEFT_OVER, Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import LOADS, Records

@@ -20,7 +20,7 @@ from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forward.asked import asks
 from torch2ms.tape.functions.handing import bound_arguments, moved
 from torch2ms.tape.functions.sites import receiver, receiving
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.pairs import clause_of

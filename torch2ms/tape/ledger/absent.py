@@ -13,7 +13,7 @@ import libcst as cst
 from torch2ms.analysis.program.structure import Block, Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import any_overlap
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 
 if TYPE_CHECKING:
     from torch2ms.tape.ledger.ledger import Owner

@@ -12,7 +12,7 @@ from torch2ms.analysis.syntax.tree import constant, gathered
 from torch2ms.analysis.values import PICKED, Value
 
 if TYPE_CHECKING:
-    from torch2ms.tape.ledger.events import Event
+    from torch2ms.tape.ledger.event import Event
 
 SOME = "it drops the gradients of some parameters, and MindSpore's optimizers update all that they hold"
 

@@ -12,7 +12,7 @@ from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import is_foreign
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.ledger import owners
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.records import Records
 from torch2ms.tape.plan import Plan
 

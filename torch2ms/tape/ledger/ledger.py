@@ -17,7 +17,7 @@ from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import any_nested, any_overlap
 from torch2ms.tape.ledger.absent import asks
 from torch2ms.tape.ledger.clears import for_some
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 
 TURNS = (cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp, cst.Lambda)  # what is in them runs again and again
 ENTRY = -1  # the event that stands for whatever callers left behind

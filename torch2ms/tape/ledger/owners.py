@@ -12,7 +12,7 @@ from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.arguments import argument, to_clip
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import PART, PICKED, any_nested, overlaps, replace
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.pairs import clause_of, kept_under, paired
 

@@ -15,7 +15,7 @@ from torch2ms.analysis.values import any_overlap
 from torch2ms.tape.ledger import owners
 from torch2ms.tape.ledger.absent import mark_absent
 from torch2ms.tape.ledger.clears import SOME, zeroes
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Ledger, Owner, State
 from torch2ms.tape.ledger.peers import refuse_peers
 from torch2ms.tape.ledger.renewed import OTHER, bindings

@@ -19,7 +19,7 @@ from torch2ms.rewrite.layers.rows import ROWS
 from torch2ms.tape.forms.interface import weights_of
 from torch2ms.tape.forms.writer import Writer
 from torch2ms.tape.ledger.clears import SOME, for_some
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import kinship
 from torch2ms.tape.ledger.pairs import COMPREHENSIONS, Pairing, bound, clauses, paired

@@ -23,7 +23,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forward.asked import asks
 from torch2ms.tape.functions.lifting import Lifting, all_events
 from torch2ms.tape.ledger.clears import SOME
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import STEPS, Records

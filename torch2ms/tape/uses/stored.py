@@ -11,7 +11,7 @@ from torch2ms.analysis.syntax.tree import code
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.functions.stores import Stores
 from torch2ms.tape.ledger.absent import perhaps_none
-from torch2ms.tape.ledger.events import Event
+from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 from torch2ms.tape.ledger.owners import concerns
 from torch2ms.tape.ledger.records import LOADS, Records
