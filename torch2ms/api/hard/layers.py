@@ -389,7 +389,8 @@ def add_module(use: Use) -> Choice:
             return Choice("set_cell({self}, {name}, {module})", evidence="pass")
         return Choice("{self}.append({module})", uses=("name",), assume="nothing looks the layer up by its name")
     # insert_child_to_cell would leave the cell's name out of its parameters' names, which an optimizer then finds twice
-    ask = getattr(use.facts, "sequential", None)
-    if ask is not None and use.receiver is not None and ask(use.receiver) is False:
+    held, ask = use.node("self"), getattr(use.facts, "sequential", None)
+    listless = ask(held) is False if ask is not None and held is not None else bool(cls)
+    if listless:  # it runs no list of its layers
         return Choice("setattr({self}, {name}, {module})", evidence="pass")
     return Choice("set_cell({self}, {name}, {module})")
