@@ -160,7 +160,7 @@ class _Inference:
             evaluator.cut = any(is_no_grad(d.decorator, module) for d in scope.node.decorators)
         if not isinstance(scope.node, cst.ClassDef):
             evaluator.uses = module.used.get(id(scope), NONE)
-            evaluator.flagged = flagged(scope, module.source)
+            evaluator.flagged = flagged(scope, module)
         run = Run(env, evaluator.exchange, dict(info.args) if info is not None else {})
         self.runs[id(scope)] = run
         block(scope.body, evaluator)

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 import libcst as cst
 
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
@@ -76,7 +77,7 @@ class Candidate:
 
 def candidates(project: Project) -> dict[int, Candidate]:
     """By id of the call: the functions that can be written out now, innermost ones first."""
-    if not any("grad(" in m.source for m in project.modules.values()):
+    if not any(m.has("grad(") for m in project.modules.values()):
         return {}
     sites = calls_of(project)
     inner: dict[int, Candidate] = {}  # by id of the scope
@@ -156,9 +157,14 @@ def _beyond(info: FunctionInfo) -> bool:
     if info.cls is not None:
         return info.cls.kind == "object" and not info.static
     own = info.scope.locals | set(info.scope.params)
-    defined = {c.name for c in info.module.scope.children} | info.module.imports.table.keys()
-    variables = info.module.scope.locals - defined
-    return bool({root(u) for s in info.scope.body.walk() for u in s.uses} & variables - own)
+    used = {root(u) for s in info.scope.body.walk() for u in s.uses}
+    return not _variables(info.module).isdisjoint(used - own)
+
+
+@once
+def _variables(module: ModuleInfo) -> set[str]:
+    """The names of a module that are neither defined nor imported."""
+    return module.scope.locals - {c.name for c in module.scope.children} - module.imports.table.keys()
 
 
 def _leads(site: Site) -> bool:

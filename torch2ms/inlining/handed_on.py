@@ -26,7 +26,7 @@ OTHERS = ("tensor", "param", "api", "list", "dict", "tuple", "float", "int", "st
 
 def handed_on(project: Project) -> dict[int, Candidate]:
     """By id of the call: the functions of this kind whose calls can all give way to their bodies."""
-    if not any(".backward(" in m.source or ".grad = " in m.source for m in project.modules.values()):
+    if not any(m.has(".backward(") or m.has(".grad = ") for m in project.modules.values()):
         return {}
     found: dict[int, Candidate] = {}
     reached = _sites(project)

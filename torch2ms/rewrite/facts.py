@@ -203,7 +203,7 @@ class ModuleFacts:
     @property
     def grows(self) -> bool:
         """The file puts parameters into a list of them that is made already."""
-        return "ParameterList" in self.module.source and parameter_lists_grow(self.module)
+        return self.module.has("ParameterList") and parameter_lists_grow(self.module)
 
     @property
     def torch_keys(self) -> bool:
@@ -298,5 +298,5 @@ def _varied_targets(project: Project) -> frozenset[str]:
 @once
 def _loads(project: Project) -> bool:
     """A loader is more than imported under its own name."""
-    sources = [module.source for module in project.modules.values() if "DataLoader" in module.source]
+    sources = [module.source for module in project.modules.values() if module.has("DataLoader")]
     return any("DataLoader as " in source or "DataLoader" in _IMPORTING.sub("", source) for source in sources)

@@ -131,7 +131,7 @@ def _assigned(name: str, stmt: Stmt) -> cst.BaseExpression | None:
 
 def _changed(name: str, scope: Scope, module: ModuleInfo) -> bool:
     """Whether something other than the one assignment may change what the name stands for."""
-    if scope.is_module and f".{name} =" in module.source:
+    if scope.is_module and module.has(f".{name} ="):
         return True
     stmts = [s for inner in scope.walk() for s in inner.body.walk()]
     declaring = [s.node for s in stmts if type(s.node) is cst.Global or type(s.node) is cst.Nonlocal]

@@ -17,7 +17,7 @@ from torch2ms.stateless.write import Writer
 
 def without_state(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that have such calls, or classes that they run, by name."""
-    if not any("functional_call" in m.source for m in project.modules.values()):
+    if not any(m.has("functional_call") for m in project.modules.values()):
         return {}
     forwards = Forwards(project)
     found = [site for module in project.modules.values() for site in sites(module, project, forwards)]

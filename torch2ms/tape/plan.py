@@ -150,6 +150,6 @@ class Plan:
 
 def _copied(value: Any) -> Any:
     """A copy that later changes of the collection, or of the lists in it, do not reach."""
-    if isinstance(value, dict):
-        return {k: list(v) if isinstance(v, list) else v for k, v in value.items()}
-    return value.copy() if isinstance(value, (list, set)) else value
+    if isinstance(value, dict) and isinstance(next(iter(value.values()), None), list):
+        return {k: list(v) for k, v in value.items()}
+    return value.copy() if isinstance(value, (dict, list, set)) else value

@@ -95,8 +95,8 @@ def prepare(project: Project) -> None:
 def buffers(project: Project) -> Iterator[str]:
     """The names under which modules register buffers, "" for one that is not seen."""
     for module in project.modules.values():
-        normed = "spectral_norm" in module.source
-        if not normed and "register_buffer" not in module.source:
+        normed = module.has("spectral_norm")
+        if not normed and not module.has("register_buffer"):
             continue
         for call in (c for s in module.scope.walk() for stmt in s.body.walk() for c in stmt.calls):
             if name_called(call) == "register_buffer" and call.args:

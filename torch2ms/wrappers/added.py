@@ -57,7 +57,7 @@ def added(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that have such loops, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or ".grad is N" not in module.source and ".grad is not N" not in module.source:
+        if module.uses_mindspore or not module.has(".grad is N") and not module.has(".grad is not N"):
             continue
         found = {id(loop.node): each for scope in module.scope.walk() for loop, each in _found(scope, module, project)}
         if found:

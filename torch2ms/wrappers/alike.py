@@ -22,7 +22,7 @@ def alike(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that ask gradients for such things, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or ".grad" not in module.source or not module.says(ASKED):
+        if module.uses_mindspore or not module.has(".grad") or not module.says(ASKED):
             continue
         writer = Alike(module)
         if not writer.asks():

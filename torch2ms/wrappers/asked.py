@@ -24,7 +24,7 @@ def asked(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that ask optimizers so, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or "hasattr(opt" not in module.source:
+        if module.uses_mindspore or not module.has("hasattr(opt"):
             continue
         writer = Asked(module)
         made = writer.plain()
@@ -204,7 +204,7 @@ def _closures(module: ModuleInfo) -> list[cst.FunctionDef]:
             for arg in node.args:
                 name = dotted(arg.value).rpartition(".")[2]
                 given[name] = given.get(name, 0) + 1
-    always = not any(word in module.source for word in OFF)
+    always = not any(module.has(word) for word in OFF)
     return [f for f in found if (n := given.get(f.name.value, 0)) and (always or n == mentions[f.name.value])]
 
 

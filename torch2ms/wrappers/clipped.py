@@ -23,7 +23,7 @@ def clipped(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that clip in such a way, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or "clip_grad_" not in module.source or module.directives.off:
+        if module.uses_mindspore or not module.has("clip_grad_") or module.directives.off:
             continue
         writer = _Clipping(module, project)
         for scope in module.scope.walk():

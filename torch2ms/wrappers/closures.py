@@ -18,7 +18,7 @@ def without_closures(project: Project) -> dict[str, Plain]:
     found: dict[str, set[int]] = {}
     given: set[int] | None = None
     for module in project.modules.values():
-        if module.uses_mindspore or ".step(closure" not in module.source:
+        if module.uses_mindspore or not module.has(".step(closure"):
             continue
         for info in module.functions.values():
             if calls := _steps(info):

@@ -17,7 +17,7 @@ def conditional(project: Project) -> dict[str, Plain]:
     """What becomes of the modules with such blocks, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or "autocast" not in module.source:
+        if module.uses_mindspore or not module.has("autocast"):
             continue
         writer = Conditional(module, project)
         made = writer.plain()

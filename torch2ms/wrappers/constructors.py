@@ -49,7 +49,7 @@ def constructors(project: Project) -> dict[str, Plain]:
     """What becomes of the modules with such classes, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or INIT not in module.source:
+        if module.uses_mindspore or not module.has(INIT):
             continue
         found = [layer for cls in module.classes.values() if (layer := _layer(cls, module)) is not None]
         handed = {id(x.node): x for x in found if _stars(x.node) and _fill(x, project)}

@@ -53,7 +53,7 @@ class Yielding:
 
     def __init__(self, project: Project) -> None:
         self.project = project
-        self.any = any(MANAGER in module.source for module in project.modules.values())
+        self.any = any(module.has(MANAGER) for module in project.modules.values())
 
     def modes(self, item: cst.WithItem, module: ModuleInfo) -> list[cst.WithItem]:
         """The modes that a manager puts its caller's block in, as that module may write them."""

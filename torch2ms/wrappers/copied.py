@@ -24,7 +24,7 @@ def copied(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that have two names for an object, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or not any(word in module.source for word in TRAINS):
+        if module.uses_mindspore or not any(module.has(word) for word in TRAINS):
             continue
         names = {k: v for scope in module.scope.walk() for k, v in _second(scope, module)}
         if names:

@@ -54,7 +54,7 @@ def decided(project: Project) -> dict[str, Plain]:
 def _mentions(module: ModuleInfo) -> bool:
     """Something in it may be asked so, bodies of functions of other files included."""
     words = ("isinstance", ".is_sparse", *TAPE)
-    if any(word in module.source for word in words):
+    if any(module.has(word) for word in words):
         return True
     text = code(module.tree) if module.plain is not None else ""
     return any(word in text for word in words)
@@ -78,7 +78,7 @@ class Decided(Suites):
         self.given = {id(stmt.node): _given(scope, stmt) for scope, stmt in asking if scope.name not in unsure}
         self.around = {id(stmt.node): scope.node for scope, stmt in asking if scope.is_function}
         self.tests = {id(stmt.node): stmt.node.test for _, stmt in asking if isinstance(stmt.node, cst.If)}
-        tape = module.plain is not None or any(word in module.source for word in TAPE)
+        tape = module.plain is not None or any(module.has(word) for word in TAPE)
         for scope in module.scope.walk() if tape else ():
             for stmt in scope.body.walk() if scope.is_function and scope.name != "__init__" else ():
                 name = _none_asked(stmt.node)
@@ -186,7 +186,7 @@ def _always_kept(attr: str, holder: Value, module: ModuleInfo, project: Project)
         (scope, stmt) for m in project.modules.values() for scope in m.scope.walk() for stmt in scope.body.walk()
         if any(d.rpartition(".")[2] == attr and "." in d for d in stmt.defs)
     ]  # fmt: skip
-    hidden = any("setattr(" in m.source for m in project.modules.values())
+    hidden = any(m.has("setattr(") for m in project.modules.values())
     if len(writes) != 1 or writes[0][0] is not init.scope or hidden:
         return False
     node = writes[0][1].node

@@ -31,7 +31,7 @@ WHY = "written as the element type of what is made after it"
 def defaults(project: Project) -> dict[str, Plain]:
     """What becomes of a module that sets the default type, where it is the only one of its project, and of modules
     that set the type which is the default anyway."""
-    setting = [m for m in project.modules.values() if not m.uses_mindspore and "set_default_" in m.source]
+    setting = [m for m in project.modules.values() if not m.uses_mindspore and m.has("set_default_")]
     writers = [Defaults(module) for module in setting]
     if len(project.modules) > 1 and any(set(w.settings.values()) - {FLOAT} for w in writers):
         return {}

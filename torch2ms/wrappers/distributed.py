@@ -25,7 +25,7 @@ SPAWN = {"torch.multiprocessing.spawn", "torch.multiprocessing.spawn.spawn"}
 def mentioned(module: ModuleInfo) -> bool:
     """Whether the text of a module speaks of several processes."""
     words = ("torch.distributed", "DataParallel", "SyncBatchNorm", ".spawn(")
-    return any(word in module.source for word in words)
+    return any(module.has(word) for word in words)
 
 
 def name_of(call: cst.Call, module: ModuleInfo) -> str:

@@ -16,7 +16,7 @@ def each_alone(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that have such statements, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or ".grad" not in module.source or module.directives.off:
+        if module.uses_mindspore or not module.has(".grad") or module.directives.off:
             continue
         stmts = (s for scope in module.scope.walk() for s in scope.body.walk() if s.line is not None)
         found = {id(s.node): _dropped(s.node) for s in stmts if type(s.node) is cst.Assign}

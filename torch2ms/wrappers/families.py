@@ -21,7 +21,7 @@ def branched(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that have such branches, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or "isinstance" not in module.source:
+        if module.uses_mindspore or not module.has("isinstance"):
             continue
         conditions = (s.node.test for scope in module.scope.walk() for s in scope.body.walk() if type(s.node) is cst.If)
         if all(_asked(test, module) is None for test in conditions):

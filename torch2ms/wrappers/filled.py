@@ -21,7 +21,7 @@ def filled(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that have such statements, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or ".grad = " not in module.source or module.directives.off:
+        if module.uses_mindspore or not module.has(".grad = ") or module.directives.off:
             continue
         found = {key: names for scope in module.scope.walk() for key, names in _found(scope).items()}
         if found:

@@ -27,7 +27,7 @@ def begins_anew(project: Project) -> dict[str, Plain]:
     """What becomes of the modules with such loops, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or ".backward(" not in module.source:
+        if module.uses_mindspore or not module.has(".backward("):
             continue
         if not (module.says(COUNTED) and module.says(ASKED)):
             continue

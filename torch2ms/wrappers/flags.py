@@ -20,7 +20,7 @@ def flagged(project: Project) -> dict[str, Plain]:
     """What becomes of the modules in which a tensor is given the flag late, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        late = {} if module.uses_mindspore or "requires_grad" not in module.source else _late(module)
+        late = {} if module.uses_mindspore or not module.has("requires_grad") else _late(module)
         if late:
             plain[module.name] = Flags(module, late).plain()
     return plain

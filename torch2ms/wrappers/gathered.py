@@ -23,7 +23,7 @@ def looped(project: Project) -> dict[str, Plain]:
     """What becomes of the modules with such comprehensions, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        asked = not module.uses_mindspore and "autograd" in module.source
+        asked = not module.uses_mindspore and module.has("autograd")
         found = _gatherings(module) if asked else {}
         if found:
             plain[module.name] = Loops(module, found).plain()

@@ -17,7 +17,7 @@ def direct(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that read groups so, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or not ("state_dict()[" in module.source or ".update(" in module.source):
+        if module.uses_mindspore or not (module.has("state_dict()[") or module.has(".update(")):
             continue
         if not _reads_groups(module):
             continue

@@ -33,7 +33,7 @@ def item_inputs(project: Project) -> dict[str, Plain]:
     """What becomes of the modules with such inputs, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or module.directives.off or "grad(" not in module.source or not module.says(SWITCHED):
+        if module.uses_mindspore or module.directives.off or not module.has("grad(") or not module.says(SWITCHED):
             continue
         writer = _Writer(module)
         for scope in module.scope.walk():
@@ -181,7 +181,7 @@ class _Item:
             if not isinstance(project.find(value.name, self.module), ClassInfo):
                 self.assumed = self.assumed or f"`{code(call.func)}` leaves {self.text} as it is"
         attr = self.node.attr.value if isinstance(self.node, cst.Attribute) else ""
-        if attr and any(f"def {attr}(" in m.source for m in project.modules.values()):
+        if attr and any(m.has(f"def {attr}(") for m in project.modules.values()):
             return True  # a property
         bound = re.compile(self._spellings(project) + r"\s*(?:[-+*/@]?=[^=]|,[^\n]*[^=]=[^=])")
         return any(bound.search(code(s.node)) for s in _reached(stmt, project) if s.is_small)

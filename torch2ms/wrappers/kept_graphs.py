@@ -42,7 +42,7 @@ def kept_graphs(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that have such calls, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or "create_graph" not in module.source or module.directives.off:
+        if module.uses_mindspore or not module.has("create_graph") or module.directives.off:
             continue
         found = [kept for scope in module.scope.walk() for kept in _found(scope, module)]
         if found:

@@ -22,7 +22,7 @@ def as_modules(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that have such classes, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or "requires_grad" not in module.source or "def parameters" not in module.source:
+        if module.uses_mindspore or not module.has("requires_grad") or not module.has("def parameters"):
             continue
         library = next((n for n, full in module.imports.table.items() if full == "torch.nn"), "")
         if not library and module.imports.table.get("torch") == "torch":

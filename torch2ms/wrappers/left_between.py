@@ -27,7 +27,7 @@ def left_between(project: Project) -> dict[str, Plain]:
     """What becomes of the modules with such blocks, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or "autocast" not in module.source:
+        if module.uses_mindspore or not module.has("autocast"):
             continue
         parter = Parter(module)
         made = parter.plain()

@@ -19,7 +19,7 @@ def listed(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that gather parameters so, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or ".param_groups:" not in module.source or "grad" not in module.source:
+        if module.uses_mindspore or not module.has(".param_groups:") or not module.has("grad"):
             continue
         writer = Listed(module)
         made = writer.plain()

@@ -21,7 +21,7 @@ def one_output(project: Project) -> dict[str, Plain]:
     """What becomes of the modules with such derivatives, by name."""
     found: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or "create_graph" not in module.source or module.directives.off:
+        if module.uses_mindspore or not module.has("create_graph") or module.directives.off:
             continue
         torch = next((name for name, target in module.imports.table.items() if target == "torch"), "")
         sums = {id(c): n for s in module.scope.walk() for c, n in _sums(s, module)} if torch else {}

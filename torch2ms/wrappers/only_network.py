@@ -27,7 +27,7 @@ def only_networks(project: Project) -> dict[str, Plain]:
     """What becomes of the modules with such classes, by name."""
     plain: dict[str, Plain] = {}
     modules = [m for m in project.modules.values() if not m.uses_mindspore and not m.directives.off]
-    if not any(m.says(MENTIONS) and "backward" in m.source for m in modules):
+    if not any(m.says(MENTIONS) and m.has("backward") for m in modules):
         return plain
     for module in modules:
         found = {id(node): net for cls in module.classes.values() if (net := _network(cls)) for node in _whole(cls)}

@@ -61,7 +61,7 @@ def _names(module: ModuleInfo, alone: bool) -> dict[int, str]:
                 if new in taken:
                     break
                 found |= {id(n): new for n in _occurrences(name, binding, bindings[number:])}
-        for name, binding, again in _kept_losses(scope) if "retain_graph" in module.source else ():
+        for name, binding, again in _kept_losses(scope) if module.has("retain_graph") else ():
             taken = taken or {n.value for n in module.of_kind(cst.Name)}
             new = next(f"{name}_{number}" for number in count(1) if f"{name}_{number}" not in taken)
             taken.add(new)

@@ -24,7 +24,7 @@ def regrouped(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that add groups to new optimizers, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or CALL not in module.source or module.directives.off:
+        if module.uses_mindspore or not module.has(CALL) or module.directives.off:
             continue
         writer = _Groups(module)
         for scope in module.scope.walk():

@@ -23,7 +23,7 @@ def retained(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that ask so, by name."""
     found: dict[str, Plain] = {}
     for module in project.modules.values():
-        if not module.uses_mindspore and f".{CALL}(" in module.source and not module.directives.off:
+        if not module.uses_mindspore and module.has(f".{CALL}(") and not module.directives.off:
             writer = _Retained(module)
             for scope in module.scope.walk():
                 writer.read(scope)
@@ -59,7 +59,7 @@ class _Retained(Suites):
 
     def read_attributes(self) -> None:
         """Note of what methods keep of tensors that their object holds, and whoever has the object reads."""
-        if "retain_graph" in self.module.source:
+        if self.module.has("retain_graph"):
             return  # what two backward calls bring is added up
         stmts = [(s, scope) for scope in self.module.scope.walk() for s in scope.body.walk()]
         for stmt, _ in stmts:

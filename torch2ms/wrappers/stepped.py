@@ -32,7 +32,7 @@ def stepped(project: Project) -> dict[str, Plain]:
     for module in project.modules.values():
         if module.uses_mindspore or module.directives.off:
             continue
-        if not module.says(STEP) and not any(f"{name}(" in module.source for name in names):
+        if not module.says(STEP) and not any(module.has(f"{name}(") for name in names):
             continue
         found: dict[int, tuple[cst.Call, str]] = {}
         for scope in module.scope.walk():
@@ -59,7 +59,7 @@ def _leaving(project: Project) -> dict[int, Scope]:
     """The functions that go backward, and leave the step to those that call them."""
     found: dict[int, Scope] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or ".backward(" not in module.source:
+        if module.uses_mindspore or not module.has(".backward("):
             continue
         for info in module.functions.values():
             called = _methods(info.scope)

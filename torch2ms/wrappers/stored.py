@@ -21,7 +21,7 @@ def stored(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that store gradients so, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or not any(text in module.source for text in WRITES):
+        if module.uses_mindspore or not any(module.has(text) for text in WRITES):
             continue
         writer = Stored(module)
         made = writer.plain()

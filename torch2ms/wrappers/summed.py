@@ -39,7 +39,7 @@ def summed(project: Project) -> dict[str, Plain]:
     """What becomes of the modules with such loops, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or ".backward(" not in module.source or "hook(" in module.source:
+        if module.uses_mindspore or not module.has(".backward(") or module.has("hook("):
             continue
         found = {id(loop.node): made for scope in module.scope.walk() for loop, made in _found(scope, module)}
         if found:

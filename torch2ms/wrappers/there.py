@@ -55,7 +55,7 @@ def _makes(call: cst.Call, module: ModuleInfo, project: Project, depth: int) -> 
 
 def _kept_there(attr: str, project: Project, depth: int) -> bool:
     """Whoever writes an attribute of this name writes an object into it."""
-    if any("setattr(" in module.source for module in project.modules.values()):
+    if any(module.has("setattr(") for module in project.modules.values()):
         return False
     writes = [
         (stmt, scope, module) for module in project.modules.values()

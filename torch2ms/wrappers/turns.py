@@ -32,7 +32,7 @@ def written_out(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that have such loops, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        loops = {} if module.uses_mindspore or ".step" not in module.source else _loops(module)
+        loops = {} if module.uses_mindspore or not module.has(".step") else _loops(module)
         if loops:
             plain[module.name] = _Turns(module, loops).plain()
     return plain

@@ -104,7 +104,7 @@ class Unwrapper(Unwrapping, Suites):
         self.amp_gone = apex.replaced(module)
         self.samplers = {"sampler", "train_sampler"} | {
             dotted(t.target).rpartition(".")[2]
-            for n in (module.of_kind(cst.Assign) if "DistributedSampler" in module.source else ())
+            for n in (module.of_kind(cst.Assign) if module.has("DistributedSampler") else ())
             if "DistributedSampler" in objects.text(n.value)
             for t in n.targets
         }
@@ -309,7 +309,7 @@ class Unwrapper(Unwrapping, Suites):
             self.tell("apex.amp.scale_loss", "the loss itself: nothing is scaled in float32", Tier.ASSUMED)
             return True
         if isinstance(item.item, cst.Call) and isinstance(item.item.func, cst.Attribute) and item.asname is None:
-            if item.item.func.attr.value == "no_sync" and "DistributedDataParallel" in self.module.source:
+            if item.item.func.attr.value == "no_sync" and self.module.has("DistributedDataParallel"):
                 self.tell("DistributedDataParallel.no_sync", "one process has nobody to wait for", Tier.ASSUMED)
                 return True
         kind, name = member(item.item, self.module)

@@ -26,7 +26,7 @@ def bound_before(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that bind names so, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or ":=" not in module.source:
+        if module.uses_mindspore or not module.has(":="):
             continue
         writer = Walrus(module)
         made = writer.plain()

@@ -19,7 +19,7 @@ def written_back(project: Project) -> dict[str, Plain]:
     """What becomes of the modules that change the settings of an optimizer so, by name."""
     plain: dict[str, Plain] = {}
     for module in project.modules.values():
-        if module.uses_mindspore or module.directives.off or "load_state_dict" not in module.source:
+        if module.uses_mindspore or module.directives.off or not module.has("load_state_dict"):
             continue
         writer = _Writer(module)
         for scope in module.scope.walk():

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 
 NONE: frozenset[str] = frozenset()
 
 
-def flagged(scope: Scope, source: str) -> frozenset[str]:
+def flagged(scope: Scope, module: ModuleInfo) -> frozenset[str]:
     """Names of a scope that a loop over a display of them flags, and that are bound once, before it."""
-    if "requires_grad" not in source:
+    if not module.has("requires_grad"):
         return NONE
     found: set[str] = set()
     for stmt in scope.body.walk():

@@ -39,7 +39,7 @@ def fill(stmt: Stmt, scope: Scope | None, ev: Evaluator) -> None:
 def _has_no_layers(network: Value, callee: str, ev: Evaluator) -> bool:
     """A module of the project that computes by itself, and that has no hook: a loss, a Gram matrix."""
     cls = lookup.class_of(network, ev.module, ev.project)
-    if cls is None or f"{callee}.register_forward_hook" in ev.module.source:
+    if cls is None or ev.module.has(f"{callee}.register_forward_hook"):
         return False
     return not ev.exchange.ask(lookup.kinds, cls) - WITHOUT_LAYERS
 
@@ -58,7 +58,7 @@ def _seen(kept: Kept, scope: Scope, ev: Evaluator) -> Iterator[tuple[str, Value 
     cls = next((c for c in kept.module.classes.values() if id(c.scope) == kept.home), None)
     if cls is None or not dot:
         return
-    made_here = cls.scope.name in ev.module.source
+    made_here = ev.module.has(cls.scope.name)
     for name in sorted({n for s in around for n in s.locals}):
         held = ev.env.get(name)
         if held is not None and held.kind == "object" and held.name == f"{cls.module.name}.{cls.scope.name}":

@@ -120,11 +120,13 @@ def function_of(value: Value, ev: Evaluator) -> FunctionInfo | None:
         return None
     if "." not in value.name:
         scope: Scope | None = ev.function.scope if ev.function is not None else ev.module.scope
-        while scope is not None:
+        while scope is not None and not scope.is_module:
             for child in scope.children:
                 if child.name == value.name and child.is_function:
                     return ev.module.functions[id(child)]
             scope = scope.parent
+        if (outermost := ev.module.named.get(value.name)) is not None:
+            return outermost
     found = ev.project.find(value.name, ev.module)
     return found if isinstance(found, FunctionInfo) else None
 

@@ -90,7 +90,7 @@ def _parameter(info: FunctionInfo, param: cst.Param, project: Project) -> Value:
         guessed = UNKNOWN
     if guessed.kind not in ("unknown", "tensor") and literal in ("int", "float", "str"):  # `d_model=512`
         return Value(literal, likely=True)
-    if guessed.kind == "optimizer" and literal == "bool" and f"{name}." not in info.module.source:
+    if guessed.kind == "optimizer" and literal == "bool" and not info.module.has(f"{name}."):
         return Value(literal, likely=True)  # `update_optimizer=False`
     if guessed.kind == "unknown":
         guessed = used(guessed, name, uses)

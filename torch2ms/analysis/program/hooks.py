@@ -37,7 +37,7 @@ class Kept:
 
 def kept_by_hooks(module: ModuleInfo) -> list[Kept]:
     """The places that functions with the parameters of forward hooks store outputs in."""
-    if "register_forward_hook" not in module.source:
+    if not module.has("register_forward_hook"):
         return []
     found: dict[tuple[str, int], Kept] = {}
 
@@ -46,7 +46,7 @@ def kept_by_hooks(module: ModuleInfo) -> list[Kept]:
             if home := _home(root(place), scope):
                 found.setdefault((place, home), Kept(place, home, adds, module)).adds |= adds
 
-    with_more = "with_kwargs" in module.source
+    with_more = module.has("with_kwargs")
     partly = {name for text in PARTLY.findall(module.source) for name in text.split(".")}
     for info in module.functions.values():
         assert isinstance(info.scope.node, cst.FunctionDef)

@@ -59,7 +59,7 @@ def compared(project: Project) -> frozenset[str]:
     """The names of PyTorch that stand in comparisons with what variables hold."""
     found: set[str] = set()
     for module in project.modules.values():
-        if "torch" not in module.source:
+        if not module.has("torch"):
             continue
         asked = (n for n in module.of_kind(cst.Comparison) if code(n.comparisons[0].comparator) != "None")
         named = [(n, {v.name for p in operands(n) if (v := module.value(p)).kind == "api"}) for n in asked]

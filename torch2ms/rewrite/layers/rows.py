@@ -23,7 +23,7 @@ def of_rows(target: cst.CSTNode, module: ModuleInfo) -> bool:
     if type(target) is not cst.Attribute or target.attr.value != "weight":
         return False
     name = module.value(target.value).name
-    if name in ROWS or not any(word in module.source for word in _DERIVING):
+    if name in ROWS or not any(module.has(word) for word in _DERIVING):
         return name in ROWS
     cls = module.classes.get(name.rpartition(".")[2])
     return cls is not None and any(base in ROWS for c in cls.lineage() for base in c.bases)

@@ -33,10 +33,10 @@ def clashes(project: Project) -> bool:
 def buffers_by_class(project: Project) -> dict[str, tuple[str, ...]] | None:
     """Classes and the names of their buffers; None if some are not seen."""
     found: dict[str, set[str]] = {}
-    if any("spectral_norm" in module.source for module in project.modules.values()):
+    if any(module.has("spectral_norm") for module in project.modules.values()):
         return None  # the layer that keeps its vectors is of a class of MindSpore's
     for module in project.modules.values():
-        if "register_buffer" not in module.source:
+        if not module.has("register_buffer"):
             continue
         for scope in module.scope.walk():
             for call in (c for stmt in scope.body.walk() for c in stmt.calls if name_called(c) == "register_buffer"):

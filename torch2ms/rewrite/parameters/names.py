@@ -12,6 +12,7 @@ from torch2ms.analysis.known.torchapi import LAYERS_OF, RECURRENT
 from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.shown import target_places
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
 from torch2ms.analysis.values import Value
@@ -102,7 +103,14 @@ def _is_below(target: cst.BaseExpression, module: ModuleInfo) -> bool:
         return False
     if type(owner) is not cst.Name or type(target) is not cst.Attribute:
         return type(owner) is not cst.Name
-    return re.search(rf"\bfor [\w\s(,]*\b{owner.value}\b[\w\s),]*? in ", module.source) is not None
+    return owner.value in _of_loops(module)
+
+
+@once
+def _of_loops(module: ModuleInfo) -> frozenset[str]:
+    """The names that loops and comprehensions bind."""
+    targets = [*(n.target for n in module.of_kind(cst.For)), *(n.target for n in module.of_kind(cst.CompFor))]
+    return frozenset(name for target in targets for name in target_places(target))
 
 
 def _items(original: cst.Call, work: Translation) -> dict[str, str]:

@@ -247,7 +247,7 @@ def _of_tensor(
     seen = attr == "is_leaf" and receiver.kind == "tensor" and not receiver.likely and not stored
     if seen and (known := _is_leaf(receiver, original.value, work)) is not None:
         return known
-    if attr == "name" and "get_parameters()" in work.module.source:  # what stands there is MindSpore's already
+    if attr == "name" and work.module.has("get_parameters()"):  # what stands there is MindSpore's already
         return updated
     rule = work.rules.find(f"torch.Tensor.{attr}")
     if rule is not None:

@@ -103,7 +103,7 @@ def _handed(call: cst.Call, node: cst.Subscript, project: Project) -> bool:
         return False
     name = dotted(call.func).rpartition(".")[2]
     for module in project.modules.values():
-        for scope in module.scope.walk() if name and f"def {name}" in module.source else ():
+        for scope in module.scope.walk() if name and module.has(f"def {name}") else ():
             if scope.name == name and scope.is_function:
                 given = (p for p in scope.params if (held := argument(call, p, scope)) and _is_or_shows(held, node))
                 if any(_changed(parameter, scope) for parameter in given):
@@ -118,7 +118,7 @@ def _by_callers(value: cst.BaseExpression, node: cst.Subscript, stmt: Stmt, proj
     if not any(_is_or_shows(part, node) for part in returned):
         return False
     for module in project.modules.values():
-        for scope in module.scope.walk() if f"{name}(" in module.source else ():
+        for scope in module.scope.walk() if module.has(f"{name}(") else ():
             for caller in scope.body.walk():
                 if any(dotted(call.func).rpartition(".")[2] == name for call in caller.calls):
                     if any(_written(place, caller) for place in caller.defs):

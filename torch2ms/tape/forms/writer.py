@@ -25,11 +25,11 @@ class Writer:
         self.plan = plan
         self.project = project
         self.gone: set[int] = set()  # statements that are dropped
-        self.names = set(module.bound)
+        self.names: set[str] = set()  # that are taken beside those which the module binds
 
     def fresh(self, base: str) -> str:
         name, i = base, 2
-        while name in self.names:
+        while name in self.names or name in self.module.bound:
             name, i = f"{base}_{i}", i + 1
         self.names.add(name)
         return name
@@ -41,7 +41,7 @@ class Writer:
 
     def fresh_index(self) -> str:
         for name in ("i", "k", "n"):
-            if name not in self.names:
+            if name not in self.names and name not in self.module.bound:
                 return name
         return self.fresh("index")
 

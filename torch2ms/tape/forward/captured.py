@@ -84,7 +84,7 @@ class Captured:
     @cached_property
     def waiting(self) -> bool:
         """Something in the module may be bound to what reads later."""
-        return "map(" in self.module.source or any(self.module.of_kind(kind) for kind in WAITING)
+        return self.module.has("map(") or any(self.module.of_kind(kind) for kind in WAITING)
 
     def bound_late(self, scope: Scope) -> dict[str, list[Stmt]]:
         if id(scope) not in self.late:

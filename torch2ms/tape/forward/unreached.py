@@ -51,7 +51,7 @@ def steps_elsewhere(place: str, scope: Scope, module: ModuleInfo, project: Proje
 
 def _given_to_others(place: str, info: FunctionInfo, home: ModuleInfo, project: Project) -> bool:
     """Where a module calls the function, it hands the optimizer to another one too, or steps with it there."""
-    for around in home.scope.walk() if f"{info.name}(" in home.source else ():
+    for around in home.scope.walk() if home.has(f"{info.name}(") else ():
         calls = [call for stmt in around.body.walk() for call in stmt.calls]
         mine = {id(call) for call in calls if dotted(call.func).rpartition(".")[2] == info.name}
         given = {_argument(call, info, place) for call in calls if id(call) in mine} - {""}

@@ -239,8 +239,11 @@ def _meeting(lifting: Lifting, project: Project, events: dict[int, list[Event]])
                 given = bound_arguments(info, site.call).get(head)
                 if given is not None and (place := dotted(given.value)):
                     found.add((id(site.scope), place))
-    left = {key: places.get(key, set()) for key in project.leaving}
-    return {k for k, mine in places.items() if any(k != other and mine & theirs for other, theirs in left.items())}
+    left: dict[tuple[int, str], set[int]] = {}
+    for key in project.leaving:
+        for kept in places.get(key, ()):
+            left.setdefault(kept, set()).add(key)
+    return {key for key, mine in places.items() if any(left.get(kept, set()) - {key} for kept in mine)}
 
 
 def _leaves(events: list[Event], scope: Scope, module: ModuleInfo, lifting: Lifting) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import libcst as cst
 
 from torch2ms.analysis.evaluation.methods import bare
+from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
@@ -20,9 +21,12 @@ def reachable(scope: Scope, module: ModuleInfo, project: Project) -> dict[str, V
         found = {f"self.{name}": value for name, value in held}
     around = scope.parent if scope.is_function else scope
     while around is not None:
-        outer = module.outer if around.is_module else _outer(around)
-        if type(around.node) is not cst.ClassDef:
-            found |= {n: v for n, v in outer.items() if n not in scope.locals or around is scope}
+        own = around is scope
+        if around.is_module:  # whose optimizers are few among many names
+            found = {n: v for n, v in found.items() if n not in module.outer or n in scope.locals and not own}
+            found |= {n: v for n, v in _optimizers(module).items() if n not in scope.locals or own}
+        elif type(around.node) is not cst.ClassDef:
+            found |= {n: v for n, v in _outer(around).items() if n not in scope.locals or own}
         around = around.parent
     known = {n: v for n, v in imported(module, project).items() if scope.is_module or n not in scope.locals}
     found = known | {n: v for n, v in found.items() if v.kind == "optimizer"}
@@ -30,6 +34,11 @@ def reachable(scope: Scope, module: ModuleInfo, project: Project) -> dict[str, V
         owns = own_modules(scope, module, project)
         return {n: replace(only, owns=owns, likely=True) for n in found} if owns else found
     return found
+
+
+@once
+def _optimizers(module: ModuleInfo) -> dict[str, Value]:
+    return {n: v for n, v in module.outer.items() if v.kind == "optimizer"}
 
 
 def _outer(scope: Scope) -> dict[str, Value]:

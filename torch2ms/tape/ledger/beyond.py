@@ -80,7 +80,7 @@ def _lacks(
     if any(overlaps(part, r) for part in missing for r in reached):
         return True
     weights = [p for p in parts if f"{p}.weight" in held and not any(h in held for h in (p, f"{p}.bias"))]
-    return "bias=" not in module.source and any(BIASED.search(parts[p].name) for p in weights)
+    return not module.has("bias=") and any(BIASED.search(parts[p].name) for p in weights)
 
 
 def _places(whole: str, value: Value, module: ModuleInfo, project: Project) -> dict[str, Value]:

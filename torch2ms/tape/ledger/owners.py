@@ -148,9 +148,9 @@ def _alone(owner: Owner, scope: Scope, module: ModuleInfo, events: list[Event]) 
     gave back in a dict (`render(rays, **networks)`), where the losses are known by names of functions that are called.
     """
     losses = [e for e in events if e.kind == "backward"]
-    seen = scope.locals | module.scope.locals
+    seen = (scope.locals, module.scope.locals)
     made = all(o.startswith("<") for o in owner.owns or ("",)) and all(
-        e.value.deps and not any(root(d) in seen for d in e.value.deps) for e in losses
+        e.value.deps and not any(root(d) in names for d in e.value.deps for names in seen) for e in losses
     )
     named = all(o.startswith("^") for o in owner.owns or ("",)) and owner.place in scope.params
     if (named or made) and losses and not any(owner.takes(e.value.deps) for e in losses):

@@ -73,7 +73,7 @@ def _thawed_for_steps(place: str, frozen: str, scope: Scope, module: ModuleInfo,
     if scope.cls is None or not place.startswith("self."):
         return False
     for other in project.modules.values():
-        for inner in other.scope.walk() if f".{place[5:]}" in other.source else ():
+        for inner in other.scope.walk() if other.has(f".{place[5:]}") else ():
             own, stmts = inner.cls is scope.cls, [s for s in inner.body.walk() if not s.blocks]
             moved = [s for s in stmts if _mentions(place, s)]
             if not moved or own and inner.name == "__init__":

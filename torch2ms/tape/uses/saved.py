@@ -25,7 +25,7 @@ def keep_values(scope: Scope, module: ModuleInfo, project: Project, plan: Plan) 
     """Copy what the scope puts aside of parameters to which it gives other values later."""
     if project.buffers and (renewed := _renewed(project)):
         _keep_buffers(scope, module, renewed, plan)
-    if module.plain is None and ".data" not in module.source:
+    if module.plain is None and not module.has(".data"):
         return
     stmts = list(scope.body.walk())
     given = [s for s in stmts if any(_of_parameter(t, module) for t in _targets(s))]

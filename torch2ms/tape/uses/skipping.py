@@ -46,7 +46,7 @@ KINDS = frozenset({"backward", "clear", "clip_norm", "clip_value", "scaler_updat
 def decide(project: Project, lifting: Lifting) -> None:
     """Mark the programs of a project whose optimizers skip what is frozen, where that is wanted and right."""
     leaving = [m for m in project.modules.values() if any(_leaves_out(m))]
-    if not project.freezes and not leaving and not any(ADDS in m.source for m in project.modules.values()):
+    if not project.freezes and not leaving and not any(m.has(ADDS) for m in project.modules.values()):
         return
     for modules in together(project):
         modules = [m for m in modules if not m.uses_mindspore]
@@ -67,7 +67,7 @@ def decide(project: Project, lifting: Lifting) -> None:
 
 def _leaves_out(module: ModuleInfo) -> Iterator[Stmt]:
     """Statements that say of a parameter that it has no gradient in the next step."""
-    if module.plain is not None or FLAG in module.source:  # who writes plainly writes it
+    if module.plain is not None or module.has(FLAG):  # who writes plainly writes it
         for scope in module.scope.walk():
             for stmt in scope.body.walk():
                 if not stmt.blocks and any(d.endswith(f".{FLAG}") for d in stmt.defs):
@@ -84,7 +84,7 @@ def refuse_left_out(module: ModuleInfo, plan: Plan) -> None:
 def _adds(modules: list[ModuleInfo]) -> Iterator[tuple[cst.Call, Stmt, Scope, ModuleInfo]]:
     """Groups that optimizers get when they are at work."""
     for module in modules:
-        for scope in module.scope.walk() if ADDS in module.source else ():
+        for scope in module.scope.walk() if module.has(ADDS) else ():
             for stmt in scope.body.walk():
                 yield from ((c, stmt, scope, module) for c in stmt.calls if name_called(c) == ADDS)
 
