@@ -24,7 +24,7 @@ from torch2ms.rewrite.parameters.lists import first, joined
 from torch2ms.rewrite.positions import Positions
 from torch2ms.rewrite.signatures import with_arguments
 from torch2ms.rewrite.stars import spread
-from torch2ms.rewrite.tensors import arrays, named, strings
+from torch2ms.rewrite.tensors import arrays, masks, named, strings
 from torch2ms.rewrite.tensors.attributes import attribute
 from torch2ms.rewrite.tensors.subscripts import WHOLE, indexed
 from torch2ms.rewrite.transforms.calls import assigned, misgiven, swapped
@@ -166,7 +166,7 @@ class Expressions(Positions):
     def leave_Assign(self, original: cst.Assign, updated: cst.Assign) -> cst.Assign:
         if type(original.value) is cst.Attribute and self.work.stmt is not None and not self.mixed:
             updated = read_only(original, updated, self.work.stmt.block.scope, self.module)
-        return assigned(original, updated, self.work)
+        return masks.ended(original, assigned(original, updated, self.work), self.work)
 
     def leave_Attribute(self, original: cst.Attribute, updated: cst.Attribute) -> cst.BaseExpression:
         if id(original) in self.plan.expressions:

@@ -317,7 +317,7 @@ class Evaluator:
             return Value("unknown", EITHER, deps)
         if deps and "unknown" in kinds:
             return Value("tensor", deps=deps, likely=True)
-        if kinds <= {"int", "bool"}:
+        if kinds <= {"int", "bool"} and type(operator) is not cst.Divide:
             return INT
         if kinds <= {"int", "float", "bool", "complex"}:
             return COMPLEX if "complex" in kinds else FLOAT
@@ -342,7 +342,7 @@ _BY_TYPE: dict[type, Callable[[Evaluator, Any], Value]] = {
     cst.Name: Evaluator.name,
     cst.Attribute: Evaluator.attribute,
     cst.Call: lambda ev, node: calls.call(node, ev),
-    cst.BinaryOperation: lambda ev, node: ev.binary(ev.ev(node.left), ev.ev(node.right), node.operator),
+    cst.BinaryOperation: lambda ev, node: ev.binary(ev.ev(node.left), ev.ev(node.right), _computing(node)),
     cst.UnaryOperation: Evaluator.unary,
     cst.Comparison: Evaluator.comparison,
     cst.BooleanOperation: Evaluator.boolean,
@@ -367,6 +367,13 @@ _BY_TYPE: dict[type, Callable[[Evaluator, Any], Value]] = {
     cst.Await: lambda ev, node: join(ev.everything(node), UNKNOWN),
     cst.Yield: Evaluator.yielded,
 }
+
+
+def _computing(node: cst.BinaryOperation) -> cst.CSTNode:
+    """The operator; a power below zero is a fraction, as what is divided is."""
+    right = node.right
+    below = isinstance(right, cst.UnaryOperation) and isinstance(right.operator, cst.Minus)
+    return cst.Divide() if below and isinstance(node.operator, cst.Power) else node.operator
 
 
 def _keys(node: cst.Dict) -> tuple[tuple[str, bool], ...] | None:

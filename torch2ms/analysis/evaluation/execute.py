@@ -103,7 +103,7 @@ def _augmented(stmt: Stmt, node: cst.AugAssign, ev: Evaluator) -> None:
     given = ev.ev(node.value)
     if is_row(given) and in_loop(stmt):  # `params += list(layer.parameters())` of some layers
         given = chosen(given, stmt, dotted(node.target))
-    value = ev.binary(ev.ev(node.target), given)
+    value = ev.binary(ev.ev(node.target), given, cst.Divide() if type(node.operator) is cst.DivideAssign else None)
     old = ev.memo.get(id(node.target), UNKNOWN)
     value = shapes.shaped(value, (old.dtype, old.rank) if old.kind == "tensor" else shapes.UNKNOWN_SHAPE)
     if old.kind == value.kind == "tensor" and not old.likely:

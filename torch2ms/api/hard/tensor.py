@@ -20,6 +20,7 @@ _OLD_TYPES = {
     "ByteTensor": "uint8",
     "BoolTensor": "bool_",
 }
+_WHOLE = {"bool", "bool_", "uint8", "int8", "int16", "int32", "int64", "int"}  # element types that have no gradient
 _SIZE = re.compile(
     r"features|channels|size|dim|num_|_num|units|width|heads|d_model|epochs$|steps$|iters$|length$|count$|"
     r"^n$|^n_|^n(feat|hid|class|in|out|z|c|f)\w*$"
@@ -39,19 +40,26 @@ def device(use: Use) -> Choice:
     return Choice("{type}", assume=placed)
 
 
+def _converted(use: Use, written: str, dtype: str, assume: str = "", uses: tuple[str, ...] = ()) -> Choice:
+    """`x` as another type, `dtype` where it is known; MindSpore's gradient goes through to whole numbers."""
+    made = f"{{self}}.astype({written})"
+    ends = dtype in _WHOLE and use.varied("self") and use.dtype("self") not in _WHOLE
+    return Choice(f"ops.stop_gradient({made})" if ends else made, assume=assume, uses=uses)
+
+
 def to(use: Use) -> Choice:
     """`x.to(device | dtype | tensor, ...)`: the device goes, the dtype stays."""
     if use.passed("dtype") and use.kind("dtype") != "bool":  # .to(device, dtype); a bool there is non_blocking
-        return Choice("{self}.astype({dtype})")
+        return _converted(use, "{dtype}", use.dtype("dtype") or use.text("dtype"))
     if use.passed("other"):
-        return Choice("{self}.astype({other}.dtype)")
+        return _converted(use, "{other}.dtype", use.dtype("other"))
     first = use.kind("target")
     if first == "dtype" and use.dtype("target") == use.dtype("self") and not use.given("copy"):
         return Choice("{self}", returns="same")  # torch gives the very tensor, whose changes are seen through it
     if first == "dtype":
-        return Choice("{self}.astype({target})")
+        return _converted(use, "{target}", use.dtype("target"))
     if first == "tensor":
-        return Choice("{self}.astype({target}.dtype)")
+        return _converted(use, "{target}.dtype", use.dtype("target"))
     named = use.value("target")
     if isinstance(named, str) and not _DEVICES.match(named):
         return Choice(refuse=f"torch has no device of the name {named!r}", todo="leave it as it is if it is no tensor")
@@ -60,7 +68,7 @@ def to(use: Use) -> Choice:
     node = use.node("target")
     text = code(node).lower() if node is not None else ""
     if text in ("bool", "int", "float", "complex"):
-        return Choice("{self}.astype({target})")
+        return _converted(use, "{target}", text)
     if "dtype" in text:
         return Choice("{self}.astype({target})", assume=f"{text} is a dtype")
     if any(word in text for word in _DEVICE_WORDS):
@@ -145,7 +153,9 @@ def type_(use: Use) -> Choice:
             return Choice("{self}.astype({dtype})")
         if element is None:
             return Choice(refuse=f"{text} names no element type of MindSpore", todo="write .to(dtype)")
-        return Choice(f"{{self}}.astype(ms.{element})", uses=("dtype",))
+        return _converted(use, f"ms.{element}", element, uses=("dtype",))
     if use.kind("dtype") == "str":
         return Choice(refuse="the type is named by a string", todo="write .type(torch.float32)")
-    return Choice("{self}.astype({dtype})", assume="" if use.kind("dtype") == "dtype" else f"{text} is a dtype")
+    return _converted(
+        use, "{dtype}", use.dtype("dtype") or text, "" if use.kind("dtype") == "dtype" else f"{text} is a dtype"
+    )
