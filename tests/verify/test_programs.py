@@ -91,8 +91,9 @@ import os
 
 import torch
 
-from models.net import Net
-from trainer import Trainer
+from app.trainer import Trainer
+
+from .models.net import Net
 
 with open("settings.json") as file:
     settings = json.load(file)
@@ -124,13 +125,14 @@ def test_augmentation_shuffling_dropout_and_arguments(tmp_path):
     assert "6 random draws replayed" in report["notes"]
 
 
-def test_steps_stop_an_endless_program_of_several_files(tmp_path, monkeypatch):
-    (tmp_path / "models").mkdir()
-    for name, text in (("train.py", MAIN), ("trainer.py", TRAINER), ("models/net.py", NET), ("models/__init__.py", "")):
-        (tmp_path / name).write_text(text)
+def test_steps_stop_an_endless_program_of_a_package(tmp_path, monkeypatch):
+    package = {"__init__": "", "train": MAIN, "trainer": TRAINER, "models/__init__": "", "models/net": NET}
+    (tmp_path / "app" / "models").mkdir(parents=True)
+    for name, text in package.items():
+        (tmp_path / "app" / f"{name}.py").write_text(text)
     (tmp_path / "settings.json").write_text('{"width": 3}')
     monkeypatch.chdir(tmp_path)
-    report = report_of(tmp_path, tmp_path / "train.py", "--steps", "12")
+    report = report_of(tmp_path, tmp_path / "app" / "train.py", "--steps", "12")
     assert report["verdict"] == "agree", report["problems"][:3]
     assert len(report["steps"]) == 12 and report["compared"]["gradient"] == 48
 

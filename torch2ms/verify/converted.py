@@ -12,6 +12,7 @@ import click
 
 from torch2ms.bounds import TURN
 from torch2ms.config import Config
+from torch2ms.verify.entry import start
 
 SKIPPED = {".git", "__pycache__", ".venv", "venv", "node_modules", "build", "dist"}
 
@@ -42,7 +43,7 @@ def convert_folder(program: Path, target: Path, config: Config | None = None, *,
     from torch2ms.related import needed
     from torch2ms.source import SourceError, SourceFile, check_syntax, decode, read_bytes
 
-    root = program.parent
+    root, _ = start(program)
     sources: dict[str, SourceFile] = {}
     for path in sorted(root.rglob("*")):
         relative = path.relative_to(root)
@@ -63,11 +64,12 @@ def convert_folder(program: Path, target: Path, config: Config | None = None, *,
     paths = [(root / name).resolve().as_posix() for name in texts]
     config = replace(config or Config(), own=packages.around(paths))
     results = convert_parts(convert_project, texts, config, cached=True) if cached else convert_project(texts, config)
-    imported = needed({name: text.encode(errors="replace") for name, text in texts.items()}, [program.name])
+    main = program.relative_to(root).as_posix()
+    imported = needed({name: text.encode(errors="replace") for name, text in texts.items()}, [main])
     for name, result in results.items():
         (target / name).write_bytes(sources[name].encode(result.text))
         if result.error:
             click.echo(f"{name}: not converted: {result.error}", err=True)
         elif name in imported and (refused := result.count(Tier.REFUSED)):
             click.echo(f"{name}: {refused} construct(s) refused, the program may not run", err=True)
-    return target / program.name
+    return target / main

@@ -422,7 +422,7 @@ def _pass(
             _only_called(info.name, info.module.source, info.cls is not None) or _only_network(info, given.node.func)
         )
         mapped = into(value, name, places, receiver is not None and receiver.place == "self", typed)
-        ev.exchange.hand(info, name, mapped)
+        ev.exchange.hand(info, name, mapped, id(given.node.func))
     return bound
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import reduce
 from typing import Any, TypeVar
 
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
@@ -83,9 +84,9 @@ class Exchange:
         """A function returns one value more."""
         self.tell(Exchange._give, HERE, info, value)
 
-    def hand(self, info: FunctionInfo, parameter: str, value: Value) -> None:
-        """A caller gives a function this."""
-        self.tell(_handed, info, parameter, value)
+    def hand(self, info: FunctionInfo, parameter: str, value: Value, call: int) -> None:
+        """A caller gives a function this, at a call of this id."""
+        self.tell(_handed, info, parameter, value, call)
 
     def hold(self) -> bool:
         """Whether every answer would still be the same."""
@@ -132,12 +133,28 @@ class Exchange:
         info.returns = value if info.returns is None else self.project.joined(info.returns, value)
 
 
-def _handed(info: FunctionInfo, parameter: str, value: Value) -> None:
+def _handed(info: FunctionInfo, parameter: str, value: Value, call: int) -> None:
+    """What was a guess when the call was run before is forgotten, once more is known of it."""
+    calls = info.given.setdefault(parameter, {})
+    before = calls.get(call)
+    if before is not None and _better(value, before):
+        calls[call] = value
+        info.args[parameter] = reduce(_joined, calls.values())
+        return
+    calls[call] = value if before is None else _joined(before, value)
     old = info.args.get(parameter)
-    if old is None or old.name == NOT_RUN:
-        info.args[parameter] = value
-    elif value.name != NOT_RUN:
-        info.args[parameter] = join(old, value)
+    info.args[parameter] = value if old is None else _joined(old, value)
+
+
+def _better(value: Value, before: Value) -> bool:
+    """Seen now, and guessed by its name before."""
+    return before.likely and not value.likely and before.kind == value.kind
+
+
+def _joined(old: Value, value: Value) -> Value:
+    if old.name == NOT_RUN or value.name == NOT_RUN:
+        return value if old.name == NOT_RUN else old
+    return join(old, value)
 
 
 def _kept(info: FunctionInfo) -> dict[str, frozenset[str]]:

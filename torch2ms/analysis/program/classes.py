@@ -25,6 +25,7 @@ class FunctionInfo:
     module: ModuleInfo
     cls: ClassInfo | None
     args: dict[str, Value] = field(default_factory=dict)
+    given: dict[str, dict[int, Value]] = field(default_factory=dict)  # ... by parameter, and by the id of the callee
     returns: Value | None = None
     kept: dict[str, frozenset[str]] = field(default_factory=dict)  # what it puts into what it is given is varied with
     differentiated: bool = False  # may run inside a function whose gradient is taken

@@ -132,7 +132,7 @@ class ModuleInfo:
         for known in ("optimized", "outer"):
             self.__dict__.pop(known, None)
         for info in self.functions.values():
-            info.args, info.returns = {}, None
+            info.args, info.given, info.returns = {}, {}, None
         for cls in self.classes.values():
             cls.forget()
 

@@ -21,6 +21,7 @@ from torch2ms.tape.functions.foreign import SHOWING, change
 
 FUNCTIONS = ("torch.", "torch.nn.functional.")  # `relu_` of these writes into its first argument
 OF_DISPLAY = re.compile(r"\]\s*\.\s*\w+_\(")  # `[h, g][i].mul_(`
+NUMBERS = ("int", "float", "bool", "str", "none")  # what is never changed in place
 THROUGH = ("enumerate", "zip", "reversed", "list", "tuple")
 SAME_MEMORY = {"torch.from_numpy", "torch.as_tensor", "torch.asarray", "numpy.asarray", "numpy.asanyarray",
                "numpy.ravel", "numpy.reshape", "numpy.transpose", "numpy.squeeze", "numpy.expand_dims"}  # fmt: skip
@@ -207,7 +208,7 @@ def _renames(stmt: Stmt, name: str, source: str) -> bool:
 def _shares(stmt: Stmt, module: ModuleInfo) -> Iterator[tuple[str, str]]:
     """The names that a statement binds to what other places show."""
     node = stmt.node
-    if type(node) is cst.Assign:
+    if type(node) is cst.Assign and module.value(node.value).kind not in NUMBERS:  # `correct = total = 0`
         first = node.targets[0].target
         for target in node.targets:
             yield from _assigned(target.target, node.value, stmt, module)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from torch2ms.verify.comparison.variables import keep_variables
+from torch2ms.verify.entry import start
 from torch2ms.verify.sides.process import MARK
 from torch2ms.verify.sides.samples import marks, seed_generators
 from torch2ms.verify.sides.session import Session, StopProgram, Unavailable
@@ -41,7 +42,7 @@ def run_job(job: dict[str, Any]) -> int:
     np.random.seed(0)  # after the imports: some of them draw
     random.seed(0)
     session.trace.meta["streams"] = marks()
-    seed_generators(str(Path(job["program"]).parent))
+    seed_generators(str(start(Path(job["program"]))[0]))
     namespace = _execute(job, session.trace)
     try:
         finish()
@@ -49,19 +50,21 @@ def run_job(job: dict[str, Any]) -> int:
         session.trace.meta.setdefault("notes", []).append("final state not read: " + traceback.format_exc(limit=1))
     keep_variables(namespace, to_array, session.trace)
     session.trace.meta["steps"] = session.done
-    session.trace.meta["sources"] = _sources(Path(job["program"]).parent)
+    session.trace.meta["sources"] = _sources(start(Path(job["program"]))[0])
     session.trace.save(job["out"])
     return 0
 
 
 def _execute(job: dict[str, Any], trace: Trace) -> dict[str, Any]:
     path = Path(job["program"]).resolve()
+    root, package = start(path)
     module = types.ModuleType("__main__")
     module.__file__ = str(path)
+    module.__package__ = package or None
     module.__dict__["__builtins__"] = __builtins__
     sys.modules["__main__"] = module
     sys.argv = [str(path), *job["argv"]]
-    sys.path.insert(0, str(path.parent))
+    sys.path.insert(0, str(root))
     trace.meta["status"] = "ok"
     try:
         code = compile(path.read_bytes(), str(path), "exec")
@@ -72,15 +75,15 @@ def _execute(job: dict[str, Any], trace: Trace) -> dict[str, Any]:
         if stop.code not in (None, 0):
             trace.meta.update(status="error", error=f"the program exited with {stop.code!r}")
     except BaseException as error:
-        trace.meta.update(status="error", error=_explain(error, str(path)))
+        trace.meta.update(status="error", error=_explain(error, str(root)))
     return module.__dict__
 
 
-def _explain(error: BaseException, path: str) -> str:
+def _explain(error: BaseException, root: str) -> str:
     """The exception's last line first, then the frames of the program (not those of the harness)."""
     headline = "".join(traceback.format_exception_only(type(error), error)).strip()
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename != __file__]
-    shown = [f for f in frames if str(Path(path).parent) in f.filename] or frames[-3:]
+    shown = [f for f in frames if root in f.filename] or frames[-3:]
     return headline + "\n" + "".join(traceback.format_list(shown[-6:])).rstrip()
 
 

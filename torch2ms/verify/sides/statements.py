@@ -13,6 +13,7 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
+from torch2ms.verify.entry import start
 from torch2ms.verify.sides.session import Session
 from torch2ms.verify.trace import Array
 
@@ -28,7 +29,7 @@ class Statements:
         self.session, self.trace = session, session.trace
         self.to_array, self.hook = to_array, hook
         self.step = int(session.options["locate"])
-        self.root = str(Path(session.options["program"]).parent)
+        self.root = str(start(Path(session.options["program"]))[0])
         self.known: dict[CodeType, bool] = {}
         self.seen: dict[int, dict[str, int]] = {}  # frame -> what its names were bound to at the last line
         self.alive: list[Any] = []  # what was recorded: an identity must not come back while the step runs
