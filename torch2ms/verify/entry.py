@@ -1,4 +1,4 @@
-"""Where a program starts: a file is run as a script, one that imports from its own package as `python -m package.train`."""
+"""Where a program starts: a file is a script, or a module of a package (`python -m package.train`) that it imports."""
 
 from __future__ import annotations
 
@@ -14,6 +14,5 @@ def start(program: Path) -> tuple[Path, str]:
         folder = folder.parent
     own = re.escape(package.partition(".")[0])
     pattern = rf"^[ \t]*(?:from\s+\.|(?:from|import)\s+{own}\b)"
-    if not package or not program.is_file() or not re.search(pattern, program.read_text(errors="replace"), re.MULTILINE):
-        return program.parent, ""
-    return folder, package
+    text = program.read_text(errors="replace") if package and program.is_file() else ""
+    return (folder, package) if re.search(pattern, text, re.MULTILINE) else (program.parent, "")
