@@ -70,7 +70,7 @@ class Emitter:
             own_modes = tuple(m for m in stmt.modes if m not in around)
             for mode in modes:
                 if mode not in own_modes:
-                    nodes, lines = gradmodes.closed(mode, open_stmts.pop(id(mode), []), self.writer)
+                    nodes, lines = gradmodes.closed(mode, open_stmts.pop(id(mode), []), self.writer, placed)
                     out += _lead(nodes, pending) if nodes else []
                     pending = (() if nodes else pending) + lines
             for mode in own_modes:
@@ -81,7 +81,7 @@ class Emitter:
             nodes, pending = self.statement(stmt, pending, fresh=not out and position > 0, top=top, placed=placed)
             out += nodes
         for mode in modes:
-            nodes, lines = gradmodes.closed(mode, open_stmts.pop(id(mode), []), self.writer)
+            nodes, lines = gradmodes.closed(mode, open_stmts.pop(id(mode), []), self.writer, placed)
             out += _lead(nodes, pending) if nodes else []
             pending = (() if nodes else pending) + lines
         return out, pending

@@ -49,16 +49,19 @@ def opened(mode: cst.With, stmt: Stmt, writer: Writer) -> layout.Lines:
     return lines + layout.with_comments(mode)
 
 
-def closed(mode: cst.With, stmts: list[Stmt], writer: Writer) -> tuple[list[cst.BaseStatement], layout.Lines]:
-    """The block ends: what it leaves behind is cut from the graph, and its last comments."""
+def closed(
+    mode: cst.With, stmts: list[Stmt], writer: Writer, placed: bool
+) -> tuple[list[cst.BaseStatement], layout.Lines]:
+    """The block ends: what it leaves behind is cut from the graph, where it is bound, and its last comments."""
     footer = mode.body.footer if isinstance(mode.body, cst.IndentedBlock) else ()
     nodes: list[cst.BaseStatement] = []
     if writer.differentiated and cuts(mode, writer):
-        certain = _certain(stmts)
+        here = [s for s in stmts if placed or id(s) not in writer.plan.moved]
+        certain = _certain(here)
         for name in _kept(stmts, writer.module):
             if name in certain:
                 nodes += writer.text(_stopped(name, stmts, writer))
-        for text in refilled(stmts, writer):
+        for text in refilled(here, writer):
             writer.needs.add("without_gradient")
             nodes += writer.text(text)
     return nodes, layout.comments_only(footer)
