@@ -99,12 +99,31 @@ def test_what_a_change_tells_others_reaches_them() -> None:
     assert known(project) == anew(project)
 
 
-def test_a_module_that_brings_other_names_is_read_with_all_others() -> None:
-    project = read(PACKAGE)
+NEW = "\n\ndef relu(x):\n    return [x]\n\n\nclass Base:\n    def read(self):\n        return [1]\n"
+TAKING = {
+    "by its name": {"late.py": "from steps import relu\n\ny = relu(1)\n"},
+    "of the module": {"late.py": "import steps as s\n\ny = s.relu(1)\n"},
+    "all names": {"late.py": "from steps import *\n\ny = relu(1)\n"},
+    "by its text": {"late.py": "import steps\n\nheld = steps\ny = held.relu(1)\nz = getattr(steps, 'relu')(1)\n"},
+    "through another module": {
+        "middle.py": "from steps import relu as kept\n", "late.py": "from middle import kept\n\ny = kept(1)\n",
+    },
+    "a class above": {
+        "middle.py": "from steps import Base as Kept\n",
+        "owner.py": "from middle import Kept\n\n\nclass Own(Kept):\n    pass\n",
+        "late.py": "from owner import Own\n\ny = Own().read()\n",
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("way", TAKING)
+def test_a_name_that_a_change_brings_reaches_who_takes_it(way: str) -> None:
+    project = read(PACKAGE | TAKING[way])
     infer(project)
-    project = rewritten(project, "steps.py", PACKAGE["steps.py"] + "\n\ndef relu(x):\n    return [x]\n")
-    assert project.renamed
+    project = rewritten(project, "steps.py", PACKAGE["steps.py"] + NEW)
     infer(project)
+    assert project.modules["late"].env["y"].kind == "list"
+    assert "other" not in project.changed and not project.renamed, "it says `torch.relu`"
     assert known(project) == anew(project)
 
 

@@ -134,7 +134,8 @@ class _Inference:
         """The run that was made at this turn in the inference before, if it comes to the same again."""
         runs, turn = self.before.get(id(scope), []), len(self.made.get(id(scope), []))
         run = runs[turn] if turn < len(runs) else None
-        if run is None or run.touched is None or run.touched & self.project.changed:
+        changed = self.project.changed
+        if run is None or run.touched is None or module.name in changed or run.touched & changed:
             self.before.pop(id(scope), None)
             return None
         self.runs[id(scope)] = run

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from collections.abc import Iterator
 
 import libcst as cst
@@ -160,15 +161,17 @@ def callers(names: set[str], project: Project) -> set[str]:
 
     The class stands for the function that makes its objects.
     """
-    called: list[tuple[str, set[str]]] = []
+    users: defaultdict[str, list[str]] = defaultdict(list)
     for module in project.modules.values():
         for info in module.functions.values() if names else ():
             used = {use.rpartition(".")[2] for s in info.scope.body.walk() for use in s.uses}
-            called.append((called_as(info.scope), used.union(inner.name for inner in info.scope.children)))
-    before = -1
-    while len(names) != before:
-        before = len(names)
-        names |= {name for name, calls in called if calls & names and name}
+            for name in used.union(inner.name for inner in info.scope.children):
+                users[name].append(called_as(info.scope))
+    waiting = list(names)
+    while waiting:
+        new = set(users.get(waiting.pop(), ())) - names - {""}
+        names |= new
+        waiting += new
     return names
 
 

@@ -47,13 +47,14 @@ def lookup(name: str, ev: Evaluator) -> Value:
     if full:
         home, _, last = full.rpartition(".")
         owner = project.modules.get(home)
+        project.touch(owner or project.by_suffix(home))
         if owner is not None and (there := ev.exchange.member(owner, last)) is not None:
             return there
         return Value("api", name=full)
     for star in module.imports.stars:
         if is_foreign(star) and not name.startswith("_") and exports(star, name):
             return api(f"{star}.{name}")
-        starred = project.modules.get(star) or project.by_suffix(star)
+        starred = project.touch(project.modules.get(star) or project.by_suffix(star))
         if starred is None or name.startswith("_"):
             continue
         if (there := ev.exchange.member(starred, name)) is not None:
@@ -70,7 +71,7 @@ def api(name: str) -> Value:
 
 def member(module_name: str, attr: str, ev: Evaluator) -> Value:
     """What an attribute of a module of the project is."""
-    owner, full = ev.project.modules.get(module_name), f"{module_name}.{attr}"
+    owner, full = ev.project.touch(ev.project.modules.get(module_name)), f"{module_name}.{attr}"
     if owner is not None:
         found = _definition(ev.project.find(attr, owner)) or ev.exchange.member(owner, attr)
         if found is not None:

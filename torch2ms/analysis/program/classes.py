@@ -68,6 +68,7 @@ class ClassInfo:
     bound: dict[str, dict[int, Value]] = field(default_factory=dict)  # ... by id of the target that binds an attribute
     parents: list[ClassInfo] = field(default_factory=list)
     children: list[ClassInfo] = field(default_factory=list)
+    overridden: dict[str, list[FunctionInfo]] = field(default_factory=dict)  # by the classes below, once asked for
     refused: str = ""  # why a custom gradient stays as it is
     shared: bool = False  # `apply` of a custom gradient is passed around
     twice: bool = False  # gradients are differentiated again somewhere in the project
@@ -124,15 +125,14 @@ class ClassInfo:
                 yield child
                 yield from child.below(seen | {id(self)})
 
-    def overriding(self, name: str, seen: frozenset[int] = frozenset()) -> list[FunctionInfo]:
+    def overriding(self, name: str) -> list[FunctionInfo]:
         """The methods of subclasses that a call of this class's own method may reach instead."""
-        found: dict[int, FunctionInfo] = {}
-        for child in self.children:
-            if id(child) not in seen and child is not self:
-                if name in child.methods:
-                    found[id(child.methods[name])] = child.methods[name]
-                found |= {id(i): i for i in child.overriding(name, seen | {id(self)})}
-        return list(found.values())
+        if not self.children:
+            return []
+        if name not in self.overridden:
+            own = (cls.methods[name] for cls in self.below() if name in cls.methods)
+            self.overridden[name] = list({id(info): info for info in own}.values())
+        return self.overridden[name]
 
     def lineage(self, seen: frozenset[int] = frozenset()) -> list[ClassInfo]:
         found = [self]
@@ -147,11 +147,17 @@ class ClassInfo:
         relatives = [*self.lineage(), *(c for below in self.below() for c in below.lineage())]
         return frozenset(cls.module.name for cls in (self, *relatives))
 
+    @property
+    def link(self) -> tuple[object, ...]:
+        """What it is by the classes around it."""
+        above, below = (tuple(c.qualified for c in classes) for classes in (self.lineage(), self.below()))
+        return self.kind, self.torch_base, above, frozenset(below)
+
     def forget(self) -> None:
         """What was inferred, and the classes around it."""
         self.kind, self.torch_base = "object", ""
         self.attrs, self.bound = {}, {}
-        self.parents, self.children = [], []
+        self.parents, self.children, self.overridden = [], [], {}
         self.__dict__.pop("homes", None)
 
     def heirs(self, seen: frozenset[int] = frozenset()) -> list[ClassInfo]:

@@ -23,6 +23,7 @@ from torch2ms.analysis.program.hooks import Kept, kept_by_hooks
 from torch2ms.analysis.program.mixins import completes_modules, runs_layers
 from torch2ms.analysis.program.reshaping import reshapes
 from torch2ms.analysis.program.structure import Scope, Stmt
+from torch2ms.analysis.program.taken import takes
 from torch2ms.analysis.syntax import directives
 from torch2ms.analysis.syntax.annotations import Annotated, read_plainly
 from torch2ms.analysis.syntax.names import Imports, dotted, qualified
@@ -253,8 +254,10 @@ class Project:
     texts: dict[re.Pattern[str], bool] = field(default_factory=dict)  # searches, and whether they find something
     suffixes: dict[str, dict[str, ModuleInfo]] = field(default_factory=lambda: defaultdict(dict))
     remembered: dict[int, list[Run]] = field(default_factory=dict)  # of the inference before, by id of the scope
-    changed: frozenset[str] = frozenset()  # names of the modules that were rewritten since
-    renamed: bool = False  # ... and others name classes, functions or imports of these that are new, other or gone
+    changed: frozenset[str] = frozenset()  # names of the modules that were rewritten since, or that take from these
+    renamed: bool = False  # ... names that are new, other or gone: it cannot be told who does
+    linked: dict[ClassInfo, object] = field(default_factory=dict)  # what the other classes were by those above them
+    known_families: dict[str, str] | None = None
     touched: set[str] | None = None  # names of the modules that the scope which runs came across
     answers: dict[Callable[..., Any], Any] = field(default_factory=dict)  # to what is asked `once`
 
@@ -288,7 +291,11 @@ class Project:
     def rewritten(self, plain: dict[str, Plain]) -> Project:
         """The same modules, with other trees for some of them; nothing is inferred yet. This project is let go of."""
         made = Project(held=self.held, written_out=self.written_out)
-        renamed: set[str] = set()
+        renamed: set[tuple[str, str]] = set()
+        if len(self.modules) > 1:
+            made.known_families = self.families
+            unchanged = [m for m in self.modules.values() if m.name not in plain]
+            made.linked = {cls: cls.link for module in unchanged for cls in module.classes.values()}
         for name, module in self.modules.items():
             if (new := plain.get(name)) is not None:
                 for scope in module.scope.walk():
@@ -297,14 +304,15 @@ class Project:
                 exports = module.exports
                 again = made.add(module.path, new.tree, module.source + new.brought, *known)
                 again.texts = module.texts if not new.brought else {}
-                renamed |= {name for _, name in _unequal(exports, again.exports)}
+                renamed |= _unequal(exports, again.exports)
             else:
                 module.forget()
                 made.enter(module)
         made.remembered = self.remembered
-        made.changed = frozenset(plain)
+        made.renamed = ("stars", "*") in renamed
+        names = {name for kind, name in renamed if not kind.startswith("method of ")}  # whose classes are come across
         others = [m for m in made.modules.values() if m.name not in plain]
-        made.renamed = any(name == "*" or m.has(name) for m in others for name in renamed)
+        made.changed = frozenset(plain) | {m.name for m in others if any(takes(m, name) for name in names)}
         self.close(keeping=made.modules)
         return made
 
@@ -392,6 +400,7 @@ class Project:
             for cls in module.classes.values():
                 cls.methods.clear()
                 cls.parents.clear()
+                cls.overridden.clear()
             module.__dict__.pop("named", None)
             module.__dict__.pop("nodes", None)
             module.__dict__.pop("kinds", None)
@@ -423,6 +432,9 @@ class Project:
         for cls in everything:
             if cls.kind == "object" and (cls.children and completes_modules(cls, self) or runs_layers(cls, self)):
                 cls.kind, cls.torch_base = "module", "torch.nn.Module"
+        self.changed |= {cls.module.name for cls, link in self.linked.items() if cls.link != link}
+        self.linked = {}
+        self.renamed |= self.known_families is not None and self.families != self.known_families
 
     def find(self, name: str, module: ModuleInfo) -> Found:
         """The project's definition behind a qualified name, or behind a bare name in a module."""

@@ -43,16 +43,14 @@ def spread_foreign(known: Known) -> None:
     asked = _asked(known.project, written.keys()) if written else {}
     if not asked:
         return
+    homes = {id(scope): (scope, module) for scope, module in known.ways.every}
     for attr in (a for a in written if a in asked):
         places, scopes = asked[attr], written[attr]
         reach, bound = Reach(known, set(scopes)), any(scopes.values())
-        for scope, module in known.ways.every:
-            here = places.get(id(scope))
-            if here is None:
-                continue
-            for stmt, _ in reach.calls(scope, module):
+        for key, here in places.items():
+            for stmt, _ in reach.calls(*homes[key]):
                 for place in sorted(here):
-                    _write(stmt, place, scope, bound)
+                    _write(stmt, place, homes[key][0], bound)
 
 
 def spread_changes(known: Known) -> bool:

@@ -212,10 +212,17 @@ class Reach:
 
 def family(own: ClassInfo, project: Project) -> list[ClassInfo]:
     """A class with those above and below it, in the order in which the project has them."""
-    near = {id(c) for c in (*own.lineage(), *own.heirs())}
+    near = {id(c): c for c in (*own.lineage(), *own.heirs())}
     if len(near) == 1:
         return [own]
-    return [c for m in project.modules.values() for c in m.classes.values() if id(c) in near]
+    order = _order(project)
+    return sorted((c for key, c in near.items() if key in order), key=lambda c: order[id(c)])
+
+
+@once
+def _order(project: Project) -> dict[int, int]:
+    """Where the project has its classes."""
+    return {id(c): n for n, c in enumerate(c for m in project.modules.values() for c in m.classes.values())}
 
 
 @once
