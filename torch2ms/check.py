@@ -50,9 +50,9 @@ def check_output(
     `reconvert` is missing where a person left lines alone that nothing in the text marks. `moved` are the comments that
     other files of the project have gained: the code that they speak of may be there now.
     """
-    if text == source:
-        return ""
     after = _compiled(text)
+    if isinstance(after, str) and text == source:
+        return ""
     if isinstance(after, str):
         before_too = _compiled(source)
         if isinstance(before_too, str):
@@ -76,7 +76,7 @@ def check_output(
     left = None if accounted else names.first_torch
     if left and reconvert is not None:
         return f"{STILL} {left[1]} (its line {left[0]}) and no finding says so"
-    if reconvert is None or "torch" not in text:  # nothing that runs over the file again looks into it
+    if text == source or reconvert is None or "torch" not in text:  # nothing that runs over it again looks into it
         return ""
     try:
         again = reconvert(text)

@@ -337,7 +337,7 @@ def _checked(
     Where it is changed again, they are all converted once more: what is seen of the others may keep a call as it is.
     """
     path, source, text = result.path, result.source, result.text
-    if text == source:
+    if text == source and (result.error or "torch" not in source):
         return result
     numbered = path in config.left_alone  # numbers of lines mean nothing in the translation
 

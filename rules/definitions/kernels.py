@@ -22,6 +22,8 @@ def feature_dropout(x, p, train):
     """Whole channels become zero."""
     if not train or p == 0:
         return x
+    if p == 1:
+        return x * 0.0
     return x * ops.dropout(ops.ones((*x.shape[:2], *(1,) * (x.ndim - 2)), x.dtype), p=p)
 
 

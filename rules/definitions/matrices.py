@@ -123,7 +123,15 @@ def qr(a, mode="reduced"):
 
 
 def svd(a, full_matrices=True):
-    return tuple(ms.Tensor(part) for part in np.linalg.svd(a.asnumpy(), full_matrices))
+    a = a.asnumpy()
+    rows, columns = more, wide = a.shape[-2:]
+    while 1 < rows and np.isrealobj(a) and wide >= more * 11 // 6:  # NumPy would triangulate it first: other signs
+        more, wide = more + 1, max(columns, more + 2)
+    padded = np.pad(a, [(0, 0)] * (a.ndim - 2) + [(0, more - rows), (0, wide - columns)])
+    u, values, vh = np.linalg.svd(padded, full_matrices)
+    kept = columns if full_matrices else min(rows, columns)
+    parts = (u[..., :rows, : rows if full_matrices else kept], values[..., : min(rows, columns)], vh[..., :kept, :columns])
+    return tuple(ms.Tensor(np.ascontiguousarray(part)) for part in parts)
 
 
 def svd_with_v(a, full_matrices=False):
@@ -140,7 +148,12 @@ def svd_values(a):
 
 def eigvals(a):
     a = a.asnumpy()
-    return ms.Tensor(np.linalg.eigvals(a).astype(np.complex128 if a.dtype == np.float64 else np.complex64))
+    return ms.Tensor(np.linalg.eigvals(a).astype(np.result_type(a, np.complex64)))
+
+
+def eig(a):
+    a = a.asnumpy()
+    return tuple(ms.Tensor(part.astype(np.result_type(a, np.complex64))) for part in np.linalg.eig(a))
 
 
 def matrix_rank(a, atol=None, rtol=None, hermitian=False):

@@ -96,3 +96,10 @@ def layer_name(cell):
     names |= {"CellDict": "ModuleDict", "HShrink": "Hardshrink", "HSigmoid": "Hardsigmoid", "HSwish": "Hardswish"}
     names |= {f"Conv{n}dTranspose": f"ConvTranspose{n}d" for n in (1, 2, 3)} | {"SoftShrink": "Softshrink"}
     return names.get(name, name)
+
+
+def without_prefix(state, prefix):
+    """Take the prefix from the keys of a dict that have it."""
+    for key in sorted(state):
+        if key.startswith(prefix):
+            state[key[len(prefix) :]] = state.pop(key)

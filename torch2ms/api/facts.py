@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import libcst as cst
 
 from torch2ms.analysis.syntax.tree import code
-from torch2ms.api.signature import UNKNOWN, Binding, Signature, literal
+from torch2ms.api.signature import UNKNOWN, Binding, Shape, Signature, literal
 from torch2ms.api.template import simple
 
 
@@ -24,6 +24,7 @@ class Facts(Protocol):
     def dtype(self, node: cst.BaseExpression) -> str: ...
     def varied(self, node: cst.BaseExpression) -> bool: ...
     def called_with_more(self, name: str, signature: Signature) -> bool: ...
+    def called_with(self, name: str, signatures: tuple[Signature, ...]) -> Shape | None: ...
 
 
 class NoFacts:
@@ -43,6 +44,9 @@ class NoFacts:
 
     def called_with_more(self, name: str, signature: Signature) -> bool:
         return False
+
+    def called_with(self, name: str, signatures: tuple[Signature, ...]) -> Shape | None:
+        return None
 
 
 _QUESTIONS = (

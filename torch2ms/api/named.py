@@ -18,7 +18,6 @@ from torch2ms.api.apply import (
     TWICE,
     VALUE,
     Outcome,
-    apply_call,
     chosen,
     fill_call,
     finding_of,
@@ -28,8 +27,9 @@ from torch2ms.api.apply import (
     works_in_place,
 )
 from torch2ms.api.facts import Facts, Use
+from torch2ms.api.lambdas import as_called, of_partial
 from torch2ms.api.rules import Form, Rule
-from torch2ms.api.signature import BindError, literal
+from torch2ms.api.signature import BindError
 from torch2ms.findings import Finding, Tier
 
 
@@ -67,11 +67,15 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
         return Outcome(parsed.root, (finding_of(rule, rule.main, parsed.root),), needs(parsed), rule.returns)
     form = rule.main
     if rule.value is None and (form.to is None or form.refuse):
-        return refused(rule, NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
-    if not _plain(rule, form) and facts.called_with_more(rule.name, form.signature) and (whole := full_value(rule)):
+        made = as_called(rule, node, facts)
+        return made or refused(rule, NONE, form.refuse or "there is no counterpart in MindSpore", form.todo)
+    more = not _plain(rule, form, len(rule.forms) == 1) and facts.called_with_more(rule.name, form.signature)
+    if more and (whole := full_value(rule)):
         parsed = template.parse(whole)
         found = Finding(RENAMED, Tier.EXACT, rule.name, f"{whole}: it is called with arguments of torch's")
         return Outcome(template.parenthesised(parsed.root.deep_clone()), (found,), needs(parsed), "function")
+    if rule.value is None and more and (made := as_called(rule, node, facts)) is not None:
+        return made
     if rule.value is not None:
         parsed = template.parse(rule.value)
         measured = form.evidence == "pass" if form.to is None else form.tier is Tier.EXACT  # None: a function chooses
@@ -84,13 +88,11 @@ def apply_value(rule: Rule, node: cst.BaseExpression, facts: Facts) -> Outcome:
         parsed = template.parse(whole)
         found = Finding(RENAMED, Tier.EXACT, rule.name, f"{whole}: it takes torch's arguments")
         return Outcome(template.parenthesised(parsed.root.deep_clone()), (found,), needs(parsed), "function")
-    if bare is None:
-        return refused(
-            rule,
-            VALUE,
-            "its MindSpore form cannot be written without the arguments",
-            "write a small function around the call",
-        )
+    if bare is None and (made := as_called(rule, node, facts)) is not None:
+        return made
+    if bare is None or more and bare[2].tier is Tier.ASSUMED:
+        why = "its MindSpore form cannot be written without the arguments"
+        return refused(rule, VALUE, why, "write a small function around the call")
     target, written, told = bare
     if not written:
         return Outcome(target, (told,), needs(form.template), "function")
@@ -108,10 +110,10 @@ def apply_whole(rule: Rule, updated: cst.Call) -> Outcome | None:
     return Outcome(updated.with_changes(func=func), (found,), needs(parsed), rule.returns)
 
 
-def _plain(rule: Rule, form: Form) -> bool:
-    """Whether the bare name takes torch's arguments as they are."""
+def _plain(rule: Rule, form: Form, alone: bool = True) -> bool:
+    """Whether the bare name takes torch's arguments as they are; `alone` where no other form takes some of them."""
     bare = _bare(rule, form) if rule.value is None and form.to is not None else None
-    return bare is not None and not bare[1] and bare[2].tier is Tier.EXACT
+    return alone and bare is not None and not bare[1] and bare[2].tier is Tier.EXACT
 
 
 def takes_as_written(rule: Rule) -> bool:
@@ -228,27 +230,7 @@ def _partial_args(target: cst.BaseExpression, rest: Iterable[cst.Arg]) -> list[c
 def apply_partial(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) -> Outcome:
     """Translate `partial(nn.LayerNorm, eps=1e-6)`: the first argument is the rule's name."""
     outcome = _partial(rule, original, updated, facts)
-    return outcome if outcome.node is not None else _as_lambda(rule, original, facts) or outcome
-
-
-def _as_lambda(rule: Rule, original: cst.Call, facts: Facts) -> Outcome | None:
-    """`partial(torch.clamp, min=0)` as `lambda input: ops.clamp(input, min=0)`; numbers and words stay the same."""
-    given = {arg.keyword.value: arg for arg in original.args[1:] if arg.keyword is not None and not arg.star}
-    settled = all(isinstance(literal(arg.value), (int, float, str, tuple, type(None))) for arg in given.values())
-    if rule.name.rpartition(".")[2][:1].isupper() or len(given) != len(original.args) - 1 or not given or not settled:
-        return None
-    form = next((f for f in rule.forms if given.keys() <= f.signature.by_name.keys()), None)
-    if form is None or any(p.variadic for p in form.signature.params):
-        return None
-    later = [p.name for p in form.signature.params if p.default is None and p.name not in given]
-    args = [*(cst.Arg(cst.Name(name)) for name in later), *given.values()]
-    call = original.with_changes(func=original.args[0].value, args=args)
-    if (outcome := apply_call(rule, call, call, facts)).node is None or not later:
-        return None
-    body = code(outcome.node.with_changes(lpar=(), rpar=()))
-    node = cst.parse_expression(f"lambda {', '.join(later)}: {body}")
-    told = Finding(ASSUMED, Tier.ASSUMED, f"partial of {rule.name}", f"its callers give {', '.join(later)} alone")
-    return replace(outcome, node=node, findings=(*outcome.findings, told), returns="function")
+    return outcome if outcome.node is not None else of_partial(rule, original, facts) or outcome
 
 
 def _partial(rule: Rule, original: cst.Call, updated: cst.Call, facts: Facts) -> Outcome:

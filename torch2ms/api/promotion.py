@@ -9,12 +9,17 @@ _BROKEN = ("float16", "bfloat16", "float32", "float64")
 
 
 def narrowed(types: Sequence[str], ranks: Sequence[int | None]) -> str:
-    """The type of the tensors with dimensions, where MindSpore would take the wider one of a tensor without any."""
-    if len(types) != 2 or "" in types or None in ranks or (0 in ranks) == all(rank == 0 for rank in ranks):
+    """The type of the tensors with dimensions, where MindSpore would take the wider one of tensors without any."""
+    if "" in types or None in ranks:
         return ""
-    inner, outer = types if ranks[0] == 0 else reversed(types)
-    alike = any(inner in category and outer in category for category in (_WHOLE, _BROKEN))
-    return outer if alike and inner != outer and promoted({inner, outer}) != outer else ""
+    inner = {kind for kind, rank in zip(types, ranks, strict=True) if rank == 0}
+    outer = {kind for kind, rank in zip(types, ranks, strict=True) if rank != 0}
+    wide = promoted(outer) if inner and outer else ""
+    category = next((c for c in (_WHOLE, _BROKEN) if wide in c), ())
+    below = _WHOLE if category is _BROKEN else ()
+    if not all(kind in category or kind in below or kind == "bool" for kind in inner):
+        return ""
+    return wide if promoted(inner | outer) != wide else ""
 
 
 def promoted(types: set[str]) -> str:

@@ -35,6 +35,7 @@ class _Unknown:
 
 
 UNKNOWN = _Unknown()
+Shape = tuple[int, frozenset[str]]  # how many arguments a call has by place, and which by name
 
 
 class BindError(Exception):
@@ -69,6 +70,13 @@ class Signature:
     @cached_property
     def by_name(self) -> dict[str, Param]:
         return {param.name: param for param in self.params}
+
+    def takes(self, shape: Shape) -> bool:
+        """Whether a call of this shape is complete, and has nothing that no parameter stands for."""
+        placed = [p.name for p in self.params if not p.keyword_only]
+        given = {*placed[: shape[0]], *shape[1]}
+        required = {p.name for p in self.params if p.default is None and not p.variadic}
+        return shape[0] <= len(placed) and shape[1] <= self.by_name.keys() and required <= given
 
     def keyword(self, name: str) -> str | None:
         """The parameter that a keyword at a call means."""

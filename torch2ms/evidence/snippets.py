@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 import libcst as cst
 
 from torch2ms import api
-from torch2ms.api.signature import Signature
+from torch2ms.api.signature import Shape, Signature
 from torch2ms.findings import Finding, Tier
 
 ROOTS = {
@@ -98,6 +98,9 @@ class Names:
 
     def called_with_more(self, name: str, signature: Signature) -> bool:
         return False  # no snippet keeps a class in a variable
+
+    def called_with(self, name: str, signatures: tuple[Signature, ...]) -> Shape | None:
+        return None
 
     def varied(self, node: cst.BaseExpression) -> bool:
         """The floating inputs are what the cases differentiate by."""

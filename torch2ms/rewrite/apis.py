@@ -60,7 +60,6 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
         first = work.module.value(original.args[0].value)
         rule = work.rules.find(first.name) if first.kind == "api" and is_foreign(first.name) else None
         if rule is not None:
-            work.notes.findings = [f for f in work.notes.findings if f.what != first.name]
             outcome = apply_partial(rule, original, updated, work.facts)
             return work.take(findable_partial(rule, outcome, original, updated, work.project), updated)
     if name == "copy.deepcopy" and len(original.args) == 1:
@@ -142,6 +141,8 @@ def used(
     left = work.full_name(name, updated)
     if rule is None:
         return work.unknown(name, left)
+    if id(original) in where.partly:
+        return left
     if isinstance(original, cst.Attribute) and isinstance(updated, cst.Attribute) and _is_attribute(rule):
         return work.take(apply_attribute(rule, original, updated, work.facts), updated)
     outcome = apply_value(rule, original, work.facts)

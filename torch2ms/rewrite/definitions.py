@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 COMPILERS = {
     f"torch.{name}" for name in ("compile", "jit.script", "jit.script_method", "jit.ignore", "jit.unused", "jit.export")
 }  # decorators that a function works without
+# what torch calls itself where states are saved and loaded
+STATE_METHODS = ("get_extra_state", "set_extra_state", "_load_from_state_dict", "_save_to_state_dict")
 RECORDERS = ("torch.enable_grad", "torch.autograd.enable_grad")
 
 
@@ -52,6 +54,9 @@ class Definitions:
         self.writer.differentiated = info.differentiated and head is None
         self.writer.scope = scope
         decorators, above = self.decorators(node, info)
+        if info.cls is not None and info.cls.kind == "module" and info.name in STATE_METHODS:
+            why, todo = "no cell of MindSpore calls it", "call it where the program saves and loads states"
+            self.writer.refuse("T2M605", f"torch.nn.Module.{info.name}", why, todo)
         params = self.writer.expression(head.params if head is not None else node.params)
         if head is None:
             assert isinstance(params, cst.Parameters)

@@ -13,7 +13,7 @@ from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.values import SEQUENCE
-from torch2ms.api.signature import Signature
+from torch2ms.api.signature import Shape, Signature
 from torch2ms.rewrite.layers.handed import held_calls
 from torch2ms.rewrite.layers.sequentials import is_sequential
 from torch2ms.rewrite.parameters.ordered import sees_order
@@ -77,7 +77,7 @@ class ModuleFacts:
     def dtype(self, node: cst.BaseExpression) -> str:
         value = self.module.value(node)
         if value.kind == "dtype":
-            return value.name.rpartition(".")[2]
+            return shapes.dtype_of(value) or value.name.rpartition(".")[2]
         made = type(node) is cst.Call and dotted(node.func) == "complex"
         if (made or type(node) in _WRITTEN) and value.kind != "tensor":
             return shapes.literal(node, value)[0]
@@ -267,6 +267,10 @@ class ModuleFacts:
     def called_with_more(self, name: str, signature: Signature) -> bool:
         """Whether the project calls what may be this class or function with arguments it could leave out."""
         return held_calls(self.project).exceed(name, signature)
+
+    def called_with(self, name: str, signatures: tuple[Signature, ...]) -> Shape | None:
+        """How many arguments the project gives what may be this function by place, and which by name."""
+        return held_calls(self.project).shape(name, signatures)
 
     def varied(self, node: cst.BaseExpression) -> bool:
         return any(not d.startswith("@") for d in self.module.value(node).deps)

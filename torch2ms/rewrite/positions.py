@@ -38,6 +38,7 @@ class Positions(Rewriter):
         self.callees: set[int] = set()
         self.called: set[int] = set()  # calls whose result is called, bound or mapped: it is seen what becomes of it
         self.applied: dict[int, cst.Call] = {}  # callee -> its call
+        self.partly: set[int] = set()  # what `functools.partial` gives arguments to: translated with them
         self.nested = 0  # lambdas and comprehensions around
         self.inner: set[int] = set()  # parts of a dotted name
         self.classes: set[int] = set()  # what isinstance asks for, bases, annotations
@@ -68,6 +69,8 @@ class Positions(Rewriter):
         if hands_on(made, target, name):
             for arg in node.args:
                 self.leave_unnamed(arg.value)
+        if target.name == "functools.partial" and node.args:
+            self.partly.add(id(node.args[0].value))
         if compiled.transform(target.name) == "vmap" and node.args:
             self.called.add(id(node.args[0].value))
         if made.kind == "optimizer":

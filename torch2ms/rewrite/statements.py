@@ -99,6 +99,9 @@ class Statements:
             ):
                 if type(node.value) is cst.Call:
                     return []  # `model.to(device)`
+            written = type(node) is cst.Expr and id(node.value) in self.writer.plan.expressions
+            if written and type(made) is cst.Expr and type(made.value) is cst.Subscript:
+                return []  # `torch.exp(x, out=rows[1])`
             special = [layout.line(stmt, made)]
         return self.commented(stmt, special)
 

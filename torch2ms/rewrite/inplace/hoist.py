@@ -48,7 +48,7 @@ def hoisted(in_place: InPlace, stmt: Stmt) -> list[cst.BaseStatement]:
 
 def _first(in_place: InPlace, stmt: Stmt) -> cst.Call | None:
     """The call that changes a tensor and is evaluated before anything else of the statement."""
-    for node in evaluated_first(stmt, in_place.module):
+    for node in evaluated_first(stmt, in_place.module, in_place.writer.plan):
         if type(node) is not cst.Call:
             continue
         if _is_function(in_place, node) or _writes(in_place, node) or _is_initialiser(in_place, node):
@@ -108,6 +108,8 @@ def _written(in_place: InPlace, stmt: Stmt, call: cst.Call) -> tuple[list[cst.Ba
         return _stored(in_place, stmt, call.with_changes(args=args), target)
     if isinstance(target, cst.Call) and (dtype := _made_for_it(in_place, target)):
         return [], _unkept(in_place, call, call.with_changes(args=args), dtype)
+    if isinstance(target, cst.Subscript):
+        return _copied(in_place, stmt, call.with_changes(args=args), target)
     many = isinstance(target, cst.Tuple) and all(isinstance(e.value, cst.Name) for e in target.elements)
     held = module.value(target) if target is not None else None
     if target is None or held is None or not (many or isinstance(target, cst.Name)):
@@ -165,6 +167,15 @@ def _unkept(in_place: InPlace, call: cst.Call, left: cst.Call, dtype: str) -> st
         return code(made)
     in_place.writer.needs.add("ms")
     return f"{code(parenthesised(made))}.astype(ms.{dtype})"
+
+
+def _copied(
+    in_place: InPlace, stmt: Stmt, call: cst.Call, target: cst.Subscript
+) -> tuple[list[cst.BaseStatement], str]:
+    """`out=table[1]`: as `table[1].copy_(...)`."""
+    method = cst.Call(cst.Attribute(target, cst.Name("copy_")), [cst.Arg(call)])
+    lines = in_place.in_place(stmt, method) or []
+    return lines, code(in_place.writer.expression(target)) if lines else ""
 
 
 def _stored(

@@ -19,12 +19,14 @@ from torch2ms.rewrite.inplace.sharing import fresh
 
 if TYPE_CHECKING:
     from torch2ms.rewrite.inplace.stores import InPlace
+    from torch2ms.tape.plan import Plan
 
 TYPED = {"eq_", "ne_", "gt_", "ge_", "lt_", "le_", "greater_", "less_", "not_equal_", "greater_equal_", "less_equal_",
          "logical_not_", "logical_and_", "logical_or_", "logical_xor_"}  # fmt: skip
 LATE = frozenset({
     cst.Lambda, cst.ListComp, cst.SetComp, cst.DictComp, cst.GeneratorExp, cst.IfExp, cst.BooleanOperation
 })  # fmt: skip
+QUIET = frozenset({cst.Name, cst.Integer, cst.Float, cst.SimpleString})
 
 
 def widens(call: cst.Call, value: Value, module: ModuleInfo) -> bool:
@@ -70,7 +72,7 @@ def raise_changes(in_place: InPlace, stmt: Stmt) -> list[cst.BaseStatement]:
             while is_change(chain):
                 writer.plan.temporaries.add(id(chain))
                 chain = chain.func.value  # type: ignore[attr-defined]
-        elif first and (unshared and len(uses) == 1 or any(n is call for n in evaluated_first(stmt, in_place.module))):
+        elif first and (unshared and len(uses) == 1 or call in evaluated_first(stmt, in_place.module, writer.plan)):
             made = in_place.in_place(stmt, call)
             if made is None:
                 writer.plan.refused.add(id(call))
@@ -81,26 +83,40 @@ def raise_changes(in_place: InPlace, stmt: Stmt) -> list[cst.BaseStatement]:
     return above
 
 
-def evaluated_first(stmt: Stmt, module: ModuleInfo) -> Iterator[cst.CSTNode]:
-    """The expressions of a statement of which nothing else is evaluated before, from the whole to its first part."""
-    node: cst.CSTNode | None = getattr(stmt.node, "value", None)
-    while node is not None:
-        yield node
-        if type(node) is cst.Call:
-            if type(node.func) is cst.Attribute and module.value(node.func).kind != "api":
-                node = node.func.value
-            else:
-                node = node.args[0].value if node.args else None
-        elif type(node) is cst.BinaryOperation or type(node) is cst.Comparison or type(node) is cst.BooleanOperation:
-            node = node.left
-        elif type(node) is cst.Attribute or type(node) is cst.Subscript:
-            node = node.value
-        elif type(node) is cst.UnaryOperation:
-            node = node.expression
-        elif type(node) is cst.Tuple or type(node) is cst.List:
-            node = node.elements[0].value if node.elements else None
-        else:
+def evaluated_first(stmt: Stmt, module: ModuleInfo, plan: Plan) -> Iterator[cst.CSTNode]:
+    """The expressions of a statement of which nothing else is evaluated before, each behind what it is a part of.
+
+    Names and constants do not count, nor do changes that stand above it already.
+    """
+    yield from _evaluated(getattr(stmt.node, "value", None), module, plan)
+
+
+def _evaluated(node: cst.CSTNode | None, module: ModuleInfo, plan: Plan) -> Iterator[cst.CSTNode]:
+    if node is None or id(node) in plan.expressions:
+        return
+    yield node
+    for part in _parts(node, module):
+        yield from _evaluated(part, module, plan)
+        if type(part) not in QUIET and id(part) not in plan.expressions:
             return
+
+
+def _parts(node: cst.CSTNode, module: ModuleInfo) -> list[cst.BaseExpression]:
+    """What is evaluated whenever a node is, in order."""
+    if type(node) is cst.Call:
+        args = [arg.value for arg in node.args]
+        if type(node.func) is cst.Attribute and module.value(node.func).kind != "api":
+            return [node.func.value, *args]
+        return args
+    if type(node) is cst.BinaryOperation:
+        return [node.left, node.right]
+    if type(node) is cst.Comparison or type(node) is cst.BooleanOperation:
+        return [node.left]
+    if type(node) is cst.Attribute or type(node) is cst.Subscript:
+        return [node.value]
+    if type(node) is cst.UnaryOperation:
+        return [node.expression]
+    return [element.value for element in node.elements] if type(node) is cst.Tuple or type(node) is cst.List else []
 
 
 def _given(chain: cst.CSTNode) -> Iterator[cst.Call]:

@@ -11,9 +11,10 @@ from torch2ms.analysis.program.answers import once
 from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.values import choices
-from torch2ms.api.signature import Signature
+from torch2ms.api.signature import Shape, Signature
 
 _ACTIVATIONS = ("act", "relu", "nonlin", "non_lin")  # in the names of variables that hold one
+_OF_CONTAINERS = {name for kind in (list, dict, set, str) for name in dir(kind)}
 _NOT_HELD = ("module", "tensor", "method", "builtin", "builtin_super", "lossfn")  # called as what they are
 
 
@@ -39,6 +40,12 @@ class HeldCall:
         return bool(self.keywords & signature.by_name.keys()) or activation and (self.positional > 0 or self.spread)
 
 
+    def shape(self, signatures: tuple[Signature, ...]) -> Shape | None:
+        """What it is given, where that is all seen and one of the signatures takes it."""
+        given = self.positional, self.keywords
+        return given if not self.spread and any(signature.takes(given) for signature in signatures) else None
+
+
 class HeldCalls:
     """All of a project, with the answers that were given: every class that is a value asks."""
 
@@ -51,6 +58,15 @@ class HeldCalls:
         if (name, signature) not in self.answers:
             self.answers[name, signature] = any(call.exceeds(name, signature) for call in self.calls)
         return self.answers[name, signature]
+
+    def shape(self, name: str, signatures: tuple[Signature, ...]) -> Shape | None:
+        """What all calls of what may be this function give it; None where they differ, or one is not seen whole."""
+        known = [call for call in self.calls if name in call.names]
+        calls = known or [call for call in self.calls if not any(call.names) and call.callee not in _OF_CONTAINERS]
+        shapes = {call.shape(signatures) for call in calls}
+        if not known:  # what this function cannot take was another's
+            shapes.discard(None)
+        return shapes.pop() if len(shapes) == 1 else None
 
 
 @once
