@@ -129,8 +129,9 @@ def svd(a, full_matrices=True):
         more, wide = more + 1, max(columns, more + 2)
     padded = np.pad(a, [(0, 0)] * (a.ndim - 2) + [(0, more - rows), (0, wide - columns)])
     u, values, vh = np.linalg.svd(padded, full_matrices)
-    kept = columns if full_matrices else min(rows, columns)
-    parts = (u[..., :rows, : rows if full_matrices else kept], values[..., : min(rows, columns)], vh[..., :kept, :columns])
+    least = min(rows, columns)
+    left, right = (rows, columns) if full_matrices else (least, least)
+    parts = u[..., :rows, :left], values[..., :least], vh[..., :right, :columns]
     return tuple(ms.Tensor(np.ascontiguousarray(part)) for part in parts)
 
 
@@ -149,11 +150,6 @@ def svd_values(a):
 def eigvals(a):
     a = a.asnumpy()
     return ms.Tensor(np.linalg.eigvals(a).astype(np.result_type(a, np.complex64)))
-
-
-def eig(a):
-    a = a.asnumpy()
-    return tuple(ms.Tensor(part.astype(np.result_type(a, np.complex64))) for part in np.linalg.eig(a))
 
 
 def matrix_rank(a, atol=None, rtol=None, hermitian=False):

@@ -50,7 +50,6 @@ ALWAYS_TUPLES = {
     "slogdet": 2,
     "qr": 2,
     "svd": 3,
-    "eig": 2,
     "eigh": 2,
     "eig": 2,
     "std_mean": 2,
