@@ -274,6 +274,11 @@ def _said(error: Exception) -> str:
 
 def plan_project(project: Project, config: Config) -> dict[str, Plan]:
     """The plan of every module, made before anything is rewritten: what one decides reaches the others."""
+    plans = _planned(project, config)
+    return _planned(project, config) if project.idle else plans  # now that it is known what optimizers are to skip
+
+
+def _planned(project: Project, config: Config) -> dict[str, Plan]:
     prepare(project)
     planning.prepare(project)
     lifting = lift(project, stores=not config.assume_cleared)

@@ -32,6 +32,23 @@ def skip_frozen(optimizer):
     return optimizer
 
 
+def idle_left_out(grad_fn, *parts):
+    """A gradient function after which optimizers leave alone the layers that did not run, which torch has no gradient of."""
+
+    def construct(*args):
+        ran = set()
+        watches = [cell.register_forward_pre_hook(lambda cell, _: ran.update(map(id, cell.get_parameters())))
+                   for part in parts for _, cell in part.cells_and_names()]
+        found = grad_fn(*args)
+        for watch in watches:
+            watch.remove()
+        for p in (p for part in parts for p in part.get_parameters()):
+            p.left_out = id(p) not in ran
+        return found
+
+    return construct
+
+
 def moment_rows(optimizer):
     """What an optimizer remembers of each of its parameters."""
     return {name: row for name, row in vars(optimizer).items()

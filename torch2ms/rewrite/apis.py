@@ -104,14 +104,15 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
     if work.module.value(original).kind == "optimizer" and outcome.node is not None:
         work.notes.first += told_apart(original, updated, work)
         made = work.take(outcome, left)
-        return skipping(made, work) if work.module.skips else made
+        idle = work.module.zeroed and work.module.value(original).dtype == "plain"
+        return skipping(made, work) if work.module.skips and not idle else made
     return work.take(outcome, left)
 
 
 def skipping(made: cst.BaseExpression, work: Translation) -> cst.BaseExpression:
     """An optimizer that leaves alone what is frozen when it steps."""
     work.notes.needs.add("skip_frozen")
-    work.tell("T2M308", "parameters frozen or thawed", "the optimizer leaves frozen parameters alone, as torch's does")
+    work.tell("T2M308", "parameters frozen or thawed", "the optimizer leaves alone what has no gradient, as torch's does")
     return cst.Call(cst.Name("skip_frozen"), [cst.Arg(made)])
 
 

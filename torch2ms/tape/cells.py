@@ -110,6 +110,8 @@ class CellWriter:
     def episode(self, call: Call) -> tuple[Owner, Event, list[Event]]:
         """The optimizer, its one step, and the clipping before it."""
         event, region = call.event, call.region
+        if region.idle:
+            raise NoFit("its optimizer leaves alone the layers that did not run")
         if event.scaler:
             raise NoFit("the loss is scaled, and nn.TrainOneStepWithLossScaleCell has no CPU kernel")
         if event.lifted or event.branches or call.keep or call.delayed or call.inputs or call.played:

@@ -14,7 +14,8 @@ from torch2ms.tape.forward.computed import computes
 from torch2ms.tape.forward.dependents import dependents
 from torch2ms.tape.forward.effects import effects
 from torch2ms.tape.forward.layers import through_layers
-from torch2ms.tape.forward.partial import DEPENDING, left_out_at_times, left_out_of_networks
+from torch2ms.tape.forward.only_called import unwatched
+from torch2ms.tape.forward.partial import left_out_at_times, left_out_of_networks
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.regions import Finder
 from torch2ms.tape.forward.shared import Regions, together
@@ -90,14 +91,26 @@ def forward_of(
         return region, "a called function " + ASKED.format(asked)
     if _only_looked_at(event, wanted, verdicts):
         return region, "" if not wanted or computes(region, verdicts.module, verdicts.project) else BY_CALLER
-    if test := left_out_at_times(event, region, wanted, verdicts.module, verdicts.project):
-        return region, DEPENDING.format(test)
-    steps = [e for e in verdicts.records.events if e.kind in STEPS]
-    if why := left_out_of_networks(event, region, wanted, steps, verdicts.module, verdicts.project):
+    if why := _left_out(event, region, wanted, verdicts):
         return region, why
     if wanted and not computes(region, verdicts.module, verdicts.project):
         return region, BY_CALLER
     return region, ""
+
+
+def _left_out(event: Event, region: Region, wanted: list[Owner], verdicts: Verdicts) -> str:
+    """Why steps would move layers that torch leaves alone; "" where none are, or the optimizers leave them alone too."""
+    around = verdicts.module, verdicts.project
+    steps = [e for e in verdicts.records.events if e.kind in STEPS]
+    left = [*left_out_at_times(event, region, wanted, *around)]
+    left += left_out_of_networks(event, region, wanted, steps, *around)
+    region.idle = {**verdicts.idle.get(id(event), {}), **{each.code: each.why for each in left}}
+    if not region.idle:
+        return ""
+    if "" in region.idle or unwatched(region, verdicts.module):
+        return next(iter(region.idle.values()))
+    verdicts.project.idle.add(verdicts.module.name)
+    return "" if verdicts.module.skips else next(iter(region.idle.values()))
 
 
 def _only_looked_at(event: Event, owners: list[Owner], verdicts: Verdicts) -> bool:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import libcst as cst
 
 from torch2ms.analysis.program.flow import expression_uses, free_uses, root
@@ -12,6 +14,7 @@ from torch2ms.analysis.syntax.tree import gathered
 from torch2ms.analysis.values import NO_DEPS, UNKNOWN, any_overlap, overlaps, within
 from torch2ms.tape.forward.carried import carried, reads_itself
 from torch2ms.tape.forward.harmless import asked_only, filled_only, only_cut
+from torch2ms.tape.forward.only_called import spelled
 from torch2ms.tape.forward.partial import never_recorded
 from torch2ms.tape.forward.properties import computed_anew
 from torch2ms.tape.forward.refilled import emptied, kept_anew, left_in_object
@@ -36,6 +39,7 @@ from torch2ms.tape.ledger.records import LOADS, STEPS, Records
 from torch2ms.tape.uses.freezing import switched_behind, thaws
 from torch2ms.tape.uses.stored import unguarded
 
+PLAIN = re.compile(r"[A-Za-z_]\w*([.][A-Za-z_]\w*|\[\d+\])*")  # places that code may name
 NO_GRADIENT = "no gradient of `{}` reaches this step: torch leaves it alone, MindSpore's optimizer would move it"
 
 UNTAKEN = "no step or read of the gradients stands in this function"
@@ -59,6 +63,7 @@ class Verdicts:
         self.records = records
         self.handed = handed
         self.taken = taken
+        self.idle: dict[int, dict[str, str]] = {}  # by id of an event: layers that do not run in it, and why it matters
 
     def played(self, event: Event) -> bool:
         """What the event differentiates was made by callers, who hand over its playback."""
@@ -86,8 +91,8 @@ class Verdicts:
                 if made and not through_unseen(event, self.scope, self.module)[0]:
                     return "the loss is made by the caller of this function"
                 for owner in takers[id(event)]:
-                    if owner.stored and (place := self.left_out(event, owner, deps)):
-                        return NO_GRADIENT.format(place)
+                    if owner.stored and (places := self.left_out(event, owner, deps)):
+                        return NO_GRADIENT.format(places[0])
                 apart = all(
                     o.kind not in ("optimizer", "leaf") for o in takers[id(event)]
                 )  # clipped or looked at, at most
@@ -108,8 +113,8 @@ class Verdicts:
                 if added := [o for o in self.records.takers(event) if o.stored and o not in fed]:
                     return f"a called function also adds to the gradients that `{added[0].place}` keeps"
                 for owner in fed:
-                    if place := self.left_out(event, owner, self.records.root_deps(event)):
-                        return NO_GRADIENT.format(place)
+                    if places := self.left_out(event, owner, self.records.root_deps(event)):
+                        return NO_GRADIENT.format(places[0])
             if event.kind == "step_closure":
                 return "step(closure) is not translated here"
         if scaling:
@@ -152,8 +157,10 @@ class Verdicts:
                 reached = frozenset().union(
                     *(self.records.root_deps(self.records.events[n]) for n, _ in held if n != ENTRY)
                 )
-                if place := self.left_out(event, owner, reached):
-                    return NO_GRADIENT.format(place)
+                if places := self.left_out(event, owner, reached):
+                    told = self.tells(places, stored if len(stored) == len(held) else [])
+                    if not (told and self.module.skips):
+                        return NO_GRADIENT.format(places[0])
                 held_back = owner.kind == "optimizer" and not owner.plain and not self.module.skips
                 around = (self.scope, self.module, self.project, self.records)
                 if held_back and thaws(owner, *around):
@@ -182,6 +189,16 @@ class Verdicts:
                     return f"gradients of `{owner.place}` are left over from one call of this function to the next"
         return ""
 
+    def tells(self, places: list[str], stored: list[Event]) -> bool:
+        """The gradient function, if it is one, may tell the optimizer that these layers did not run."""
+        stmts = self.scope.body.walk()
+        names = {spelled(place, stmts, self.module): NO_GRADIENT.format(place) for place in places}
+        if len(stored) != 1 or not all(PLAIN.fullmatch(name) for name in names):
+            return False
+        self.idle.setdefault(id(stored[0]), {}).update(names)
+        self.project.idle.add(self.module.name)
+        return True
+
     def passed_by(self, load: Event, held: frozenset[tuple[int, bool]], takers: dict[int, list[Owner]]) -> bool:
         """What a loop uses comes from outside of it, and nothing seems to use what its own backward call stores."""
         loop = next((a for a in load.stmt.ancestors() if a.is_loop), None)
@@ -191,41 +208,41 @@ class Verdicts:
         dead = [e for e in inside if not takers[id(e)]]
         return bool(dead) and not any(self.records.events[n] in inside for n, _ in held if n != ENTRY)
 
-    def left_out(self, event: Event, owner: Owner, reached: frozenset[str]) -> str:
-        """A module whose parameters the optimizer would move although no backward call reaches them, "" if none."""
+    def left_out(self, event: Event, owner: Owner, reached: frozenset[str]) -> list[str]:
+        """The modules whose parameters the optimizer would move although no backward call reaches them."""
         fills = event.kind in STEPS or owner.stored and event.kind == "backward"
         if owner.kind != "optimizer" or owner.plain or owner.owns is None or not fills:
-            return ""
+            return []
         known = {
             v.place for v in self.module.values.values() if v.kind == "module" and v.name and v.place and not v.items
         }
         if owner.in_turn & reached:
             owner.assumed.add(f"every module that `{owner.place}` holds has had its turn when it steps")
-            return ""
+            return []
         if event.value.dtype == "decays" and not self.project.freezes:  # it may hold what is not frozen alone
             if part := never_recorded(owner, self.scope, self.module):
-                return part
+                return [part]
         if not reached or any(d.startswith("^") for d in reached):
-            return ""
+            return []
         if any(d.startswith("@") for d in reached):  # what nobody is seen to give a graph, it hardly has
             return self.unreached(event, owner, reached, given=True)
         missing = [o for o in sorted(owner.owns) if o in known and not any_overlap(frozenset({o}), reached)]
-        return missing[0] if missing else self.unreached(event, owner, reached)
+        return missing or self.unreached(event, owner, reached)
 
-    def unreached(self, event: Event, owner: Owner, reached: frozenset[str], given: bool = False) -> str:
-        """A layer that no loss of a step depends on, where decay or what other losses left moves it."""
+    def unreached(self, event: Event, owner: Owner, reached: frozenset[str], given: bool = False) -> list[str]:
+        """The layers that no loss of a step depends on, where decay or what other losses left moves them."""
         if event.kind not in STEPS or self.project.freezes:
-            return ""
+            return []
         decays = event.value.dtype == "decays"
         filling = [e for e in self.records.events if e.kind in ("backward", "handed")]
         ever = frozenset().union(*(self.records.root_deps(e) for e in filling if owner in self.records.takers(e)))
         others = steps_elsewhere(owner.place, self.scope, self.module, self.project)  # behind losses that reach more
         if given and not others or any(d.startswith("^" if others else ("^", "@")) for d in ever):
-            return ""
+            return []
         if not decays and not others and ever == reached:
-            return ""
-        part = unreached(owner, reached, NO_DEPS if decays or others else ever, self.scope, self.module, self.project)
-        return part if decays or not others or "[" not in part else ""  # items are run by whatever goes over them
+            return []
+        parts = unreached(owner, reached, NO_DEPS if decays or others else ever, self.scope, self.module, self.project)
+        return [p for p in parts if decays or not others or "[" not in p]  # items are run by whatever goes over them
 
     def kept(self, owner: Owner) -> str:
         """A part of an owner that no clear reaches where others of its parts are cleared one by one, "" if none."""

@@ -76,6 +76,7 @@ class ModuleInfo:
     annotated: Annotated = field(default_factory=dict)  # what assignments were before they were read plainly
     counting: bool = False  # networks of the project write to what all of them share: their order shows
     skips: bool = False  # optimizers of its program leave what is frozen alone, as torch's do
+    zeroed: bool = False  # ... which has a gradient of zeros: nothing to an optimizer that remembers nothing
     grows: bool = False  # ... and get more groups when they are at work
     conditional: bool = False  # somewhere in the project a forward calls layers under a condition
     answers: dict[Callable[..., Any], Any] = field(default_factory=dict)  # to what is asked `once`
@@ -243,6 +244,7 @@ class Project:
     remaining: dict[int, str] = field(default_factory=dict)  # by id of a scope: what leaves gradients in what it trains
     meeting: set[int] = field(default_factory=set)  # ... and of those that are given the same optimizer
     renames: bool = True  # layers whose parameters have other names in MindSpore may be there
+    idle: set[str] = field(default_factory=set)  # names of modules whose steps leave alone the layers that did not run
     readers: set[str] = field(default_factory=set)  # names of functions that do so
     clipping: set[str] = field(default_factory=set)  # ... and of those that change gradients they did not take
     reads_gradients: bool = True  # somewhere gradients are read, clipped or applied

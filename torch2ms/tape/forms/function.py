@@ -10,6 +10,7 @@ from torch2ms.analysis.program.flow import root
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
+from torch2ms.analysis.values import overlaps
 from torch2ms.tape.forms.bodies import body_of, declare, late_cotangent, weighted
 from torch2ms.tape.forms.calls import Call, Outputs, Repeats, all_ones
 from torch2ms.tape.forms.graphmode import unfit
@@ -52,6 +53,8 @@ def write(writer: Writer, call: Call) -> str:
     cotangent = bool(given) or event.kind == "handed"
     if (region.cut or event.kind == "handed") and not writer.plan.records:
         return "it needs ms.vjp, which runs the forward a second time before MindSpore 2.9"
+    if region.idle and (cotangent or region.cut or call.accumulate or call.played):
+        return next(iter(region.idle.values()))
     wrap = next((writer.plan.halved[id(a)] for a in event.stmt.ancestors() if id(a) in writer.plan.halved), None)
     if wrap is not None and (region.cut or event.cotangents != [None] * len(event.roots)):
         return "it stands inside an autocast block, and its forward is cut"
@@ -90,6 +93,7 @@ def write(writer: Writer, call: Call) -> str:
     if event.episode is not None:
         left_out = "it fills lists outside"
     left_out = "it returns more than the loss" if event.beside else left_out
+    left_out = "its optimizer leaves alone the layers that did not run" if region.idle else left_out
     decorator = decorator_of(writer, call, params, outputs, loop, left_out)
     definition: list[Item] = [*declare(writer, outputs, stmts), Function(function, params, body, decorator)]
     if direct:
@@ -97,25 +101,30 @@ def write(writer: Writer, call: Call) -> str:
         function, target = direct
     if wrap is not None:
         definition.append(wrap(function))
+    gradient, nodes = f"ms.value_and_grad({function}{differentiated}{aux})", weight_nodes(call)
+    if region.idle:
+        if any(overlaps(p, d) for p in region.idle for s in (loop.walk() if loop is not None else ()) for d in s.defs):
+            return next(iter(region.idle.values()))
+        gradient, nodes = idle_left_out(writer, call, gradient, nodes)
     if loop is not None and optimizer_optional(writer, call, loop):
         writer.plan.before.setdefault(id(loop), []).extend(definition)
         definition = []
-        invoke = f"ms.value_and_grad({function}{differentiated}{aux})({target})"
+        invoke = f"{gradient}({target})"
     elif loop is not None:
         grad = writer.fresh(f"grad_{suffix}" if suffix else "grad_fn")
-        definition.append(Text(f"{grad} = ms.value_and_grad({function}{differentiated}{aux})", weight_nodes(call)))
+        definition.append(Text(f"{grad} = {gradient}", nodes))
         invoke = f"{grad}({target})"
         writer.plan.before.setdefault(id(loop), []).extend(definition)
         definition = []
     else:
-        invoke = f"ms.value_and_grad({function}{differentiated}{aux})({target})"
+        invoke = f"{gradient}({target})"
     received, follow = receive(writer, call)
     steps: list[Item] = []
     if event.episode is not None:
         steps, follow = [*follow, *event.episode.follow_up(call.owners[0].variable, writer.plan)], []
     inline = loop is None or optimizer_optional(writer, call, loop)
     head = f"(_, {event.beside})" if event.beside else outputs.target()
-    line = Text(f"{head}, {received} = {invoke}", weight_nodes(call) if inline else [])
+    line = Text(f"{head}, {received} = {invoke}", nodes if inline else [])
     bound = outputs.target()
     if outputs.aux and not outputs.wrapped:
         bound = bound.removeprefix("(").removesuffix(")")
@@ -124,6 +133,15 @@ def write(writer: Writer, call: Call) -> str:
     form = call.form or f"ms.value_and_grad of {len(stmts)} statement{'s' if len(stmts) != 1 else ''}"
     call.form = form + call.compiled
     return ""
+
+
+def idle_left_out(writer: Writer, call: Call, gradient: str, nodes: list[cst.CSTNode]) -> tuple[str, list[cst.CSTNode]]:
+    """A gradient function that tells the optimizers which of the layers did not run."""
+    parts: list[cst.CSTNode] = [cst.parse_expression(place) for place in sorted(call.region.idle)]
+    named = ", ".join(f"{{{len(nodes) + number}}}" for number in range(len(parts)))
+    writer.plan.needs.add("idle_left_out")
+    call.form = (call.form or "ms.value_and_grad") + "; the optimizer leaves alone the layers that do not run"
+    return f"idle_left_out({gradient}, {named})", [*nodes, *parts]
 
 
 def write_repeated(writer: Writer, call: Call, repeats: Repeats) -> str:

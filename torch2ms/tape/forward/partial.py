@@ -18,19 +18,21 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.forward.choices import CHOOSING, chosen, elsewhere, one_of_all, tests_of
+from torch2ms.tape.forward.only_called import only_called, spelled
 from torch2ms.tape.forward.region import Region
-from torch2ms.tape.forward.skipped import skipped
+from torch2ms.tape.forward.skipped import Skipped, skipped
 from torch2ms.tape.ledger.again import given_by_loops
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
 
 NOTHING: frozenset[str] = frozenset()
 Cut = tuple[cst.BaseExpression, set[str], frozenset[str]]  # a condition, its names, what runs in one case alone
-DEPENDING = "parameters get no gradient depending on `{}`: MindSpore's optimizer would move them then"
 
 
-def left_out_at_times(event: Event, region: Region, owners: list[Owner], module: ModuleInfo, project: Project) -> str:
-    """The condition that changes while the program trains and under which a step has no gradient of some parameters.
+def left_out_at_times(
+    event: Event, region: Region, owners: list[Owner], module: ModuleInfo, project: Project
+) -> Iterator[Skipped]:
+    """What a step has no gradient of under conditions that change while the program trains.
 
     What a function is given for such a condition is assumed to be the same at every step, where no call says more.
     """
@@ -38,6 +40,9 @@ def left_out_at_times(event: Event, region: Region, owners: list[Owner], module:
     found = [*_cuts(event, region, module), *_choices(event, region, module)] if moving else []
     scope = event.stmt.block.scope
     given = given_by_loops(scope, project) if found else set()
+    stmts = [*(i for s in region.all for i in s.walk()), event.stmt] if found else []
+    read = {u for s in stmts for u in s.uses}
+    stmts = [s for s in scope.body.walk() if s in stmts or not s.blocks and s.defs & read] if found else []
     for test, asked, missing in found:
         for owner in moving:
             if not any_overlap(missing, owner.owns or NOTHING):
@@ -46,10 +51,11 @@ def left_out_at_times(event: Event, region: Region, owners: list[Owner], module:
                 owner.assumed.add(f"`{code(test)}` holds once in each list")
                 continue
             if asked & (given | _turning(event, owner)) or _rebound(test, event, project):
-                return code(test)
-            if asked - scope.locals or asked & set(scope.params):
+                for place in sorted(missing):
+                    name = spelled(place, stmts, module)
+                    yield Skipped(place, code(test), True, name if name and only_called(name, stmts) else "")
+            elif asked - scope.locals or asked & set(scope.params):
                 owner.assumed.add(f"`{code(test)}` is the same at every step of `{owner.place}`")
-    return ""
 
 
 def _rebound(test: cst.BaseExpression, event: Event, project: Project) -> bool:
@@ -80,15 +86,15 @@ def _turning(event: Event, owner: Owner) -> set[str]:
 
 def left_out_of_networks(
     event: Event, region: Region, owners: list[Owner], steps: list[Event], module: ModuleInfo, project: Project
-) -> str:
-    """Why a step moves layers that torch leaves alone, as the networks that are called do not run them."""
+) -> Iterator[Skipped]:
+    """The layers that a step moves and torch leaves alone, as the networks that are called do not run them."""
     moving = [o for o in owners if o.kind == "optimizer" and not o.plain and o.owns]
     if not moving:
-        return ""
+        return
     wanted = frozenset().union(*(o.owns or NOTHING for o in moving))
     stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
     if not any(skipped(stmts, set(), module, project, wanted)):
-        return ""
+        return
     inside = [e.stmt for e in steps if any(e.place == o.place for o in moving)]
     loops = [a for a in event.stmt.ancestors() if a.is_loop and (not inside or any(a in s.ancestors() for s in inside))]
     changing = {root(d) for a in loops for s in a.walk() for d in s.defs}
@@ -96,13 +102,9 @@ def left_out_of_networks(
     decaying = {e.place for e in steps if e.value.dtype == "decays"}
     for left in skipped(stmts, changing, module, project, wanted):
         for owner in moving:
-            if not any_overlap(frozenset({left.place}), owner.owns or NOTHING):
-                continue
-            if left.test and left.changes:
-                return DEPENDING.format(left.test)
-            if not left.test and owner.place in decaying:
-                return f"nothing runs `{left.place}`: torch leaves it alone, MindSpore's optimizer would let it decay"
-    return ""
+            if any_overlap(frozenset({left.place}), owner.owns or NOTHING):
+                if left.changes if left.test else owner.place in decaying:
+                    yield left
 
 
 def without_gradient(

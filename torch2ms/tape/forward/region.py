@@ -34,6 +34,7 @@ class Region:
     handed_in: set[str] = field(default_factory=set)
     late: bool = False  # the guarded part needs what stands before the guard: the function is called there
     tried: bool = False  # only the backward call stands in a `try`
+    idle: dict[str, str] = field(default_factory=dict)  # layers that may not run -> why that matters to a step
     problem: str = ""
 
     @property

@@ -21,6 +21,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
 from torch2ms.tape.forward.choices import LAYERS, OF_SHAPE, by_name, moving, own, tests_of
+from torch2ms.tape.forward.only_called import only_called
 from torch2ms.tape.ledger.beyond import weighted_parts
 
 DEEP = 3  # methods that call methods
@@ -39,6 +40,13 @@ class Skipped:
     place: str
     test: str = ""
     changes: bool = False  # the condition is another one from step to step
+    code: str = ""  # what names them, where they run by being called: whoever watches the calls knows which ran
+
+    @property
+    def why(self) -> str:
+        if self.test:
+            return f"parameters get no gradient depending on `{self.test}`: MindSpore's optimizer would move them then"
+        return f"nothing runs `{self.place}`: torch leaves it alone, MindSpore's optimizer would let it decay"
 
 
 def skipped(
@@ -60,7 +68,8 @@ def skipped(
             for cls in _classes(value, stmt, module, project):
                 if (info := cls.method("forward")) is not None:
                     params = _Given.of(call, stmt, changing).changing(info.scope.params)
-                    yield from _Forward(cls, info, project, params).skipped(value.place)
+                    forward = _Forward(cls, info, project, params, spelled=dotted(call.func))
+                    yield from forward.skipped(value.place)
 
 
 def _around(stmt: Stmt, project: Project) -> ClassInfo | None:
@@ -101,7 +110,8 @@ def _of_function(
         cls = class_of(value, module, project)
         if cls is not None and number < len(info.scope.params):
             params = _Given.of(call, stmt, changing).changing(info.scope.params)
-            forward = _Forward(cls, info, project, params, info.scope.params[number])
+            spelled = dotted(call.args[number].value)
+            forward = _Forward(cls, info, project, params, info.scope.params[number], spelled)
             yield from forward.skipped(value.place)
 
 
@@ -134,9 +144,11 @@ class _Forward:
     """The forward of a class, and what of its layers runs on every way through it."""
 
     def __init__(
-        self, cls: ClassInfo, info: FunctionInfo, project: Project, params: set[str], name: str = "", depth: int = 0
-    ) -> None:
+        self, cls: ClassInfo, info: FunctionInfo, project: Project, params: set[str], name: str = "",
+        spelled: str = "", depth: int = 0,
+    ) -> None:  # fmt: skip
         self.cls, self.info, self.project, self.params, self.name, self.depth = cls, info, project, params, name, depth
+        self.spelled = spelled  # what names the network where the gradient is taken
         self.taken: tuple[Stmt, Block | None] | None = None
         self.parts = weighted_parts(cls, project)
         self.choosing = project.says(NAMING)
@@ -151,12 +163,15 @@ class _Forward:
         whole = self.run(self.info, ())
         for name in self.parts if not self.name else ():
             if name not in whole and not self.used_elsewhere(name):
-                yield Skipped(f"{place}.{name}")
+                yield Skipped(f"{place}.{name}", code=self.spelled and f"{self.spelled}.{name}")
         for info, changing in self.reached(self.info, self.params, ()):
             for stmt in info.scope.body.walk():
                 for test, missing in self.cuts(stmt, info, whole):
                     for name in sorted(missing):
-                        yield Skipped(f"{place}.{name}", code(test), self.changes(test, stmt, info, changing))
+                        changes = self.changes(test, stmt, info, changing)
+                        called = changes and self.spelled and self.only_called(name)
+                        spelled = f"{self.spelled}.{name}" if called else ""
+                        yield Skipped(f"{place}.{name}", code(test), changes, spelled)
                 for call in stmt.calls:
                     value, prefix = info.module.value(call.func), self.prefix(info)
                     if value.kind != "module" or not f"{value.place}.".startswith(prefix):
@@ -165,9 +180,18 @@ class _Forward:
                     inner = cls.method("forward") if cls is not None else None
                     if cls is not None and inner is not None and inner is not self.info:
                         params = _Given.of(call, stmt, changing).changing(inner.scope.params)
-                        forward = _Forward(cls, inner, self.project, params, depth=self.depth + 1)
                         rest = value.place[len(prefix) :]
+                        known = self.spelled and rest in self.parts and dotted(call.func) == f"{prefix}{rest}"
+                        spelled = f"{self.spelled}.{rest}" if known else ""
+                        forward = _Forward(cls, inner, self.project, params, spelled=spelled, depth=self.depth + 1)
                         yield from forward.skipped(f"{place}.{rest}" if rest else place)
+
+    def only_called(self, name: str) -> bool:
+        """The forward, with the methods that it calls, does nothing but call the layers of that name."""
+        reached = [info for info, _ in self.reached(self.info, self.params, ())]
+        own = [stmt for info in reached if info is self.info for stmt in info.scope.body.walk()]
+        others = [stmt for info in reached if info is not self.info for stmt in info.scope.body.walk()]
+        return only_called(f"{self.prefix(self.info)}{name}", own) and only_called(f"self.{name}", others)
 
     def cuts(self, stmt: Stmt, info: FunctionInfo, whole: set[str]) -> Iterator[tuple[cst.BaseExpression, set[str]]]:
         """The conditions and subscripts of a statement, and the layers that do not run under some of them."""

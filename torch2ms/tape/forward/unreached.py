@@ -25,8 +25,8 @@ HOUSEKEEPING = r"(weight|bias|parameters|named_parameters|train|eval|to|cuda|zer
 
 def unreached(
     owner: Owner, reached: frozenset[str], ever: frozenset[str], scope: Scope, module: ModuleInfo, project: Project
-) -> str:
-    """A layer of the networks of an optimizer that the losses of a step do not depend on; "" if there is none.
+) -> Iterator[str]:
+    """The layers of the networks of an optimizer that the losses of a step do not depend on.
 
     With `ever`, only what other losses of the scope do depend on: their steps left averages that go on moving it.
     """
@@ -34,8 +34,7 @@ def unreached(
         value = _network(place, scope, module)
         for part in _parts(place, value, reached, module, project) if value is not None else ():
             if not ever or _depends(ever, part):
-                return part
-    return ""
+                yield part
 
 
 def steps_elsewhere(place: str, scope: Scope, module: ModuleInfo, project: Project) -> bool:

@@ -45,7 +45,7 @@ KINDS = frozenset({"backward", "clear", "clip_norm", "clip_value", "scaler_updat
 
 def decide(project: Project, lifting: Lifting) -> None:
     """Mark the programs of a project whose optimizers skip what is frozen, where that is wanted and right."""
-    leaving = [m for m in project.modules.values() if any(_leaves_out(m))]
+    leaving = [m for m in project.modules.values() if m.name in project.idle or any(_leaves_out(m))]
     if not project.freezes and not leaving and not any(m.has(ADDS) for m in project.modules.values()):
         return
     for modules in together(project):
@@ -63,6 +63,7 @@ def decide(project: Project, lifting: Lifting) -> None:
             counted = project.freezes or told or not all(name in COUNTLESS for name in _optimizers(modules))
             for module in modules:
                 module.skips, module.grows = counted, bool(adds)
+                module.zeroed = not (project.freezes or adds or any(_leaves_out(module)))
 
 
 def _leaves_out(module: ModuleInfo) -> Iterator[Stmt]:
