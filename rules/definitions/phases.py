@@ -1,7 +1,7 @@
 """Optimizers of programs that freeze, thaw and add parameters while they train."""
 
 import mindspore as ms
-from mindspore import ops
+from mindspore import nn, ops
 
 
 def skip_frozen(optimizer):
@@ -33,20 +33,44 @@ def skip_frozen(optimizer):
 
 
 def idle_left_out(grad_fn, *parts):
-    """A gradient function after which optimizers leave alone the layers that did not run, which torch has no gradient of."""
+    """A gradient function after which optimizers leave alone the layers that its loss did not depend on, as torch's do."""
 
     def construct(*args):
-        ran = set()
-        watches = [cell.register_forward_pre_hook(lambda cell, _: ran.update(map(id, cell.get_parameters())))
-                   for part in parts for _, cell in part.cells_and_names()]
+        reached, called = set(), set()
+        cells = {id(cell): cell for part in parts for _, cell in part.cells_and_names()}
+        own = {key: list(cell.get_parameters(is_layer(cell))) for key, cell in cells.items()}
+
+        def watch(cell, _, outputs):
+            called.add(id(cell))
+            for tensor in tensors_in(outputs):
+                tensor.register_hook(lambda grad: reached.update(map(id, own[id(cell)])))
+
+        hooks = [cell.register_forward_hook(watch) for key, cell in cells.items() if own[key]]
         found = grad_fn(*args)
-        for watch in watches:
-            watch.remove()
+        for hook in hooks:
+            hook.remove()
+        for key, cell in reversed(cells.items()):  # what methods of a network use, which nobody called
+            if key not in called and any(id(p) in reached for p in cell.get_parameters()):
+                reached.update(map(id, own[key]))
         for p in (p for part in parts for p in part.get_parameters()):
-            p.left_out = id(p) not in ran
+            p.left_out = id(p) not in reached
         return found
 
     return construct
+
+
+def is_layer(cell):
+    """A layer of MindSpore, which may use the parameters of its inner cells without calling them."""
+    containers = nn.CellDict, nn.CellList, nn.SequentialCell
+    return type(cell).__module__.startswith("mindspore.") and not isinstance(cell, containers)
+
+
+def tensors_in(value):
+    """The tensors in what a layer returns."""
+    if isinstance(value, ms.Tensor):
+        return [value]
+    inner = value.values() if isinstance(value, dict) else value if isinstance(value, (list, tuple)) else ()
+    return [tensor for each in inner for tensor in tensors_in(each)]
 
 
 def moment_rows(optimizer):

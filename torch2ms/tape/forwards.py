@@ -14,13 +14,13 @@ from torch2ms.tape.forward.computed import computes
 from torch2ms.tape.forward.dependents import dependents
 from torch2ms.tape.forward.effects import effects
 from torch2ms.tape.forward.layers import through_layers
-from torch2ms.tape.forward.only_called import unwatched
 from torch2ms.tape.forward.partial import left_out_at_times, left_out_of_networks
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.regions import Finder
 from torch2ms.tape.forward.shared import Regions, together
 from torch2ms.tape.forward.stashes import Stash, feeding, related, used_among
 from torch2ms.tape.forward.unseen import through_unseen
+from torch2ms.tape.forward.watched import unwatched
 from torch2ms.tape.functions.handing import more_than
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.hooks import has_hooks
@@ -107,7 +107,7 @@ def _left_out(event: Event, region: Region, wanted: list[Owner], verdicts: Verdi
     region.idle = {**verdicts.idle.get(id(event), {}), **{each.code: each.why for each in left}}
     if not region.idle:
         return ""
-    if "" in region.idle or unwatched(region, verdicts.module):
+    if "" in region.idle or unwatched(region, *around):
         return next(iter(region.idle.values()))
     verdicts.project.idle.add(verdicts.module.name)
     return "" if verdicts.module.skips else next(iter(region.idle.values()))

@@ -14,8 +14,8 @@ from torch2ms.analysis.syntax.tree import gathered
 from torch2ms.analysis.values import NO_DEPS, UNKNOWN, any_overlap, overlaps, within
 from torch2ms.tape.forward.carried import carried, reads_itself
 from torch2ms.tape.forward.harmless import asked_only, filled_only, only_cut
-from torch2ms.tape.forward.only_called import spelled
 from torch2ms.tape.forward.partial import never_recorded
+from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.forward.properties import computed_anew
 from torch2ms.tape.forward.refilled import emptied, kept_anew, left_in_object
 from torch2ms.tape.forward.region import Region

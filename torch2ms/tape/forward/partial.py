@@ -18,9 +18,10 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.forward.choices import CHOOSING, chosen, elsewhere, one_of_all, tests_of
-from torch2ms.tape.forward.only_called import only_called, spelled
+from torch2ms.tape.forward.differing import PICKING, by_branch, lists_of, picked
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.skipped import Skipped, skipped
+from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.ledger.again import given_by_loops
 from torch2ms.tape.ledger.event import Event
 from torch2ms.tape.ledger.ledger import Owner
@@ -38,6 +39,7 @@ def left_out_at_times(
     """
     moving = [o for o in owners if o.kind == "optimizer" and not o.plain and o.owns]
     found = [*_cuts(event, region, module), *_choices(event, region, module)] if moving else []
+    found += _picks(event, region, module, project) if moving else []
     scope = event.stmt.block.scope
     given = given_by_loops(scope, project) if found else set()
     stmts = [*(i for s in region.all for i in s.walk()), event.stmt] if found else []
@@ -52,8 +54,7 @@ def left_out_at_times(
                 continue
             if asked & (given | _turning(event, owner)) or _rebound(test, event, project):
                 for place in sorted(missing):
-                    name = spelled(place, stmts, module)
-                    yield Skipped(place, code(test), True, name if name and only_called(name, stmts) else "")
+                    yield Skipped(place, code(test), True, spelled(place, stmts, module))
             elif asked - scope.locals or asked & set(scope.params):
                 owner.assumed.add(f"`{code(test)}` is the same at every step of `{owner.place}`")
 
@@ -154,6 +155,20 @@ def _choices(event: Event, region: Region, module: ModuleInfo) -> Iterator[Cut]:
         for test, places in chosen(stmt, module):
             if missing := elsewhere(places, stmt, stmts, module):
                 yield from ((*found, missing) for found in tests_of(test, stmt, loops))
+
+
+def _picks(event: Event, region: Region, module: ModuleInfo, project: Project) -> Iterator[Cut]:
+    """What is decided behind the networks that a forward calls, and the layers behind one of the results alone."""
+    stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
+    loops, lists = [s for s in stmts if s.is_loop], lists_of(stmts, module, project)
+    every = event.stmt.block.scope.body.walk()
+    for stmt in stmts:
+        if isinstance(stmt.node, cst.If):
+            asked = {root(u) for u in expression_uses(stmt.node.test, stmt)}
+            yield stmt.node.test, asked, by_branch(stmt, every, module, lists)
+        elif any(type(n) in PICKING for n in stmt.nodes):
+            for test, places in picked(stmt, module, lists):
+                yield from ((*found, places) for found in tests_of(test, stmt, loops) if places)
 
 
 @dataclass

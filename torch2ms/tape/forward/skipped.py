@@ -21,7 +21,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
 from torch2ms.tape.forward.choices import LAYERS, OF_SHAPE, by_name, moving, own, tests_of
-from torch2ms.tape.forward.only_called import only_called
+from torch2ms.tape.forward.differing import PICKING, Lists, by_branch, by_item, by_side
 from torch2ms.tape.ledger.beyond import weighted_parts
 
 DEEP = 3  # methods that call methods
@@ -40,7 +40,7 @@ class Skipped:
     place: str
     test: str = ""
     changes: bool = False  # the condition is another one from step to step
-    code: str = ""  # what names them, where they run by being called: whoever watches the calls knows which ran
+    code: str = ""  # what names them, or what they belong to, where the gradient is taken
 
     @property
     def why(self) -> str:
@@ -149,6 +149,7 @@ class _Forward:
     ) -> None:  # fmt: skip
         self.cls, self.info, self.project, self.params, self.name, self.depth = cls, info, project, params, name, depth
         self.spelled = spelled  # what names the network where the gradient is taken
+        self.watched = ""  # ... or, of a network in it, what the layers belong to that are to be watched
         self.taken: tuple[Stmt, Block | None] | None = None
         self.parts = weighted_parts(cls, project)
         self.choosing = project.says(NAMING)
@@ -163,15 +164,13 @@ class _Forward:
         whole = self.run(self.info, ())
         for name in self.parts if not self.name else ():
             if name not in whole and not self.used_elsewhere(name):
-                yield Skipped(f"{place}.{name}", code=self.spelled and f"{self.spelled}.{name}")
+                yield Skipped(f"{place}.{name}", code=self.naming(name))
         for info, changing in self.reached(self.info, self.params, ()):
             for stmt in info.scope.body.walk():
                 for test, missing in self.cuts(stmt, info, whole):
                     for name in sorted(missing):
                         changes = self.changes(test, stmt, info, changing)
-                        called = changes and self.spelled and self.only_called(name)
-                        spelled = f"{self.spelled}.{name}" if called else ""
-                        yield Skipped(f"{place}.{name}", code(test), changes, spelled)
+                        yield Skipped(f"{place}.{name}", code(test), changes, self.naming(name))
                 for call in stmt.calls:
                     value, prefix = info.module.value(call.func), self.prefix(info)
                     if value.kind != "module" or not f"{value.place}.".startswith(prefix):
@@ -181,17 +180,13 @@ class _Forward:
                     if cls is not None and inner is not None and inner is not self.info:
                         params = _Given.of(call, stmt, changing).changing(inner.scope.params)
                         rest = value.place[len(prefix) :]
-                        known = self.spelled and rest in self.parts and dotted(call.func) == f"{prefix}{rest}"
-                        spelled = f"{self.spelled}.{rest}" if known else ""
-                        forward = _Forward(cls, inner, self.project, params, spelled=spelled, depth=self.depth + 1)
+                        forward = _Forward(cls, inner, self.project, params, depth=self.depth + 1)
+                        forward.watched = self.watched or self.naming(rest.partition(".")[0].partition("[")[0])
                         yield from forward.skipped(f"{place}.{rest}" if rest else place)
 
-    def only_called(self, name: str) -> bool:
-        """The forward, with the methods that it calls, does nothing but call the layers of that name."""
-        reached = [info for info, _ in self.reached(self.info, self.params, ())]
-        own = [stmt for info in reached if info is self.info for stmt in info.scope.body.walk()]
-        others = [stmt for info in reached if info is not self.info for stmt in info.scope.body.walk()]
-        return only_called(f"{self.prefix(self.info)}{name}", own) and only_called(f"self.{name}", others)
+    def naming(self, name: str) -> str:
+        """What names a part of the network where the gradient is taken."""
+        return self.watched or (self.spelled and name and f"{self.spelled}.{name}") or self.spelled
 
     def cuts(self, stmt: Stmt, info: FunctionInfo, whole: set[str]) -> Iterator[tuple[cst.BaseExpression, set[str]]]:
         """The conditions and subscripts of a statement, and the layers that do not run under some of them."""
@@ -202,21 +197,33 @@ class _Forward:
                 if not _raises(self.taken[1]):
                     left |= whole - self.run(self.info, ())
             self.taken = None
-            yield stmt.node.test, left
-        elif self.direct(stmt.uses, info) or self.choosing:
+            found = by_branch(stmt, info.scope.body.walk(), info.module, self.of_list(info))
+            yield stmt.node.test, left | self.behind(found, info)
+        elif self.direct(stmt.uses, info) or self.choosing or any(type(n) in PICKING for n in stmt.nodes):
             loops = [a for a in stmt.ancestors() if a.is_loop]
             for node in descend(own(stmt)):
                 if type(node) is cst.Subscript and moving(node):
                     layers = self.among_items(node.value, stmt, info)
+                    layers = layers or self.behind(by_item(node, info.module, self.of_list(info)), info)
                     for test, _ in tests_of(node, stmt, loops) if layers else ():
                         yield test, layers
                 elif type(node) is cst.IfExp:
                     sides = [self.direct(expression_uses(n, stmt), info) for n in (node.body, node.orelse)]
-                    yield node.test, sides[0] ^ sides[1]
+                    found = by_side(node, info.module, self.of_list(info))
+                    yield node.test, sides[0] ^ sides[1] | self.behind(found, info)
                 elif type(node) is cst.Call and (name := by_name(node)) is not None:
                     layers = self.below(dotted(node.args[0].value), info, whole)
                     for test, _ in tests_of(name, stmt, loops) if layers else ():
                         yield test, layers
+
+    def behind(self, places: frozenset[str], info: FunctionInfo) -> set[str]:
+        """The layers that values depend on."""
+        return self.direct(set(places), info) if places else set()
+
+    def of_list(self, info: FunctionInfo) -> Lists:
+        prefix = self.prefix(info)
+        lists = {f"{prefix}{name}" for name, part in self.parts.items() if part.name in LAYERS}
+        return lists.__contains__
 
     def among_items(self, node: cst.BaseExpression, stmt: Stmt, info: FunctionInfo) -> set[str]:
         """The layers in a list of layers, in a display of them, or in what a name was bound to."""

@@ -122,7 +122,7 @@ def _seen(cls: ClassInfo) -> bool:
 
 def _escapes(name: str, project: Project) -> bool:
     """A layer is handed on, or known by another name: the source does more than run it."""
-    more = re.compile(rf"\.{name}\b(?!\s*(\(|=[^=]|\.{HOUSEKEEPING}))")
+    more = re.compile(rf"\.{name}\b(?!\s*(\(|(, *self\.\w+ *)*=[^=]|\.{HOUSEKEEPING}))")
     return any(more.search(m.source) for m in project.modules.values())
 
 

@@ -1,0 +1,59 @@
+"""Layers that optimizers leave alone where a loss does not depend on them: what names them, and where that is not seen.
+
+Hooks on what the layers return tell at each step which of them have gradients: those that are called, that is.
+"""
+
+from __future__ import annotations
+
+import re
+
+import libcst as cst
+
+from torch2ms.analysis.program.flow import root
+from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.reach import reached
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.names import dotted, name_called
+from torch2ms.analysis.values import within
+from torch2ms.tape.forward.region import Region
+
+# weights that are used where no layer is called, and graphs of other kinds
+APART = frozenset("weight bias parameters named_parameters state_dict in_proj_weight out_proj".split())
+GRAPHS = frozenset("grad backward jacobian hessian jvp vjp hvp checkpoint checkpoint_sequential functional_call".split())
+OWN = re.compile(r"self\.(\w+)\s*(?::[^=\n]+)?=\s*(?:torch\.)?(?:nn\.)?Parameter\(|register_parameter\(\s*[\"'](\w+)")
+TIED = re.compile(r"\.weight *= *[\w.\[\]]+\.weight\b")  # layers that share weights
+
+
+def spelled(place: str, stmts: list[Stmt], module: ModuleInfo) -> str:
+    """What names the layers at a place in statements, "" if they are not seen to name them or what they belong to."""
+    picked = {d for s in stmts if _picks(s) for d in s.defs}
+    for node in (n for s in stmts for n in s.nodes if type(n) is cst.Name or type(n) is cst.Attribute):
+        value, name = module.value(node), dotted(node)
+        found = value.kind == "module" and value.place and within(place, {value.place})
+        if found and name and root(name) not in picked:  # one that statements bind may be an item of a list
+            return name + place[len(value.place) :]
+    return ""
+
+
+def _picks(stmt: Stmt) -> bool:
+    """What a statement binds may be one of several layers."""
+    value = stmt.node.value if isinstance(stmt.node, cst.Assign) else None
+    plain = isinstance(value, (cst.Name, cst.Attribute)) or isinstance(value, cst.Call) and name_called(value) != "getattr"
+    return bool(stmt.defs) and not plain and not isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef))
+
+
+def unwatched(region: Region, module: ModuleInfo, project: Project) -> bool:
+    """Whether a layer has a gradient is not to be told from what it returns, as the statements of a forward stand."""
+    event = region.event
+    special = event.lifted or event.handing is not None or event.closure is not None or event.episode is not None
+    if special or event.branches or event.beside or region.cut or project.says(TIED):
+        return True
+    own = {name for m in project.modules.values() for found in OWN.findall(m.source) for name in found if name}
+    for stmt, _ in reached([*region.all, event.stmt], module, project):
+        if any(name_called(c) in GRAPHS and c is not event.node for c in stmt.calls):
+            return True
+        for node in (n for n in stmt.nodes if type(n) is cst.Attribute):
+            name = node.attr.value
+            if name in APART or name in own and dotted(node.value) != "self":
+                return True
+    return False
