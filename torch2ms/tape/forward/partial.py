@@ -165,7 +165,7 @@ def _picks(event: Event, region: Region, module: ModuleInfo, project: Project) -
     for stmt in stmts:
         if isinstance(stmt.node, cst.If):
             asked = {root(u) for u in expression_uses(stmt.node.test, stmt)}
-            yield stmt.node.test, asked, by_branch(stmt, every, module, lists)
+            yield stmt.node.test, asked, frozenset(filter(lists, by_branch(stmt, every, module, lists)))
         elif any(type(n) in PICKING for n in stmt.nodes):
             for test, places in picked(stmt, module, lists):
                 yield from ((*found, places) for found in tests_of(test, stmt, loops) if places)
@@ -210,10 +210,11 @@ class _Way:
     def small(self, stmt: Stmt, module: ModuleInfo, certain: bool) -> None:
         recorded = _real(*(v.deps for v in stmt.out.values()))
         brought = frozenset().union(*(self.seen.get(root(u), NOTHING) for u in stmt.uses))
-        made = self.behind(stmt.uses) | (recorded - brought) | _called([stmt], module) if recorded else NOTHING
+        ran = self.behind(stmt.uses) | _called([stmt], module) if recorded else NOTHING
         for name in {root(p) for p in stmt.defs | stmt.muts}:
             kept = NOTHING if certain and name in stmt.defs else self.now.get(name, NOTHING)
-            self.now[name] = kept | made
+            own = _real(stmt.out[name].deps) if name in stmt.defs and name in stmt.out else recorded
+            self.now[name] = kept | ran | (own - brought)
             self.seen[name] = self.seen.get(name, NOTHING) | recorded
 
 
@@ -235,8 +236,12 @@ def never_recorded(owner: Owner, scope: Scope, module: ModuleInfo) -> str:
 
 
 def _beside(whole: frozenset[str], reached: frozenset[str]) -> frozenset[str]:
-    """The modules of `whole` that were not reached, neither themselves nor with what they are a part of."""
-    return frozenset(p for p in whole - reached if not any(p.startswith(f"{r}.") for r in reached))
+    """The modules of `whole` that were not reached, neither themselves nor with what they are a part of.
+
+    A network of which it is known which parts were reached brings no others.
+    """
+    covering = {r for r in reached if not any(other.startswith(f"{r}.") for other in reached)}
+    return frozenset(p for p in whole - reached if not any(p.startswith(f"{r}.") for r in covering))
 
 
 def _real(*deps: frozenset[str]) -> frozenset[str]:

@@ -20,8 +20,9 @@ from torch2ms.analysis.program.structure import Block, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
-from torch2ms.tape.forward.choices import LAYERS, OF_SHAPE, by_name, moving, own, tests_of
-from torch2ms.tape.forward.differing import PICKING, Lists, by_branch, by_item, by_side
+from torch2ms.tape.forward.choices import LAYERS, OF_SHAPE, by_name, chosen, moving, own, tests_of
+from torch2ms.tape.forward.differing import PICKING, Lists, by_branch, by_item, by_side, lists_of, picked
+from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.ledger.beyond import weighted_parts
 
 DEEP = 3  # methods that call methods
@@ -59,10 +60,11 @@ def skipped(
             value = module.value(call.func)
             if value.kind == "function":
                 yield from _of_function(call, stmt, changing, module, project)
-            if depth < DEEP and (method := _of_self(call, stmt, project)) is not None:
-                inner = list(method.scope.body.walk())
-                turning = _Given.of(call, stmt, changing).changing(method.scope.params)
-                yield from skipped(inner, turning, method.module, project, wanted, depth + 1)
+            inner, params, home = _own(call, stmt, module, project) if depth < DEEP else ([], [], module)
+            if inner:
+                turning = _Given.of(call, stmt, changing).changing(params)
+                yield from _picked(inner, turning, home, project)
+                yield from skipped(inner, turning, home, project, wanted, depth + 1)
             if value.kind != "module" or not any(overlaps(value.place, w) for w in wanted if value.place):
                 continue
             for cls in _classes(value, stmt, module, project):
@@ -70,6 +72,37 @@ def skipped(
                     params = _Given.of(call, stmt, changing).changing(info.scope.params)
                     forward = _Forward(cls, info, project, params, spelled=dotted(call.func))
                     yield from forward.skipped(value.place)
+
+
+def _picked(stmts: list[Stmt], changing: set[str], module: ModuleInfo, project: Project) -> Iterator[Skipped]:
+    """The layers that a function picks itself, of a network that it knows by the name that its caller has for it."""
+    loops, lists = [s for s in stmts if s.is_loop], lists_of(stmts, module, project)
+    for stmt in stmts:
+        for test, places in (*chosen(stmt, module), *picked(stmt, module, lists)):
+            asked = {name for _, names in tests_of(test, stmt, loops) for name in names} if places else set()
+            moves = bool(asked & changing)
+            yield from (Skipped(p, code(test), moves, spelled(p, stmts, module) if moves else "") for p in places)
+
+
+def _own(
+    call: cst.Call, stmt: Stmt, module: ModuleInfo, project: Project
+) -> tuple[list[Stmt], list[str], ModuleInfo]:
+    """What a call runs that has the names of its caller, and its parameters: a method of the same object, a function
+    or lambda beside it or in it."""
+    if (method := _of_self(call, stmt, project)) is not None:
+        return list(method.scope.body.walk()), method.scope.params, method.module
+    scope, name = stmt.block.scope, dotted(call.func)
+    while name and "." not in name:
+        for child in scope.children:
+            if child.is_function and child.name == name:
+                return list(child.body.walk()), child.params, module
+        for made in scope.body.walk() if name in scope.locals else ():
+            if name in made.defs and isinstance(made.node, cst.Assign) and isinstance(made.node.value, cst.Lambda):
+                return [made], [p.name.value for p in made.node.value.params.params], module
+        if scope.parent is None:
+            break
+        scope = scope.parent
+    return [], [], module
 
 
 def _around(stmt: Stmt, project: Project) -> ClassInfo | None:

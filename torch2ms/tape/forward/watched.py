@@ -14,6 +14,7 @@ from torch2ms.analysis.program.project import ModuleInfo, Project
 from torch2ms.analysis.program.reach import reached
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.names import dotted, name_called
+from torch2ms.analysis.syntax.tree import code
 from torch2ms.analysis.values import within
 from torch2ms.tape.forward.region import Region
 
@@ -52,6 +53,8 @@ def unwatched(region: Region, module: ModuleInfo, project: Project) -> bool:
     for stmt, _ in reached([*region.all, event.stmt], module, project):
         if any(name_called(c) in GRAPHS and c is not event.node for c in stmt.calls):
             return True
+        if isinstance(stmt.node, cst.For) and "requires_grad" in code(stmt.node.body):
+            continue
         for node in (n for n in stmt.nodes if type(n) is cst.Attribute):
             name = node.attr.value
             if name in APART or name in own and dotted(node.value) != "self":
