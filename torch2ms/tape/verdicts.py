@@ -15,7 +15,6 @@ from torch2ms.analysis.values import NO_DEPS, UNKNOWN, any_overlap, overlaps, wi
 from torch2ms.tape.forward.carried import carried, reads_itself
 from torch2ms.tape.forward.harmless import asked_only, filled_only, only_cut
 from torch2ms.tape.forward.partial import never_recorded
-from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.forward.properties import computed_anew
 from torch2ms.tape.forward.refilled import emptied, kept_anew, left_in_object
 from torch2ms.tape.forward.region import Region
@@ -23,6 +22,7 @@ from torch2ms.tape.forward.regions import Finder
 from torch2ms.tape.forward.stashes import feeding
 from torch2ms.tape.forward.unreached import steps_elsewhere, unreached
 from torch2ms.tape.forward.unseen import through_unseen, unseen_step
+from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.functions.brought import kept_elsewhere
 from torch2ms.tape.functions.handing import Handed
 from torch2ms.tape.functions.reversible import weights_beside
@@ -157,9 +157,10 @@ class Verdicts:
                 reached = frozenset().union(
                     *(self.records.root_deps(self.records.events[n]) for n, _ in held if n != ENTRY)
                 )
-                if places := self.left_out(event, owner, reached):
-                    told = self.tells(places, stored if len(stored) == len(held) else [])
-                    if not (told and self.module.skips):
+                places = self.left_out(event, owner, reached)
+                if every := [*places, *self.perhaps]:
+                    told = self.tells(every, stored if len(stored) == len(held) else [])
+                    if places and not (told and self.module.skips):
                         return NO_GRADIENT.format(places[0])
                 held_back = owner.kind == "optimizer" and not owner.plain and not self.module.skips
                 around = (self.scope, self.module, self.project, self.records)
@@ -209,7 +210,11 @@ class Verdicts:
         return bool(dead) and not any(self.records.events[n] in inside for n, _ in held if n != ENTRY)
 
     def left_out(self, event: Event, owner: Owner, reached: frozenset[str]) -> list[str]:
-        """The modules whose parameters the optimizer would move although no backward call reaches them."""
+        """The modules whose parameters the optimizer would move although no backward call reaches them.
+
+        `perhaps` are those that something else may run with them.
+        """
+        self.perhaps: list[str] = []
         fills = event.kind in STEPS or owner.stored and event.kind == "backward"
         if owner.kind != "optimizer" or owner.plain or owner.owns is None or not fills:
             return []
@@ -242,7 +247,9 @@ class Verdicts:
         if not decays and not others and ever == reached:
             return []
         parts = unreached(owner, reached, NO_DEPS if decays or others else ever, self.scope, self.module, self.project)
-        return [p for p in parts if decays or not others or "[" not in p]  # items are run by whatever goes over them
+        found = [(p, sure) for p, sure in parts if decays or not others or "[" not in p]  # run by what goes over them
+        self.perhaps = [p for p, sure in found if not sure]
+        return [p for p, sure in found if sure]
 
     def kept(self, owner: Owner) -> str:
         """A part of an owner that no clear reaches where others of its parts are cleared one by one, "" if none."""

@@ -71,7 +71,8 @@ def by_branch(stmt: Stmt, stmts: list[Stmt], module: ModuleInfo, lists: Lists) -
 def by_side(node: cst.IfExp, module: ModuleInfo, lists: Lists) -> frozenset[str]:
     """What an expression depends on in one case alone."""
     sides = node.body, node.orelse
-    return _apart(*(real(module.value(side)) for side in sides), code(sides[0]) != code(sides[1]), lists)
+    one, other = (real(module.value(side)) for side in sides)
+    return _apart(one, other, code(node.body) != code(node.orelse), lists)
 
 
 def by_item(node: cst.Subscript, module: ModuleInfo, lists: Lists) -> frozenset[str]:

@@ -149,6 +149,7 @@ def _choices(event: Event, region: Region, module: ModuleInfo) -> Iterator[Cut]:
         return
     stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
     names = {c.func.value for s in stmts for c in s.calls if type(c.func) is cst.Name}
+    names |= {root(u) for s in stmts for u in s.uses if "." in u}  # `head.weight`
     named = [s for s in event.stmt.block.scope.body.walk() if s.defs & names and s not in stmts]
     loops = [s for s in stmts if s.is_loop]
     for stmt in [*stmts, *named]:

@@ -60,9 +60,9 @@ def skipped(
             value = module.value(call.func)
             if value.kind == "function":
                 yield from _of_function(call, stmt, changing, module, project)
-            inner, params, home = _own(call, stmt, module, project) if depth < DEEP else ([], [], module)
+            inner, names, home = _own(call, stmt, module, project) if depth < DEEP else ([], [], module)
             if inner:
-                turning = _Given.of(call, stmt, changing).changing(params)
+                turning = _Given.of(call, stmt, changing).changing(names)
                 yield from _picked(inner, turning, home, project)
                 yield from skipped(inner, turning, home, project, wanted, depth + 1)
             if value.kind != "module" or not any(overlaps(value.place, w) for w in wanted if value.place):

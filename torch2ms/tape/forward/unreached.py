@@ -25,16 +25,16 @@ HOUSEKEEPING = r"(weight|bias|parameters|named_parameters|train|eval|to|cuda|zer
 
 def unreached(
     owner: Owner, reached: frozenset[str], ever: frozenset[str], scope: Scope, module: ModuleInfo, project: Project
-) -> Iterator[str]:
-    """The layers of the networks of an optimizer that the losses of a step do not depend on.
+) -> Iterator[tuple[str, bool]]:
+    """The layers of the networks of an optimizer that the losses of a step do not depend on, and whether that is sure.
 
     With `ever`, only what other losses of the scope do depend on: their steps left averages that go on moving it.
     """
     for place in sorted(owner.owns or ()):
         value = _network(place, scope, module)
-        for part in _parts(place, value, reached, module, project) if value is not None else ():
+        for part, sure in _parts(place, value, reached, module, project) if value is not None else ():
             if not ever or _depends(ever, part):
-                yield part
+                yield part, sure
 
 
 def steps_elsewhere(place: str, scope: Scope, module: ModuleInfo, project: Project) -> bool:
@@ -87,9 +87,11 @@ def _network(place: str, scope: Scope, module: ModuleInfo) -> Value | None:
     return None
 
 
-def _parts(place: str, value: Value, reached: frozenset[str], module: ModuleInfo, project: Project) -> Iterator[str]:
+def _parts(
+    place: str, value: Value, reached: frozenset[str], module: ModuleInfo, project: Project
+) -> Iterator[tuple[str, bool]]:
     if value.name == "torch.nn.Sequential":
-        yield from _items(place, value, module, project)
+        yield from ((item, True) for item in _items(place, value, module, project))
     cls = class_of(value, module, project)
     if cls is None or not any(r.startswith(f"{place}.") for r in reached) or not _seen(cls):
         return
@@ -97,10 +99,10 @@ def _parts(place: str, value: Value, reached: frozenset[str], module: ModuleInfo
         inner = f"{place}.{name}"
         if part.place != f"self.{name}":
             continue  # another name of a layer
-        if not _depends(reached, inner) and not _escapes(name, project):
-            yield inner
+        if not _depends(reached, inner):
+            yield inner, not _escapes(name, project)
         elif part.name in ("torch.nn.ModuleList", "torch.nn.Sequential"):
-            yield from _items(inner, part, cls.module, project)
+            yield from ((item, True) for item in _items(inner, part, cls.module, project))
         elif class_of(part, cls.module, project) not in (None, cls):
             yield from _parts(inner, part, reached, cls.module, project)
 

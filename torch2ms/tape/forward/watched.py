@@ -39,7 +39,9 @@ def spelled(place: str, stmts: list[Stmt], module: ModuleInfo) -> str:
 def _picks(stmt: Stmt) -> bool:
     """What a statement binds may be one of several layers."""
     value = stmt.node.value if isinstance(stmt.node, cst.Assign) else None
-    plain = isinstance(value, (cst.Name, cst.Attribute)) or isinstance(value, cst.Call) and name_called(value) != "getattr"
+    values = [e.value for e in value.elements] if isinstance(value, cst.Tuple) else [value]
+    plain = all(isinstance(v, (cst.Name, cst.Attribute, cst.Call)) for v in values)
+    plain = plain and not any(isinstance(v, cst.Call) and name_called(v) == "getattr" for v in values)
     return bool(stmt.defs) and not plain and not isinstance(stmt.node, (cst.FunctionDef, cst.ClassDef))
 
 
