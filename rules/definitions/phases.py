@@ -33,7 +33,7 @@ def skip_frozen(optimizer):
 
 
 def idle_left_out(grad_fn, *parts):
-    """A gradient function after which optimizers leave alone the layers that its loss did not depend on, as torch's do."""
+    """A gradient function after which optimizers leave alone, as torch's do, the layers without a gradient."""
 
     def construct(*args):
         reached, called = set(), set()

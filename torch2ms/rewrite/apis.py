@@ -112,7 +112,8 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
 def skipping(made: cst.BaseExpression, work: Translation) -> cst.BaseExpression:
     """An optimizer that leaves alone what is frozen when it steps."""
     work.notes.needs.add("skip_frozen")
-    work.tell("T2M308", "parameters frozen or thawed", "the optimizer leaves alone what has no gradient, as torch's does")
+    why = "the optimizer leaves alone what has no gradient, as torch's does"
+    work.tell("T2M308", "parameters frozen or thawed", why)
     return cst.Call(cst.Name("skip_frozen"), [cst.Arg(made)])
 
 

@@ -99,7 +99,7 @@ def forward_of(
 
 
 def _left_out(event: Event, region: Region, wanted: list[Owner], verdicts: Verdicts) -> str:
-    """Why steps would move layers that torch leaves alone; "" where none are, or the optimizers leave them alone too."""
+    """Why steps would move layers that torch leaves alone; "" where the optimizers leave them alone as well."""
     around = verdicts.module, verdicts.project
     steps = [e for e in verdicts.records.events if e.kind in STEPS]
     left = [*left_out_at_times(event, region, wanted, *around)]

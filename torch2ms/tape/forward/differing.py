@@ -104,4 +104,3 @@ def _left(
     bound = bound or [s for s in stmts if s.number < stmt.number and name in s.out and name in s.defs]
     last = bound[-1] if bound else None
     return (real(last.out[name]), frozenset(last.uses)) if last is not None else None
-

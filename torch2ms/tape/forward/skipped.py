@@ -84,9 +84,7 @@ def _picked(stmts: list[Stmt], changing: set[str], module: ModuleInfo, project: 
             yield from (Skipped(p, code(test), moves, spelled(p, stmts, module) if moves else "") for p in places)
 
 
-def _own(
-    call: cst.Call, stmt: Stmt, module: ModuleInfo, project: Project
-) -> tuple[list[Stmt], list[str], ModuleInfo]:
+def _own(call: cst.Call, stmt: Stmt, module: ModuleInfo, project: Project) -> tuple[list[Stmt], list[str], ModuleInfo]:
     """What a call runs that has the names of its caller, and its parameters: a method of the same object, a function
     or lambda beside it or in it."""
     if (method := _of_self(call, stmt, project)) is not None:

@@ -20,7 +20,7 @@ from torch2ms.tape.forward.region import Region
 
 # weights that are used where no layer is called, and graphs of other kinds
 APART = frozenset("weight bias parameters named_parameters state_dict in_proj_weight out_proj".split())
-GRAPHS = frozenset("grad backward jacobian hessian jvp vjp hvp checkpoint checkpoint_sequential functional_call".split())
+GRAPHS = frozenset("grad backward jacobian hessian jvp vjp hvp checkpoint functional_call".split())
 OWN = re.compile(r"self\.(\w+)\s*(?::[^=\n]+)?=\s*(?:torch\.)?(?:nn\.)?Parameter\(|register_parameter\(\s*[\"'](\w+)")
 TIED = re.compile(r"\.weight *= *[\w.\[\]]+\.weight\b")  # layers that share weights
 
