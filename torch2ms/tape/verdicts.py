@@ -224,15 +224,16 @@ class Verdicts:
         if owner.in_turn & reached:
             owner.assumed.add(f"every module that `{owner.place}` holds has had its turn when it steps")
             return []
+        silent: list[str] = []
         if event.value.dtype == "decays" and not self.project.freezes:  # it may hold what is not frozen alone
             if part := never_recorded(owner, self.scope, self.module):
-                return [part]
+                silent = [part]
         if not reached or any(d.startswith("^") for d in reached):
-            return []
+            return silent
         if any(d.startswith("@") for d in reached):  # what nobody is seen to give a graph, it hardly has
-            return self.unreached(event, owner, reached, given=True)
+            return [*silent, *self.unreached(event, owner, reached, given=True)]
         missing = [o for o in sorted(owner.owns) if o in known and not any_overlap(frozenset({o}), reached)]
-        return missing or self.unreached(event, owner, reached)
+        return [*silent, *missing, *self.unreached(event, owner, reached)]
 
     def unreached(self, event: Event, owner: Owner, reached: frozenset[str], given: bool = False) -> list[str]:
         """The layers that no loss of a step depends on, where decay or what other losses left moves them."""
