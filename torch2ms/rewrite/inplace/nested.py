@@ -86,7 +86,7 @@ def raise_changes(in_place: InPlace, stmt: Stmt) -> list[cst.BaseStatement]:
 def evaluated_first(stmt: Stmt, module: ModuleInfo, plan: Plan) -> Iterator[cst.CSTNode]:
     """The expressions of a statement of which nothing else is evaluated before, each behind what it is a part of.
 
-    Names and constants do not count, nor do changes that stand above it already.
+    Names, constants and what is looked up under them do not count, nor do changes that stand above it already.
     """
     yield from _evaluated(getattr(stmt.node, "value", None), module, plan)
 
@@ -97,7 +97,7 @@ def _evaluated(node: cst.CSTNode | None, module: ModuleInfo, plan: Plan) -> Iter
     yield node
     for part in _parts(node, module):
         yield from _evaluated(part, module, plan)
-        if type(part) not in QUIET and id(part) not in plan.expressions:
+        if type(part) not in QUIET and not _looked_up(part) and id(part) not in plan.expressions:
             return
 
 
@@ -117,6 +117,15 @@ def _parts(node: cst.CSTNode, module: ModuleInfo) -> list[cst.BaseExpression]:
     if type(node) is cst.UnaryOperation:
         return [node.expression]
     return [element.value for element in node.elements] if type(node) is cst.Tuple or type(node) is cst.List else []
+
+
+def _looked_up(node: cst.CSTNode) -> bool:
+    """`self.kept`, `state[name]`: a reference, which no change in place makes another."""
+    if type(node) is not cst.Subscript:
+        return bool(dotted(node))
+    places = [part.slice.value for part in node.slice if type(part.slice) is cst.Index]
+    plain = len(places) == len(node.slice) and all(constant(p) is not ... or bool(dotted(p)) for p in places)
+    return plain and _looked_up(node.value)
 
 
 def _given(chain: cst.CSTNode) -> Iterator[cst.Call]:
