@@ -269,10 +269,12 @@ class Emitter:
             return self.context(stmt, self.plan.contexts[id(stmt)])
         if stmt.is_small:
             self.writer.stmt = stmt
+            self.writer.recorded = self.writer.differentiated and not gradmodes.unrecorded(stmt, self.writer)
             lines = self.statements.small(stmt)
             if lines:
                 refuse_left(stmt, self.writer)
             first, self.writer.first, self.writer.stmt = self.writer.first, [], None
+            self.writer.recorded = False
             return [*(node for text in first for node in layout.parse(text)), *lines], ()
         compound, extra = self.compound(stmt)
         return ([compound] if compound is not None else []), extra

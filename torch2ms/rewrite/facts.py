@@ -55,6 +55,7 @@ class ModuleFacts:
     def __init__(self, project: Project, module: ModuleInfo) -> None:
         self.project = project
         self.module = module
+        self.recorded = False  # the statement runs where gradients may flow through a function's parameters
 
     def kind(self, node: cst.BaseExpression) -> str:
         value = self.module.value(node)
@@ -273,7 +274,11 @@ class ModuleFacts:
         return held_calls(self.project).shape(name, signatures)
 
     def varied(self, node: cst.BaseExpression) -> bool:
-        return any(not d.startswith("@") for d in self.module.value(node).deps)
+        """A gradient flows into it, or may flow: it comes of a parameter of a function that is differentiated."""
+        value = self.module.value(node)
+        if any(not d.startswith("@") for d in value.deps):
+            return True
+        return bool(value.deps) and value.kind in ("tensor", "unknown") and self.recorded
 
 
 def _may_be_none(node: cst.BaseExpression) -> bool:

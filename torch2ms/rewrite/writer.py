@@ -50,6 +50,7 @@ class Writer:
         self.line = 0
         self.scope = module.scope
         self.differentiated = False  # whether the function at hand runs inside a gradient function
+        self.recorded = False  # and torch records what the statement computes
         self.captured: set[str] = set()  # what that function changes of what stands around it: it cannot bind it
 
     def translation(self) -> Translation:
@@ -57,6 +58,7 @@ class Writer:
         work = Translation(self.project, self.module, self.rules, self.plan, self.aliases)
         work.stmt = self.stmt
         work.differentiated, work.marked = self.differentiated, bool(self.marked)
+        work.facts.recorded = self.recorded
         owner = self.module.classes.get(self.scope.cls.name) if self.scope.cls is not None else None
         work.in_cell = owner is not None and owner.kind == "module"
         return work
