@@ -129,6 +129,8 @@ def or_float32(value: Value) -> cst.BaseExpression:
 def axes(value: Value) -> cst.BaseExpression:
     """A list of dimensions as a tuple, which is what most MindSpore functions take."""
     node = _single(value)
+    if isinstance(node, cst.ListComp):
+        return cst.Call(cst.Name("tuple"), [cst.Arg(cst.GeneratorExp(node.elt, node.for_in, lpar=[], rpar=[]))])
     if type(node) is not cst.List:
         return node
     elements = list(node.elements)

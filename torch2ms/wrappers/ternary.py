@@ -1,6 +1,6 @@
 """`norm = clip_grad_norm_(ps, c) if c else 0.0` as an `if` statement: what happens to gradients happens in a statement.
 
-So does `grad.lerp_(momentum, beta) if nesterov else momentum`, which changes a tensor. So do
+So does `grad.lerp_(momentum, beta) if nesterov else momentum`, which changes a tensor, returned or bound. So do
 `scheduler and optimizer.step()`, `loss.backward() if train else None` and, where it is called, what
 `backwards = lambda loss: loss.backward()` does.
 """
@@ -81,7 +81,7 @@ def _given(function: cst.BaseExpression, call: cst.Call) -> dict[str, cst.BaseEx
 
 def _choice(node: cst.CSTNode) -> Choice | None:
     """The test of a statement that is all one choice, and what it evaluates then, or else."""
-    value = node.value if type(node) is cst.Assign or type(node) is cst.Expr else None
+    value = node.value if isinstance(node, (cst.Assign, cst.Expr, cst.Return)) else None
     if type(node) is cst.Assign and len(node.targets) != 1:
         return None
     if type(value) is cst.IfExp:

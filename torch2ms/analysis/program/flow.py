@@ -14,6 +14,8 @@ from torch2ms.analysis.syntax.names import Imports, dotted
 from torch2ms.analysis.syntax.tree import children
 from torch2ms.source import parse_quietly
 
+# methods of a tensor that make one of its kind, with a storage of its own: `x.new_empty(shape).bernoulli_(keep)`
+MAKERS = {"new", "new_empty", "new_full", "new_ones", "new_tensor", "new_zeros", "clone"}
 MUTATORS = {"append", "extend", "insert", "update", "setdefault", "pop", "popleft", "appendleft", "clear", "remove",
             "add", "discard", "push", "write", "load_state_dict", "register_buffer", "register_hook"}  # fmt: skip
 WATCHING = {  # they watch PyTorch, or choose among its kernels: nothing that a program computes depends on them
@@ -310,13 +312,13 @@ def _bind(target: cst.CSTNode, stmt: Stmt, uses: _Uses) -> None:
 
 
 def _base(node: cst.CSTNode) -> cst.CSTNode:
-    """The object at the root of a chain of subscripts, attributes and method calls."""
+    """The object at the root of a chain of subscripts, attributes and method calls, of which none makes another one."""
     while True:
         if type(node) is cst.Subscript:
             node = node.value
         elif type(node) is cst.Attribute and not dotted(node):
             node = node.value
-        elif type(node) is cst.Call and type(node.func) is cst.Attribute:
+        elif type(node) is cst.Call and type(node.func) is cst.Attribute and node.func.attr.value not in MAKERS:
             node = node.func.value
         else:
             return node

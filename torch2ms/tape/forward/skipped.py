@@ -359,13 +359,14 @@ class _Forward:
         return any(self.rebound(u[5:]) for u in asked if u.startswith("self.") and u != "self.training")
 
     def rebound(self, attr: str) -> bool:
-        """An attribute that other code than a constructor binds."""
-        begun = [c.methods["__init__"].scope for c in self.cls.lineage() if "__init__" in c.methods]
-        return bool(attr) and any(
-            d.rpartition(".")[2] == attr and "." in d
-            for m in self.project.modules.values() for scope in m.scope.walk() if scope not in begun
-            for s in scope.body.walk() for d in s.defs
-        )  # fmt: skip
+        """An attribute that other code than a constructor binds; what other classes call so is another one."""
+        homes = [c.scope for below in (self.cls, *self.cls.below()) for c in below.lineage()]
+        for scope in (s for m in self.project.modules.values() for s in m.scope.walk()) if attr else ():
+            another = scope.cls is not None and (scope.name == "__init__" or scope.cls not in homes)
+            places = {d for s in scope.body.walk() for d in s.defs if d.rpartition(".")[2] == attr and "." in d}
+            if places - ({f"self.{attr}"} if another else set()):
+                return True
+        return False
 
     def used_elsewhere(self, attr: str) -> bool:
         """Something else may run a layer that the forward does not run."""
