@@ -7,7 +7,7 @@ import libcst as cst
 from torch2ms.analysis.known.activations import NAMED
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.arguments import argument
-from torch2ms.analysis.syntax.names import dotted, is_foreign
+from torch2ms.analysis.syntax.names import dotted, is_foreign, name_called
 from torch2ms.analysis.syntax.tree import changed, code, constant
 from torch2ms.analysis.values import FILLING, Value
 from torch2ms.rewrite import layout
@@ -192,6 +192,8 @@ class Statements:
         name, value = constant(argument(call, 0, "name")), argument(call, 1, "tensor")
         if value is None or not isinstance(name, str) or not name.isidentifier() or constant(value) is None:
             return None
+        if constant(argument(call, 2, "persistent")) is False and _late(name, stmt):
+            return None  # no state keeps it: it may as well be MindSpore's own
         self.writer.needs.add("ms")
         self.writer.tell("T2M503", "register_buffer", "a buffer is a parameter that is not trained")
         made = f"ms.Parameter({{1}}, name={name!r}, requires_grad=False)"
@@ -202,6 +204,17 @@ class Statements:
         elif isinstance(value, cst.Name) and _perhaps_none(value.value, stmt):
             made += " if {1} is not None else None"
         return self.writer.text(f"{{0}}.{name} = {made}", *given)
+
+
+def _late(name: str, stmt: Stmt) -> bool:
+    """Another method than the constructor registers a buffer, which that has not, or as None."""
+    scope = stmt.block.scope
+    if scope.cls is None or scope.name == "__init__":
+        return False
+    begun = [s for child in scope.cls.children if child.name == "__init__" for s in child.body.walk()]
+    calls = [c for s in begun for c in s.calls if name_called(c) == "register_buffer"]
+    there = [c for c in calls if constant(argument(c, 0, "name")) == name]
+    return not any(constant(argument(c, 1, "tensor")) is not None for c in there)
 
 
 def _perhaps_none(name: str, stmt: Stmt) -> bool:

@@ -17,8 +17,8 @@ TAKEN = {
     "create_time", "extend_repr", "get_flags", "get_inputs", "get_parameters", "get_scope", "global_cells",
     "init_parameters_data", "name_cells", "offload", "param_prefix", "parameters_dict", "phase", "recompute",
     "run_construct", "set_boost", "set_grad", "set_inputs", "set_train", "shard", "to_float", "trainable_params",
-    "untrainable_params", "_add_attr", "_backward_hook", "_complex_call", "_forward_hook", "_init_check", "_predict",
-    "_recompute", "_self_check", "_set_scope",
+    "untrainable_params", "_add_attr", "_backward_hook", "_complex_call", "_forward_hook", "_init_check", "_recompute",
+    "_self_check", "_set_scope",
 }  # fmt: skip
 WHY = "nn.Cell has something else under this name"
 

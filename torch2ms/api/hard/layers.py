@@ -101,7 +101,7 @@ def _conv_padding(use: Use) -> tuple[str | None, str, tuple[str, ...]]:
     if parts is not None:
         return f"pad_mode='pad', padding={_doubled(parts)}", "", ("padding",)
     single = _is_number(use, "padding")
-    guessed = single is None and use.kind("padding") in ("tuple", "list")  # by the default of a parameter
+    guessed = single is None and isinstance(node, cst.Name) and use.kind("padding") in ("tuple", "list")  # by a default
     if single is False or guessed:
         assume = f"{code(node)} has a number for each dimension" if guessed else ""
         return ("pad_mode='pad', padding=tuple(p for p in {padding} for _ in range(2))", assume, ())
