@@ -46,8 +46,8 @@ def _found(names: set[str], theirs: set[str], module: ModuleInfo, project: Proje
     found: dict[int, str] = {}
     for cls in module.classes.values() if module.classes else ():
         for name in names & cls.methods.keys() if cls.kind == "module" else ():
-            if cls.methods[name].cls is cls and isinstance(node := cls.methods[name].scope.node, cst.FunctionDef):
-                found[id(node.name)] = f"{name}_"
+            if cls.methods[name].cls is cls and isinstance(made := cls.methods[name].scope.node, cst.FunctionDef):
+                found[id(made.name)] = f"{name}_"
     for scope in module.scope.walk():
         own = module.classes.get(scope.cls.name) if scope.cls is not None else None
         for stmt in scope.body.walk():
