@@ -20,6 +20,7 @@ from torch2ms.rewrite.inplace.hoist import hoisted
 from torch2ms.rewrite.inplace.nested import raise_changes
 from torch2ms.rewrite.inplace.stores import InPlace, changes
 from torch2ms.rewrite.layers.delegated import delegated
+from torch2ms.rewrite.layers.normed import where_it_is_kept
 from torch2ms.rewrite.layers.replaced import set_by_name, taken_among, taken_by_name
 from torch2ms.rewrite.parameters.beside import REFUSED, TODO, beside, buffers_by_class, clashes
 from torch2ms.rewrite.parameters.lists import told_by_name
@@ -103,7 +104,7 @@ class Statements:
             if written and type(made) is cst.Expr and type(made.value) is cst.Subscript:
                 return []  # `torch.exp(x, out=rows[1])`
             special = [layout.line(stmt, made)]
-        return self.commented(stmt, special)
+        return self.commented(stmt, where_it_is_kept(special, self.writer))
 
     def commented(self, stmt: Stmt, made: list[cst.BaseStatement]) -> list[cst.BaseStatement]:
         """What a statement became, with the comment that stood behind it."""

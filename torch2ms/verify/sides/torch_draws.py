@@ -56,6 +56,7 @@ class TorchDraws:
         self.side = side
         self.loaders = 0
         self.quiet = side.quiet
+        self.applied = Quiet()  # a function is applied to all layers: what it draws begins them, or is lost
         self.again = Quiet()  # a part of the forward runs once more: its draws are made, and are recorded already
 
     def install(self) -> None:
@@ -69,11 +70,13 @@ class TorchDraws:
         for name in ("dropout", "feature_dropout", "alpha_dropout"):
             self._wrap_dropout(torch, name)
         for name in INITIALIZERS:
-            self._wrap(torch.nn.init, name, "init", f"init.{name}")
+            # between any two bounds: the other side may draw the numbers itself
+            self._wrap(torch.nn.init, name, "uniform" if name == "uniform_" else "init", f"init.{name}")
         for name in CONSTANT_INITIALIZERS:
             self._wrap(torch.nn.init, name, "constant", f"init.{name}")
         self._wrap_attention()
         self._wrap_checkpoint()
+        self._wrap_apply()
         dataset.randperm = torch.randperm  # random_split imported it by name
         self._load_in_process()
         self._watch_samples()
@@ -97,12 +100,13 @@ class TorchDraws:
         array = to_array(result)
         if array is None:
             return
-        into = self.side.stored_in(result) if kind == "init" or label.endswith("_") else ""
+        of_init = label.startswith("init.")
+        into = self.side.stored_in(result) if of_init or label.endswith("_") else ""
         self._add(
             draw=kind,
             source=label,
             sample=self.session.sample,
-            initial=kind in ("init", "constant") or bool(into),
+            initial=of_init or bool(into) or self.applied.active,
             into=into,
             shape=list(array.shape),
             dtype=str(result.dtype)[6:],
@@ -132,6 +136,8 @@ class TorchDraws:
                 return {"mean": given(0, "mean"), "std": given(1, "std", default=1.0)}
             case "Tensor.normal_":
                 return {"mean": given(1, "mean", default=0.0), "std": given(2, "std", default=1.0)}
+            case "init.uniform_":
+                return {"low": given(1, "a", default=0.0), "high": given(2, "b", default=1.0)}
             case "Tensor.uniform_":
                 return {"low": given(1, "from", default=0.0), "high": given(2, "to", default=1.0)}
             case "Tensor.exponential_":
@@ -150,6 +156,17 @@ class TorchDraws:
         if isinstance(value, torch.Tensor):
             return float(value) if value.numel() == 1 else {"array": self.trace.keep(value.detach().cpu().numpy())}
         return float(value) if isinstance(value, (int, float)) else None
+
+    def _wrap_apply(self) -> None:
+        """`net.apply(init_weights)`: values for weights that layers compute, as under weight_norm, reach nothing."""
+        apply = torch.nn.Module.apply
+
+        @functools.wraps(apply)
+        def applied(*args: Any, **kwargs: Any) -> Any:
+            with self.applied:
+                return apply(*args, **kwargs)
+
+        torch.nn.Module.apply = applied  # type: ignore[method-assign]
 
     def _wrap_checkpoint(self) -> None:
         """What a checkpoint runs once more in the backward pass draws what it drew in the forward one."""
