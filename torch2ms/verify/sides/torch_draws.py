@@ -166,7 +166,7 @@ class TorchDraws:
             with self.applied:
                 return apply(*args, **kwargs)
 
-        torch.nn.Module.apply = applied  # type: ignore[method-assign]
+        torch.nn.Module.apply = applied
 
     def _wrap_checkpoint(self) -> None:
         """What a checkpoint runs once more in the backward pass draws what it drew in the forward one."""
