@@ -46,6 +46,8 @@ DIFFERENTIATED = re.compile(
 SEEDED = re.compile(r"\bmanual_seed\b|(?<!random)\.seed\(|\.set_state\(")
 # after which a tensor that had no elements may have some
 FILLED = re.compile(r"\bout\s*=\s*(?!None\b)[^=\s]|\.resize_(?:as_)?\(|\.set_\(")
+# what losses are given beside outputs: no gradient comes there
+LABELS = re.compile(r"(?:^|[._])(?:targets?|labels?|y|ys|gt|tgt|masks?|idx|ind(?:ex|ices)|ids?|tokens?|lengths?)(?:_\w+)?$")
 TYPE = re.compile(r"torch\.(\w+Tensor)")  # the name of a type, which programs give a name of their own
 
 
@@ -275,10 +277,14 @@ class ModuleFacts:
 
     def varied(self, node: cst.BaseExpression) -> bool:
         """A gradient flows into it, or may flow: it comes of a parameter of a function that is differentiated."""
-        value = self.module.value(node)
-        if any(not d.startswith("@") for d in value.deps):
+        if self.surely_varied(node):
             return True
-        return bool(value.deps) and value.kind in ("tensor", "unknown") and self.recorded
+        value = self.module.value(node)
+        given = bool(value.deps) and value.kind in ("tensor", "unknown") and self.recorded
+        return given and not LABELS.search(dotted(node))
+
+    def surely_varied(self, node: cst.BaseExpression) -> bool:
+        return any(not d.startswith("@") for d in self.module.value(node).deps)
 
 
 def _may_be_none(node: cst.BaseExpression) -> bool:

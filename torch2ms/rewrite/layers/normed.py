@@ -1,4 +1,4 @@
-"""Initialisers that meet layers under `weight_norm` or `spectral_norm`, as those do that are applied to all of a network.
+"""Initialisers that meet layers under `weight_norm` or `spectral_norm`, as those do that are given a whole network.
 
 The weight of such a layer is computed of others whenever it runs: what is written into it is lost in torch, without a
 word, and MindSpore's tensors take no such write.

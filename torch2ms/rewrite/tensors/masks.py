@@ -21,7 +21,7 @@ def ended(original: cst.Assign, updated: cst.Assign, work: Translation) -> cst.A
     if work.module.value(original.value).kind != "tensor" or work.facts.dtype(original.value) != "bool":
         return updated
     parts = (n for n in descend(original.value) if isinstance(n, (cst.Name, cst.Attribute, cst.Call)))
-    if not work.differentiated or not any(work.facts.varied(n) for n in parts):
+    if not work.differentiated or not any(work.facts.surely_varied(n) for n in parts):
         return updated
     stopped = f"{work.alias('ops')}.stop_gradient"
     made = code(updated.value)
