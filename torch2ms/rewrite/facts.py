@@ -47,7 +47,9 @@ SEEDED = re.compile(r"\bmanual_seed\b|(?<!random)\.seed\(|\.set_state\(")
 # after which a tensor that had no elements may have some
 FILLED = re.compile(r"\bout\s*=\s*(?!None\b)[^=\s]|\.resize_(?:as_)?\(|\.set_\(")
 # what losses are given beside outputs: no gradient comes there
-LABELS = re.compile(r"(?:^|[._])(?:targets?|labels?|y|ys|gt|tgt|masks?|idx|ind(?:ex|ices)|ids?|tokens?|lengths?)(?:_\w+)?$")
+LABELS = re.compile(
+    r"(?:^|[._])(?:targets?|labels?|ys?|gt|tgt|masks?|idx|ind(?:ex|ices)|ids?|tokens?|lengths?)(?:_\w+)?$"
+)
 TYPE = re.compile(r"torch\.(\w+Tensor)")  # the name of a type, which programs give a name of their own
 
 
