@@ -258,9 +258,10 @@ class _Forward:
 
     def among_items(self, node: cst.BaseExpression, stmt: Stmt, info: FunctionInfo) -> set[str]:
         """The layers in a list of layers, in a display of them, or in what a name was bound to."""
-        name = dotted(node).removeprefix(self.prefix(info))
-        if (part := self.parts.get(name)) is not None:
-            return {name} if part.name in LAYERS else set()
+        name, prefix = dotted(node), self.prefix(info)
+        part = self.parts.get(name[len(prefix) :]) if name.startswith(prefix) else None
+        if part is not None:
+            return {name[len(prefix) :]} if part.name in LAYERS else set()
         if isinstance(node, (cst.Dict, cst.List, cst.Tuple)):
             return self.direct(expression_uses(node, stmt), info)
         made = [(s.node.value, s) for s in info.scope.body.walk() if name in s.defs and isinstance(s.node, cst.Assign)]
