@@ -14,7 +14,7 @@ from torch2ms.analysis.program.flow import expression_uses, root
 from torch2ms.analysis.program.project import ClassInfo, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.arguments import argument
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, name_called
 from torch2ms.analysis.syntax.tree import children, constant, descend
 from torch2ms.analysis.values import overlaps
 from torch2ms.inlining.folding import bound_names, specialised, unguarded
@@ -472,8 +472,13 @@ def translated_names(made: Candidate, module: ModuleInfo) -> dict[str, str]:
 
 
 def named(made: Candidate, project: Project) -> int:
-    """How often the project names the function, other than to define or import it."""
+    """How often the project names the function, other than to define or import it.
+
+    -1 where something calls it under another name: it was handed on by its own, which stays.
+    """
     name, count = made.info.name, 0
+    if any(name_called(site.call) != name for site in made.sites):
+        return -1
     for module in project.modules.values():
         nodes = module.nodes
         parts = {id(n.attr) for n in module.of_kind(cst.Attribute)}

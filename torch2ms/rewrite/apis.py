@@ -12,6 +12,7 @@ from torch2ms.api import Outcome, Rule, apply_attribute, apply_class, apply_part
 from torch2ms.api.template import parenthesised
 from torch2ms.rewrite.inplace.sharing import CONTAINERS
 from torch2ms.rewrite.layers.compared import findable, findable_partial
+from torch2ms.rewrite.layers.handed import stand_ins
 from torch2ms.rewrite.parameters.lists import CHAINED, is_weight, joined
 from torch2ms.rewrite.parameters.names import told_apart
 from torch2ms.rewrite.positions import Positions
@@ -62,7 +63,7 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
         if rule is not None:
             outcome = apply_partial(rule, original, updated, work.facts)
             return work.take(findable_partial(rule, outcome, original, updated, work.project), updated)
-    if name == "copy.deepcopy" and len(original.args) == 1:
+    if name == "copy.deepcopy" and len(original.args) == 1 and not work.mixed:
         held = work.module.value(original.args[0].value)
         if held.kind == "tensor" and not held.likely and not is_weight(held):
             work.tell("T2M601", name, "Tensor.copy(): a deep copy of a tensor shares its memory in MindSpore")
@@ -94,7 +95,7 @@ def called(name: str, original: cst.Call, updated: cst.Call, work: Translation, 
         work.tell("T2M601", name, f"{answer.value} here, by what stands around it")
         return answer
     if rule is None:
-        return work.unknown(name, left)
+        return updated if work.mixed and dotted(original.func) in stand_ins(work.module) else work.unknown(name, left)
     if kind := compiled.transform(name):
         return transformed(kind, rule, original, updated, left, work, where)
     outcome = widened(rule, work.apply(rule, original, updated), original, work, where)

@@ -187,7 +187,7 @@ class Expressions(Positions):
     def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
         if id(original) in self.plan.expressions:
             return self.work.planned(original, updated)
-        if id(original) in self.callees or id(original) in self.inner:
+        if id(original) in self.callees or id(original) in self.inner or id(original) in self.stores:
             return updated
         value = self.module.values.get(id(original), UNKNOWN)
         if value.kind in ("api", "dtype") and is_foreign(value.name) and original.value in self.module.imports.table:

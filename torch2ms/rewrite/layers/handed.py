@@ -83,13 +83,21 @@ def _of_module(module: ModuleInfo) -> Iterator[HeldCall]:
                     yield from _held(call, module)
 
 
+@once
+def stand_ins(module: ModuleInfo) -> set[str]:
+    """Names that are imported where a library is there, and assigned where it is not: `Norm = nn.LayerNorm`."""
+    assigned = {d for s in module.scope.body.walk() if isinstance(s.node, cst.Assign) for d in s.defs}
+    return assigned & module.imports.table.keys()
+
+
 def _held(node: cst.Call, module: ModuleInfo) -> Iterator[HeldCall]:
     func, args = node.func, list(node.args)
     if qualified(func, module.imports) == "functools.partial":
         func, args = args[0].value, args[1:]
     value = module.value(func)
     spelled = dotted(func)
-    if value.kind in _NOT_HELD or spelled.partition(".")[0] in {*module.imports.table, *module.classes, *module.named}:
+    imported = spelled.partition(".")[0] in {*module.imports.table, *module.classes, *module.named}
+    if value.kind in _NOT_HELD or imported and spelled not in stand_ins(module):
         return
     names = frozenset(choice.name for choice in choices(value))
     keywords = frozenset(arg.keyword.value for arg in args if arg.keyword is not None)
