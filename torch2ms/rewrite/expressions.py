@@ -187,10 +187,11 @@ class Expressions(Positions):
     def leave_Name(self, original: cst.Name, updated: cst.Name) -> cst.BaseExpression:
         if id(original) in self.plan.expressions:
             return self.work.planned(original, updated)
-        if id(original) in self.callees or id(original) in self.inner or id(original) in self.stores:
+        if id(original) in self.callees or id(original) in self.inner:
             return updated
         value = self.module.values.get(id(original), UNKNOWN)
-        if value.kind in ("api", "dtype") and is_foreign(value.name) and original.value in self.module.imports.table:
+        imported = original.value in self.module.imports.table and id(original) not in self.stores
+        if value.kind in ("api", "dtype") and is_foreign(value.name) and imported:
             return apis.used(value.name, original, updated, self.work, self)
         unseen = value.kind in ("none", "unknown") and id(original) in self.module.values
         if unseen and (name := self.perhaps_imported(original)):
