@@ -135,6 +135,30 @@ def svd(a, full_matrices=True):
     return tuple(ms.Tensor(np.ascontiguousarray(part)) for part in parts)
 
 
+def differentiable_svd(a, full_matrices=True):
+    """What they change by is added, as zeros that have a gradient; torch has none of further vectors."""
+    u, values, vh = svd(ops.stop_gradient(a), full_matrices)
+    moved, size = a - ops.stop_gradient(a), values.shape[-1]
+    left, right = u[..., :size], transposed(vh)[..., :size]
+    within = transposed(left) @ moved @ right
+    row, column = values.expand_dims(-2), values.expand_dims(-1)
+    gaps = row * row - column * column
+    near = ops.where(gaps == 0, ops.zeros_like(gaps), 1 / ops.where(gaps == 0, ops.ones_like(gaps), gaps))
+    above = ops.where(row == 0, ops.ones_like(row), row)
+    values = values + (within * ops.eye(size, dtype=a.dtype)).sum(-1)
+    if u.shape[-1] == vh.shape[-1] == size or not full_matrices:
+        u = left + left @ (near * (within * row + column * transposed(within)))
+        u = u + (moved @ right - left @ within) / above
+        v = right + right @ (near * (column * within + transposed(within) * row))
+        vh = transposed(v + (transposed(moved) @ left - right @ transposed(within)) / above)
+    return u, values, vh
+
+
+def differentiable_svd_with_v(a, full_matrices=False):
+    u, values, vh = differentiable_svd(a, full_matrices)
+    return u, values, transposed(vh)
+
+
 def svd_with_v(a, full_matrices=False):
     u, values, vh = svd(a, full_matrices)
     return u, values, transposed(vh)
