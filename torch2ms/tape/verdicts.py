@@ -11,16 +11,14 @@ from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Scope
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import gathered
-from torch2ms.analysis.values import NO_DEPS, UNKNOWN, any_overlap, overlaps, within
+from torch2ms.analysis.values import UNKNOWN, any_overlap, overlaps, within
 from torch2ms.tape.forward.carried import carried, reads_itself
 from torch2ms.tape.forward.harmless import asked_only, filled_only, only_cut
-from torch2ms.tape.forward.partial import never_recorded
 from torch2ms.tape.forward.properties import computed_anew
 from torch2ms.tape.forward.refilled import emptied, kept_anew, left_in_object
 from torch2ms.tape.forward.region import Region
 from torch2ms.tape.forward.regions import Finder
 from torch2ms.tape.forward.stashes import feeding
-from torch2ms.tape.forward.unreached import steps_elsewhere, unreached
 from torch2ms.tape.forward.unseen import through_unseen, unseen_step
 from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.functions.brought import kept_elsewhere
@@ -36,6 +34,7 @@ from torch2ms.tape.ledger.given import backward_elsewhere, given_elsewhere
 from torch2ms.tape.ledger.hooks import has_hooks, watched
 from torch2ms.tape.ledger.ledger import ENTRY, Owner
 from torch2ms.tape.ledger.records import LOADS, STEPS, Records
+from torch2ms.tape.left_out import LeftOut, left_out
 from torch2ms.tape.uses.freezing import switched_behind, thaws
 from torch2ms.tape.uses.stored import unguarded
 
@@ -91,8 +90,8 @@ class Verdicts:
                 if made and not through_unseen(event, self.scope, self.module)[0]:
                     return "the loss is made by the caller of this function"
                 for owner in takers[id(event)]:
-                    if owner.stored and (places := self.left_out(event, owner, deps)):
-                        return NO_GRADIENT.format(places[0])
+                    if owner.stored and (left := self.left_out(event, owner, deps)).surely:
+                        return NO_GRADIENT.format(left.surely[0])
                 apart = all(
                     o.kind not in ("optimizer", "leaf") for o in takers[id(event)]
                 )  # clipped or looked at, at most
@@ -113,8 +112,8 @@ class Verdicts:
                 if added := [o for o in self.records.takers(event) if o.stored and o not in fed]:
                     return f"a called function also adds to the gradients that `{added[0].place}` keeps"
                 for owner in fed:
-                    if places := self.left_out(event, owner, self.records.root_deps(event)):
-                        return NO_GRADIENT.format(places[0])
+                    if (left := self.left_out(event, owner, self.records.root_deps(event))).surely:
+                        return NO_GRADIENT.format(left.surely[0])
             if event.kind == "step_closure":
                 return "step(closure) is not translated here"
         if scaling:
@@ -157,11 +156,11 @@ class Verdicts:
                 reached = frozenset().union(
                     *(self.records.root_deps(self.records.events[n]) for n, _ in held if n != ENTRY)
                 )
-                places = self.left_out(event, owner, reached)
-                if every := [*places, *self.perhaps]:
+                left = self.left_out(event, owner, reached)
+                if every := [*left.surely, *left.perhaps]:
                     told = self.tells(every, stored if len(stored) == len(held) else [])
-                    if places and not (told and self.module.skips):
-                        return NO_GRADIENT.format(places[0])
+                    if left.surely and not (told and self.module.skips):
+                        return NO_GRADIENT.format(left.surely[0])
                 held_back = owner.kind == "optimizer" and not owner.plain and not self.module.skips
                 around = (self.scope, self.module, self.project, self.records)
                 if held_back and thaws(owner, *around):
@@ -209,48 +208,8 @@ class Verdicts:
         dead = [e for e in inside if not takers[id(e)]]
         return bool(dead) and not any(self.records.events[n] in inside for n, _ in held if n != ENTRY)
 
-    def left_out(self, event: Event, owner: Owner, reached: frozenset[str]) -> list[str]:
-        """The modules whose parameters the optimizer would move although no backward call reaches them.
-
-        `perhaps` are those that something else may run with them.
-        """
-        self.perhaps: list[str] = []
-        fills = event.kind in STEPS or owner.stored and event.kind == "backward"
-        if owner.kind != "optimizer" or owner.plain or owner.owns is None or not fills:
-            return []
-        known = {
-            v.place for v in self.module.values.values() if v.kind == "module" and v.name and v.place and not v.items
-        }
-        if owner.in_turn & reached:
-            owner.assumed.add(f"every module that `{owner.place}` holds has had its turn when it steps")
-            return []
-        silent: list[str] = []
-        if event.value.dtype == "decays" and not self.project.freezes:  # it may hold what is not frozen alone
-            if part := never_recorded(owner, self.scope, self.module):
-                silent = [part]
-        if not reached or any(d.startswith("^") for d in reached):
-            return silent
-        if any(d.startswith("@") for d in reached):  # what nobody is seen to give a graph, it hardly has
-            return [*silent, *self.unreached(event, owner, reached, given=True)]
-        missing = [o for o in sorted(owner.owns) if o in known and not any_overlap(frozenset({o}), reached)]
-        return [*silent, *missing, *self.unreached(event, owner, reached)]
-
-    def unreached(self, event: Event, owner: Owner, reached: frozenset[str], given: bool = False) -> list[str]:
-        """The layers that no loss of a step depends on, where decay or what other losses left moves them."""
-        if event.kind not in STEPS or self.project.freezes:
-            return []
-        decays = event.value.dtype == "decays"
-        filling = [e for e in self.records.events if e.kind in ("backward", "handed")]
-        ever = frozenset().union(*(self.records.root_deps(e) for e in filling if owner in self.records.takers(e)))
-        others = steps_elsewhere(owner.place, self.scope, self.module, self.project)  # behind losses that reach more
-        if given and not others or any(d.startswith("^" if others else ("^", "@")) for d in ever):
-            return []
-        if not decays and not others and ever == reached:
-            return []
-        parts = unreached(owner, reached, NO_DEPS if decays or others else ever, self.scope, self.module, self.project)
-        found = [(p, sure) for p, sure in parts if decays or not others or "[" not in p]  # run by what goes over them
-        self.perhaps = [p for p, sure in found if not sure]
-        return [p for p, sure in found if sure]
+    def left_out(self, event: Event, owner: Owner, reached: frozenset[str]) -> LeftOut:
+        return left_out(event, owner, reached, self.scope, self.module, self.project, self.records)
 
     def kept(self, owner: Owner) -> str:
         """A part of an owner that no clear reaches where others of its parts are cleared one by one, "" if none."""

@@ -21,6 +21,7 @@ from torch2ms.analysis.program.classes import FunctionInfo as FunctionInfo
 from torch2ms.analysis.program.families import families
 from torch2ms.analysis.program.hooks import Kept, kept_by_hooks
 from torch2ms.analysis.program.mixins import completes_modules, runs_layers
+from torch2ms.analysis.program.naming import module_name
 from torch2ms.analysis.program.reshaping import reshapes
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.program.taken import takes
@@ -491,12 +492,3 @@ class Project:
 
 def _unequal(one: dict[tuple[str, str], object], other: dict[tuple[str, str], object]) -> set[tuple[str, str]]:
     return {key for key in one.keys() | other.keys() if one.get(key) != other.get(key)}
-
-
-def module_name(path: str) -> str:
-    """`pkg/sub/mod.py` -> `pkg.sub.mod`."""
-    stem = path[:-3] if path.endswith(".py") else path
-    parts = [p for p in stem.replace("\\", "/").split("/") if p not in ("", ".")]
-    if parts and parts[-1] == "__init__":
-        parts.pop()
-    return ".".join(parts) or "__main__"

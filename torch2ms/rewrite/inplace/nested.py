@@ -97,7 +97,7 @@ def _evaluated(node: cst.CSTNode | None, module: ModuleInfo, plan: Plan) -> Iter
     yield node
     for part in _parts(node, module):
         yield from _evaluated(part, module, plan)
-        if type(part) not in QUIET and not _looked_up(part) and id(part) not in plan.expressions:
+        if type(part) not in QUIET and not _looked_up(part, module) and id(part) not in plan.expressions:
             return
 
 
@@ -119,13 +119,17 @@ def _parts(node: cst.CSTNode, module: ModuleInfo) -> list[cst.BaseExpression]:
     return [element.value for element in node.elements] if type(node) is cst.Tuple or type(node) is cst.List else []
 
 
-def _looked_up(node: cst.CSTNode) -> bool:
-    """`self.kept`, `state[name]`: a reference, which no change in place makes another."""
+def _looked_up(node: cst.CSTNode, module: ModuleInfo) -> bool:
+    """`self.kept`, `state[name]`: a reference, which no change in place makes another.
+
+    Rows of a tensor are, where their number is written; those that other tensors pick are a copy of their own.
+    """
     if type(node) is not cst.Subscript:
         return bool(dotted(node))
     places = [part.slice.value for part in node.slice if type(part.slice) is cst.Index]
-    plain = len(places) == len(node.slice) and all(constant(p) is not ... or bool(dotted(p)) for p in places)
-    return plain and _looked_up(node.value)
+    written = len(places) == len(node.slice) and all(constant(place) is not ... for place in places)
+    held = module.value(node.value).kind in ("dict", "list", "tuple") and all(dotted(place) for place in places)
+    return (written or held) and _looked_up(node.value, module)
 
 
 def _given(chain: cst.CSTNode) -> Iterator[cst.Call]:
