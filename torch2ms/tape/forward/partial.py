@@ -20,7 +20,7 @@ from torch2ms.analysis.values import any_overlap, overlaps
 from torch2ms.tape.forward.choices import CHOOSING, chosen, elsewhere, one_of_all, tests_of
 from torch2ms.tape.forward.differing import PICKING, by_branch, lists_of, picked
 from torch2ms.tape.forward.region import Region
-from torch2ms.tape.forward.skipped import Skipped, skipped
+from torch2ms.tape.forward.skipped import Skipped, of_items, skipped
 from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.ledger.again import given_by_loops
 from torch2ms.tape.ledger.event import Event
@@ -94,17 +94,18 @@ def left_out_of_networks(
         return
     wanted = frozenset().union(*(o.owns or NOTHING for o in moving))
     stmts = [*(i for s in region.all for i in s.walk()), event.stmt]
-    if not any(skipped(stmts, set(), module, project, wanted)):
+    decaying = {e.place for e in steps if e.value.dtype == "decays"}
+    items = list(of_items(stmts, module, project)) if decaying else []
+    if not items and not any(skipped(stmts, set(), module, project, wanted)):
         return
     inside = [e.stmt for e in steps if any(e.place == o.place for o in moving)]
     loops = [a for a in event.stmt.ancestors() if a.is_loop and (not inside or any(a in s.ancestors() for s in inside))]
     changing = {root(d) for a in loops for s in a.walk() for d in s.defs}
     changing |= given_by_loops(event.stmt.block.scope, project)
-    decaying = {e.place for e in steps if e.value.dtype == "decays"}
-    for left in skipped(stmts, changing, module, project, wanted):
+    for left in (*items, *skipped(stmts, changing, module, project, wanted)):
         for owner in moving:
             if any_overlap(frozenset({left.place}), owner.owns or NOTHING):
-                if left.changes if left.test else owner.place in decaying:
+                if owner.place in decaying if left.ever or not left.test else left.changes:
                     yield left
 
 
@@ -119,7 +120,7 @@ def without_gradient(
     missing = {p for _, asked, places in found if asked & turning for p in places}
     set_once = [(code(test), p) for test, asked, places in found if not asked & turning for p in places]
     for left in skipped(stmts, turning, module, project, owns) if owns else ():
-        if left.changes or not left.test:
+        if left.changes or left.ever or not left.test:
             missing.add(left.place)
         else:
             set_once.append((left.test, left.place))

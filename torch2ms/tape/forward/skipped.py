@@ -22,6 +22,7 @@ from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
 from torch2ms.tape.forward.choices import LAYERS, OF_SHAPE, by_name, chosen, moving, own, tests_of
 from torch2ms.tape.forward.differing import PICKING, Lists, by_branch, by_item, by_side, lists_of, picked
+from torch2ms.tape.forward.fixed import fixed
 from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.ledger.beyond import weighted_parts
 
@@ -42,6 +43,7 @@ class Skipped:
     test: str = ""
     changes: bool = False  # the condition is another one from step to step
     code: str = ""  # what names them, or what they belong to, where the gradient is taken
+    ever: bool = False  # it leaves them out at every step, if it does
 
     @property
     def why(self) -> str:
@@ -82,6 +84,13 @@ def _picked(stmts: list[Stmt], changing: set[str], module: ModuleInfo, project: 
             asked = {name for _, names in tests_of(test, stmt, loops) for name in names} if places else set()
             moves = bool(asked & changing)
             yield from (Skipped(p, code(test), moves, spelled(p, stmts, module) if moves else "") for p in places)
+    yield from of_items(stmts, module, project)
+
+
+def of_items(stmts: list[Stmt], module: ModuleInfo, project: Project) -> Iterator[Skipped]:
+    """The layers behind other items of what statements take items of."""
+    for item, places in fixed(stmts, module, lists_of(stmts, module, project), project):
+        yield from (Skipped(p, item, code=spelled(p, stmts, module), ever=True) for p in places)
 
 
 def _own(call: cst.Call, stmt: Stmt, module: ModuleInfo, project: Project) -> tuple[list[Stmt], list[str], ModuleInfo]:
@@ -197,7 +206,11 @@ class _Forward:
             if name not in whole and not self.used_elsewhere(name):
                 yield Skipped(f"{place}.{name}", code=self.naming(name))
         for info, changing in self.reached(self.info, self.params, ()):
-            for stmt in info.scope.body.walk():
+            every = info.scope.body.walk()
+            for item, places in fixed(every, info.module, self.of_list(info), self.project):
+                for name in sorted(self.direct(set(places), info)):
+                    yield Skipped(f"{place}.{name}", item, code=self.naming(name), ever=True)
+            for stmt in every:
                 for test, missing in self.cuts(stmt, info, whole):
                     for name in sorted(missing):
                         changes = self.changes(test, stmt, info, changing)

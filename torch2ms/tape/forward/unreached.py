@@ -103,6 +103,8 @@ def _parts(
             yield inner, not _escapes(name, project)
         elif part.name in ("torch.nn.ModuleList", "torch.nn.Sequential"):
             yield from ((item, True) for item in _items(inner, part, cls.module, project))
+            if part.items is None and _by_number(name, project):
+                yield inner, False
         elif class_of(part, cls.module, project) not in (None, cls):
             yield from _parts(inner, part, reached, cls.module, project)
 
@@ -126,6 +128,15 @@ def _escapes(name: str, project: Project) -> bool:
     """A layer is handed on, or known by another name: the source does more than run it."""
     more = re.compile(rf"\.{name}\b(?!\s*(\(|(, *self\.\w+ *)*=[^=]|\.{HOUSEKEEPING}))")
     return any(more.search(m.source) for m in project.modules.values())
+
+
+def _by_number(name: str, project: Project) -> bool:
+    """Only items of a list of layers are run that are written out, and how many there are is not seen."""
+    run = rf"\[[^\]:]*\](?=\()|(\[\d+\])?\.{HOUSEKEEPING}|\s*=[^=]"
+    sources = [m.source for m in project.modules.values() if m.has(f".{name}")]
+    taken = {item for source in sources for item in re.findall(rf"\b{name}\[([^\]:]*)\]\(", source)}
+    written = all(re.fullmatch(r"-?\d+|'\w*'|\"\w*\"", item) for item in taken)
+    return bool(taken) and written and not any(re.search(rf"\.{name}\b(?!{run})", source) for source in sources)
 
 
 def _items(place: str, value: Value, module: ModuleInfo, project: Project) -> Iterator[str]:

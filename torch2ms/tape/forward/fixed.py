@@ -1,0 +1,105 @@
+"""Items that are written out of what lists of layers return: `outputs[0]`, of which the other layers feed nothing.
+
+torch has no gradient for these layers at any step, and decay moves them in MindSpore. Where layers feed each other,
+the last item depends on all of them.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+import libcst as cst
+
+from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.structure import Stmt
+from torch2ms.analysis.syntax.arguments import argument
+from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.tree import code, constant
+from torch2ms.analysis.values import Value
+from torch2ms.tape.forward.choices import moving
+from torch2ms.tape.forward.differing import NOTHING, Lists, real
+from torch2ms.tape.ledger.pairs import COMPREHENSIONS
+
+LISTS = re.compile(r"Module(List|Dict)")
+HOLDERS = ("list", "tuple", "dict")
+
+
+def fixed(
+    stmts: list[Stmt], module: ModuleInfo, lists: Lists, project: Project
+) -> Iterator[tuple[str, frozenset[str]]]:
+    """The items that statements take, and the lists of layers that not all of them take part in."""
+    found = list(_items(stmts, module, lists)) if project.says(LISTS) else []
+    for text, places in dict.fromkeys((text, places) for text, _, places in found):
+        taken = [item for other, item, _ in found if other == text]
+        if not all(_whole(place.rpartition(".")[2], taken, project) for place in places):
+            yield text, places
+
+
+def _items(stmts: list[Stmt], module: ModuleInfo, lists: Lists) -> Iterator[tuple[str, object, frozenset[str]]]:
+    """What items are taken of, what each is called, and the lists of layers behind it."""
+    for stmt in stmts:
+        for node in stmt.nodes if not stmt.blocks else ():
+            if type(node) is cst.Subscript and not moving(node):
+                if places := _behind(module.value(node.value), lists):
+                    index = node.slice[0].slice
+                    item = constant(index.value) if type(index) is cst.Index else None
+                    yield code(node.value), item, places
+        if isinstance(stmt.node, cst.Assign) and isinstance(target := stmt.node.targets[0].target, cst.Tuple):
+            for element, value in _unpacked(target, module.value(stmt.node.value)):
+                if places := _behind(value, lists):
+                    used = {u for s in stmts if s is not stmt for u in s.uses}
+                    names = [dotted(e.value) for e in element.elements]
+                    for number, name in enumerate(names) if not used.issuperset(names) else ():
+                        if name in used:
+                            yield code(element), number, places
+
+
+def _unpacked(target: cst.Tuple, value: Value) -> Iterator[tuple[cst.Tuple, Value]]:
+    """The tuples of names that a value is unpacked into, and what each of them is given."""
+    yield target, value
+    for element, inner in zip(target.elements, value.items or (), strict=False):
+        if isinstance(element.value, cst.Tuple):
+            yield from _unpacked(element.value, inner)
+
+
+def _behind(value: Value, lists: Lists) -> frozenset[str]:
+    """The lists of layers behind a container whose items are not known one by one."""
+    if value.kind not in HOLDERS or value.items:
+        return NOTHING
+    return frozenset(d for d in real(value) if lists(d))
+
+
+def _whole(attr: str, items: list[object], project: Project) -> bool:
+    """These items depend on every layer of a list: they are all there are, or the last one of layers in a row."""
+    made = [(s, m) for m in project.modules.values() if m.has(f".{attr}") for scope in m.scope.walk()
+            for s in scope.body.walk()]  # fmt: skip
+    sizes = {_size(s) for s, _ in made if f"self.{attr}" in s.defs}
+    if len(sizes) == 1 and (size := sizes.pop()):
+        if {i % size for i in items if isinstance(i, int)} == set(range(size)):
+            return True
+    return -1 in items and not any(_apart(s, attr) for s, _ in made)
+
+
+def _size(stmt: Stmt) -> int:
+    """How many layers are put into a list, 0 if it is not written out."""
+    made = stmt.node.value if isinstance(stmt.node, (cst.Assign, cst.AnnAssign)) else None
+    given = made.args[0].value if isinstance(made, cst.Call) and made.args else None
+    if isinstance(given, (cst.List, cst.Tuple)):
+        return len(given.elements) if not any(isinstance(e, cst.StarredElement) for e in given.elements) else 0
+    over = given.for_in.iter if isinstance(given, (cst.ListComp, cst.GeneratorExp)) else None
+    if not isinstance(over, cst.Call) or dotted(over.func) != "range" or len(over.args) != 1:
+        return 0
+    count = constant(argument(over, 0, "stop"))
+    return count if isinstance(count, int) and not over.lpar else 0
+
+
+def _apart(stmt: Stmt, attr: str) -> bool:
+    """A statement runs the layers of a list each for itself: in a comprehension, or in a loop that carries nothing."""
+    named = re.compile(rf"\.{attr}\b")
+    if not isinstance(stmt.node, cst.For):
+        return not stmt.blocks and any(isinstance(n, COMPREHENSIONS) and named.search(code(n)) for n in stmt.nodes)
+    inner = [s for block in stmt.blocks for s in block.walk()]
+    if not named.search(code(stmt.node.iter)) and not any(named.search(code(s.node)) for s in inner if not s.blocks):
+        return False
+    return not any(s.uses & t.defs for n, s in enumerate(inner) if s.calls for t in inner[n:])
