@@ -53,6 +53,29 @@ def sized(rule: Rule, original: cst.Call, updated: cst.Call, facts: ModuleFacts)
     return replace(outcome, node=cst.parse_expression(text), needs=outcome.needs | ({"ms"} if "ms." in text else set()))
 
 
+def of_view(rule: Rule, original: cst.Call, updated: cst.Call, facts: ModuleFacts) -> Outcome | None:
+    """`init.xavier_uniform_(w.view(n, -1))`: MindSpore's view has memory of its own, so that the weight takes the values
+    in, in its own shape; None for anything else."""
+    made, shown = tensor(updated), tensor(original)
+    view = made.value if made is not None else None
+    filled = rule.name.startswith("torch.nn.init.") and rule.name.endswith("_") and shown is not None
+    if not filled or view is None or not viewed(view) or not (place := dotted(view.func.value)):  # type: ignore[attr-defined]
+        return None
+    args = [arg.with_changes(value=cst.Name(_MADE)) if arg is made else arg for arg in updated.args]
+    outcome = apply_call(rule, original, updated.with_changes(args=args), facts)
+    content = put_in(outcome.node)
+    if content is None:
+        return outcome if outcome.node is None else None
+    text = code(content).replace(f"{_MADE}.shape", f"{code(view)}.shape").replace(_MADE, place)
+    return replace(outcome, node=cst.parse_expression(f"{place}.set_data({text}.reshape({place}.shape))"))
+
+
+def viewed(node: cst.CSTNode) -> bool:
+    """`w.view(n, -1)`, whose elements are those of `w`."""
+    method = node.func if type(node) is cst.Call else None
+    return type(method) is cst.Attribute and method.attr.value in ("view", "reshape", "flatten")
+
+
 def values(outcome: Outcome) -> Outcome:
     """`w.set_data(values)` as the values alone."""
     content = put_in(outcome.node)

@@ -17,7 +17,7 @@ from torch2ms.findings import Finding, Tier
 from torch2ms.parsing import constant
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.facts import ModuleFacts
-from torch2ms.rewrite.initial import assigned, in_parameter, is_unheld, put_in, sized, tensor, values
+from torch2ms.rewrite.initial import assigned, in_parameter, is_unheld, of_view, put_in, sized, tensor, values, viewed
 from torch2ms.rewrite.inplace.sharing import is_parameter
 from torch2ms.rewrite.naming import named_in_order, taken_names
 from torch2ms.rewrite.parameters.renewed import at_work
@@ -111,7 +111,8 @@ class Translation:
         unheld = is_unheld(rule, original, self.module)
         if unheld and (outcome := sized(rule, original, updated, self.facts)) is not None:
             return outcome
-        outcome = self._filled(rule, original, updated)
+        view = of_view(rule, original, updated, self.facts)
+        outcome = view or self._filled(rule, original, updated)
         if rule.name.startswith("torch.nn.init.") and self._fills_inside(outcome, original):
             why, todo = "an in-place change inside an expression", "write it as a statement of its own"
             return Outcome(None, (Finding("T2M610", Tier.REFUSED, rule.name, why, todo),))
@@ -119,7 +120,8 @@ class Translation:
             return held(in_parameter(outcome), original, self.stmt)
         if unheld:
             return values(outcome)
-        if rule.name.startswith("torch.nn.init.") and self.stmt is not None and at_work(self.project, self.stmt):
+        begun = rule.name.startswith("torch.nn.init.") and self.stmt is not None and at_work(self.project, self.stmt)
+        if begun or view is not None:
             return assigned(outcome, self.alias("ops"))
         return outcome
 
@@ -127,9 +129,10 @@ class Translation:
         """Whether a tensor that is no parameter would be asked to take the values of an initialiser in."""
         if id(original) in self.plan.drawn or put_in(outcome.node) is None or (made := tensor(original)) is None:
             return False
-        value = self.module.value(made.value)
-        bare = value.kind == "tensor" and not value.likely and isinstance(made.value, cst.Name)
-        return bare and not is_parameter(made.value, value, self.module, self.plan)
+        filled = made.value.func.value if viewed(made.value) else made.value  # type: ignore[attr-defined]
+        value = self.module.value(filled)
+        bare = value.kind == "tensor" and not value.likely and isinstance(filled, cst.Name)
+        return bare and not is_parameter(filled, value, self.module, self.plan)
 
     def _filled(self, rule: Rule, original: cst.Call, updated: cst.Call) -> Outcome:
         """What the rule makes of a call; what it needs twice gets a name above the statement."""

@@ -15,7 +15,7 @@ from torch2ms.api import apply_call
 from torch2ms.api.template import parenthesised
 from torch2ms.rewrite import layout
 from torch2ms.rewrite.gradmodes import unrecorded
-from torch2ms.rewrite.initial import put_in
+from torch2ms.rewrite.initial import put_in, viewed
 from torch2ms.rewrite.inplace import apart, seen, views
 from torch2ms.rewrite.inplace.chains import base, is_change
 from torch2ms.rewrite.inplace.holders import given_by_keepers
@@ -198,6 +198,7 @@ class InPlace:
         call = self.spread(stmt, call)
         given = [arg.value for arg in call.args if arg.keyword is None or arg.keyword.value == "tensor"]
         target = given[0] if given else None
+        target = target.func.value if target is not None and viewed(target) else target  # type: ignore[attr-defined]
         if target is None or not (isinstance(target, (cst.Name, cst.Attribute)) or of_dict(target, self.module)):
             return None
         value = self.module.value(target)

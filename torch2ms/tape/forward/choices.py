@@ -85,6 +85,8 @@ def tests_of(test: cst.BaseExpression, stmt: Stmt, loops: list[Stmt]) -> Iterato
     for made in (n for n in descend(own(stmt)) if type(n) is cst.CompFor):
         ranges |= {n.value: made.iter for n in descend(made.target) if type(n) is cst.Name}
     asked = {root(u) for u in expression_uses(test, stmt)}
+    for made in (n for n in descend(own(stmt)) if type(n) is cst.CompFor and any(i.test is test for i in n.ifs)):
+        asked -= {n.value for n in descend(made.target) if type(n) is cst.Name}  # it is asked of each of them
     for source in (test, *(ranges[name] for name in sorted(asked & ranges.keys()))):
         names = {root(u) for u in expression_uses(source, stmt)} - ranges.keys() - BUILTINS
         if names and not OF_SHAPE.search(code(source)):

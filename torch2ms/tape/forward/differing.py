@@ -48,7 +48,30 @@ def picked(stmt: Stmt, module: ModuleInfo, lists: Lists) -> Iterator[tuple[cst.B
         if isinstance(node, cst.IfExp):
             yield node.test, by_side(node, module, lists)
         elif isinstance(node, cst.Subscript) and moving(node):
-            yield node, by_item(node, module, lists)
+            places = by_item(node, module, lists)
+            yield from ((test, places) for test in (deciding(node, stmt) if places else [node]))
+
+
+def deciding(node: cst.Subscript, stmt: Stmt) -> list[cst.BaseExpression]:
+    """What decides which items of a container an expression reads: of a clause that goes through all of them, its
+    conditions alone (`sum(losses[k] * weights[k] for k in losses if k in weights)`)."""
+    holder, counter = code(node.value), node.slice[0].slice
+    if isinstance(counter, cst.Index) and type(counter.value) is cst.Name:
+        name = counter.value.value
+        for clause in (n for n in descend(own(stmt)) if type(n) is cst.CompFor):
+            if type(clause.target) is cst.Name and clause.target.value == name and _through(clause.iter, holder):
+                return [i.test for i in clause.ifs]
+        for loop in (a.node for a in stmt.ancestors() if a.is_loop):
+            if isinstance(loop, cst.For) and code(loop.target) == name and _through(loop.iter, holder):
+                return []
+    return [node]
+
+
+def _through(node: cst.BaseExpression, holder: str) -> bool:
+    """An expression goes through all keys of a container."""
+    while isinstance(node, cst.Call) and code(node.func) in ("list", "sorted", "tuple") and node.args:
+        node = node.args[0].value
+    return code(node) in (holder, f"{holder}.keys()")
 
 
 def by_branch(stmt: Stmt, stmts: list[Stmt], module: ModuleInfo, lists: Lists) -> frozenset[str]:

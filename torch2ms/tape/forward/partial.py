@@ -52,11 +52,33 @@ def left_out_at_times(
             if one_of_all(test, region.all):
                 owner.assumed.add(f"`{code(test)}` holds once in each list")
                 continue
+            asked = _named_again(asked, scope, project)
             if asked & (given | _turning(event, owner)) or _rebound(test, event, project):
                 for place in sorted(missing):
                     yield Skipped(place, code(test), True, spelled(place, stmts, module))
             elif asked - scope.locals or asked & set(scope.params):
                 owner.assumed.add(f"`{code(test)}` is the same at every step of `{owner.place}`")
+
+
+def _named_again(asked: set[str], scope: Scope, project: Project) -> set[str]:
+    """The names of a condition; for one that only names an attribute which nothing changes, what has the attribute.
+
+    `weights = criterion.weights` in the loop is the same at every turn.
+    """
+    names = set()
+    for name in asked:
+        bound = [s for s in scope.body.walk() if any(root(d) == name for d in s.defs | s.muts)]
+        node = bound[0].node if len(bound) == 1 and name not in scope.params else None
+        place = dotted(node.value) if isinstance(node, cst.Assign) and len(node.targets) == 1 else ""
+        plain = "." in place and dotted(node.targets[0].target) == name  # type: ignore[union-attr]
+        names.add(root(place) if plain and not _bound_anew(place.rpartition(".")[2], project) else name)
+    return names
+
+
+def _bound_anew(attr: str, project: Project) -> bool:
+    """Something else than a constructor binds or changes an attribute of this name."""
+    scopes = (s for m in project.modules.values() for s in m.scope.walk() if s.name != "__init__" or s.cls is None)
+    return any(d.endswith(f".{attr}") for scope in scopes for s in scope.body.walk() for d in s.defs | s.muts)
 
 
 def _rebound(test: cst.BaseExpression, event: Event, project: Project) -> bool:

@@ -21,7 +21,7 @@ from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.analysis.values import Value, overlaps
 from torch2ms.tape.forward.choices import LAYERS, OF_SHAPE, by_name, chosen, moving, own, tests_of
-from torch2ms.tape.forward.differing import PICKING, Lists, by_branch, by_item, by_side, lists_of, picked
+from torch2ms.tape.forward.differing import PICKING, Lists, by_branch, by_item, by_side, deciding, lists_of, picked
 from torch2ms.tape.forward.fixed import fixed
 from torch2ms.tape.forward.watched import spelled
 from torch2ms.tape.ledger.beyond import weighted_parts
@@ -248,8 +248,9 @@ class _Forward:
             for node in descend(own(stmt)):
                 if type(node) is cst.Subscript and moving(node):
                     layers = self.among_items(node.value, stmt, info)
+                    decided = [node] if layers else deciding(node, stmt)
                     layers = layers or self.behind(by_item(node, info.module, self.of_list(info)), info)
-                    for test, _ in tests_of(node, stmt, loops) if layers else ():
+                    for test, _ in (t for d in decided for t in tests_of(d, stmt, loops)) if layers else ():
                         yield test, layers
                 elif type(node) is cst.IfExp:
                     sides = [self.direct(expression_uses(n, stmt), info) for n in (node.body, node.orelse)]
