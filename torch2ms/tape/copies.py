@@ -40,7 +40,8 @@ def _is_apart(place: str, scope: Scope, module: ModuleInfo) -> bool:
     for node in bound:
         if not isinstance(node, cst.Assign) or not isinstance(node.value, cst.Call):
             return False
-        used = (module.value(n).kind for a in node.value.args for n in descend(a) if isinstance(n, cst.Name))
+        names = (n for a in node.value.args for n in descend(a) if isinstance(n, cst.Name) and n.value != place)
+        used = (module.value(n).kind for n in names)  # `net = Wrapper(net)` is still apart
         if module.value(node.value).kind != "module" or "module" in used:
             return False
     return bool(bound) and not _given(place, [scope], module)
@@ -105,7 +106,8 @@ def _is_copy(place: str, scope: Scope, module: ModuleInfo) -> bool:
 def _given(place: str, scopes: list[Scope], module: ModuleInfo) -> bool:
     """Something that may keep the network is made of it, or of a part of it."""
     makers = ("class", "module", "optimizer")
-    given = [c for inner in scopes for s in inner.body.walk() for c in s.calls if module.value(c).kind in makers]
+    stmts = [s for inner in scopes for s in inner.body.walk() if s.defs != {place}]  # not what wraps it itself
+    given = [c for s in stmts for c in s.calls if module.value(c).kind in makers]
     return any(place in (dotted(a.value), *_inside(a.value)) for c in given for a in c.args)
 
 

@@ -50,7 +50,8 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
         return _of_two_types(original, updated, work)
     seen = right.kind in ("tensor", "param") and right.deps
     weighs = right.kind == "unknown" and _weighs_a_term(original, work)
-    if left.kind == "unknown" and (seen or weighs) or left.kind == "numpy" and weighs:
+    shifted = left.kind == "tensor" and left.likely and right.kind == "tensor" and _share(original)
+    if left.kind == "unknown" and (seen or weighs) or left.kind == "numpy" and weighs or shifted:
         return _the_other_way_round(original, updated, work)
     if left.kind != "numpy" or right.kind not in ("tensor", "param"):
         return updated
@@ -150,6 +151,14 @@ def _the_other_way_round(
     why = "it may be NumPy's, which would make an array of a tensor to its right: the tensor goes first"
     work.notes.findings.append(Finding("T2M613", Tier.EXACT, f"{code(original.left)} beside a tensor", why))
     return updated.with_changes(left=first, right=updated.left)
+
+
+def _share(node: cst.BinaryOperation) -> bool:
+    """`(1 - m) * x`, where nobody knows what `m` is: an item of a schedule that callers hand in."""
+    left = node.left
+    shares = isinstance(left, cst.BinaryOperation) and isinstance(left.left, (cst.Integer, cst.Float))
+    shares = shares and type(left.operator) is cst.Subtract and type(left.right) is cst.Name  # type: ignore[attr-defined]
+    return shares and type(node.operator) is cst.Multiply
 
 
 def _weighs_a_term(node: cst.BinaryOperation, work: Translation) -> bool:

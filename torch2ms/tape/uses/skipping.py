@@ -41,6 +41,7 @@ MADE = "torch.optim."
 FIT = frozenset({"SGD", "Adam", "AdamW", "RMSprop", "Adagrad", "Adadelta", "Adamax", "RAdam", "Rprop"})
 COUNTLESS = frozenset({"SGD", "RMSprop", "Adadelta", "Rprop"})  # what they do hangs on no count of steps
 KINDS = frozenset({"backward", "clear", "clip_norm", "clip_value", "scaler_update", "unscale", *STEPS})
+USES = frozenset({"grad_loop", "leaf_grad", "taken"})
 
 
 def decide(project: Project, lifting: Lifting) -> None:
@@ -133,7 +134,11 @@ def _settled(scope: Scope, module: ModuleInfo, project: Project, lifting: Liftin
     `late`: what is called may change them that is known by its name only.
     """
     records = _records(scope, module, lifting)
-    if not all(e.kind in KINDS or _of_leaf(e, records) or _sums(e, records) for e in records.events):
+    uses = USES if not project.freezes_trained else frozenset[str]()  # whatever is trained has gradients there
+    if not all(
+        e.kind in KINDS or e.kind in uses and not e.problem or _of_leaf(e, records) or _sums(e, records)
+        for e in records.events
+    ):
         return False
     owners = [o for o in records.owners if o.kind in ("optimizer", "module", "params")]
     found = (switches if late else toggles)(scope, module, project) if owners else []
