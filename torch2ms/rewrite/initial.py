@@ -54,8 +54,8 @@ def sized(rule: Rule, original: cst.Call, updated: cst.Call, facts: ModuleFacts)
 
 
 def of_view(rule: Rule, original: cst.Call, updated: cst.Call, facts: ModuleFacts) -> Outcome | None:
-    """`init.xavier_uniform_(w.view(n, -1))`: MindSpore's view has memory of its own, so that the weight takes the values
-    in, in its own shape; None for anything else."""
+    """`init.xavier_uniform_(w.view(n, -1))`: MindSpore's view has memory of its own, so that the weight takes the
+    values in, in its own shape; None for anything else."""
     made, shown = tensor(updated), tensor(original)
     view = made.value if made is not None else None
     filled = rule.name.startswith("torch.nn.init.") and rule.name.endswith("_") and shown is not None

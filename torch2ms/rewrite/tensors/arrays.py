@@ -50,8 +50,8 @@ def beside_tensor(original: cst.BinaryOperation, updated: cst.BinaryOperation, w
         return _of_two_types(original, updated, work)
     seen = right.kind in ("tensor", "param") and right.deps
     weighs = right.kind == "unknown" and _weighs_a_term(original, work)
-    shifted = left.kind == "tensor" and left.likely and right.kind == "tensor" and _share(original)
-    if left.kind == "unknown" and (seen or weighs) or left.kind == "numpy" and weighs or shifted:
+    shared = left.kind == "tensor" and left.likely and right.kind == "tensor" and _share(original)
+    if left.kind == "unknown" and (seen or weighs) or left.kind == "numpy" and weighs or shared:
         return _the_other_way_round(original, updated, work)
     if left.kind != "numpy" or right.kind not in ("tensor", "param"):
         return updated
