@@ -1,4 +1,4 @@
-"""Masks of attention, and stacks of its layers."""
+"""Masks of attention, attention with weights of one's own, and stacks of its layers."""
 
 import copy
 
@@ -11,6 +11,54 @@ def additive_mask(mask=None):
     if mask is None or mask.dtype != ms.bool_:
         return mask
     return ops.zeros(mask.shape, ms.float32).masked_fill(mask, float("-inf"))
+
+
+def multi_head_attention_forward(
+    query, key, value, embed_dim_to_check, num_heads, in_proj_weight, in_proj_bias, bias_k, bias_v, add_zero_attn,
+    dropout_p, out_proj_weight, out_proj_bias, training=True, key_padding_mask=None, need_weights=True,
+    attn_mask=None, use_separate_proj_weight=False, q_proj_weight=None, k_proj_weight=None, v_proj_weight=None,
+    static_k=None, static_v=None, average_attn_weights=True, is_causal=False,
+):  # fmt: skip
+    """Attention over sequences of (length, batch, width), or of (length, width), with weights of torch's shapes."""
+    if query.ndim == 2:  # without a batch
+        padding = None if key_padding_mask is None else key_padding_mask.expand_dims(0)
+        out, weights = multi_head_attention_forward(
+            *(x.expand_dims(1) for x in (query, key, value)), embed_dim_to_check, num_heads, in_proj_weight,
+            in_proj_bias, bias_k, bias_v, add_zero_attn, dropout_p, out_proj_weight, out_proj_bias, training, padding,
+            need_weights, attn_mask, use_separate_proj_weight, q_proj_weight, k_proj_weight, v_proj_weight,
+            static_k, static_v, average_attn_weights,
+        )  # fmt: skip
+        return out.squeeze(1), None if weights is None else weights.squeeze(0)
+    length, batch, width = query.shape
+    size, rows = width // num_heads, batch * num_heads
+    own = (q_proj_weight, k_proj_weight, v_proj_weight)
+    projections = own if use_separate_proj_weight else in_proj_weight.chunk(3)
+    biases = (None, None, None) if in_proj_bias is None else in_proj_bias.chunk(3)
+    q, k, v = (ops.dense(x, w, b) for x, w, b in zip((query, key, value), projections, biases))
+    added = 0
+    if bias_k is not None and bias_v is not None:
+        k, v = (ops.cat((x, b.tile((1, batch, 1)))) for x, b in ((k, bias_k), (v, bias_v)))
+        added += 1
+    q, k, v = (x.reshape(x.shape[0], rows, size).swapaxes(0, 1) for x in (q, k, v))
+    k, v = k if static_k is None else static_k, v if static_v is None else static_v
+    if add_zero_attn:
+        k, v = (ops.cat((x, ops.zeros((rows, 1, size), dtype=x.dtype)), axis=1) for x in (k, v))
+        added += 1
+    scores = ops.bmm(q / size**0.5, k.swapaxes(1, 2))
+    if attn_mask is not None:
+        scores = scores + ops.pad(additive_mask(attn_mask), (0, added))
+    if key_padding_mask is not None:
+        padding = ops.pad(additive_mask(key_padding_mask), (0, added))
+        scores = scores + padding.reshape(batch, 1, 1, -1).tile((1, num_heads, 1, 1)).reshape(rows, 1, -1)
+    weights = ops.softmax(scores, -1)
+    if training and dropout_p > 0:
+        weights = ops.dropout(weights, dropout_p)
+    out = ops.bmm(weights, v).swapaxes(0, 1).reshape(length, batch, width)
+    out = ops.dense(out, out_proj_weight, out_proj_bias)
+    if not need_weights:
+        return out, None
+    weights = weights.reshape(batch, num_heads, length, k.shape[1])
+    return out, weights.mean(1) if average_attn_weights else weights
 
 
 class EncoderStack(nn.Cell):

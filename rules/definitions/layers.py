@@ -1,6 +1,7 @@
 """Layers made with PyTorch's arguments, where a class that is held in a variable is called with more than it needs."""
 
 from mindspore import nn
+from mindspore.common.initializer import Normal
 
 
 def conv_cell(cls, in_channels, out_channels, kernel_size, stride=1, padding=0, dilation=1, groups=1, bias=True):
@@ -39,3 +40,15 @@ def layer_norm_cell(normalized_shape, eps=1e-05):
 
 def instance_norm_cell(num_features, eps=1e-05, momentum=0.1, affine=False):
     return nn.GroupNorm(num_features, num_features, eps=eps, affine=affine)
+
+
+def dense_cell(cls, in_features, out_features, bias=True):
+    return cls(in_features, out_features, has_bias=bias)
+
+
+def group_norm_cell(cls, num_groups, num_channels, eps=1e-05, affine=True):
+    return cls(num_groups, num_channels, eps, affine)
+
+
+def embedding_cell(cls, num_embeddings, embedding_dim):
+    return cls(num_embeddings, embedding_dim, embedding_table=Normal(1.0))

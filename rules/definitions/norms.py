@@ -27,12 +27,12 @@ class LayerNorm(nn.Cell):
         super().__init__()
         shape = (normalized_shape,) if isinstance(normalized_shape, int) else tuple(normalized_shape)
         self.normalized_shape = shape
-        self.eps = eps
+        self.epsilon = eps
         self.gamma = ms.Parameter(ops.ones(shape)) if elementwise_affine else None
         self.beta = ms.Parameter(ops.zeros(shape)) if elementwise_affine and bias else None
 
     def construct(self, x):
-        return layer_norm(x, self.normalized_shape, self.gamma, self.beta, self.eps)
+        return layer_norm(x, self.normalized_shape, self.gamma, self.beta, self.epsilon)
 
 
 def layer_norm(x, normalized_shape, weight=None, bias=None, eps=1e-05):

@@ -30,6 +30,7 @@ _RULE_KEYS = _FORM_KEYS | {
     "full",
     "class",
     "base",
+    "hidden",
     "setting",
     "star",
     "partial",
@@ -109,6 +110,7 @@ class Rule:
     full: str = ""  # the value where it is called with arguments that torch's class takes and `value` does not
     cls: str = ""
     base: str = ""  # a class with torch's arguments and attributes, of which a program derives its own
+    hidden: str = ""  # takes torch's arguments where a star hides them: `hidden(super().__init__, *args)`; or a `base`
     partial: str = ""  # the target of `functools.partial(name, keyword=...)`
     star: str = ""  # the target of a call with `*args` or `**options`
     setting: bool = False  # a statement that sets or calls it may go: it steers PyTorch itself
@@ -322,7 +324,7 @@ def _rules_of(name: str, entry: dict[str, Any], source: str) -> Iterator[Rule]:
     forms = tuple(_forms(entry))
     choose = _hard(entry["code"]) if "code" in entry else None
     aliases = tuple(alias for text in entry.get("alias", ()) for alias in _expanded(text))
-    texts = {key: entry.get(key, "") for key in ("value_assume", "full", "partial", "star", "base")}
+    texts = {key: entry.get(key, "") for key in ("value_assume", "full", "partial", "star", "base", "hidden")}
     flags = {key: entry.get(key, False) for key in ("setting", "attribute")}
     types = {key: entry.get(key, False) for key in ("floats", "narrow")} | {"lacks": tuple(entry.get("lacks", ()))}
     types["gradient"] = entry.get("gradient", "")

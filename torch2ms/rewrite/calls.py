@@ -24,6 +24,7 @@ from torch2ms.rewrite import rates
 from torch2ms.rewrite.inplace.chains import base, is_change, is_temporary
 from torch2ms.rewrite.inplace.nested import TYPED
 from torch2ms.rewrite.inplace.sharing import is_gradient
+from torch2ms.rewrite.layers.handed import OF_CONTAINERS
 from torch2ms.rewrite.layers.keywords import positional
 from torch2ms.rewrite.layers.own_modes import MODES, held, of_another
 from torch2ms.rewrite.layers.rows import asked_rows
@@ -421,7 +422,7 @@ class MethodCalls:
             if is_gradient(base(original)):
                 return updated  # gradient code that is refused, or waits for the second step
             plain = rule or self.work.rules.find(f"torch.Tensor.{name[:-1]}")
-            lone = id(original) in self.work.plan.temporaries or is_temporary(base(original))
+            lone = id(original) in self.work.plan.temporaries or is_temporary(base(original), self.module)
             if lone and name in ("fill_", "zero_") and len(updated.args) == (name == "fill_"):
                 if name == "zero_" and isinstance(made := updated.func.value, cst.Call) and _zeros(made):
                     return made
@@ -444,7 +445,7 @@ class MethodCalls:
                                  "MindSpore's in-place methods do nothing on CPU")  # fmt: skip
             return updated
         if rule is None:
-            foreign = receiver.likely or name in MINDSPORE_ONLY
+            foreign = receiver.likely or name in MINDSPORE_ONLY or name in OF_CONTAINERS  # which tensors do not have
             return updated if foreign else self.work.unknown(f"torch.Tensor.{name}", updated)
         outcome = widened(rule, self.work.apply(rule, original, updated), original, self.work, self.where)
         if receiver.likely and any(finding.code == MISFIT for finding in outcome.findings):

@@ -183,7 +183,7 @@ class Definitions:
             elif name.startswith("torch.utils.data.") and name.endswith(".DataLoader"):
                 kept.append(arg.with_changes(value=self.writer.expression(arg.value)))  # one that takes its arguments
             else:
-                kept.append(changed(arg, value=self.writer.base(arg.value)))
+                kept.append(changed(arg, value=self.writer.base(arg.value, cls)))
         if kept and len(kept) < len(node.bases):
             kept[-1] = kept[-1].with_changes(comma=cst.MaybeSentinel.DEFAULT)
         return kept

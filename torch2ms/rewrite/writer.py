@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import libcst as cst
 
-from torch2ms.analysis.program.project import ModuleInfo, Project
+from torch2ms.analysis.program.project import ClassInfo, ModuleInfo, Project
 from torch2ms.analysis.program.structure import Stmt
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api import Rules
@@ -85,12 +85,12 @@ class Writer:
         self.absorb(work.notes)
         return result
 
-    def base(self, node: cst.BaseExpression) -> cst.BaseExpression:
-        """Translate the base of a class."""
+    def base(self, node: cst.BaseExpression, cls: ClassInfo) -> cst.BaseExpression:
+        """Translate a base of the class."""
         work = self.translation()
         expressions = Expressions(work)
         expressions.mark_classes(node)
-        result = written_out(node, work) or expressions.rewrite(node)
+        result = written_out(node, cls, work) or expressions.rewrite(node)
         self.absorb(work.notes)
         assert isinstance(result, cst.BaseExpression)
         return result

@@ -23,7 +23,7 @@ EVENTS = re.compile(
     r"\b(?:backward|step|zero_grad|unscale_|clip_grad_\w+)\(|[a-z]_\([^\n]*\) if\b| if [^\n]* else [^\n]*[a-z]_\("
 )
 LAMBDA = re.compile(r"\w = lambda\b[^\n]*\.(?:backward|zero_grad)\(")
-CALLED = re.compile(r"backward|step|zero_grad|clip_grad_\w+|(?!\w*(?:lu|tanh|threshold)_)[a-z]\w*[a-z]_")
+CALLED = re.compile(r"backward|step|zero_grad|clip_grad_\w+|(?!\w*(?:lu|threshold)_)[a-z]\w*[a-z]_")
 WHY = "written out where it is called"
 Choice = tuple[cst.BaseExpression, cst.BaseExpression, cst.BaseExpression | None]  # the test, and either side
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 
+import libcst as cst
+
 from torch2ms.analysis.syntax.tree import code
 from torch2ms.api.apply import Choice
 from torch2ms.api.facts import Use
@@ -138,6 +140,14 @@ def view(use: Use) -> Choice:
     return Choice("{self}.view({*shape})")
 
 
+def _type_of(node: cst.BaseExpression | None) -> str | None:
+    """The name of the tensor in `y.type()`."""
+    if not isinstance(node, cst.Call) or node.args or not isinstance(node.func, cst.Attribute):
+        return None
+    named = isinstance(node.func.value, cst.Name) and node.func.attr.value == "type"
+    return code(node.func.value) if named else None
+
+
 def type_(use: Use) -> Choice:
     """`x.type()` names the type, `x.type(dtype)` converts."""
     if not use.given("dtype"):
@@ -145,7 +155,7 @@ def type_(use: Use) -> Choice:
                  "float16": "Half", "bfloat16": "BFloat16", "float32": "Float", "float64": "Double"}  # fmt: skip
         if known := names.get(use.dtype("self")):
             return Choice(f"'torch.{known}Tensor'", returns="str")
-        return Choice(refuse="x.type() gives torch's own type name", todo="compare x.dtype instead")
+        return Choice("type_name({self})", returns="str")
     text = use.text("dtype").strip("'\"")
     if text.endswith("Tensor"):  # the old names of types: torch.LongTensor, 'torch.cuda.FloatTensor'
         element = _OLD_TYPES.get(text.rpartition(".")[2])
@@ -154,8 +164,14 @@ def type_(use: Use) -> Choice:
         if element is None:
             return Choice(refuse=f"{text} names no element type of MindSpore", todo="write .to(dtype)")
         return _converted(use, f"ms.{element}", element, uses=("dtype",))
+    if (like := _type_of(use.node("dtype"))) is not None:
+        return Choice(f"{{self}}.astype({like}.dtype)", uses=("dtype",))
     if use.kind("dtype") == "str":
-        return Choice(refuse="the type is named by a string", todo="write .type(torch.float32)")
+        if isinstance(use.value("dtype"), str):
+            return Choice(refuse="the type is named by a string", todo="write .type(torch.float32)")
+        if use.varied("self"):
+            return Choice(refuse="whether a gradient goes through depends on the type", todo="write the type itself")
+        return Choice("{self}.astype(element_type({dtype}))")
     return _converted(
         use, "{dtype}", use.dtype("dtype") or text, "" if use.kind("dtype") == "dtype" else f"{text} is a dtype"
     )

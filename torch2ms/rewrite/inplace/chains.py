@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import libcst as cst
 
+from torch2ms.analysis.program.project import ModuleInfo
+
 NOT_IN_PLACE = {"requires_grad_", "retain_grad_", "detach_"}
 
 
@@ -22,10 +24,21 @@ def base(node: cst.CSTNode) -> cst.CSTNode:
     return node
 
 
-def is_temporary(node: cst.CSTNode) -> bool:
-    """What a call or an operator gives, or `.data` of a copy."""
+def is_temporary(node: cst.CSTNode, module: ModuleInfo | None = None) -> bool:
+    """What a call or an operator gives, `.data` of a copy, or elements that a mask picks."""
     if isinstance(node, cst.Attribute) and node.attr.value == "data" and isinstance(node.value, cst.Call):
         return isinstance(node.value.func, cst.Attribute) and node.value.func.attr.value == "clone"
     if isinstance(node, cst.UnaryOperation):
         return not isinstance(node.operator, cst.Plus)  # which gives the tensor itself
+    if module is not None and picked(node, module):
+        return True
     return isinstance(node, (cst.Call, cst.BinaryOperation, cst.Comparison))
+
+
+def picked(node: cst.CSTNode, module: ModuleInfo) -> bool:
+    """`x[~mask]`, `x[x > 0]`: elements that a mask picks are a copy."""
+    if type(node) is not cst.Subscript or len(node.slice) != 1 or type(node.slice[0].slice) is not cst.Index:
+        return False
+    place = node.slice[0].slice.value
+    inverted = isinstance(place, cst.UnaryOperation) and isinstance(place.operator, cst.BitInvert)
+    return (inverted or isinstance(place, cst.Comparison)) and module.value(place).kind == "tensor"

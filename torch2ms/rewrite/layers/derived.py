@@ -8,10 +8,13 @@ from torch2ms.analysis.program.project import ClassInfo
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, descend
 from torch2ms.api import Rule, apply_call, apply_class
+from torch2ms.api.rules import DROPPED
+from torch2ms.rewrite.stars import spread
 from torch2ms.rewrite.translation import Translation
 
 SHAPES = ("batch_shape", "event_shape", "expand", "_extended_shape", "_batch_shape", "_event_shape")
 DISTRIBUTIONS = frozenset({"torch.distributions.Distribution", "torch.distributions.distribution.Distribution"})
+SWITCHES = ("elementwise_affine", "bias")  # arguments that decide which weights there are
 _NO_LAYERS = ("Module", "Sequential", "ModuleList", "ModuleDict")  # their arguments stay what they are
 
 
@@ -23,15 +26,31 @@ def base_layer(cls: ClassInfo, work: Translation) -> Rule | None:
     return work.rules.find(name)
 
 
-def written_out(node: cst.BaseExpression, work: Translation) -> cst.BaseExpression | None:
+def written_out(node: cst.BaseExpression, cls: ClassInfo, work: Translation) -> cst.BaseExpression | None:
     """The base of a class where MindSpore has functions only, or a class with other arguments."""
     value = work.module.value(node)
     rule = work.rules.find(value.name) if value.kind == "api" else None
-    if rule is None or not rule.base:
+    base = own_base(rule, cls) if rule is not None else ""
+    if rule is None or not base:
         return None
-    work.notes.needs.add(rule.base)
-    work.tell("T2M601", rule.name, f"{rule.base}: a class with torch's arguments, written out")
-    return cst.Name(rule.base)
+    work.notes.needs.add(base)
+    work.tell("T2M601", rule.name, f"{base}: a class with torch's arguments, written out")
+    return cst.Name(work.alias(base))
+
+
+def own_base(rule: Rule, cls: ClassInfo) -> str:
+    """The written out class that a class of the project is derived from, where that is not MindSpore's."""
+    if rule.base or not rule.hidden[:1].isupper():
+        return rule.base
+    init = cls.methods.get("__init__")
+    calls = (call for s in init.scope.body.walk() for call in s.calls) if init is not None else ()
+    switched = any(_of_layer(call) and _switched(call) for call in calls)
+    return rule.hidden if switched else ""
+
+
+def _switched(call: cst.Call) -> bool:
+    """What the layer has is decided by arguments, or may be by those that a star hides."""
+    return any(arg.star or arg.keyword is not None and arg.keyword.value in SWITCHES for arg in call.args)
 
 
 def made(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseExpression | None:
@@ -46,10 +65,12 @@ def made(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseEx
             return _distribution(original, updated, cls, work)
     if cls is None or not given or (rule := base_layer(cls, work)) is None:
         return None
-    if rule.base:
-        if sum(arg.keyword is None and not arg.star for arg in original.args) > 1:
+    if own_base(rule, cls):
+        if rule.base and sum(arg.keyword is None and not arg.star for arg in original.args) > 1:
             work.refuse("T2M605", f"class {cls.scope.name}", f"{rule.base} has other arguments", "give them by keyword")
         return updated
+    if rule.hidden and not rule.hidden[:1].isupper() and _of_layer(original) and any(a.star for a in original.args):
+        return _hidden(original, updated, rule, work)
     outcome = apply_call(rule, original, updated, work.facts)
     base = apply_class(rule, original.func)
     if outcome.node is None or base.node is None:
@@ -61,6 +82,15 @@ def made(original: cst.Call, updated: cst.Call, work: Translation) -> cst.BaseEx
     work.notes.findings += outcome.findings
     work.notes.needs |= outcome.needs - {code(base.node).partition(".")[0]}
     return updated.with_changes(args=outcome.node.args)
+
+
+def _hidden(original: cst.Call, updated: cst.Call, rule: Rule, work: Translation) -> cst.BaseExpression:
+    """`super().__init__(*args, **options)`: a function that takes torch's arguments and calls MindSpore's with its."""
+    original, updated = spread(original, updated, rule, work.module, work.stmt)
+    kept = [arg for arg in updated.args if arg.keyword is None or arg.keyword.value not in DROPPED]
+    work.notes.needs.add(rule.hidden)
+    work.tell("T2M601", rule.name, f"{rule.hidden}: it takes torch's arguments")
+    return cst.Call(cst.Name(work.alias(rule.hidden)), [cst.Arg(updated.func), *kept])
 
 
 def _distribution(original: cst.Call, updated: cst.Call, cls: ClassInfo, work: Translation) -> cst.BaseExpression:
@@ -78,9 +108,14 @@ def _distribution(original: cst.Call, updated: cst.Call, cls: ClassInfo, work: T
 
 def _around(call: cst.Call, work: Translation) -> ClassInfo | None:
     """The class whose `super().__init__(...)` of a layer the call is."""
-    func = call.func
-    if type(func) is not cst.Attribute or func.attr.value != "__init__" or type(func.value) is not cst.Call:
-        return None
-    scope = work.stmt.block.scope if work.stmt is not None and dotted(func.value.func) == "super" else None
+    scope = work.stmt.block.scope if work.stmt is not None and _of_layer(call) else None
     info = work.module.functions.get(id(scope))
     return info.cls if info is not None and info.cls is not None and not info.cls.parents else None
+
+
+def _of_layer(call: cst.Call) -> bool:
+    """The call is `super().__init__(...)`."""
+    func = call.func
+    if not isinstance(func, cst.Attribute) or func.attr.value != "__init__" or not isinstance(func.value, cst.Call):
+        return False
+    return dotted(func.value.func) == "super"

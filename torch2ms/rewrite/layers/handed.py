@@ -14,7 +14,7 @@ from torch2ms.analysis.values import choices
 from torch2ms.api.signature import Shape, Signature
 
 _ACTIVATIONS = ("act", "relu", "nonlin", "non_lin")  # in the names of variables that hold one
-_OF_CONTAINERS = {name for kind in (list, dict, set, str) for name in dir(kind)}
+OF_CONTAINERS = {name for kind in (list, dict, set, str) for name in dir(kind)}
 _NOT_HELD = ("module", "tensor", "method", "builtin", "builtin_super", "lossfn")  # called as what they are
 
 
@@ -62,7 +62,7 @@ class HeldCalls:
     def shape(self, name: str, signatures: tuple[Signature, ...]) -> Shape | None:
         """What all calls of what may be this function give it; None where they differ, or one is not seen whole."""
         known = [call for call in self.calls if name in call.names]
-        calls = known or [call for call in self.calls if not any(call.names) and call.callee not in _OF_CONTAINERS]
+        calls = known or [call for call in self.calls if not any(call.names) and call.callee not in OF_CONTAINERS]
         shapes = {call.shape(signatures) for call in calls}
         if not known:  # what this function cannot take was another's
             shapes.discard(None)
