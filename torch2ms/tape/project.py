@@ -61,6 +61,11 @@ def prepare(project: Project) -> None:
     project.keeps_state = project.says(STATE)
     project.buffers = frozenset(buffers(project))
     project.trained = frozenset(trained(project))
+    names = frozenset(name for _, name in project.trained)
+    classes = [c for m in project.modules.values() for c in m.classes.values()]
+    names -= {name for c in classes for name in names & c.attrs.keys() if (c.qualified, name) not in project.trained}
+    for module in project.modules.values():
+        module.weights = names
     project.moves_state = moves_state(project)
     project.stepping = stepping(project)
     project.moving = project.stepping | (deriving(project) if project.says(TWICE) else set())

@@ -116,6 +116,10 @@ class Verdicts:
                         return NO_GRADIENT.format(left.surely[0])
             if event.kind == "step_closure":
                 return "step(closure) is not translated here"
+        stored = [o for o in self.records.owners if o.stored]
+        for event in self.records.lost_fills() if self.scope.is_function else ():
+            if not any(owners.concerns(event, o, self.records.owners) for o in stored):
+                return UNTAKEN
         if scaling:
             return scaling
         if name := self.project.remaining.get(id(self.scope), ""):

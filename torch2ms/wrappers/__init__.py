@@ -58,6 +58,7 @@ from torch2ms.wrappers.options import without_options
 from torch2ms.wrappers.outdated import outdated
 from torch2ms.wrappers.own_names import renewed
 from torch2ms.wrappers.own_steps import around_closures, own_steps
+from torch2ms.wrappers.overwritten import overwritten
 from torch2ms.wrappers.partials import called_out
 from torch2ms.wrappers.perhaps_twice import perhaps_twice
 from torch2ms.wrappers.picked_items import picked_items
@@ -159,6 +160,7 @@ def understood_from_steps_on(project: Project) -> Project:
     project = _with(project, components(project))
     project = _with(project, named_outputs(project))
     project = _with(project, left_out(project))
+    project = _with(project, added(project))  # before what asks for zeros is taken to be answered
     project = _with(project, decided(project))
     project = _with(project, alike(project))
     project = _with(project, out_of_the_way(project))
@@ -186,6 +188,7 @@ def understood_from_steps_on(project: Project) -> Project:
     project = _with(project, kept_graphs(project))
     project = _with(project, each_alone(project))
     project = _with(project, added(project))
+    project = _with(project, overwritten(project))
     project = _with(project, filled(project))
     project = _with(project, clipped(project))
     project = _with(project, renamed(project))

@@ -109,19 +109,19 @@ def _summand(loop: cst.For, one: str) -> str | None:
     if not isinstance(loop.body, cst.IndentedBlock):
         return None
     first, *rest = loop.body.body
-    if not isinstance(first, cst.If) or _asks_for(first.test, one) is None:
+    if not isinstance(first, cst.If) or asks_for(first.test, one) is None:
         return None
     missing: cst.CSTNode | None = first.body
     there = first.orelse
-    if not _asks_for(first.test, one):
+    if not asks_for(first.test, one):
         missing, there = there.body if isinstance(there, cst.Else) else None, cst.Else(first.body)
-    begun = _only(missing)
+    begun = only(missing)
     stored = code(begun.value) if isinstance(begun, cst.Assign) and _target(begun) == f"{one}.grad" else ""
     if isinstance(there, cst.Else) and not rest:
-        more = _more(_only(there.body), one)
+        more = _more(only(there.body), one)
         return more if more and stored and _bare(stored) == _bare(more) else None
     if there is None and len(rest) == 1 and re.fullmatch(rf"\w+\.zeros_like\({one}(\.data)?\)", stored):
-        return _more(_only(rest[0]), one)
+        return _more(only(rest[0]), one)
     return None
 
 
@@ -131,13 +131,13 @@ def _bare(text: str) -> str:
     return code(node.with_changes(lpar=[], rpar=[]))
 
 
-def _asks_for(test: cst.BaseExpression, one: str) -> bool | None:
+def asks_for(test: cst.BaseExpression, one: str) -> bool | None:
     """Whether the condition is `p.grad is None`, or that it is not; None for any other."""
     known = {f"{one}.grad is None": True, f"{one}.grad is not None": False}
     return known.get(code(test.with_changes(lpar=[], rpar=[])))
 
 
-def _only(node: cst.CSTNode | None) -> cst.CSTNode | None:
+def only(node: cst.CSTNode | None) -> cst.CSTNode | None:
     """The only small statement of a block or a line."""
     if isinstance(node, cst.IndentedBlock) and len(node.body) == 1:
         node = node.body[0]

@@ -76,6 +76,7 @@ class ModuleInfo:
     plain: Plain | None = None  # what was changed before it was read
     annotated: Annotated = field(default_factory=dict)  # what assignments were before they were read plainly
     counting: bool = False  # networks of the project write to what all of them share: their order shows
+    weights: frozenset[str] = frozenset()  # attributes of classes that always hold leaves which an optimizer updates
     skips: bool = False  # optimizers of its program leave what is frozen alone, as torch's do
     zeroed: bool = False  # ... which has a gradient of zeros: nothing to an optimizer that remembers nothing
     grows: bool = False  # ... and get more groups when they are at work

@@ -6,6 +6,7 @@ import libcst as cst
 
 from torch2ms.analysis.oddities import BELOW
 from torch2ms.analysis.program.project import ModuleInfo
+from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant
 from torch2ms.analysis.values import ARRAY, Value
 from torch2ms.api.template import atomic, parenthesised
@@ -221,12 +222,13 @@ def _part(
     old: cst.BaseSlice, new: cst.BaseSlice, work: Translation, varied: frozenset[str], arrays: bool
 ) -> cst.BaseSlice:
     if type(old) is cst.Slice and type(new) is cst.Slice:
-        bounds = {
-            name: _called("int", getattr(new, name))
-            for name in ("lower", "upper", "step")
-            if (bound := getattr(old, name)) is not None and work.module.value(bound).kind == "numpy"
-        }
-        return new.with_changes(**bounds) if bounds else new
+        held = {name: bound for name in ("lower", "upper", "step") if (bound := getattr(old, name)) is not None}
+        kinds = {name: work.module.value(bound).kind for name, bound in held.items()}
+        if "numpy" not in kinds.values():
+            return new
+        # `x[start: start + count]`, and `start += count`: what a name holds may be NumPy's from the second turn on
+        counted = [n for n, k in kinds.items() if k == "numpy" or k in ("int", "unknown") and dotted(held[n])]
+        return new.with_changes(**{name: _called("int", getattr(new, name)) for name in counted})
     if not isinstance(old, cst.Index) or not isinstance(new, cst.Index) or old.star is not None:
         return new
     value = work.module.value(old.value)

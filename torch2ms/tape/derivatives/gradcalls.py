@@ -13,7 +13,7 @@ from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
 from torch2ms.analysis.syntax.names import dotted
 from torch2ms.analysis.syntax.tree import code, constant, descend
-from torch2ms.analysis.values import overlaps
+from torch2ms.analysis.values import Value, overlaps
 from torch2ms.findings import Finding, Tier
 from torch2ms.tape.forms.calls import Call
 from torch2ms.tape.forms.function import write
@@ -222,7 +222,7 @@ def read(event: Event, module: ModuleInfo, attributes: bool = False) -> GradCall
     held = value.items if value.kind in ("list", "tuple") else None
     if value.kind == "params" or (value.kind == "list" and value.name in ("of param", "of parameter")):
         return GradCall(event, [], inputs, whole, first)
-    if held and all(i.kind == "param" or i.name in ("module_param", "parameter") for i in held):
+    if held and all(i.kind == "param" or i.name in ("module_param", "parameter") or _trained(i, module) for i in held):
         return GradCall(event, [], inputs, whole, first)
     name = dotted(inputs)
     if _is_weight(inputs, module) and (name or isinstance(inputs, cst.Attribute)):
@@ -255,10 +255,16 @@ def _mixed(node: cst.BaseExpression, module: ModuleInfo) -> tuple[list[str], cst
     return (names, weights) if listed and plain and len(set(names)) == len(names) else None
 
 
+def _trained(value: Value, module: ModuleInfo) -> bool:
+    """A leaf that a class of the project has and an optimizer updates: it becomes a Parameter where it is made."""
+    place, _, name = value.place.rpartition(".")
+    return bool(place) and name in module.weights and value.deps == {value.place}
+
+
 def _is_weight(node: cst.BaseExpression, module: ModuleInfo) -> bool:
     """A Parameter in the output as well: it is differentiated as a weight."""
     value = module.value(node)
-    if value.kind == "param" or value.name in ("module_param", "parameter"):
+    if value.kind == "param" or value.name in ("module_param", "parameter") or _trained(value, module):
         return True
     owned = type(node) is cst.Attribute and module.value(node.value).kind == "module"
     return owned and node.attr.value in ("weight", "bias")  # type: ignore[attr-defined]

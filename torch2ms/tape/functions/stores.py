@@ -110,6 +110,10 @@ class _Search:
             lost = [e for e in records.events if e.kind == "backward" and not records.takers(e)]
             for event in lost:
                 found |= self.reaching(self.deps(event, scope, module), scope, module)
+            for event in records.lost_fills():
+                meant = [o for o in records.owners if concerns(event, o, records.owners)]
+                places = frozenset().union(*(o.owns or {o.place} for o in meant))
+                found |= self.reaching(places, scope, module)
         return found
 
     def with_clears(self, scope: Scope, module: ModuleInfo) -> Records | None:

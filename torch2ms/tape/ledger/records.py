@@ -169,6 +169,20 @@ class Records:
                 found.append(owner)
         return found
 
+    def lost_fills(self) -> list[Event]:
+        """Loops that fill gradients which nothing in the scope uses: they are meant for others."""
+        found = []
+        for event in (e for e in self.events if e.kind == "fill"):
+            inner = set(map(id, event.stmt.walk()))
+            others = [e for e in self.events if e.kind in LOADS and id(e.stmt) not in inner]
+            number = self.number[id(event)]
+            if not any(number == n for o in self.owners for e in others for n, _ in self._held_of(e, o)):
+                found.append(event)
+        return found
+
+    def _held_of(self, event: Event, owner: Owner) -> frozenset[tuple[int, bool]]:
+        return self.held(event, owner) if owners.concerns(event, owner, self.owners) else frozenset()
+
     def filled(self, owner: Owner) -> bool:
         """Some backward call of the scope stores into the owner."""
         return any(owner in self.takers(e) for e in self.events if e.kind == "backward")
