@@ -116,9 +116,9 @@ class Verdicts:
                         return NO_GRADIENT.format(left.surely[0])
             if event.kind == "step_closure":
                 return "step(closure) is not translated here"
-        stored = [o for o in self.records.owners if o.stored]
+        keeping = [o for o in self.records.owners if o.stored]
         for event in self.records.lost_fills() if self.scope.is_function else ():
-            if not any(owners.concerns(event, o, self.records.owners) for o in stored):
+            if not any(owners.concerns(event, o, self.records.owners) for o in keeping):
                 return UNTAKEN
         if scaling:
             return scaling
@@ -149,6 +149,8 @@ class Verdicts:
                     continue
                 if place := read_beyond(event, self.records.owners, self.records.events, self.module, self.project):
                     return f"the gradients of all of `{place}` are read, and `{owner.place}` holds a part of it"
+                if owner.kind == "module" and (place := self.unlisted(event)):
+                    return f"`{place}` is looked at, and is no parameter of `{owner.place}`"
                 held = self.records.held(event, owner)
                 stored = [self.records.events[n] for n, _ in held if n != ENTRY]
                 if spilled := [e.place for e in stored if e.kind == "spill"]:
@@ -192,6 +194,12 @@ class Verdicts:
                 if self.records.entry_leaks(owner) and (ENTRY, True) in held:
                     return f"gradients of `{owner.place}` are left over from one call of this function to the next"
         return ""
+
+    def unlisted(self, event: Event) -> str:
+        """A leaf that is kept in an attribute, and no Parameter that the network of the same object lists."""
+        if event.kind not in ("grad_loop", "leaf_grad"):
+            return ""
+        return next((d for d in event.value.deps if "." in d and d.rpartition(".")[2] in self.module.weights), "")
 
     def tells(self, places: list[str], stored: list[Event]) -> bool:
         """The gradient function, if it is one, may tell the optimizer that these layers did not run."""

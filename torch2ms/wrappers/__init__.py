@@ -56,9 +56,9 @@ from torch2ms.wrappers.only_network import only_networks
 from torch2ms.wrappers.opened import opened
 from torch2ms.wrappers.options import without_options
 from torch2ms.wrappers.outdated import outdated
+from torch2ms.wrappers.overwritten import overwritten
 from torch2ms.wrappers.own_names import renewed
 from torch2ms.wrappers.own_steps import around_closures, own_steps
-from torch2ms.wrappers.overwritten import overwritten
 from torch2ms.wrappers.partials import called_out
 from torch2ms.wrappers.perhaps_twice import perhaps_twice
 from torch2ms.wrappers.picked_items import picked_items

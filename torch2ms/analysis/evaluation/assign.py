@@ -132,9 +132,20 @@ def remember(place: str, value: Value, ev: Evaluator, source: cst.CSTNode) -> No
     attr = place[5:]
     if value.kind == "optimizer" and value.owns and all(o.startswith("^") for o in value.owns):
         value = replace(value, owns=None)  # places of one caller: other methods know nothing of them
+    if value.name.startswith("param_group") and ev.function is not None and value.place in ev.function.scope.params:
+        value = replace(value, place=_kept_as(value.place, ev))
     value = replace(value, deps=keeping.marked(value, ev)) if value.deps else value
     value = value if value.kind == "tensor" else shapes.forgotten(value)
     ev.exchange.tell(_bind_attribute, HERE, ev.cls, attr, id(source), value)
+
+
+def _kept_as(param: str, ev: Evaluator) -> str:
+    """The attribute in which a method keeps what it is given under a name, which other methods do not know."""
+    assert ev.function is not None
+    for stmt in ev.function.scope.body.walk():
+        if isinstance(stmt.node, cst.Assign) and dotted(stmt.node.value) == param:
+            return next((place for place in sorted(stmt.defs) if place.startswith("self.")), "")
+    return ""
 
 
 def _bind_attribute(exchange: Exchange, cls: ClassInfo, attr: str, source: int, value: Value) -> None:

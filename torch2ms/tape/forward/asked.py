@@ -22,6 +22,7 @@ from torch2ms.tape.ledger.records import Records
 
 ASKED = "asks which parameters have a gradient: MindSpore has zeros for those of `{}`, torch may have None"
 TELLING = {"print", "append", "extend", "write", "writerow", "info", "debug", "log", "warning", "add_scalar", "add"}
+SHAPING = {"flatten", "view", "reshape", "view_as", "reshape_as", "clone", "detach", "contiguous", "float", "to"}
 SUMMING = {"sum", "fsum", "norm", "max", "amax"}
 NONE_IS_WITHOUT: frozenset[str] = frozenset()
 AVERAGING = {"mean", "len", "min", "median", "std", "amin"}
@@ -114,11 +115,13 @@ def asks(event: Event) -> bool:
 
 def _zeros_otherwise(node: cst.CSTNode) -> bool:
     """`p.grad.flatten() if p.grad is not None else torch.zeros(n)`: what MindSpore has there, too."""
-    return (
-        type(node) is cst.IfExp
-        and _last(node.orelse) in ("zeros", "zeros_like", "new_zeros")
-        and any(_is_gradient(n) for n in descend(node.body))
-    )
+    if type(node) is not cst.IfExp:
+        return False
+    asked = node.test.comparisons[0].operator if type(node.test) is cst.Comparison else None
+    there, missing = (node.orelse, node.body) if type(asked) is cst.Is else (node.body, node.orelse)
+    while type(missing) is cst.Call and type(missing.func) is cst.Attribute and _last(missing) in SHAPING:
+        missing = missing.func.value
+    return _last(missing) in ("zeros", "zeros_like", "new_zeros") and any(_is_gradient(n) for n in descend(there))
 
 
 def _element(node: cst.CSTNode) -> cst.CSTNode:

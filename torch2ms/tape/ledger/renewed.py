@@ -6,7 +6,7 @@ import libcst as cst
 
 from torch2ms.analysis.program.project import ModuleInfo
 from torch2ms.analysis.program.structure import Scope, Stmt
-from torch2ms.analysis.syntax.names import dotted
+from torch2ms.analysis.syntax.names import dotted, qualified
 from torch2ms.analysis.syntax.tree import descend
 from torch2ms.analysis.values import overlaps, within
 
@@ -63,10 +63,12 @@ def _leaf(node: cst.BaseExpression, module: ModuleInfo) -> bool:
 
 
 def _made(node: cst.BaseExpression, module: ModuleInfo) -> bool:
-    """A call of a class, or of a function that returns what it makes."""
+    """A call of a class, or of a function that returns what it makes, or a copy."""
     if type(node) is not cst.Call:
         return False
     value = module.value(node)
+    if value.kind == "module" and qualified(node.func, module.imports) == "copy.deepcopy":
+        return True  # of the weights alone, without their gradients
     if value.kind == "unknown" and module.value(node.func).kind == "api":
         return dotted(node.func).rpartition(".")[2][:1].isupper()  # a class of another library
     return value.kind in ("module", "object") and not value.likely and not value.place and not value.deps
