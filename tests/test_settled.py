@@ -33,13 +33,16 @@ def test_what_is_left_stands_under_marks() -> None:
 def test_gradients_in_texts_are_none() -> None:
     told = "import mindspore as ms\n\nprint('loss.backward()')  # of x.grad\n"
     assert settled(told)
+    assert settled(told + "print([param for param in told if param.requires_grad])\n")  # MindSpore's have it, too
     assert not settled(told + "loss.backward()\n")
     assert not settled(told + "print(x.requires_grad)\n")  # of a tensor it is written in another way
 
 
 def test_what_imports_nothing_of_torch_has_nothing_to_convert() -> None:
     assert apart("from torchreid import data\n\ndata.load()\n")
+    assert apart("import pennylane as qp\n\nprint(qp.grad(qp.sin)(1.0), '.backward()')\nscheduler.step()\n")
     assert not apart("from torch import ones\n") and not apart("from torchreid import x\n\nx.backward()\n")
+    assert not apart("print(x.grad)\n") and not apart("print(x.requires_grad, '.step()')\n")
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,6 @@ from torch2ms.analysis.infer import infer
 from torch2ms.analysis.program.project import Added, FunctionInfo, ModuleInfo, Project
 from torch2ms.analysis.program.settled import apart, marked, settled
 from torch2ms.analysis.program.structure import Scope
-from torch2ms.analysis.syntax.names import own_packages
 from torch2ms.analysis.syntax.text import code
 from torch2ms.analysis.values import PART
 from torch2ms.api import Rules, definitions
@@ -56,7 +55,7 @@ def convert_module(source: str, config: Config, path: str) -> Result:
 
 def convert_project(sources: Mapping[str, str], config: Config) -> dict[str, Result]:
     """Translate modules that belong together; keys are POSIX paths relative to the project's root."""
-    own = own_packages((*config.own, *packages.around(sources, sources.__contains__)))
+    own = packages.own_packages((*config.own, *packages.around(sources, sources.__contains__)))
     with TURN, _without_collector(), deep_recursion(), unasked(), own:  # what comes out is compiled
         if config.stage == "modules":
             from torch2ms.stages import first_step

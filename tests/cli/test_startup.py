@@ -31,11 +31,14 @@ print(*sorted(set(sys.modules) & {heavy}), file=sys.stderr)
         "from torch2ms.cli import main; main(['--help'])",
         "from torch2ms.cli import main; main(['verify', '--help'])",
         "from torch2ms.cli import main; main(['convert', '--check', 'plain.py'])",
+        "from torch2ms.cli import main; main(['convert', '--check', '--no-cache', '-j', '2', 'a.py', 'b.py'])",
         "from torch2ms.cli import main; main(['explain', 'T2M600'])",
     ],
 )
 def test_nothing_heavy_is_imported(code: str, tmp_path: Path) -> None:
     (tmp_path / "plain.py").write_text("x = 1\n")
+    for name in ("a.py", "b.py"):
+        (tmp_path / name).write_text("import torch\n\nx = torch.ones(3)\n")
     probe = PROBE.format(code=code, heavy=set(HEAVY))
     command = [sys.executable, "-c", probe]
     done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=ENVIRONMENT, check=True)

@@ -164,6 +164,14 @@ def unrecorded(stmt: Stmt, writer: Writer) -> bool:
 
 
 def _runs_unrecorded(scope: Scope, writer: Writer) -> bool:
+    """The same of a whole function, asked for each of its statements."""
+    known = writer.unrecorded.get(id(scope))
+    if known is None:
+        known = writer.unrecorded[id(scope)] = _reached_unrecorded(scope, writer)
+    return known
+
+
+def _reached_unrecorded(scope: Scope, writer: Writer) -> bool:
     """A function is decorated so, or stands in another where nothing but calls that are unrecorded reach it."""
     node = scope.node
     if type(node) is not cst.FunctionDef:

@@ -52,6 +52,7 @@ class Writer:
         self.differentiated = False  # whether the function at hand runs inside a gradient function
         self.recorded = False  # and torch records what the statement computes
         self.captured: set[str] = set()  # what that function changes of what stands around it: it cannot bind it
+        self.unrecorded: dict[int, bool] = {}  # by id of a scope: torch records nothing of what it computes
 
     def translation(self) -> Translation:
         """A new sheet for one expression."""

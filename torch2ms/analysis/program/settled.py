@@ -16,7 +16,7 @@ TAPE = re.compile(  # `ms.grad` is MindSpore's own
     rf"#\s*torch2ms:|\.(?:{ON_TAPE})\b"
     r"|(?<!\bms)(?<!mindspore)\.grad\b"
 )
-FLAG = re.compile(r"\.requires_grad\b|#\s*torch2ms:")
+FLAG = re.compile(r"([\w)\]]+)\.requires_grad\b")
 TAPE_NAME = re.compile(ON_TAPE)
 APART = re.compile(r"\w*(?:env|environment|scheduler|sched|updater)s?|self")  # nobody calls an optimizer so
 PARAMETER = re.compile(r"p|par|\w*param(?:eter)?s?")
@@ -32,9 +32,7 @@ def settled(text: str) -> bool:
     if "mindspore" not in text or DIRECTIVE.search(text):
         return False
     found = _parsed(text)
-    if found is None or not _translated(found) or any(is_foreign(name) for name, _ in _imports(found)):
-        return False
-    return not TAPE.search(text) or not (FLAG.search(text) or _left(found, text))  # words may stand in texts alone
+    return found is not None and _translated(found) and _silent(found, text)
 
 
 def marked(text: str) -> bool:
@@ -49,11 +47,19 @@ def marked(text: str) -> bool:
 
 
 def apart(text: str) -> bool:
-    """Nothing of torch is imported, and no gradients are spoken of: alone, a module has nothing to convert."""
-    if TAPE.search(text):
-        return False
+    """Nothing of torch is imported, and no gradients are taken: alone, a module has nothing to convert."""
     found = _parsed(text)
-    return found is not None and not any(is_foreign(name) for name, _ in _imports(found))
+    return found is not None and _silent(found, text)
+
+
+def _silent(found: ast.Module, text: str) -> bool:
+    """Nothing of torch is imported, and no code speaks of gradients as torch does; words may stand in texts alone."""
+    if any(is_foreign(name) for name, _ in _imports(found)):
+        return False
+    if not TAPE.search(text):
+        return True
+    flags = (name for name in FLAG.findall(text) if not PARAMETER.fullmatch(name))  # of a tensor they are other code
+    return "torch2ms:" not in text and not any(flags) and not _left(found, text)
 
 
 def _left(found: ast.Module, text: str) -> bool:
@@ -164,20 +170,26 @@ def _remains(part: ast.AST, names: set[str], annotating: Callable[[], set[int]])
     """Something of torch, or of gradients, is left to convert in a piece of code; `names` are torch's."""
     if isinstance(part, ast.Expr) and isinstance(part.value, ast.Constant):
         return False  # a docstring
-    for node in _nodes(part):
+    nodes = _nodes(part)
+    called = {id(node.func) for node in nodes if isinstance(node, ast.Call)}
+    for node in nodes:
         if isinstance(node, ast.Name):
             if node.id in names:
                 return True
         elif isinstance(node, ast.Attribute):
             if TAPE_NAME.fullmatch(node.attr) and not _of_mindspore(node):
                 return True
-            if node.attr == "grad" and not (isinstance(node.value, ast.Name) and node.value.id in ("ms", "mindspore")):
-                return True
+            if node.attr == "grad" and id(node) not in called and not _is_mindspore(node.value):
+                return True  # what is called is a function of somebody, no gradient
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
             mentions = not names.isdisjoint(NAME.findall(node.value))
             if mentions and id(node) in annotating() and _is_expression(node.value):
                 return True
     return False
+
+
+def _is_mindspore(node: ast.expr) -> bool:
+    return isinstance(node, ast.Name) and node.id in ("ms", "mindspore")
 
 
 def _of_mindspore(asked: ast.Attribute) -> bool:

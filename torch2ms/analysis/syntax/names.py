@@ -2,23 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 import libcst as cst
 
-from torch2ms.packs import packs
-
-# packages whose objects are torch's: what is imported from them is translated or marked
-_KNOWN = ("torch", "torchvision", "torchaudio", "apex", "functorch", "accelerate", "deepspeed", "lightning",
-           "lightning_fabric", "pytorch_lightning", "timm", "torchmetrics", "botorch", "captum", "gpytorch", "higher",
-           "ignite", "kornia", "learn2learn", "opacus", "pyro", "pytorch_metric_learning", "skorch", "tensordict",
-           "torch_geometric", "torch_optimizer", "torch_scatter", "torch_sparse", "torchattacks", "torchdiffeq",
-           "torchrl", "torchtext", "torch_xla")  # fmt: skip
-_OWN: ContextVar[frozenset[str]] = ContextVar("own packages", default=frozenset())
-FOREIGN = frozenset(_KNOWN).union(*(pack.roots for pack in packs()))
+from torch2ms.packages import is_foreign as is_foreign
 
 
 def dotted(node: cst.CSTNode) -> str:
@@ -42,21 +30,6 @@ def name_called(call: cst.Call) -> str:
     """The name of what a call runs: of a method, or of a function with where it is from."""
     func = call.func
     return func.attr.value if func.__class__ is cst.Attribute else dotted(func)
-
-
-def is_foreign(name: str) -> bool:
-    root = name.split(".", 1)[0]
-    return root in FOREIGN and root not in _OWN.get()
-
-
-@contextmanager
-def own_packages(names: Iterable[str]) -> Iterator[None]:
-    """While the modules of these packages are converted, they are nobody else's: captum's files import captum."""
-    token = _OWN.set(frozenset(names))
-    try:
-        yield
-    finally:
-        _OWN.reset(token)
 
 
 @dataclass
